@@ -1,0 +1,193 @@
+"""A branch: the place where changes are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+
+from reclaim.catalog import (
+    cleaner,
+    committing,
+    diffing,
+    edits,
+    imports,
+    merging,
+    physical,
+    resetting,
+    uploads,
+)
+from reclaim.catalog.commits import Commit
+from reclaim.catalog.committing import Note
+from reclaim.catalog.diffing import Change
+from reclaim.catalog.entries import Entry
+from reclaim.catalog.imports import Import
+from reclaim.catalog.merging import Side
+from reclaim.catalog.physical import TOKEN_VALID, PhysicalAddress
+from reclaim.catalog.reading import Reader, scene
+from reclaim.catalog.uploads import Data
+from reclaim.catalog.workspace import Workspace
+
+TIDY = 10_000
+
+
+class Branch(Reader):
+    """A branch with its staging area. It reads like any ref and shows uncommitted changes.
+
+    Nothing is part of the history until ``commit``.
+    """
+
+    def __init__(self, workspace: Workspace, name: str) -> None:
+        super().__init__(workspace, name)
+        self.name = name
+
+    def put(
+        self,
+        path: str,
+        data: Data,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Entry:
+        """Upload an object: bytes, a file on disk, or an open binary file."""
+        return uploads.put(
+            self._workspace,
+            self.name,
+            path,
+            data,
+            content_type=content_type,
+            metadata=metadata or {},
+        )
+
+    def put_many(
+        self,
+        items: Iterable[tuple[str, Data]],
+        *,
+        progress: Callable[[Entry], None] = lambda _entry: None,
+    ) -> int:
+        """Upload many objects given as (path, data), several at a time; returns how many.
+
+        ``progress`` is called after each upload, from several threads.
+        """
+        return uploads.put_many(self._workspace, self.name, items, progress=progress)
+
+    def delete(self, path: str) -> None:
+        """Delete an object on this branch. Commits that have it keep it."""
+        edits.delete(self._workspace, self.name, [path])
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Delete several objects together: all of them, or none if one is not there."""
+        edits.delete(self._workspace, self.name, paths)
+
+    def copy(self, source: str, target: str, *, source_ref: str | None = None) -> Entry:
+        """Copy an object from this branch, or from any ref, to a path of this branch."""
+        return edits.copy(self._workspace, source_ref or self.name, source, self.name, target)
+
+    def move(self, source: str, target: str) -> Entry:
+        """Give an object another path; it keeps its creation date."""
+        return edits.move(self._workspace, self.name, source, target)
+
+    def stage(self, path: str, address: str) -> Entry:
+        """Add an object that lies outside the catalog, where it is.
+
+        The catalog never deletes such an object. Addresses that a catalog may collect are refused.
+        """
+        return imports.stage(self._workspace, self.name, path, address)
+
+    def stage_many(self, items: Iterable[Import]) -> int:
+        """Add many objects that lie outside the catalog, without looking at each."""
+        return imports.stage_many(self._workspace, self.name, items)
+
+    def get_physical_address(self, path: str, *, valid: timedelta = TOKEN_VALID) -> PhysicalAddress:
+        """A place to upload an object to yourself, and the token to link it with."""
+        return physical.get_physical_address(self._workspace, self.name, path, valid)
+
+    def link_physical_address(
+        self,
+        path: str,
+        address: PhysicalAddress,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> Entry:
+        """Add an object that you uploaded to a physical address. Its token works once."""
+        return physical.link_physical_address(
+            self._workspace,
+            self.name,
+            path,
+            address,
+            content_type=content_type,
+            metadata=metadata or {},
+        )
+
+    def uncommitted(self, prefix: str = "") -> Iterator[Change]:
+        """What a commit would change, in path order."""
+        with self._workspace.database.read() as connection:
+            yield from diffing.staged(
+                connection, scene(connection, self._workspace, self.name), prefix
+            )
+
+    def commit(
+        self,
+        message: str,
+        *,
+        committer: str = "",
+        metadata: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+    ) -> Commit:
+        """Make the uncommitted changes a commit of this branch."""
+        note = Note(message, committer, metadata or {})
+        commit = committing.commit(self._workspace, self.name, note, allow_empty=allow_empty)
+        self._tidy()
+        return commit
+
+    def merge(
+        self,
+        source_ref: str,
+        *,
+        message: str = "",
+        committer: str = "",
+        prefer: Side | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Commit:
+        """Merge what another ref has committed into this branch.
+
+        A path that both sides changed differently is a ``MergeConflict`` unless ``prefer``
+        chooses a side. Returns the head unchanged when the source is in it already.
+        """
+        note = Note(message or f"Merge {source_ref} into {self.name}", committer, metadata or {})
+        return merging.merge(self._workspace, source_ref, self.name, note, prefer)
+
+    def revert(
+        self, ref: str, *, parent: int | None = None, message: str = "", committer: str = ""
+    ) -> Commit:
+        """Commit the opposite of what a commit changed. A merge needs the ``parent``'s number."""
+        note = Note(message or f"Revert {ref}", committer, {})
+        return merging.revert(self._workspace, self.name, ref, note, parent)
+
+    def reset(self) -> None:
+        """Throw away all uncommitted changes."""
+        resetting.reset_branch(self._workspace, self.name)
+        self._tidy()
+
+    def reset_path(self, path: str) -> None:
+        """Throw away the uncommitted change of one object."""
+        resetting.reset_path(self._workspace, self.name, path)
+
+    def reset_prefix(self, prefix: str) -> int:
+        """Throw away the uncommitted changes below a prefix; returns how many there were."""
+        return resetting.reset_prefix(self._workspace, self.name, prefix)
+
+    def reset_to(self, ref: str) -> Commit:
+        """Move this branch to another commit and throw away its uncommitted changes."""
+        commit = resetting.reset_to(self._workspace, self.name, ref)
+        self._tidy()
+        return commit
+
+    def _tidy(self) -> None:
+        """Remove a bounded number of rows that nobody reads; the rest waits for the next time."""
+        cleaner.clean(
+            self._workspace.database,
+            self._workspace.clock,
+            self._workspace.repo_uid,
+            limit=TIDY,
+        )

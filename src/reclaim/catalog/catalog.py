@@ -1,0 +1,303 @@
+"""The catalog: a database and a storage that together hold versioned repositories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from reclaim.catalog import addresses, migrations, names, refs
+from reclaim.catalog.commits import Commit, save
+from reclaim.catalog.database import Database
+from reclaim.catalog.partitions import Partitions
+from reclaim.catalog.repository import Repository
+from reclaim.catalog.schema import (
+    TokenState,
+    branches,
+    catalog_info,
+    repositories,
+    staging_tokens,
+    tags,
+)
+from reclaim.catalog.tree import Containers
+from reclaim.catalog.workspace import Externals, Workspace
+from reclaim.clock import Clock, SystemClock, from_micros, to_micros
+from reclaim.errors import (
+    AlreadyExists,
+    InvalidInput,
+    NestedStorage,
+    NotFound,
+    StorageAhead,
+)
+from reclaim.storage import ObjectStorage, Storage, normalize
+
+DATABASE_FILE = "catalog.db"
+STORAGE_FOLDER = "objects"
+_BESIDE = "beside the database"
+
+WrapStorage = Callable[[Storage], Storage]
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryInfo:
+    """A repository, as a listing shows it."""
+
+    name: str
+    uid: str
+    default_branch: str
+    created_at: datetime
+
+
+class Catalog:
+    """An opened catalog. Use it in a ``with`` block, or call ``close`` when done.
+
+        with Catalog.open(".reclaim") as catalog:
+            repo = catalog.create_repository("sales")
+            repo.branch("main").put("2026/orders.csv", b"...")
+            repo.branch("main").commit("First orders")
+
+    A catalog may be used from several threads, and several processes may open the same one.
+    """
+
+    def __init__(self, database: Database, storage: Storage, clock: Clock) -> None:
+        self._database = database
+        self._storage = storage
+        self._clock = clock
+        self._partitions = Partitions(database, storage, clock)
+        self._containers = Containers(storage)
+        self._externals = Externals()
+
+    @classmethod
+    def init(
+        cls,
+        location: str | Path = ".reclaim",
+        *,
+        storage: str | None = None,
+        clock: Clock | None = None,
+        wrap_storage: WrapStorage = lambda storage: storage,
+    ) -> Catalog:
+        """Make a new catalog and open it.
+
+        ``location`` is a folder (SQLite and a folder of objects in it), a ``sqlite:///`` file
+        or a ``postgresql://`` URL. ``storage`` is a folder or a URL; it is needed unless the
+        location is a folder.
+        """
+        url = database_url(location)
+        if storage is None and "://" in str(location):
+            raise InvalidInput(
+                "a catalog in a database needs a place for its objects",
+                hint="name one with --storage, such as s3://bucket/prefix",
+            )
+        if url.startswith("sqlite:///"):
+            Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+        place = normalize(storage or str(Path(location) / STORAGE_FOLDER))
+        objects = wrap_storage(ObjectStorage.open(place, create=True))
+        database = Database.open(url, create=True)
+        uid = addresses.new_uid()
+
+        def create(connection: Connection) -> None:
+            _refuse_existing(connection, database)
+            migrations.create(connection)
+            rows = {"uid": uid, "storage": place if storage else _BESIDE}
+            connection.execute(
+                insert(catalog_info), [{"key": k, "value": v} for k, v in rows.items()]
+            )
+            # The last step, so that a storage that cannot be claimed leaves no catalog.
+            _claim(objects, uid)
+
+        try:
+            database.transact(create)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database, objects, clock or SystemClock())
+
+    @classmethod
+    def open(
+        cls,
+        location: str | Path = ".reclaim",
+        *,
+        clock: Clock | None = None,
+        wrap_storage: WrapStorage = lambda storage: storage,
+    ) -> Catalog:
+        """Open a catalog that ``init`` made, bringing its schema up to date."""
+        url = database_url(location)
+        database = Database.open(url)
+        migrations.migrate(database)
+        with database.read() as connection:
+            info = dict(
+                connection.execute(select(catalog_info.c.key, catalog_info.c.value)).tuples().all()
+            )
+        place = info["storage"]
+        if place == _BESIDE:
+            beside = Path(url.removeprefix("sqlite:///")).parent / STORAGE_FOLDER
+            place = normalize(str(beside))
+        storage = wrap_storage(ObjectStorage.open(place))
+        return cls(database, storage, clock or SystemClock())
+
+    def close(self) -> None:
+        """Close the partitions that this instance has open, and the database."""
+        self._partitions.close()
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def storage_url(self) -> str:
+        """Where the objects are."""
+        return self._storage.url
+
+    def create_repository(self, name: str, *, default_branch: str = "main") -> Repository:
+        """Make a repository with an empty first commit on its default branch."""
+        names.check_repository_name(name)
+        names.check_ref_name(default_branch, "branch")
+        uid = addresses.new_uid()
+        now = self._clock.now()
+        origin = Commit(addresses.new_uid(), (), "", now, "", "Repository created")
+
+        def work(connection: Connection) -> None:
+            if connection.execute(_named(name)).first() is not None:
+                raise AlreadyExists(
+                    f"there is a repository {name!r} already", hint="choose another name"
+                )
+            connection.execute(
+                insert(repositories).values(
+                    uid=uid, name=name, default_branch=default_branch, created_at=to_micros(now)
+                )
+            )
+            save(connection, uid, origin)
+            refs.insert_branch(connection, uid, default_branch, origin.id, to_micros(now))
+
+        self._database.transact(work)
+        return self.repository(name)
+
+    def repository(self, name: str) -> Repository:
+        """A repository by name."""
+        with self._database.read() as connection:
+            row = connection.execute(_named(name)).first()
+        if row is None:
+            raise NotFound(
+                f"there is no repository {name!r}", hint="list them with `reclaim repo list`"
+            )
+        return self._repository(row)
+
+    def repositories(self) -> list[RepositoryInfo]:
+        """All repositories, by name."""
+        query = select(repositories).where(repositories.c.deleted_at.is_(None))
+        with self._database.read() as connection:
+            return [
+                RepositoryInfo(row.name, row.uid, row.default_branch, from_micros(row.created_at))
+                for row in connection.execute(query.order_by(repositories.c.name))
+            ]
+
+    def delete_repository(self, name: str) -> None:
+        """Delete a repository. Its row stays, so that its bytes can still be collected."""
+
+        def work(connection: Connection) -> None:
+            row = connection.execute(_named(name).with_for_update()).first()
+            if row is None:
+                raise NotFound(
+                    f"there is no repository {name!r}", hint="list them with `reclaim repo list`"
+                )
+            connection.execute(
+                update(repositories)
+                .where(repositories.c.uid == row.uid)
+                .values(deleted_at=to_micros(self._clock.now()))
+            )
+            for table in (branches, tags):
+                connection.execute(delete(table).where(table.c.repo_uid == row.uid))
+            connection.execute(
+                update(staging_tokens)
+                .where(
+                    staging_tokens.c.repo_uid == row.uid,
+                    staging_tokens.c.state.in_((TokenState.OPEN, TokenState.SEALED)),
+                )
+                .values(state=TokenState.DROPPED, version=staging_tokens.c.version + 1)
+            )
+
+        self._database.transact(work)
+
+    def _repository(self, row: Row[tuple[object, ...]]) -> Repository:
+        workspace = Workspace(
+            repo_uid=row.uid,
+            database=self._database,
+            storage=self._storage,
+            clock=self._clock,
+            partitions=self._partitions,
+            containers=self._containers,
+            externals=self._externals,
+        )
+        return Repository(workspace, row.name, row.default_branch, from_micros(row.created_at))
+
+
+def database_url(location: str | Path) -> str:
+    """The database that a catalog's location names."""
+    text = str(location)
+    if not text.strip():
+        raise InvalidInput("the catalog's location is empty", hint="name a folder or a URL")
+    if "://" in text:
+        return text
+    return f"sqlite:///{Path(text).expanduser().absolute() / DATABASE_FILE}"
+
+
+def _named(name: str):  # type: ignore[no-untyped-def]
+    return select(repositories).where(
+        repositories.c.name == name, repositories.c.deleted_at.is_(None)
+    )
+
+
+def _refuse_existing(connection: Connection, database: Database) -> None:
+    if connection.dialect.has_table(connection, catalog_info.name):
+        raise AlreadyExists(
+            f"there is a catalog at {database.name} already",
+            hint="open it, or choose another place",
+        )
+
+
+def _claim(storage: Storage, uid: str) -> None:
+    """Mark a storage as belonging to a catalog; roots must not nest, nor be shared."""
+    mine = storage.url.rstrip("/") + "/"
+    externals = Externals()
+    if externals.is_owned(mine + "x") or _marked_above(storage.url, externals):
+        raise NestedStorage(
+            f"the storage {storage.url} lies inside the storage of another catalog",
+            hint="choose a place outside it",
+        )
+    try:
+        storage.put(addresses.MARKER, json.dumps({"catalog": uid}).encode(), create=True)
+    except AlreadyExists as error:
+        raise StorageAhead(
+            f"the storage {storage.url} belongs to a catalog already",
+            hint="choose an empty place, or open the catalog that it belongs to",
+        ) from error
+    for stored in storage.list():
+        if stored.address.endswith("/" + addresses.MARKER):
+            storage.delete(addresses.MARKER)
+            raise NestedStorage(
+                f"another catalog's storage lies inside {storage.url}, at {stored.address}",
+                hint="choose a place beside it",
+            )
+
+
+def _marked_above(url: str, externals: Externals) -> bool:
+    scheme, _, rest = url.partition("://")
+    parts = rest.rstrip("/").split("/")
+    return any(
+        externals.exists(f"{scheme}://{'/'.join(parts[:depth])}/{addresses.MARKER}")
+        for depth in range(1, len(parts))
+    )

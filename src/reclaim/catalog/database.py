@@ -1,0 +1,196 @@
+"""The catalog's database: transactions with stated isolation, and its errors in our words.
+
+``read`` is one snapshot: an explicit BEGIN on SQLite, REPEATABLE READ READ ONLY on PostgreSQL.
+``write`` is BEGIN IMMEDIATE on SQLite; on PostgreSQL it is READ COMMITTED and callers lock the
+rows they rely on. The drivers' defaults are weaker than they look, so none is relied on.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import exc as foreign
+from sqlalchemy.engine import make_url
+
+from reclaim.errors import (
+    Corrupt,
+    DatabaseLocked,
+    DatabaseUnavailable,
+    InvalidInput,
+    NotFound,
+    OutOfSpace,
+    ReclaimError,
+    TransactionFailed,
+)
+
+T = TypeVar("T")
+
+LOCK_WAIT_SECONDS = 30
+ATTEMPTS = 8
+
+
+class Database:
+    """One SQL database, reached through SQLAlchemy Core."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self._engine = engine
+        self.name = name
+        self.is_sqlite = engine.dialect.name == "sqlite"
+
+    @classmethod
+    def open(cls, url: str, *, create: bool = False) -> Database:
+        """Open a database; a SQLite file is made only with ``create``."""
+        with translated(_without_password(url)):
+            if url.startswith("sqlite:///"):
+                return cls._open_sqlite(Path(url.removeprefix("sqlite:///")), create=create)
+            return cls._open_postgresql(url)
+
+    @classmethod
+    def _open_sqlite(cls, file: Path, *, create: bool) -> Database:
+        if not create and not file.is_file():
+            raise NotFound(
+                f"there is no catalog at {file}",
+                hint="make one with `reclaim init`, or name another with --catalog",
+            )
+        mode = "rwc" if create else "rw"
+        engine = create_engine(
+            f"sqlite:///file:{quote(str(file.absolute()))}?mode={mode}&uri=true",
+            connect_args={"timeout": LOCK_WAIT_SECONDS},
+        )
+
+        @event.listens_for(engine, "connect")
+        def _prepare(connection: sqlite3.Connection, _record: object) -> None:
+            connection.isolation_level = None
+            connection.execute("PRAGMA journal_mode = WAL")
+            # A commit that was acknowledged must survive a power cut: bytes may be deleted
+            # on the strength of it.
+            connection.execute("PRAGMA synchronous = FULL")
+
+        @event.listens_for(engine, "begin")
+        def _begin(connection: Connection) -> None:
+            writes = connection.get_execution_options().get("reclaim_writes", False)
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+        return cls(engine, str(file))
+
+    @classmethod
+    def _open_postgresql(cls, url: str) -> Database:
+        parsed = make_url(url)
+        if parsed.get_backend_name() != "postgresql":
+            raise InvalidInput(
+                f"a catalog cannot live on {parsed.get_backend_name()}",
+                hint="give a folder, a sqlite:/// file or a postgresql:// URL",
+            )
+        engine = create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+        return cls(engine, _without_password(url))
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One consistent snapshot of the whole database; writes are refused by PostgreSQL."""
+        options: dict[str, Any] = {}
+        if not self.is_sqlite:
+            options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with translated(self.name), self._engine.connect() as connection:
+            with connection.execution_options(**options).begin():
+                yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """One write transaction; it commits when the block ends without an error."""
+        options: dict[str, Any] = {"reclaim_writes": True}
+        if not self.is_sqlite:
+            options["isolation_level"] = "READ COMMITTED"
+        with translated(self.name), self._engine.connect() as connection:
+            with connection.execution_options(**options).begin():
+                yield connection
+
+    def transact(self, work: Callable[[Connection], T]) -> T:
+        """Run ``work`` in a write transaction, again when the database says that it lost a race.
+
+        ``work`` must have no effect outside the database: it may run several times.
+        """
+        for attempt in range(ATTEMPTS):
+            try:
+                with self.write() as connection:
+                    return work(connection)
+            except LostRace:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                time.sleep(0.005 * 2**attempt)
+        raise AssertionError("unreachable")
+
+
+class LostRace(TransactionFailed):
+    """Two transactions met on the same rows; the loser may simply run again."""
+
+
+@contextmanager
+def translated(database: str) -> Iterator[None]:
+    """Turn what SQLAlchemy and the drivers raise into the tree of ``reclaim.errors``."""
+    try:
+        yield
+    except ReclaimError:
+        raise
+    except foreign.SQLAlchemyError as error:
+        raise _translate(database, error) from error
+    except sqlite3.Error as error:
+        raise _translate(database, error) from error
+
+
+def _translate(database: str, error: Exception) -> ReclaimError:
+    cause = getattr(error, "orig", None) or error
+    text = str(cause).strip().split("\n", 1)[0]
+    state = getattr(cause, "sqlstate", None) or ""
+    if isinstance(error, foreign.IntegrityError) or state in ("40001", "40P01"):
+        return LostRace(
+            f"the database {database} saw two writers on the same rows: {text}",
+            hint="run it again",
+        )
+    if "database is locked" in text or "database table is locked" in text or state == "55P03":
+        return DatabaseLocked(
+            f"the database {database} was locked by another writer for {LOCK_WAIT_SECONDS} s",
+            hint="wait for the other process to finish, then run it again",
+        )
+    if "disk is full" in text or state == "53100":
+        return OutOfSpace(
+            f"the disk of the database {database} is full",
+            hint="free some space and run it again; the change was rolled back",
+        )
+    if "not a database" in text or "malformed" in text:
+        return Corrupt(
+            f"{database} is not a readable catalog database: {text}",
+            hint="restore it from a backup; nothing was changed",
+        )
+    if "no such table" in text or state == "42P01":
+        return NotFound(
+            f"the database {database} holds no catalog",
+            hint="make one with `reclaim init`",
+        )
+    if "readonly database" in text or state in ("25006", "42501"):
+        return DatabaseUnavailable(
+            f"the database {database} cannot be written: {text}",
+            hint="check its permissions",
+        )
+    if isinstance(error, foreign.NoSuchModuleError | foreign.ArgumentError):
+        return InvalidInput(f"the database URL {database} cannot be used: {text}")
+    return DatabaseUnavailable(
+        f"the database {database} cannot be used: {text}",
+        hint="check that it is there and reachable, then run it again; nothing was changed",
+    )
+
+
+def _without_password(url: str) -> str:
+    try:
+        return make_url(url).render_as_string(hide_password=True)
+    except foreign.ArgumentError:
+        return url

@@ -1,0 +1,96 @@
+"""Stage: entries that point at objects outside the catalog, where they are.
+
+Such objects are never collected. For that to be true, nothing that a catalog may collect can
+be staged: every address under the ``repos/`` of a catalog's storage is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from sqlalchemy import Connection
+
+from reclaim.catalog import addresses, staging
+from reclaim.catalog.entries import Entry
+from reclaim.catalog.names import check_path
+from reclaim.catalog.uploads import REPLACED, check_branch
+from reclaim.catalog.workspace import Workspace
+from reclaim.errors import InvalidInput, OwnedAddress
+from reclaim.storage import normalize
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """An object that exists outside the catalog and is to be staged where it is."""
+
+    path: str
+    address: str
+    size: int
+    checksum: str = ""
+    content_type: str = ""
+    metadata: Mapping[str, str] | None = None
+
+
+def stage(workspace: Workspace, branch: str, path: str, address: str) -> Entry:
+    """Stage an object that lies outside the catalog's storage, after a look at it."""
+    url = _outside(workspace, address)
+    storage, key = workspace.externals.locate(url)
+    found = storage.head(key)
+    item = Import(path, url, found.size, f"etag:{found.etag}" if found.etag else "")
+    stage_many(workspace, branch, [item])
+    return Entry(path, url, found.size, workspace.clock.now(), item.checksum)
+
+
+def stage_many(workspace: Workspace, branch: str, items: Iterable[Import]) -> int:
+    """Stage many existing objects, believing the sizes given; returns how many."""
+    check_branch(workspace, branch)
+    remaining = iter(items)
+    done = 0
+    created_at = workspace.clock.now()
+    while batch := list(islice(remaining, staging.FETCH)):
+        entries = {
+            item.path: Entry(
+                check_path(item.path),
+                _outside(workspace, item.address),
+                item.size,
+                created_at,
+                item.checksum,
+                item.content_type,
+                item.metadata or {},
+            )
+            for item in batch
+        }
+
+        def work(connection: Connection, rows: list[Entry] = list(entries.values())) -> None:
+            token = staging.lock_open_token(connection, workspace.repo_uid, branch)
+            staging.write(connection, token, rows, now=workspace.now(), rule=REPLACED)
+
+        workspace.database.transact(work)
+        done += len(batch)
+    return done
+
+
+_PLAIN = re.compile(r"(?:s3|gs|az)://[a-z0-9.-]+/(?!.*(?:/repos/|//|/\.|%))[^\x00-\x1f]+")
+
+
+def _outside(workspace: Workspace, address: str) -> str:
+    """The one spelling of an address, refused if any catalog could collect what is there."""
+    if _PLAIN.fullmatch(address):
+        url = address
+    elif "://" not in address and not address.startswith("/"):
+        raise InvalidInput(
+            f"{address!r} is not the whole address of an object",
+            hint="write it with its scheme, such as s3://bucket/key or file:///folder/file",
+        )
+    else:
+        url = normalize(address)
+    ours = workspace.storage.url.rstrip("/") + "/" + addresses.ROOT
+    if (url + "/").startswith(ours) or workspace.externals.is_owned(url):
+        raise OwnedAddress(
+            f"{address} lies under the storage of a catalog, which may collect it",
+            hint="copy the object with `reclaim cp`, or put its bytes",
+        )
+    return url

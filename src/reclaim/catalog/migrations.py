@@ -1,0 +1,63 @@
+"""The version of the schema, and the steps from each version to the next.
+
+A fresh catalog is made at the newest version. An older one is brought forward when it is
+opened, each step in its own transaction; a newer one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection, insert, select, update
+
+from reclaim.catalog.database import Database
+from reclaim.catalog.schema import catalog_info, metadata
+from reclaim.errors import Corrupt, UnknownVersion
+
+Step = Callable[[Connection], None]
+
+FIRST_VERSION = 1
+STEPS: tuple[Step, ...] = ()
+"""``STEPS[n]`` brings version ``FIRST_VERSION + n`` to the one after it."""
+
+
+def newest() -> int:
+    """The version that this code reads and writes."""
+    return FIRST_VERSION + len(STEPS)
+
+
+def create(connection: Connection) -> None:
+    """Make the tables of a fresh catalog."""
+    metadata.create_all(connection)
+    connection.execute(insert(catalog_info).values(key="schema_version", value=str(newest())))
+
+
+def migrate(database: Database) -> None:
+    """Bring the schema to the newest version."""
+    while True:
+        with database.read() as connection:
+            version = _version(connection, database.name)
+        if version == newest():
+            return
+        if version > newest():
+            raise UnknownVersion(
+                f"the catalog {database.name} has schema version {version}; "
+                f"this Reclaim knows versions up to {newest()}",
+                hint="upgrade Reclaim",
+            )
+        with database.write() as connection:
+            # Another process may have taken this step while we waited for the lock.
+            row = catalog_info.c.key == "schema_version"
+            held = select(catalog_info.c.value).where(row).with_for_update()
+            if int(connection.execute(held).scalar_one()) != version:
+                continue
+            STEPS[version - FIRST_VERSION](connection)
+            connection.execute(update(catalog_info).where(row).values(value=str(version + 1)))
+
+
+def _version(connection: Connection, name: str) -> int:
+    query = select(catalog_info.c.value).where(catalog_info.c.key == "schema_version")
+    value = connection.execute(query).scalar()
+    if value is None or not value.isdigit() or int(value) < FIRST_VERSION:
+        raise Corrupt(f"the catalog {name} does not say its schema version")
+    return int(value)

@@ -1,0 +1,276 @@
+"""Partitions: how bytes in flight are protected.
+
+An instance writes data and containers only into its own open partition, which is a row in the
+database written before the first byte. It renews the row every minute. A partition is closed
+when its uploads and commits have finished, or by the collector when its owner has not renewed
+it for ``OVERDUE``. Closing is terminal, and whoever makes a reference to fresh bytes checks in
+the same transaction that the partition is still open: a collector and a slow writer cannot
+both win.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy import Connection, insert, select, update
+
+from reclaim.catalog import addresses
+from reclaim.catalog.database import Database
+from reclaim.catalog.schema import PartitionState, partitions, repositories
+from reclaim.clock import MICROSECOND, Clock, to_micros
+from reclaim.errors import AlreadyExists, NotFound, ReclaimError, StorageAhead, TransactionFailed
+from reclaim.storage import Storage
+
+ROLL_OBJECTS = 50_000
+ROLL_AGE = timedelta(minutes=60)
+RENEW_EVERY = timedelta(minutes=1)
+OVERDUE = timedelta(minutes=15)
+
+log = logging.getLogger(__name__)
+
+
+class PartitionClosed(TransactionFailed):
+    """The partition was closed under its writer; what it wrote there belongs to the collector."""
+
+
+@dataclass(slots=True)
+class Partition:
+    """An open partition of this instance, as this process sees it."""
+
+    repo_uid: str
+    id: str
+    opened_at: int
+    renewed_at: int
+    objects: int = 0
+    uses: int = 0
+
+    def new_object(self, branch: str) -> str:
+        self.objects += 1
+        return addresses.new_object(self.repo_uid, branch, self.id)
+
+    def new_container(self, digest: str) -> str:
+        self.objects += 1
+        return addresses.new_container(self.repo_uid, self.id, digest)
+
+
+class Partitions:
+    """The partitions that one instance (one opened catalog) has open."""
+
+    def __init__(self, database: Database, storage: Storage, clock: Clock) -> None:
+        self._database = database
+        self._storage = storage
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._open: dict[str, Partition] = {}
+        self._retired: list[Partition] = []
+        self._last_opened = 0
+        self._stop = threading.Event()
+        self._renewer: threading.Thread | None = None
+        self.instance = addresses.new_uid()
+
+    @contextmanager
+    def use(self, repo_uid: str) -> Iterator[Partition]:
+        """The open partition to write into; it stays open until the block ends."""
+        with self._lock:
+            partition = self._current(repo_uid)
+            partition.uses += 1
+        try:
+            yield partition
+        except PartitionClosed:
+            with self._lock:
+                self._forget(partition)
+            raise
+        finally:
+            with self._lock:
+                partition.uses -= 1
+                self._close_idle()
+
+    def renew(self) -> None:
+        """Tell the database that this instance still works; renewing cannot reopen."""
+        with self._lock:
+            for partition in [*self._open.values(), *self._retired]:
+                self._renew(partition)
+
+    def close(self) -> None:
+        """Close everything that is not in use; the rest becomes overdue and is closed later."""
+        self._stop.set()
+        with self._lock:
+            self._retired.extend(self._open.values())
+            self._open.clear()
+            self._close_idle()
+
+    def _current(self, repo_uid: str) -> Partition:
+        now = to_micros(self._clock.now())
+        partition = self._open.get(repo_uid)
+        if partition is not None and now - partition.renewed_at > RENEW_EVERY // MICROSECOND:
+            self._renew(partition)
+            partition = self._open.get(repo_uid)
+        if partition is not None and (
+            partition.objects >= ROLL_OBJECTS
+            or now - partition.opened_at >= ROLL_AGE // MICROSECOND
+        ):
+            self._retired.append(self._open.pop(repo_uid))
+            self._close_idle()
+            partition = None
+        if partition is None:
+            partition = self._open[repo_uid] = self._open_new(repo_uid, now)
+            self._start_renewer()
+        return partition
+
+    def _open_new(self, repo_uid: str, now: int) -> Partition:
+        # Names must differ even when the clock stands still.
+        opened_at = self._last_opened = max(now, self._last_opened + 1)
+        partition = Partition(repo_uid, partition_id(opened_at, self.instance), opened_at, now)
+
+        def insert_row(connection: Connection) -> int:
+            epoch = connection.execute(
+                update(repositories)
+                .where(repositories.c.uid == repo_uid, repositories.c.deleted_at.is_(None))
+                .values(epoch=repositories.c.epoch + 1)
+                .returning(repositories.c.epoch)
+            ).scalar()
+            if epoch is None:
+                raise NotFound("the repository was deleted")
+            connection.execute(
+                insert(partitions).values(
+                    repo_uid=repo_uid,
+                    id=partition.id,
+                    instance=self.instance,
+                    state=PartitionState.OPEN,
+                    opened_at=opened_at,
+                    renewed_at=now,
+                )
+            )
+            return int(epoch)
+
+        epoch = self._database.transact(insert_row)
+        try:
+            bump_epoch(self._database, self._storage, repo_uid, epoch, partition.id)
+        except ReclaimError:
+            self._close_row(partition)
+            raise
+        return partition
+
+    def _renew(self, partition: Partition) -> None:
+        now = to_micros(self._clock.now())
+        with self._database.write() as connection:
+            renewed = connection.execute(
+                update(partitions)
+                .where(
+                    partitions.c.repo_uid == partition.repo_uid,
+                    partitions.c.id == partition.id,
+                    partitions.c.state == PartitionState.OPEN,
+                )
+                .values(renewed_at=now)
+            ).rowcount
+        if renewed:
+            partition.renewed_at = now
+        else:
+            self._forget(partition)
+
+    def _forget(self, partition: Partition) -> None:
+        """A partition that was closed by someone else is not written into again."""
+        if self._open.get(partition.repo_uid) is partition:
+            del self._open[partition.repo_uid]
+
+    def _close_idle(self) -> None:
+        idle = [partition for partition in self._retired if partition.uses == 0]
+        self._retired = [partition for partition in self._retired if partition.uses > 0]
+        for partition in idle:
+            self._close_row(partition)
+
+    def _close_row(self, partition: Partition) -> None:
+        try:
+            with self._database.write() as connection:
+                close_partition(
+                    connection, partition.repo_uid, partition.id, to_micros(self._clock.now())
+                )
+        except ReclaimError as error:
+            # Safe to leave: an open row only protects bytes, until it is overdue.
+            log.warning("partition %s was left open: %s", partition.id, error)
+
+    def _start_renewer(self) -> None:
+        if self._renewer is None:
+            self._renewer = threading.Thread(
+                target=self._keep_renewing, name="reclaim-partitions", daemon=True
+            )
+            self._renewer.start()
+
+    def _keep_renewing(self) -> None:
+        while not self._stop.wait(RENEW_EVERY.total_seconds()):
+            try:
+                self.renew()
+            except ReclaimError as error:
+                log.warning("partitions could not be renewed: %s", error)
+
+
+def partition_id(opened_at: int, instance: str) -> str:
+    """``<descending time>_<instance>``: the newest partition sorts first."""
+    return f"{(1 << 56) - 1 - opened_at:014x}_{instance}"
+
+
+def check_open(connection: Connection, partition: Partition) -> None:
+    """Lock the partition's row and fail unless it is open: the fence between writer and collector.
+
+    To be called in the transaction that makes the first reference to bytes in the partition.
+    """
+    query = (
+        select(partitions.c.state)
+        .where(partitions.c.repo_uid == partition.repo_uid, partitions.c.id == partition.id)
+        .with_for_update(read=True)
+    )
+    if connection.execute(query).scalar() != PartitionState.OPEN:
+        raise PartitionClosed(
+            f"partition {partition.id} was closed while it was being written",
+            hint="run it again; a writer that stands still for 15 minutes loses its partition",
+        )
+
+
+def close_partition(connection: Connection, repo_uid: str, partition: str, now: int) -> None:
+    """Close a partition; one that is closed already stays as it is."""
+    connection.execute(
+        update(partitions)
+        .where(
+            partitions.c.repo_uid == repo_uid,
+            partitions.c.id == partition,
+            partitions.c.state == PartitionState.OPEN,
+        )
+        .values(state=PartitionState.CLOSED, closed_at=now)
+    )
+
+
+def bump_epoch(
+    database: Database, storage: Storage, repo_uid: str, epoch: int, writer: str
+) -> None:
+    """Leave the epoch's number in the storage, and refuse when the storage knows a later one.
+
+    The database counts first, so a crash leaves the database ahead, which is harmless. A
+    storage that is ahead belongs to a newer copy of this database: a restored backup, a clone.
+    """
+    mine = addresses.epoch(repo_uid, epoch)
+    try:
+        storage.put(mine, writer.encode(), create=True)
+    except AlreadyExists:
+        if storage.get(mine) != writer.encode():
+            raise _ahead(repo_uid) from None
+    listed = sorted(stored.address for stored in storage.list(addresses.epochs(repo_uid)))
+    with database.read() as connection:
+        known = connection.execute(
+            select(repositories.c.epoch).where(repositories.c.uid == repo_uid)
+        ).scalar_one()
+    if listed and listed[-1] > addresses.epoch(repo_uid, known):
+        raise _ahead(repo_uid)
+    for older in listed[:-1]:
+        storage.delete(older)
+
+
+def _ahead(repo_uid: str) -> StorageAhead:
+    return StorageAhead(
+        f"the storage of repository {repo_uid} has been written by a newer copy of this database",
+        hint="this database is a restored backup or a clone; use the newer one",
+    )

@@ -1,0 +1,193 @@
+"""Reading a ref: staged changes laid over the tree of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from reclaim.catalog import commits, staging
+from reclaim.catalog.commits import Commit
+from reclaim.catalog.entries import Entry
+from reclaim.catalog.names import after_prefix, check_path, check_prefix
+from reclaim.catalog.tree import Tree
+from reclaim.catalog.workspace import Workspace
+from reclaim.errors import InvalidInput, NotFound
+
+PAGE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a ref shows: the tree of a commit and, on a branch, the tokens over it."""
+
+    commit: Commit
+    tree: Tree
+    tokens: tuple[int, ...] = ()
+
+    def find(self, connection: Connection, path: str) -> Entry | None:
+        """The visible entry at a path."""
+        row = staging.find(connection, self.tokens, path) if self.tokens else None
+        if row is not None:
+            return Entry.from_values(*row[:-1]) if row.address is not None else None
+        return self.tree.get(path)
+
+    def entries(self, connection: Connection, *, prefix: str, start: str) -> Iterator[Entry]:
+        """The visible entries with a prefix, from ``start`` on, in path order."""
+        low = max(start, prefix)
+        committed = self.tree.entries(start=low, stop=after_prefix(prefix))
+        if not self.tokens:
+            return committed
+        staged = staging.rows(connection, self.tokens, start=start, prefix=prefix)
+        return _overlay(committed, staged)
+
+
+def _overlay(committed: Iterator[Entry], staged: Iterator[Any]) -> Iterator[Entry]:
+    below = next(committed, None)
+    for row in staged:
+        path = row[0]
+        while below is not None and below.path < path:
+            yield below
+            below = next(committed, None)
+        if below is not None and below.path == path:
+            below = next(committed, None)
+        if row[1] is not None:
+            yield Entry.from_values(*row)
+    if below is not None:
+        yield below
+        yield from committed
+
+
+def scene(connection: Connection, workspace: Workspace, ref: str) -> Scene:
+    """What a ref shows now: a branch with its staged changes, anything else as committed."""
+    tokens: tuple[int, ...] = ()
+    try:
+        tokens = staging.read_view(connection, workspace.repo_uid, ref).tokens
+    except NotFound:
+        pass
+    commit = commits.resolve(connection, workspace.repo_uid, ref)
+    return Scene(commit, workspace.containers.tree(commit.metarange), tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A piece of a listing: entries and common prefixes in order.
+
+    ``after`` is what to pass on for the next piece; it is empty on the last one.
+    """
+
+    entries: list[Entry]
+    prefixes: list[str]
+    after: str
+
+
+class Reader:
+    """Reads what a ref shows. A branch shows its uncommitted changes too."""
+
+    def __init__(self, workspace: Workspace, ref: str) -> None:
+        self._workspace = workspace
+        self.ref = ref
+
+    def stat(self, path: str) -> Entry:
+        """The entry at a path."""
+        check_path(path)
+        with self._workspace.database.read() as connection:
+            entry = scene(connection, self._workspace, self.ref).find(connection, path)
+        if entry is None:
+            raise NotFound(
+                f"there is no object {path!r} on {self.ref}", hint="list them with `reclaim ls`"
+            )
+        return entry
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an entry at a path."""
+        try:
+            self.stat(path)
+        except NotFound:
+            return False
+        return True
+
+    def get(self, path: str) -> bytes:
+        """The bytes of an object."""
+        entry = self.stat(path)
+        storage, address = self._workspace.locate(entry)
+        try:
+            return storage.get(address)
+        except NotFound as error:
+            raise self._workspace.missing(entry) from error
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """The bytes of an object in pieces, for objects that need not fit in memory."""
+        entry = self.stat(path)
+        storage, address = self._workspace.locate(entry)
+        try:
+            yield from storage.stream(address)
+        except NotFound as error:
+            raise self._workspace.missing(entry) from error
+
+    def list(
+        self, prefix: str = "", *, delimiter: str = "", after: str = "", limit: int = PAGE
+    ) -> Page:
+        """One page of a listing.
+
+        With a ``delimiter`` (usually ``/``) everything below the next one is rolled up into a
+        common prefix. Pass a page's ``after`` to get the page that follows it.
+        """
+        check_prefix(prefix)
+        if limit < 1:
+            raise InvalidInput("a page must have room for at least one entry")
+        with self._workspace.database.read() as connection:
+            shown = scene(connection, self._workspace, self.ref)
+            return _page(connection, shown, prefix, delimiter, after, limit)
+
+    def entries(self, prefix: str = "") -> Iterator[Entry]:
+        """All entries with a prefix, page by page; each page is consistent in itself."""
+        after = ""
+        while True:
+            page = self.list(prefix, after=after, limit=10 * PAGE)
+            yield from page.entries
+            if not page.after:
+                return
+            after = page.after
+
+
+def _page(
+    connection: Connection, shown: Scene, prefix: str, delimiter: str, after: str, limit: int
+) -> Page:
+    entries: list[Entry] = []
+    prefixes: list[str] = []
+    start = _next_after(after, prefix, delimiter)
+    while True:
+        rolled = None
+        for entry in shown.entries(connection, prefix=prefix, start=start):
+            if len(entries) + len(prefixes) == limit:
+                last = max(entries[-1].path if entries else "", prefixes[-1] if prefixes else "")
+                return Page(entries, prefixes, last)
+            rolled = _common_prefix(entry.path, prefix, delimiter)
+            if rolled:
+                break
+            entries.append(entry)
+        if not rolled:
+            return Page(entries, prefixes, "")
+        prefixes.append(rolled)
+        # Everything below a common prefix is skipped without being read.
+        start = after_prefix(rolled) or rolled
+
+
+def _next_after(after: str, prefix: str, delimiter: str) -> str:
+    """The least start that leaves out ``after`` and, if that was a common prefix, all below it."""
+    if not after:
+        return ""
+    if delimiter and after.endswith(delimiter) and after != prefix:
+        return after_prefix(after) or after
+    # No path holds a character this low, so nothing lies between the two.
+    return after + "\x01"
+
+
+def _common_prefix(path: str, prefix: str, delimiter: str) -> str | None:
+    if not delimiter:
+        return None
+    at = path.find(delimiter, len(prefix))
+    return None if at < 0 else path[: at + len(delimiter)]

@@ -1,0 +1,114 @@
+"""A repository: branches, tags and the history that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from reclaim.catalog import addresses, cleaner, commits, diffing, refs
+from reclaim.catalog import prepare as preparing
+from reclaim.catalog.branch import Branch
+from reclaim.catalog.cleaner import Cleaned
+from reclaim.catalog.commits import Commit
+from reclaim.catalog.diffing import Change
+from reclaim.catalog.names import check_prefix
+from reclaim.catalog.prepare import Classify, Prepared, by_kind
+from reclaim.catalog.reading import Reader
+from reclaim.catalog.refs import NamedRef
+from reclaim.catalog.workspace import Workspace
+from reclaim.storage import ObjectStorage, normalize
+
+
+class Repository:
+    """One repository of a catalog. Get one from ``Catalog.repository``."""
+
+    def __init__(
+        self, workspace: Workspace, name: str, default_branch: str, created_at: datetime
+    ) -> None:
+        self._workspace = workspace
+        self.name = name
+        self.uid = workspace.repo_uid
+        self.default_branch = default_branch
+        self.created_at = created_at
+
+    def branch(self, name: str) -> Branch:
+        """A branch, to read and to write. It is looked up when it is used."""
+        return Branch(self._workspace, name)
+
+    def at(self, ref: str) -> Reader:
+        """Any branch, tag, commit id or expression like ``main~2``, to read."""
+        return Reader(self._workspace, ref)
+
+    def branches(self) -> list[NamedRef]:
+        """All branches, by name."""
+        with self._workspace.database.read() as connection:
+            return refs.list_branches(connection, self.uid, self.default_branch)
+
+    def tags(self) -> list[NamedRef]:
+        """All tags, by name."""
+        with self._workspace.database.read() as connection:
+            return refs.list_tags(connection, self.uid)
+
+    def create_branch(self, name: str, source: str | None = None) -> Branch:
+        """Make a branch at a commit; by default where the default branch is."""
+        refs.create_branch(self._workspace, name, source or self.default_branch)
+        return self.branch(name)
+
+    def delete_branch(self, name: str) -> None:
+        """Delete a branch with its uncommitted changes. What was merged elsewhere stays."""
+        refs.delete_branch(self._workspace, name)
+
+    def create_tag(self, name: str, ref: str) -> Commit:
+        """Give a commit a name that does not move."""
+        return self.commit(refs.create_tag(self._workspace, name, ref))
+
+    def delete_tag(self, name: str) -> None:
+        """Delete a tag."""
+        refs.delete_tag(self._workspace, name)
+
+    def commit(self, ref: str) -> Commit:
+        """The commit that a ref names."""
+        with self._workspace.database.read() as connection:
+            return commits.resolve(connection, self.uid, ref)
+
+    def log(self, ref: str | None = None, *, first_parent: bool = False) -> Iterator[Commit]:
+        """A commit and its ancestors, newest first, all read from one snapshot."""
+        with self._workspace.database.read() as connection:
+            tip = commits.resolve(connection, self.uid, ref or self.default_branch)
+            yield from commits.walk(connection, self.uid, tip, first_parent=first_parent)
+
+    def merge_base(self, left: str, right: str) -> Commit | None:
+        """The newest commit that both refs reach."""
+        with self._workspace.database.read() as connection:
+            tips = [commits.resolve(connection, self.uid, ref) for ref in (left, right)]
+            return commits.merge_base(connection, self.uid, *tips).commit
+
+    def diff(self, before: str, after: str, prefix: str = "") -> Iterator[Change]:
+        """What changes from one commit to another, in path order."""
+        check_prefix(prefix)
+        left, right = self.commit(before), self.commit(after)
+        tree = self._workspace.containers.tree
+        return diffing.diff(tree(left.metarange), tree(right.metarange), prefix)
+
+    def prepare(
+        self,
+        *,
+        run_id: str | None = None,
+        destination: str | None = None,
+        classify: Classify = by_kind,
+    ) -> Prepared:
+        """Export, in one consistent read, what a retention run must know of this repository.
+
+        It goes to the folder or URL ``destination``; by default to ``_reclaim/runs/<id>/`` of
+        the repository. ``classify`` groups refs that the same rules hold for.
+        """
+        if destination is None:
+            storage, prefix = self._workspace.storage, ""
+            prefix = addresses.run(self.uid, run_id or addresses.new_uid()) + "prepared/"
+        else:
+            storage, prefix = ObjectStorage.open(normalize(destination), create=True), ""
+        return preparing.prepare(self._workspace, self.default_branch, storage, prefix, classify)
+
+    def clean(self, *, limit: int | None = None) -> Cleaned:
+        """Remove the rows of changes that were committed or reset; commits do some of it."""
+        return cleaner.clean(self._workspace.database, self._workspace.clock, self.uid, limit=limit)

@@ -1,0 +1,224 @@
+"""The tables of the catalog.
+
+Instants are whole microseconds since 1970. Text that is compared or sorted uses byte order on
+every database, because ranges are sorted that way. States change in one direction only:
+
+    staging token   open → sealed → committed, or → dropped
+    upload token    pending → used, or → expired
+    partition       open → closed
+    ledger row      live → condemned
+    commit          live ⇄ provisional → condemned
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+metadata = MetaData()
+
+Word = String().with_variant(Text(collation="C"), "postgresql")
+Serial = BigInteger().with_variant(Integer, "sqlite")
+
+
+class TokenState(StrEnum):
+    OPEN = "open"
+    SEALED = "sealed"
+    COMMITTED = "committed"
+    DROPPED = "dropped"
+
+
+class UploadState(StrEnum):
+    PENDING = "pending"
+    USED = "used"
+    EXPIRED = "expired"
+
+
+class PartitionState(StrEnum):
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class LedgerState(StrEnum):
+    LIVE = "live"
+    CONDEMNED = "condemned"
+
+
+class CommitState(StrEnum):
+    LIVE = "live"
+    PROVISIONAL = "provisional"
+    CONDEMNED = "condemned"
+
+
+catalog_info = Table(
+    "catalog_info",
+    metadata,
+    Column("key", Word, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+repositories = Table(
+    "repositories",
+    metadata,
+    Column("uid", Word, primary_key=True),
+    Column("name", Word, nullable=False),
+    Column("default_branch", Word, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("deleted_at", BigInteger),
+    # Counts the openings of partitions; the storage holds the same number (see partitions.py).
+    Column("epoch", BigInteger, nullable=False, server_default="0"),
+)
+Index(
+    "repositories_name",
+    repositories.c.name,
+    unique=True,
+    sqlite_where=text("deleted_at IS NULL"),
+    postgresql_where=text("deleted_at IS NULL"),
+)
+
+branches = Table(
+    "branches",
+    metadata,
+    Column("repo_uid", Word, primary_key=True),
+    Column("name", Word, primary_key=True),
+    Column("uid", Word, nullable=False, unique=True),
+    Column("head", Word, nullable=False),
+    Column("token", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+tags = Table(
+    "tags",
+    metadata,
+    Column("repo_uid", Word, primary_key=True),
+    Column("name", Word, primary_key=True),
+    Column("commit_id", Word, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+)
+
+commits = Table(
+    "commits",
+    metadata,
+    Column("repo_uid", Word, primary_key=True),
+    Column("id", Word, primary_key=True),
+    Column("parents", Text, nullable=False),
+    Column("metarange", Word, nullable=False),
+    Column("written_at", BigInteger, nullable=False),
+    Column("committer", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("metadata", Text, nullable=False),
+    Column("marked", Boolean, nullable=False, server_default=text("false")),
+    Column("state", Word, nullable=False, server_default=CommitState.LIVE),
+    Column("run_id", Word),
+    Column("rule", Text),
+    Index("commits_by_time", "repo_uid", "written_at"),
+)
+
+staging_tokens = Table(
+    "staging_tokens",
+    metadata,
+    Column("id", Serial, primary_key=True, autoincrement=True),
+    Column("repo_uid", Word, nullable=False),
+    Column("branch_uid", Word, nullable=False),
+    Column("state", Word, nullable=False),
+    Column("version", Integer, nullable=False, server_default="0"),
+    Column("commit_id", Word),
+    Index("staging_tokens_by_branch", "branch_uid", "state"),
+    Index("staging_tokens_by_state", "repo_uid", "state"),
+    sqlite_autoincrement=True,
+)
+
+staged_entries = Table(
+    "staged_entries",
+    metadata,
+    Column("token_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("path", Word, primary_key=True),
+    # NULL is a tombstone: the path is deleted.
+    Column("address", Word),
+    # True when the address lies in the repository's own prefix, where Reclaim may collect it.
+    Column("owned", Boolean, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("checksum", Text, nullable=False),
+    Column("content_type", Text, nullable=False),
+    Column("metadata", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+Index(
+    "staged_entries_by_address",
+    staged_entries.c.address,
+    sqlite_where=text("owned"),
+    postgresql_where=text("owned"),
+)
+
+ledger = Table(
+    "ledger",
+    metadata,
+    Column("address", Word, primary_key=True),
+    Column("repo_uid", Word, nullable=False),
+    Column("state", Word, nullable=False, server_default=LedgerState.LIVE),
+    Column("created_at", BigInteger, nullable=False),
+    Column("condemned_at", BigInteger),
+    Column("run_id", Word),
+    Column("rule", Text),
+    sqlite_with_rowid=False,
+)
+Index(
+    "ledger_condemned",
+    ledger.c.repo_uid,
+    ledger.c.condemned_at,
+    sqlite_where=text("state = 'condemned'"),
+    postgresql_where=text("state = 'condemned'"),
+)
+
+upload_tokens = Table(
+    "upload_tokens",
+    metadata,
+    Column("id", Word, primary_key=True),
+    Column("repo_uid", Word, nullable=False),
+    Column("branch_uid", Word, nullable=False),
+    Column("path", Word, nullable=False),
+    Column("address", Word, nullable=False),
+    Column("state", Word, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Index("upload_tokens_by_state", "repo_uid", "state"),
+)
+
+partitions = Table(
+    "partitions",
+    metadata,
+    Column("repo_uid", Word, primary_key=True),
+    Column("id", Word, primary_key=True),
+    Column("instance", Word, nullable=False),
+    Column("state", Word, nullable=False),
+    Column("opened_at", BigInteger, nullable=False),
+    Column("renewed_at", BigInteger, nullable=False),
+    Column("closed_at", BigInteger),
+    Index("partitions_by_state", "repo_uid", "state"),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    Column("id", Word, primary_key=True),
+    Column("repo_uid", Word, nullable=False),
+    Column("commit_id", Word, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("refreshed_at", BigInteger, nullable=False),
+    Column("length", BigInteger, nullable=False),
+    UniqueConstraint("repo_uid", "commit_id", "holder"),
+)

@@ -1,0 +1,177 @@
+"""Put: uploading bytes into the open partition and staging them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+from sqlalchemy import Connection, select
+
+from reclaim.catalog import ledger, staging
+from reclaim.catalog.entries import Entry
+from reclaim.catalog.names import check_path
+from reclaim.catalog.partitions import Partition, PartitionClosed, check_open
+from reclaim.catalog.schema import branches
+from reclaim.catalog.workspace import Workspace
+from reclaim.errors import InvalidInput
+
+Data = bytes | Path | IO[bytes]
+
+PIECE = 8 * 1024 * 1024
+TOGETHER = 500
+UPLOADERS = 8
+REPLACED = "overwritten before it was committed"
+
+
+def put(
+    workspace: Workspace,
+    branch: str,
+    path: str,
+    data: Data,
+    *,
+    content_type: str,
+    metadata: Mapping[str, str],
+) -> Entry:
+    """Upload bytes and stage them."""
+    check_path(path)
+    check_branch(workspace, branch)
+    try:
+        return _put(workspace, branch, path, data, content_type, metadata)
+    except PartitionClosed:
+        # The collector took this writer for dead. Nothing was staged; write it once more.
+        if not isinstance(data, bytes | Path):
+            raise
+        return _put(workspace, branch, path, data, content_type, metadata)
+
+
+def _put(
+    workspace: Workspace,
+    branch: str,
+    path: str,
+    data: Data,
+    content_type: str,
+    metadata: Mapping[str, str],
+) -> Entry:
+    with workspace.partitions.use(workspace.repo_uid) as partition:
+        entry = _upload(workspace, partition, branch, path, data, content_type, metadata)
+        workspace.storage.flush([entry.address])
+        _stage_fresh(workspace, branch, [entry], partition)
+    return entry
+
+
+def put_many(
+    workspace: Workspace,
+    branch: str,
+    items: Iterable[tuple[str, Data]],
+    *,
+    progress: Callable[[Entry], None],
+) -> int:
+    """Upload many objects at once and stage them in batches; returns how many.
+
+    Each batch is staged whole or not at all. An error stops the upload; what was staged before
+    stays staged.
+    """
+    check_branch(workspace, branch)
+    remaining = iter(items)
+    done = 0
+    with ThreadPoolExecutor(UPLOADERS) as pool:
+        while batch := list(islice(remaining, TOGETHER)):
+            for path, _ in batch:
+                check_path(path)
+            with workspace.partitions.use(workspace.repo_uid) as partition:
+
+                def upload(item: tuple[str, Data], into: Partition = partition) -> Entry:
+                    entry = _upload(workspace, into, branch, *item, "", {})
+                    workspace.storage.flush([entry.address])
+                    progress(entry)
+                    return entry
+
+                entries = {entry.path: entry for entry in pool.map(upload, batch)}
+                _stage_fresh(workspace, branch, list(entries.values()), partition)
+            done += len(batch)
+    return done
+
+
+def _upload(
+    workspace: Workspace,
+    partition: Partition,
+    branch: str,
+    path: str,
+    data: Data,
+    content_type: str,
+    metadata: Mapping[str, str],
+) -> Entry:
+    address = partition.new_object(branch)
+    if isinstance(data, Path):
+        with _opened(data) as source:
+            size, checksum = _upload_file(workspace, address, source)
+    elif isinstance(data, bytes):
+        size, checksum = len(data), hashlib.sha256(data).hexdigest()
+        workspace.storage.put(address, data)
+    else:
+        size, checksum = _upload_file(workspace, address, data)
+    created_at = workspace.clock.now()
+    return Entry(
+        path, address, size, created_at, f"sha256:{checksum}", content_type, dict(metadata)
+    )
+
+
+def _upload_file(workspace: Workspace, address: str, source: IO[bytes]) -> tuple[int, str]:
+    total = hashlib.sha256()
+    size = 0
+
+    def pieces(first: bytes) -> Iterator[bytes]:
+        nonlocal size
+        piece = first
+        while piece:
+            total.update(piece)
+            size += len(piece)
+            yield piece
+            piece = source.read(PIECE)
+
+    first = source.read(PIECE)
+    if len(first) < PIECE and not (more := source.read(PIECE)):
+        # Small enough for one request.
+        workspace.storage.put(address, first)
+        return len(first), hashlib.sha256(first).hexdigest()
+    if len(first) < PIECE:
+        first += more
+    workspace.storage.put(address, pieces(first))
+    return size, total.hexdigest()
+
+
+def _stage_fresh(
+    workspace: Workspace, branch: str, entries: Sequence[Entry], partition: Partition
+) -> None:
+    """Stage uploaded objects, if the partition that holds them is still open."""
+
+    def work(connection: Connection) -> None:
+        token = staging.lock_open_token(connection, workspace.repo_uid, branch)
+        check_open(connection, partition)
+        now = workspace.now()
+        fresh = [entry.address for entry in entries]
+        ledger.enter(connection, workspace.repo_uid, fresh, now)
+        staging.write(connection, token, entries, now=now, rule=REPLACED)
+
+    workspace.database.transact(work)
+
+
+def _opened(file: Path) -> IO[bytes]:
+    try:
+        return file.open("rb")
+    except OSError as error:
+        raise InvalidInput(f"cannot read {file}: {error.strerror}") from error
+
+
+def check_branch(workspace: Workspace, branch: str) -> None:
+    """Fail before any byte is written when the branch is not there."""
+    query = select(branches.c.uid).where(
+        branches.c.repo_uid == workspace.repo_uid, branches.c.name == branch
+    )
+    with workspace.database.read() as connection:
+        if connection.execute(query).first() is None:
+            raise staging.no_such_branch(branch)

@@ -1,0 +1,64 @@
+"""The nouns that every room shares. No I/O, no behaviour beyond what the words mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NewType
+
+SnapshotId = NewType("SnapshotId", str)
+
+
+class RefKind(StrEnum):
+    """What sort of name a ref is."""
+
+    BRANCH = "branch"
+    TAG = "tag"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A name that points at a snapshot."""
+
+    name: str
+    kind: RefKind
+    snapshot: SnapshotId
+    default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A node of the history. Contents never change; parents can be edited.
+
+    ``marked`` says that an expiration replaced or dropped parents.
+    """
+
+    id: SnapshotId
+    parents: tuple[SnapshotId, ...]
+    written_at: datetime
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A mark that a snapshot is in use, valid for ``length`` after ``refreshed_at``."""
+
+    id: str
+    snapshot: SnapshotId
+    holder: str
+    refreshed_at: datetime
+    length: timedelta
+
+    def valid_at(self, now: datetime) -> bool:
+        return now < self.refreshed_at + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """A physical thing in storage; the address is relative to the storage's root."""
+
+    address: str
+    size: int
+    last_modified: datetime
+    etag: str = ""

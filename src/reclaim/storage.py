@@ -1,0 +1,237 @@
+"""Object storage: one small door to local folders, S3, GCS and Azure, through obstore.
+
+An address is a path relative to the storage's root. Foreign exceptions are translated here
+and nowhere else. Writes are atomic: an object is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+import obstore
+from obstore import exceptions as foreign
+from obstore.store import LocalStore, MemoryStore, from_url
+
+from reclaim.errors import (
+    AlreadyExists,
+    Corrupt,
+    InvalidInput,
+    NotFound,
+    OutOfSpace,
+    ReclaimError,
+    StorageDenied,
+    StorageUnavailable,
+)
+from reclaim.model import StoredObject
+
+Payload = bytes | IO[bytes] | Iterator[bytes]
+
+_SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "azure": "az", "abfss": "abfs"}
+
+
+class Storage(Protocol):
+    """What Reclaim asks of object storage."""
+
+    url: str
+    """Where the root is, without credentials."""
+
+    def put(self, address: str, data: Payload, *, create: bool = False) -> None:
+        """Write an object whole. With ``create`` an existing one is an ``AlreadyExists``."""
+        ...
+
+    def get(self, address: str) -> bytes: ...
+
+    def stream(self, address: str) -> Iterator[bytes]:
+        """The object's bytes in pieces, for objects that need not fit in memory."""
+        ...
+
+    def head(self, address: str) -> StoredObject: ...
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        """Every object below a folder, in no promised order."""
+        ...
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy inside the storage, without moving the bytes through this process."""
+        ...
+
+    def delete(self, address: str) -> None:
+        """Delete an object; one that is not there counts as deleted."""
+        ...
+
+    def flush(self, addresses: Iterable[str]) -> None:
+        """Make written objects survive a power cut, where the storage does not do so itself."""
+        ...
+
+
+class ObjectStorage:
+    """A ``Storage`` on anything that obstore can open."""
+
+    def __init__(self, url: str, store: Any) -> None:
+        self.url = url
+        self._store = store
+        self.folder = Path(unquote(urlsplit(url).path)) if url.startswith("file://") else None
+
+    @classmethod
+    def open(cls, url: str, *, create: bool = False) -> ObjectStorage:
+        """Open the storage at a normalised URL (see ``normalize``)."""
+        with translated("open", url):
+            if url.startswith("memory://"):
+                return cls(url, MemoryStore())
+            if url.startswith("file://"):
+                folder = Path(unquote(urlsplit(url).path))
+                if not create and not folder.is_dir():
+                    raise NotFound(
+                        f"the storage folder {folder} does not exist",
+                        hint="mount or restore it; nothing was changed",
+                    )
+                return cls(url, LocalStore(folder, mkdir=create))
+            return cls(url, from_url(url))
+
+    def put(self, address: str, data: Payload, *, create: bool = False) -> None:
+        mode: Any = "create" if create else "overwrite"
+        with translated("write", address):
+            obstore.put(self._store, address, data, mode=mode)
+
+    def get(self, address: str) -> bytes:
+        with translated("read", address):
+            return bytes(obstore.get(self._store, address).bytes())
+
+    def stream(self, address: str) -> Iterator[bytes]:
+        with translated("read", address):
+            for piece in obstore.get(self._store, address).stream():
+                yield bytes(piece)
+
+    def head(self, address: str) -> StoredObject:
+        with translated("look up", address):
+            return _stored(obstore.head(self._store, address))
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        with translated("list", prefix or self.url):
+            for page in obstore.list(self._store, prefix or None):
+                for meta in page:
+                    yield _stored(meta)
+
+    def copy(self, source: str, target: str) -> None:
+        with translated("copy", source):
+            obstore.copy(self._store, source, target)
+
+    def delete(self, address: str) -> None:
+        try:
+            with translated("delete", address):
+                obstore.delete(self._store, address)
+        except NotFound:
+            return
+
+    def flush(self, addresses: Iterable[str]) -> None:
+        if self.folder is None:
+            return
+        folders: set[Path] = set()
+        for address in addresses:
+            path = self.folder / address
+            with translated("flush", address):
+                _fsync(path)
+            while path != self.folder:
+                path = path.parent
+                folders.add(path)
+        for folder in folders:
+            with translated("flush", str(folder)):
+                _fsync(folder)
+
+
+def normalize(location: str) -> str:
+    """One spelling for each place: ``s3a://b//x/`` and ``s3://b/x`` are the same storage.
+
+    Plain paths become ``file://`` URLs of the real path, so that a symbolic link does not
+    give a folder a second name.
+    """
+    if not location.strip():
+        raise InvalidInput("a storage location is empty")
+    if "://" not in location:
+        return _file_url(Path(location))
+    parts = urlsplit(location)
+    scheme = _SCHEME_ALIASES.get(parts.scheme.lower(), parts.scheme.lower())
+    if scheme == "file":
+        return _file_url(Path(unquote(parts.path)))
+    if parts.username or parts.password or parts.query:
+        raise InvalidInput(
+            f"the storage URL for {parts.hostname} carries credentials or options",
+            hint="credentials come from the environment and profiles; they are never stored",
+        )
+    if "%" in parts.path:
+        raise InvalidInput(f"the storage URL {location} has a percent sign in its path")
+    path = posixpath.normpath(parts.path).strip("/.")
+    return f"{scheme}://{parts.netloc}" + (f"/{path}" if path else "")
+
+
+def split(url: str) -> tuple[str, str]:
+    """A normalised object URL as (root of its storage, address in it)."""
+    if url.startswith("file://"):
+        return "file:///", unquote(urlsplit(url).path).lstrip("/")
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}", parts.path.lstrip("/")
+
+
+@contextmanager
+def translated(action: str, address: str) -> Iterator[None]:
+    """Turn what obstore and the operating system raise into the tree of ``reclaim.errors``."""
+    try:
+        yield
+    except ReclaimError:
+        raise
+    except FileNotFoundError as error:
+        raise NotFound(f"cannot {action} {address}: there is no such object") from error
+    except (foreign.BaseError, OSError, ValueError) as error:
+        raise _translate(action, address, error) from error
+
+
+def _translate(action: str, address: str, error: Exception) -> ReclaimError:
+    said = str(error).split("\n", 1)[0]
+    text = str(error)
+    what = f"cannot {action} {address}: {said}"
+    if isinstance(error, foreign.AlreadyExistsError | foreign.PreconditionError):
+        return AlreadyExists(f"cannot {action} {address}: it exists already")
+    if isinstance(error, PermissionError | foreign.PermissionDeniedError) or (
+        "Permission denied" in text
+    ):
+        return StorageDenied(what, hint="check the permissions on the storage")
+    if isinstance(error, foreign.UnauthenticatedError):
+        return StorageDenied(what, hint="check the storage credentials in the environment")
+    if "os error 28" in text or "os error 122" in text or getattr(error, "errno", 0) in (28, 122):
+        return OutOfSpace(what, hint="free some space and run it again; nothing was half written")
+    if isinstance(error, foreign.InvalidPathError | foreign.UnknownConfigurationKeyError):
+        return InvalidInput(what)
+    if isinstance(error, ValueError):
+        return InvalidInput(what)
+    if isinstance(error, foreign.NotSupportedError):
+        return InvalidInput(what, hint="this storage does not offer it")
+    if isinstance(error, foreign.JoinError):
+        return Corrupt(what)
+    return StorageUnavailable(what, hint="check that the storage is reachable, then try again")
+
+
+def _stored(meta: Any) -> StoredObject:
+    return StoredObject(
+        address=meta["path"],
+        size=meta["size"],
+        last_modified=meta["last_modified"],
+        etag=(meta["e_tag"] or "").strip('"'),
+    )
+
+
+def _file_url(path: Path) -> str:
+    return path.expanduser().resolve().as_uri()
+
+
+def _fsync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

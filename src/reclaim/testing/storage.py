@@ -1,0 +1,85 @@
+"""Storage that stands between the code under test and the real storage."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from reclaim.clock import Clock
+from reclaim.model import StoredObject
+from reclaim.storage import ObjectStorage, Payload, Storage
+
+
+class StorageWrapper:
+    """Passes every call on. Subclasses change what they are about."""
+
+    def __init__(self, inner: Storage) -> None:
+        self.inner = inner
+        self.url = inner.url
+
+    def put(self, address: str, data: Payload, *, create: bool = False) -> None:
+        self.inner.put(address, data, create=create)
+
+    def get(self, address: str) -> bytes:
+        return self.inner.get(address)
+
+    def stream(self, address: str) -> Iterator[bytes]:
+        return self.inner.stream(address)
+
+    def head(self, address: str) -> StoredObject:
+        return self.inner.head(address)
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        return self.inner.list(prefix)
+
+    def copy(self, source: str, target: str) -> None:
+        self.inner.copy(source, target)
+
+    def delete(self, address: str) -> None:
+        self.inner.delete(address)
+
+    def flush(self, addresses: Iterable[str]) -> None:
+        self.inner.flush(addresses)
+
+
+class ClockedStorage(StorageWrapper):
+    """Storage whose clock is a ``Clock``: what is written carries its time.
+
+    In a local folder the files themselves get that time, so that other processes see it too;
+    elsewhere this object remembers it. ``skew`` sets the storage's clock off from the other one.
+    """
+
+    def __init__(self, inner: Storage, clock: Clock, *, skew: timedelta = timedelta(0)) -> None:
+        super().__init__(inner)
+        self._clock = clock
+        self._times: dict[str, datetime] = {}
+        self._folder = inner.folder if isinstance(inner, ObjectStorage) else None
+        self.skew = skew
+
+    def put(self, address: str, data: Payload, *, create: bool = False) -> None:
+        super().put(address, data, create=create)
+        self._stamp(address)
+
+    def copy(self, source: str, target: str) -> None:
+        super().copy(source, target)
+        self._stamp(target)
+
+    def head(self, address: str) -> StoredObject:
+        return self._dated(super().head(address))
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        return (self._dated(stored) for stored in super().list(prefix))
+
+    def _stamp(self, address: str) -> None:
+        now = self._clock.now() + self.skew
+        if self._folder is None:
+            self._times[address] = now
+        else:
+            seconds = now.timestamp()
+            os.utime(self._folder / address, (seconds, seconds))
+
+    def _dated(self, stored: StoredObject) -> StoredObject:
+        when = self._times.get(stored.address)
+        return replace(stored, last_modified=when) if when else stored
