@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
 from reclaim.catalog import addresses, migrations, names, refs
 from reclaim.catalog.commits import Commit, save
@@ -232,7 +232,7 @@ class Catalog:
 
         self._database.transact(work)
 
-    def _repository(self, row: Row[tuple[object, ...]]) -> Repository:
+    def _repository(self, row: Row[Any]) -> Repository:
         workspace = Workspace(
             repo_uid=row.uid,
             database=self._database,
@@ -255,7 +255,7 @@ def database_url(location: str | Path) -> str:
     return f"sqlite:///{Path(text).expanduser().absolute() / DATABASE_FILE}"
 
 
-def _named(name: str):  # type: ignore[no-untyped-def]
+def _named(name: str) -> Select[Any]:
     return select(repositories).where(
         repositories.c.name == name, repositories.c.deleted_at.is_(None)
     )

@@ -71,9 +71,9 @@ def _clean_batch(connection: Connection, repo_uid: str, now: int) -> int | None:
         shadowed = _shadowed(connection, token.id, token.commit_id, paths)
         rule = "overwritten before it was committed"
     connection.execute(delete(staged_entries).where(mine, staged_entries.c.path.in_(paths)))
-    landed = [row.address for row in rows if row.owned and row.path not in shadowed]
-    if landed:
-        connection.execute(delete(ledger.ledger).where(ledger.ledger.c.address.in_(landed)))
+    ledger.settle(
+        connection, [row.address for row in rows if row.owned and row.path not in shadowed]
+    )
     lost = {row.address for row in rows if row.owned and row.path in shadowed}
     ledger.release(connection, lost, now, rule)
     return len(rows)

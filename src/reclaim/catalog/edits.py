@@ -39,7 +39,7 @@ class _Below:
         row = staging.find(connection, [self.view.open_token], path)
         if row is None:
             return self.entries.get(path)
-        return Entry.from_values(*row[:-1]) if row.address is not None else None
+        return row.entry
 
     def remove(self, connection: Connection, path: str, now: int) -> None:
         """Make a path invisible."""

@@ -64,13 +64,17 @@ def stage_many(workspace: Workspace, branch: str, items: Iterable[Import]) -> in
             for item in batch
         }
 
-        def work(connection: Connection, rows: list[Entry] = list(entries.values())) -> None:
-            token = staging.lock_open_token(connection, workspace.repo_uid, branch)
-            staging.write(connection, token, rows, now=workspace.now(), rule=REPLACED)
-
-        workspace.database.transact(work)
+        _stage_batch(workspace, branch, list(entries.values()))
         done += len(batch)
     return done
+
+
+def _stage_batch(workspace: Workspace, branch: str, entries: list[Entry]) -> None:
+    def work(connection: Connection) -> None:
+        token = staging.lock_open_token(connection, workspace.repo_uid, branch)
+        staging.write(connection, token, entries, now=workspace.now(), rule=REPLACED)
+
+    workspace.database.transact(work)
 
 
 _PLAIN = re.compile(r"(?:s3|gs|az)://[a-z0-9.-]+/(?!.*(?:/repos/|//|/\.|%))[^\x00-\x1f]+")

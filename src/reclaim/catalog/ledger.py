@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from reclaim.catalog.schema import LedgerState, TokenState, ledger, staged_entries, staging_tokens
 from reclaim.errors import Gone
@@ -88,3 +88,9 @@ def taken(connection: Connection, address: str) -> Gone | None:
     if row is None or row.state == LedgerState.LIVE:
         return None
     return gone(address, row.run_id, row.rule)
+
+
+def settle(connection: Connection, landed: Collection[str]) -> None:
+    """Take out addresses that a commit holds now."""
+    if landed:
+        connection.execute(delete(ledger).where(ledger.c.address.in_(landed)))

@@ -160,7 +160,7 @@ class _Export:
             sink = pa.BufferOutputStream()
             pq.write_table(table, sink, compression="zstd")
             address = f"{self._prefix}{name}/part-{part:05d}.parquet"
-            self._storage.put(address, sink.getvalue().to_pybytes())
+            self._storage.put(address, bytes(sink.getvalue()))
             total += len(batch)
             part += 1
         return total

@@ -125,7 +125,7 @@ def _ends(table: pa.Table) -> tuple[str, str]:
 def _encode(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", use_dictionary=["content_type"])
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def _decode(data: bytes, schema: pa.Schema, address: str) -> pa.Table:

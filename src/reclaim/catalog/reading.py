@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +32,7 @@ class Scene:
         """The visible entry at a path."""
         row = staging.find(connection, self.tokens, path) if self.tokens else None
         if row is not None:
-            return Entry.from_values(*row[:-1]) if row.address is not None else None
+            return row.entry
         return self.tree.get(path)
 
     def entries(self, connection: Connection, *, prefix: str, start: str) -> Iterator[Entry]:
@@ -63,10 +64,8 @@ def _overlay(committed: Iterator[Entry], staged: Iterator[Any]) -> Iterator[Entr
 def scene(connection: Connection, workspace: Workspace, ref: str) -> Scene:
     """What a ref shows now: a branch with its staged changes, anything else as committed."""
     tokens: tuple[int, ...] = ()
-    try:
+    with suppress(NotFound):
         tokens = staging.read_view(connection, workspace.repo_uid, ref).tokens
-    except NotFound:
-        pass
     commit = commits.resolve(connection, workspace.repo_uid, ref)
     return Scene(commit, workspace.containers.tree(commit.metarange), tokens)
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
-from sqlalchemy.engine import Row
 
 from reclaim.catalog import ledger
 from reclaim.catalog.database import LostRace
@@ -104,7 +103,7 @@ def new_token(connection: Connection, repo_uid: str, branch_uid: str) -> int:
     row = insert(staging_tokens).values(
         repo_uid=repo_uid, branch_uid=branch_uid, state=TokenState.OPEN
     )
-    return int(connection.execute(row).inserted_primary_key[0])
+    return int(connection.execute(row.returning(staging_tokens.c.id)).scalar_one())
 
 
 def lock_open_token(connection: Connection, repo_uid: str, branch: str) -> int:
@@ -239,15 +238,25 @@ def has_rows(connection: Connection, tokens: Sequence[int]) -> bool:
     return connection.execute(query).first() is not None
 
 
-def find(connection: Connection, tokens: Sequence[int], path: str) -> Row[Any] | None:
-    """The newest row for a path, with its token; a tombstone has no address."""
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What staging says of a path; no entry is a tombstone."""
+
+    entry: Entry | None
+
+
+def find(connection: Connection, tokens: Sequence[int], path: str) -> Found | None:
+    """The newest row for a path, or None when staging has nothing to say of it."""
     query = (
-        select(*_COLUMNS, staged_entries.c.token_id)
+        select(*_COLUMNS)
         .where(staged_entries.c.token_id.in_(tokens), staged_entries.c.path == path)
         .order_by(staged_entries.c.token_id.desc())
         .limit(1)
     )
-    return connection.execute(query).first()
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    return Found(Entry.from_values(*row) if row.address is not None else None)
 
 
 def rows(
