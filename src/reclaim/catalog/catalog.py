@@ -129,16 +129,18 @@ class Catalog:
         """Open a catalog that ``init`` made, bringing its schema up to date."""
         url = database_url(location)
         database = Database.open(url)
-        migrations.migrate(database)
-        with database.read() as connection:
-            info = dict(
-                connection.execute(select(catalog_info.c.key, catalog_info.c.value)).tuples().all()
-            )
-        place = info["storage"]
-        if place == _BESIDE:
-            beside = Path(url.removeprefix("sqlite:///")).parent / STORAGE_FOLDER
-            place = normalize(str(beside))
-        storage = wrap_storage(ObjectStorage.open(place))
+        try:
+            migrations.migrate(database)
+            with database.read() as connection:
+                query = select(catalog_info.c.value).where(catalog_info.c.key == "storage")
+                place = connection.execute(query).scalar_one()
+            if place == _BESIDE:
+                beside = Path(url.removeprefix("sqlite:///")).parent / STORAGE_FOLDER
+                place = normalize(str(beside))
+            storage = wrap_storage(ObjectStorage.open(place))
+        except BaseException:
+            database.close()
+            raise
         return cls(database, storage, clock or SystemClock())
 
     def close(self) -> None:

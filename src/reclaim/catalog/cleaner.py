@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, select, update
 
 from reclaim.catalog import ledger
 from reclaim.catalog.database import Database
@@ -50,6 +50,7 @@ def _clean_batch(connection: Connection, repo_uid: str, now: int) -> int | None:
         .where(
             staging_tokens.c.repo_uid == repo_uid,
             staging_tokens.c.state.in_((TokenState.COMMITTED, TokenState.DROPPED)),
+            ~staging_tokens.c.cleaned,
         )
         .order_by(staging_tokens.c.id)
         .limit(1)
@@ -62,7 +63,8 @@ def _clean_batch(connection: Connection, repo_uid: str, now: int) -> int | None:
     query = select(staged_entries.c.path, staged_entries.c.address, staged_entries.c.owned)
     rows = connection.execute(query.where(mine).limit(BATCH)).all()
     if not rows:
-        connection.execute(delete(staging_tokens).where(staging_tokens.c.id == token.id))
+        done = update(staging_tokens).where(staging_tokens.c.id == token.id)
+        connection.execute(done.values(cleaned=True))
         return 0
     paths = [row.path for row in rows]
     shadowed = set(paths)

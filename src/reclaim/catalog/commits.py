@@ -189,9 +189,9 @@ def scan(connection: Connection, repo_uid: str, latest: datetime | None = None) 
     )
     if latest is not None:
         query = query.where(commits.c.written_at <= to_micros(latest))
-    streamed = connection.execute(query, execution_options={"yield_per": 1_000})
-    for row in streamed.mappings():
-        yield _commit(row)
+    with connection.execute(query, execution_options={"yield_per": 1_000}) as streamed:
+        for row in streamed.mappings():
+            yield _commit(row)
 
 
 def walk(

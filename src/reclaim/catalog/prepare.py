@@ -174,7 +174,8 @@ def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
 
 def _stream(connection: Connection, query: Select[Any]) -> Iterator[Sequence[Any]]:
     options = {"stream_results": True, "yield_per": 5_000}
-    yield from connection.execute(query, execution_options=options)
+    with connection.execute(query, execution_options=options) as streamed:
+        yield from streamed
 
 
 def _refs(connection: Connection, repo_uid: str, default: str) -> list[Ref]:

@@ -135,10 +135,18 @@ staging_tokens = Table(
     Column("branch_uid", Word, nullable=False),
     Column("state", Word, nullable=False),
     Column("version", Integer, nullable=False, server_default="0"),
+    # The commit that took the token, kept after its rows are gone.
     Column("commit_id", Word),
+    Column("cleaned", Boolean, nullable=False, server_default=text("false")),
     Index("staging_tokens_by_branch", "branch_uid", "state"),
-    Index("staging_tokens_by_state", "repo_uid", "state"),
     sqlite_autoincrement=True,
+)
+Index(
+    "staging_tokens_to_clean",
+    staging_tokens.c.repo_uid,
+    staging_tokens.c.state,
+    sqlite_where=text("NOT cleaned"),
+    postgresql_where=text("NOT cleaned"),
 )
 
 staged_entries = Table(

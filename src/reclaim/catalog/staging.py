@@ -299,6 +299,6 @@ def _token_rows(
     high = after_prefix(prefix)
     if high is not None:
         query = query.where(staged_entries.c.path < high)
-    yield from connection.execute(
-        query, execution_options={"stream_results": True, "yield_per": FETCH}
-    )
+    options = {"stream_results": True, "yield_per": FETCH}
+    with connection.execute(query, execution_options=options) as streamed:
+        yield from streamed

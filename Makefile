@@ -1,0 +1,38 @@
+SHELL := /bin/bash
+PYTEST_WORKERS ?= 2
+TESTFLAGS ?= -n $(PYTEST_WORKERS)
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format lock bench clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Make .venv with all extras, and see to Java
+	@scripts/setup.sh
+
+demo: setup ## Run the demonstration
+	@$(BIN)/reclaim demo
+
+test: lint ## Lint, then run the tests (TESTFLAGS, PYTEST_WORKERS)
+	$(BIN)/python -m pytest $(TESTFLAGS)
+
+lint: setup ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup ## Format, and fix what ruff can fix
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: ## Write constraints.txt anew from all Pythons found
+	"$$(scripts/setup.sh --print-python)" scripts/lock.py
+
+bench: setup ## Run the benchmarks
+	$(BIN)/python -m bench
+
+clean: ## Remove .venv and all caches
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

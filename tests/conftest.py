@@ -1,0 +1,133 @@
+"""Fixtures for every suite: servers that start once a process, and catalogs on each back end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from reclaim.catalog import Branch, Catalog, Repository
+from reclaim.catalog.catalog import WrapStorage
+from reclaim.storage import Storage
+from reclaim.testing import ClockedStorage, FakeClock
+from reclaim.testing.servers import PostgreSQL, SeaweedFS, postgresql, seaweedfs
+
+# Examples here go to real databases and disks, whose speed says nothing about the code.
+settings.register_profile(
+    "reclaim",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("reclaim")
+
+BACKENDS = ("embedded", "server")
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFS]:
+    with seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
+        os.environ.update(server.environment)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def bucket(s3: SeaweedFS) -> str:
+    return s3.new_bucket()
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]:
+    with postgresql(tmp_path_factory.mktemp("postgresql")) as server:
+        yield server
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@dataclass
+class Backend:
+    """A place for one catalog, which can be opened several times, as several processes would."""
+
+    name: str
+    location: str
+    storage: str | None
+    clock: FakeClock
+    skew: timedelta = timedelta(0)
+    _opened: ExitStack = field(default_factory=ExitStack)
+    _clocked: ClockedStorage | None = None
+
+    def wrap(self, storage: Storage) -> Storage:
+        """One storage clock for all instances: on S3 it lives in memory."""
+        if self._clocked is None:
+            self._clocked = ClockedStorage(storage, self.clock, skew=self.skew)
+        return self._clocked
+
+    def init(self) -> Catalog:
+        catalog = Catalog.init(
+            self.location, storage=self.storage, clock=self.clock, wrap_storage=self.wrap
+        )
+        return self._opened.enter_context(catalog)
+
+    def open(self, wrap: WrapStorage | None = None) -> Catalog:
+        """Another instance of the same catalog."""
+
+        def both(storage: Storage) -> Storage:
+            return wrap(self.wrap(storage)) if wrap else self.wrap(storage)
+
+        catalog = Catalog.open(self.location, clock=self.clock, wrap_storage=both)
+        return self._opened.enter_context(catalog)
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+def make_backend(
+    name: str, request: pytest.FixtureRequest, folder: Path, clock: FakeClock
+) -> Backend:
+    if name == "embedded":
+        return Backend(name, str(folder / "catalog"), None, clock)
+    postgres: PostgreSQL = request.getfixturevalue("postgres")
+    bucket: str = request.getfixturevalue("bucket")
+    return Backend(name, postgres.new_database(), f"{bucket}/{uuid4().hex}", clock)
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock
+) -> Iterator[Backend]:
+    made = make_backend(request.param, request, tmp_path, clock)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def embedded(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock
+) -> Iterator[Backend]:
+    made = make_backend("embedded", request, tmp_path, clock)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def catalog(backend: Backend) -> Catalog:
+    return backend.init()
+
+
+@pytest.fixture
+def repo(catalog: Catalog) -> Repository:
+    return catalog.create_repository("sales")
+
+
+@pytest.fixture
+def main(repo: Repository) -> Branch:
+    return repo.branch("main")
