@@ -101,18 +101,14 @@ def make_backend(
 
 
 @pytest.fixture(params=BACKENDS)
-def backend(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock
-) -> Iterator[Backend]:
+def backend(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Backend]:
     made = make_backend(request.param, request, tmp_path, clock)
     yield made
     made.close()
 
 
 @pytest.fixture
-def embedded(
-    request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock
-) -> Iterator[Backend]:
+def embedded(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Backend]:
     made = make_backend("embedded", request, tmp_path, clock)
     yield made
     made.close()

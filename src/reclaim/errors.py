@@ -14,7 +14,7 @@
     │   └── StorageUnavailable, StorageDenied, OutOfSpace
     ├── Refused                  exit 6   HTTP 422   a safety rule said no
     │   ├── ClockSkew, OwnedAddress, NestedStorage
-    │   └── StorageAhead, UnknownVersion
+    │   └── ForeignStorage, StorageAhead, UnknownVersion
     ├── Partial                  exit 7   HTTP 500   stopped on the way; run it again
     ├── Corrupt                  exit 8   HTTP 500   look before anything else runs
     └── Gone                     exit 9   HTTP 410   collected; the message says by which run
@@ -153,6 +153,10 @@ class OwnedAddress(Refused):
 
 class NestedStorage(Refused):
     kind = "nested_storage"
+
+
+class ForeignStorage(Refused):
+    kind = "foreign_storage"
 
 
 class StorageAhead(Refused):

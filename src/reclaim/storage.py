@@ -170,12 +170,30 @@ def normalize(location: str) -> str:
     return f"{scheme}://{parts.netloc}" + (f"/{path}" if path else "")
 
 
+def object_url(address: str) -> str:
+    """One spelling for the address of an object. Keys are taken as they are, never decoded."""
+    if address.startswith(("/", "file:")):
+        return normalize(address)
+    scheme, separator, rest = address.partition("://")
+    scheme = _SCHEME_ALIASES.get(scheme.lower(), scheme.lower())
+    bucket, _, key = rest.partition("/")
+    if not separator or not bucket or not key or "@" in bucket:
+        raise InvalidInput(
+            f"{address!r} is not the whole address of an object",
+            hint="write it with its scheme, such as s3://bucket/key or file:///folder/file",
+        )
+    if any(part in ("", ".", "..") for part in key.split("/")):
+        raise InvalidInput(f"the key of {address!r} has an empty, '.' or '..' part")
+    return f"{scheme}://{bucket}/{key}"
+
+
 def split(url: str) -> tuple[str, str]:
-    """A normalised object URL as (root of its storage, address in it)."""
+    """An ``object_url`` as (root of its storage, address in it)."""
     if url.startswith("file://"):
         return "file:///", unquote(urlsplit(url).path).lstrip("/")
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}", parts.path.lstrip("/")
+    scheme, _, rest = url.partition("://")
+    bucket, _, key = rest.partition("/")
+    return f"{scheme}://{bucket}", key
 
 
 @contextmanager

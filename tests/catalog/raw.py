@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import Connection, select, update
 
-from reclaim.catalog import Repository, commits
+from reclaim.catalog import Repository
 from reclaim.catalog.schema import (
     CommitState,
     PartitionState,
+    commits,
     ledger,
     partitions,
     staged_entries,
@@ -40,9 +41,12 @@ def staged_paths(repo: Repository) -> list[tuple[int, str]]:
 def condemn(repo: Repository, commit_id: str, state: CommitState = CommitState.CONDEMNED) -> None:
     """What a collector's condemn does to a commit."""
     with repo._workspace.database.write() as connection:
-        commits.set_state(
-            connection, repo.uid, [commit_id], state, run_id="run-7", rule="expired after 30 days"
-        )
+        mark(connection, commit_id, state)
+
+
+def mark(connection: Connection, commit_id: str, state: CommitState) -> None:
+    row = update(commits).where(commits.c.id == commit_id)
+    connection.execute(row.values(state=state, run_id="run-7", rule="expired after 30 days"))
 
 
 def close_partitions(repo: Repository) -> None:

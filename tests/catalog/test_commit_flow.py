@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from reclaim.catalog import Branch, Catalog, Repository, committing, staging
+from reclaim.catalog import Branch, Catalog, Repository, committing, tokens
 from reclaim.catalog.commits import Commit
 from reclaim.catalog.committing import Draft
 from reclaim.catalog.partitions import Partition
 from reclaim.catalog.schema import CommitState, TokenState
 from reclaim.catalog.workspace import Workspace
-from reclaim.errors import ClockSkew, DirtyBranch, TransactionFailed
+from reclaim.errors import ClockSkew, DirtyBranch, NothingToCommit, TransactionFailed
 from reclaim.testing import ClockedStorage, FakeClock
 from tests.catalog import raw
 from tests.conftest import Backend
@@ -39,6 +39,10 @@ def before_landing(monkeypatch: pytest.MonkeyPatch) -> Hook:
     return install
 
 
+def void(_: object) -> None:
+    """Drops a result, for hooks that return nothing."""
+
+
 def test_a_commit_takes_the_sealed_tokens_and_says_so(repo: Repository, main: Branch) -> None:
     main.put("a", b"x")
     commit = main.commit("one", committer="ada", metadata={"k": "v"})
@@ -52,7 +56,12 @@ def test_a_put_during_a_commit_stays_staged(
     repo: Repository, main: Branch, before_landing: Hook
 ) -> None:
     main.put("a", b"one")
-    before_landing(lambda: (main.put("a", b"two"), main.put("b", b"new")) and None)
+
+    def interfere() -> None:
+        main.put("a", b"two")
+        main.put("b", b"new")
+
+    before_landing(interfere)
     commit = main.commit("one")
     assert repo.at(commit.id).get("a") == b"one"
     assert not repo.at(commit.id).exists("b")
@@ -83,7 +92,7 @@ def test_a_reset_during_a_commit_makes_it_fail(
         "prefix": lambda: main.reset_prefix("dir/"),
         "to": lambda: main.reset_to(head),
     }
-    before_landing(lambda: resets[how]() and None)
+    before_landing(lambda: void(resets[how]()))
     with pytest.raises(TransactionFailed, match="were reset"):
         main.commit("one")
     assert repo.commit("main").id == head
@@ -166,8 +175,8 @@ def test_sealed_rows_are_not_touched_by_put_delete_and_move(
     for path in ("a", "b", "c"):
         main.put(path, b"old")
     with repo._workspace.database.write() as connection:
-        view = staging.lock_branch(connection, repo.uid, "main")
-        sealed = staging.seal(connection, view).sealed[0][0]
+        view = tokens.lock_branch(connection, repo.uid, "main")
+        sealed = tokens.seal(connection, view).sealed[0][0]
     main.put("a", b"new")
     main.delete("b")
     main.move("c", "d")
@@ -221,7 +230,7 @@ def test_a_merge_whose_source_is_condemned_fails(
     other = repo.create_branch("other")
     other.put("a", b"x")
     source = other.commit("one").id
-    land = merging.land
+    land = committing.land
 
     def condemned_then_land(workspace: Workspace, draft: Draft, partition: Partition) -> Commit:
         raw.condemn(repo, source)
@@ -242,7 +251,7 @@ def test_a_revert_whose_source_is_condemned_fails(
     first = main.commit("one")
     main.put("a", b"two")
     main.commit("two")
-    land = merging.land
+    land = committing.land
 
     def condemned_then_land(workspace: Workspace, draft: Draft, partition: Partition) -> Commit:
         raw.condemn(repo, first.id)
@@ -341,3 +350,59 @@ def test_a_merge_reuses_the_ranges_of_both_parents(repo: Repository, main: Branc
     merged = main.merge("other")
     tree = repo._workspace.containers.tree
     assert tree(merged.metarange).ranges == tree(source.metarange).ranges
+
+
+def test_the_clocks_are_compared_when_a_commit_empties_the_tree(
+    repo: Repository, main: Branch
+) -> None:
+    main.put("a", b"x")
+    main.commit("one")
+    main.delete("a")
+    storage = repo._workspace.storage
+    assert isinstance(storage, ClockedStorage)
+    storage.skew = timedelta(hours=3)
+    with pytest.raises(ClockSkew):
+        main.commit("empty")
+    storage.skew = timedelta(0)
+    assert list(repo.at(main.commit("empty").id).entries()) == []
+
+
+def test_a_revert_is_written_after_what_it_takes_entries_from(
+    repo: Repository, main: Branch, clock: FakeClock
+) -> None:
+    clock.advance(minutes=4)
+    other = repo.create_branch("other")
+    other.put("a", b"x")
+    first = other.commit("one")
+    other.delete("a")
+    other.commit("two")
+    clock.advance(minutes=-4)
+    reverted = main.revert("other")
+    assert main.get("a") == b"x"
+    assert reverted.written_at > first.written_at > main.stat("a").created_at
+
+
+def test_sealed_changes_that_were_all_reset_are_nothing_to_commit(
+    repo: Repository, main: Branch, before_landing: Hook
+) -> None:
+    main.put("a", b"x")
+    before_landing(lambda: main.reset_path("a"))
+    with pytest.raises(TransactionFailed):
+        main.commit("one")
+    with pytest.raises(NothingToCommit):
+        main.commit("two")
+
+
+def test_trouble_with_tidying_up_is_not_the_commits(
+    repo: Repository, main: Branch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reclaim.catalog import cleaner
+    from reclaim.errors import DatabaseLocked
+
+    def locked(*_: object, **__: object) -> None:
+        raise DatabaseLocked("locked")
+
+    main.put("a", b"x")
+    monkeypatch.setattr(cleaner, "clean", locked)
+    landed = main.commit("one")
+    assert repo.commit("main") == landed

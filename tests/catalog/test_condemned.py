@@ -8,7 +8,7 @@ import pytest
 
 from reclaim.catalog import Branch, Repository
 from reclaim.catalog.schema import CommitState
-from reclaim.errors import Gone, ReclaimError
+from reclaim.errors import Gone, InvalidInput, ReclaimError
 from tests.catalog import raw
 
 USES: dict[str, Callable[[Repository, str], object]] = {
@@ -56,19 +56,25 @@ def test_a_condemned_commit_is_refused(
         USES[use](repo, dead)
     assert isinstance(caught.value, Gone)
     assert "run-7" in str(caught.value)
-    assert "expired after 30 days" in str(caught.value)
+    assert caught.value.details["rule"] == "expired after 30 days"
     assert repo.commit("main").id == head
     assert [ref.name for ref in repo.branches()] == ["main"]
     assert repo.tags() == []
 
 
-def test_a_provisional_mark_can_be_released_and_a_condemned_one_cannot(
-    repo: Repository, dead: str
+def test_a_condemned_commit_does_not_make_a_prefix_ambiguous(
+    repo: Repository, main: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    raw.condemn(repo, dead, CommitState.PROVISIONAL)
-    raw.condemn(repo, dead, CommitState.LIVE)
-    assert repo.at(dead).get("a") == b"x"
-    raw.condemn(repo, dead, CommitState.CONDEMNED)
-    raw.condemn(repo, dead, CommitState.LIVE)
-    with pytest.raises(Gone):
-        repo.at(dead).get("a")
+    from reclaim.catalog import addresses
+
+    uids = iter(["abcdef01" + "0" * 24, "abcdef02" + "0" * 24])
+    monkeypatch.setattr(addresses, "new_uid", lambda new=addresses.new_uid: next(uids, new()))
+    first = main.commit("one", allow_empty=True)
+    second = main.commit("two", allow_empty=True)
+    with pytest.raises(InvalidInput, match="several commits"):
+        repo.commit("abcdef")
+    raw.condemn(repo, first.id)
+    assert repo.commit("abcdef") == second
+    raw.condemn(repo, second.id)
+    with pytest.raises(InvalidInput, match="several commits"):
+        repo.commit("abcdef")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from reclaim.catalog import Branch, Repository, cleaner, ledger, staging
+import pytest
+from sqlalchemy import event
+
+from reclaim.catalog import Branch, Repository, cleaner, ledger, tokens
 from reclaim.catalog.schema import LedgerState, TokenState
 from reclaim.errors import Gone
 from tests.catalog import raw
+from tests.conftest import Backend
 
 LIVE, CONDEMNED = LedgerState.LIVE, LedgerState.CONDEMNED
 
@@ -19,8 +23,8 @@ def state(repo: Repository, address: str) -> str | None:
 def seal(repo: Repository, branch: str = "main") -> None:
     """What the start of a commit does."""
     with repo._workspace.database.write() as connection:
-        view = staging.lock_branch(connection, repo.uid, branch)
-        staging.seal(connection, view)
+        view = tokens.lock_branch(connection, repo.uid, branch)
+        tokens.seal(connection, view)
 
 
 def test_put_enters_an_address_and_the_commit_settles_it(repo: Repository, main: Branch) -> None:
@@ -93,7 +97,7 @@ def test_a_committed_address_is_never_touched_online(repo: Repository, main: Bra
 def test_a_committed_row_that_waits_for_the_cleaner_holds_its_address(
     repo: Repository, main: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Branch, "_tidy", lambda self: None)
+    monkeypatch.setattr(Branch, "_tidy", lambda _: None)
     address = main.put("a", b"x").address
     main.commit("one")
     main.copy("a", "b")
@@ -141,9 +145,7 @@ def test_a_condemned_address_is_refused(
         ledger.hold(connection, address)
 
 
-def test_copy_and_move_refuse_what_was_condemned_meanwhile(
-    repo: Repository, main: Branch
-) -> None:
+def test_copy_and_move_refuse_what_was_condemned_meanwhile(repo: Repository, main: Branch) -> None:
     """A row whose address is condemned cannot exist; if it does, it does not spread."""
     from sqlalchemy import update
 
@@ -152,9 +154,9 @@ def test_copy_and_move_refuse_what_was_condemned_meanwhile(
     main.put("a", b"x")
     with repo._workspace.database.write() as connection:
         connection.execute(update(table).values(state=CONDEMNED, run_id="run-9", rule="r"))
-    for spread in (lambda: main.copy("a", "b"), lambda: main.move("a", "b")):
+    for spread in (main.copy, main.move):
         with pytest.raises(Gone, match="run-9"):
-            spread()
+            spread("a", "b")
     assert main.exists("a")
     assert not main.exists("b")
 
@@ -163,7 +165,7 @@ def test_cleaning_goes_in_batches_and_can_stop(
     repo: Repository, main: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleaner, "BATCH", 4)
-    monkeypatch.setattr(Branch, "_tidy", lambda self: None)
+    monkeypatch.setattr(Branch, "_tidy", lambda _: None)
     main.put_many((f"a{n}", b"x") for n in range(10))
     main.commit("ten")
     first = repo.clean(limit=5)
@@ -180,7 +182,7 @@ def test_cleaning_goes_in_batches_and_can_stop(
 def test_a_reset_of_many_entries_only_changes_token_states(
     repo: Repository, main: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Branch, "_tidy", lambda self: None)
+    monkeypatch.setattr(Branch, "_tidy", lambda _: None)
     main.put_many((f"a{n}", b"x") for n in range(10))
     main.reset()
     assert len(raw.staged_paths(repo)) == 10
@@ -211,8 +213,34 @@ def test_gone_says_which_run_and_rule_took_an_object(repo: Repository, main: Bra
                 rule="lifecycle rule logs",
             )
         )
-    with pytest.raises(Gone, match="run-3.*lifecycle rule logs") as caught:
+    with pytest.raises(Gone, match=r"run-3.*lifecycle rule logs") as caught:
         main.get("a")
     assert caught.value.details == {"run": "run-3", "rule": "lifecycle rule logs"}
     with pytest.raises(Gone):
         list(main.stream("a"))
+
+
+def test_counting_references_uses_an_index(embedded: Backend) -> None:
+    """Otherwise every overwrite would read the whole staging area."""
+    repo = embedded.init().create_repository("sales")
+    plans: list[str] = []
+    database = repo._workspace.database
+
+    @event.listens_for(database._engine, "before_cursor_execute")
+    def explain(connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if statement.startswith(("SELECT", "DELETE", "UPDATE")) and "sqlite_" not in statement:
+            found = cursor.connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            plans.extend(f"{row[3]}  ← {statement}" for row in found)
+
+    main = repo.branch("main")
+    main.put("a", b"one")
+    main.put("a", b"two")
+    main.move("a", "b")
+    main.delete("b")
+    main.put("c", b"three")
+    main.commit("one")
+    repo.clean()
+    assert plans
+    small = ("catalog_info", "repositories")
+    scans = [p for p in plans if p.startswith("SCAN") and not p.split()[1].startswith(small)]
+    assert scans == []

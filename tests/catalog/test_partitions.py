@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reclaim.catalog import Branch, Catalog, Repository, partitions
+from reclaim.catalog import Branch, Catalog, Repository, addresses, epochs, partitions
 from reclaim.catalog.partitions import Partitions, partition_id
 from reclaim.catalog.schema import PartitionState
 from reclaim.catalog.schema import partitions as partition_rows
 from reclaim.errors import NotFound, StorageAhead, StorageUnavailable, TransactionFailed
-from reclaim.model import StoredObject
 from reclaim.storage import Payload, Storage
 from reclaim.testing import FakeClock, StorageWrapper
 from tests.catalog import raw
@@ -141,7 +140,7 @@ class CloseAfterWrite(StorageWrapper):
 
 
 @pytest.fixture
-def closing(backend: Backend, repo: Repository) -> Iterator[tuple[CloseAfterWrite, Branch]]:
+def closing(backend: Backend, repo: Repository) -> tuple[CloseAfterWrite, Branch]:
     made: list[CloseAfterWrite] = []
 
     def wrap(storage: Storage) -> Storage:
@@ -150,7 +149,7 @@ def closing(backend: Backend, repo: Repository) -> Iterator[tuple[CloseAfterWrit
 
     other = backend.open(wrap=wrap).repository("sales")
     made[0].repo = repo
-    yield made[0], other.branch("main")
+    return made[0], other.branch("main")
 
 
 def test_bytes_in_a_closed_partition_are_never_staged(
@@ -185,10 +184,19 @@ def test_a_commit_whose_partition_was_closed_does_not_land(
         main.commit("lost")
     assert repo.commit("main").id == head
     assert main.get("a") == b"x"
-    storage.times = 0
-    landed = main.commit("again")
+    storage.times = 1
+    landed = main.commit("writes once more")
     assert repo.at(landed.id).get("a") == b"x"
     assert landed.metarange not in storage.orphans
+
+
+def test_a_batch_of_puts_that_lost_its_partition_is_written_once_more(
+    closing: tuple[CloseAfterWrite, Branch],
+) -> None:
+    storage, main = closing
+    main.put_many([("a", b"x"), ("b", b"y")])
+    assert storage.orphans
+    assert (main.get("a"), main.get("b")) == (b"x", b"y")
 
 
 def test_a_bytes_copy_into_a_closed_partition_is_never_staged(
@@ -206,10 +214,13 @@ def test_a_bytes_copy_into_a_closed_partition_is_never_staged(
         copy(source, target)
         raw.close_partitions(repo)
 
-    monkeypatch.setattr(storage, "copy", copy_then_close)
-    with pytest.raises(TransactionFailed, match="was closed"):
-        main.copy("a", "b", source_ref="other")
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "copy", copy_then_close)
+        with pytest.raises(TransactionFailed, match="was closed"):
+            main.copy("a", "b", source_ref="other")
     assert not main.exists("b")
+    main.copy("a", "b", source_ref="other")
+    assert main.get("b") == b"x"
 
 
 def test_a_physical_address_needs_an_open_partition(
@@ -249,8 +260,10 @@ def test_a_restored_backup_of_the_database_is_noticed(embedded: Backend, tmp_pat
         with embedded.open() as later:
             later.repository("sales").branch("main").put("b", b"y")
     shutil.copy(tmp_path / "backup.db", file)
-    with embedded.open() as restored, pytest.raises(StorageAhead, match="newer copy"):
-        restored.repository("sales").branch("main").put("c", b"z")
+    for _ in range(5):
+        # However often it is tried: a refusal leaves everything as it was.
+        with embedded.open() as restored, pytest.raises(StorageAhead, match="newer copy"):
+            restored.repository("sales").branch("main").put("c", b"z")
 
 
 def test_two_clones_of_a_database_cannot_both_write(embedded: Backend, tmp_path: Path) -> None:
@@ -262,8 +275,30 @@ def test_two_clones_of_a_database_cannot_both_write(embedded: Backend, tmp_path:
     (clone / "objects").symlink_to(Path(embedded.location) / "objects")
     with embedded.open() as first, Catalog.open(clone, clock=embedded.clock) as second:
         first.repository("sales").branch("main").put("a", b"x")
+        for _ in range(3):
+            with pytest.raises(StorageAhead):
+                second.repository("sales").branch("main").put("b", b"y")
+        first.repository("sales").branch("main").put("a", b"x")
+
+
+def test_two_clones_that_open_at_once_are_noticed(embedded: Backend) -> None:
+    """Both have counted the same epoch; the storage takes only one of them."""
+    catalog = embedded.init()
+    repo = catalog.create_repository("sales")
+    workspace = repo._workspace
+    other = addresses.epoch(repo.uid, 1)
+    leave = epochs.leave_epoch
+
+    def late(*args: Any) -> None:
+        workspace.storage.put(other, b"the clone's partition")
+        leave(*args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(partitions, "leave_epoch", late)
         with pytest.raises(StorageAhead):
-            second.repository("sales").branch("main").put("b", b"y")
+            repo.branch("main").put("a", b"x")
+    with pytest.raises(StorageAhead):
+        repo.branch("main").put("a", b"x")
 
 
 def test_a_storage_that_fails_at_opening_leaves_a_closed_row(
@@ -271,9 +306,6 @@ def test_a_storage_that_fails_at_opening_leaves_a_closed_row(
 ) -> None:
     class Down(StorageWrapper):
         def put(self, address: str, data: Payload, *, create: bool = False) -> None:
-            raise StorageUnavailable("down")
-
-        def list(self, prefix: str = "") -> Iterator[StoredObject]:
             raise StorageUnavailable("down")
 
     other = backend.open(wrap=Down).repository("sales")

@@ -30,6 +30,11 @@ def new_container(repo_uid: str, partition: str, digest: str) -> str:
     return f"{repository(repo_uid)}_reclaim/meta/{partition}/{digest}-{new_uid()}"
 
 
+def digest_of(container: str) -> str:
+    """The hash in a container's name."""
+    return container.rsplit("/", 1)[-1].partition("-")[0]
+
+
 def epochs(repo_uid: str) -> str:
     return f"{repository(repo_uid)}_reclaim/epoch/"
 

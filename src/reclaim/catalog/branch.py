@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 
 from reclaim.catalog import (
     cleaner,
@@ -22,12 +24,16 @@ from reclaim.catalog.diffing import Change
 from reclaim.catalog.entries import Entry
 from reclaim.catalog.imports import Import
 from reclaim.catalog.merging import Side
+from reclaim.catalog.names import check_prefix
 from reclaim.catalog.physical import TOKEN_VALID, PhysicalAddress
 from reclaim.catalog.reading import Reader, scene
 from reclaim.catalog.uploads import Data
 from reclaim.catalog.workspace import Workspace
+from reclaim.errors import ReclaimError
 
 TIDY = 10_000
+
+log = logging.getLogger(__name__)
 
 
 class Branch(Reader):
@@ -60,7 +66,7 @@ class Branch(Reader):
 
     def put_many(
         self,
-        items: Iterable[tuple[str, Data]],
+        items: Iterable[tuple[str, bytes | Path]],
         *,
         progress: Callable[[Entry], None] = lambda _entry: None,
     ) -> int:
@@ -120,11 +126,16 @@ class Branch(Reader):
         )
 
     def uncommitted(self, prefix: str = "") -> Iterator[Change]:
-        """What a commit would change, in path order."""
-        with self._workspace.database.read() as connection:
-            yield from diffing.staged(
-                connection, scene(connection, self._workspace, self.name), prefix
-            )
+        """What a commit would change, in path order, page by page."""
+        check_prefix(prefix)
+        start = ""
+        while True:
+            with self._workspace.database.read() as connection:
+                shown = scene(connection, self._workspace, self.name)
+                page, start = diffing.staged(connection, shown, prefix, start)
+            yield from page
+            if not start:
+                return
 
     def commit(
         self,
@@ -184,10 +195,12 @@ class Branch(Reader):
         return commit
 
     def _tidy(self) -> None:
-        """Remove a bounded number of rows that nobody reads; the rest waits for the next time."""
-        cleaner.clean(
-            self._workspace.database,
-            self._workspace.clock,
-            self._workspace.repo_uid,
-            limit=TIDY,
-        )
+        """Remove a bounded number of rows that nobody reads; the rest waits for the next time.
+
+        What came before it has succeeded, so its own trouble is not the caller's.
+        """
+        workspace = self._workspace
+        try:
+            cleaner.clean(workspace.database, workspace.clock, workspace.repo_uid, limit=TIDY)
+        except ReclaimError as error:
+            log.warning("staged rows were left for a later cleaning: %s", error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +11,7 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
-from reclaim.catalog import addresses, migrations, names, refs
+from reclaim.catalog import addresses, migrations, names, refs, roots
 from reclaim.catalog.commits import Commit, save
 from reclaim.catalog.database import Database
 from reclaim.catalog.partitions import Partitions
@@ -28,13 +27,7 @@ from reclaim.catalog.schema import (
 from reclaim.catalog.tree import Containers
 from reclaim.catalog.workspace import Externals, Workspace
 from reclaim.clock import Clock, SystemClock, from_micros, to_micros
-from reclaim.errors import (
-    AlreadyExists,
-    InvalidInput,
-    NestedStorage,
-    NotFound,
-    StorageAhead,
-)
+from reclaim.errors import AlreadyExists, InvalidInput, NotFound
 from reclaim.storage import ObjectStorage, Storage, normalize
 
 DATABASE_FILE = "catalog.db"
@@ -109,12 +102,13 @@ class Catalog:
                 insert(catalog_info), [{"key": k, "value": v} for k, v in rows.items()]
             )
             # The last step, so that a storage that cannot be claimed leaves no catalog.
-            _claim(objects, uid)
+            roots.claim(objects, uid)
 
         try:
             database.transact(create)
         except BaseException:
             database.close()
+            roots.abandon(objects, uid)
             raise
         return cls(database, objects, clock or SystemClock())
 
@@ -132,12 +126,14 @@ class Catalog:
         try:
             migrations.migrate(database)
             with database.read() as connection:
-                query = select(catalog_info.c.value).where(catalog_info.c.key == "storage")
-                place = connection.execute(query).scalar_one()
+                rows = connection.execute(select(catalog_info.c.key, catalog_info.c.value))
+                info = {row.key: row.value for row in rows}
+            place = info["storage"]
             if place == _BESIDE:
                 beside = Path(url.removeprefix("sqlite:///")).parent / STORAGE_FOLDER
                 place = normalize(str(beside))
             storage = wrap_storage(ObjectStorage.open(place))
+            roots.check(storage, info["uid"])
         except BaseException:
             database.close()
             raise
@@ -269,37 +265,3 @@ def _refuse_existing(connection: Connection, database: Database) -> None:
             f"there is a catalog at {database.name} already",
             hint="open it, or choose another place",
         )
-
-
-def _claim(storage: Storage, uid: str) -> None:
-    """Mark a storage as belonging to a catalog; roots must not nest, nor be shared."""
-    mine = storage.url.rstrip("/") + "/"
-    externals = Externals()
-    if externals.is_owned(mine + "x") or _marked_above(storage.url, externals):
-        raise NestedStorage(
-            f"the storage {storage.url} lies inside the storage of another catalog",
-            hint="choose a place outside it",
-        )
-    try:
-        storage.put(addresses.MARKER, json.dumps({"catalog": uid}).encode(), create=True)
-    except AlreadyExists as error:
-        raise StorageAhead(
-            f"the storage {storage.url} belongs to a catalog already",
-            hint="choose an empty place, or open the catalog that it belongs to",
-        ) from error
-    for stored in storage.list():
-        if stored.address.endswith("/" + addresses.MARKER):
-            storage.delete(addresses.MARKER)
-            raise NestedStorage(
-                f"another catalog's storage lies inside {storage.url}, at {stored.address}",
-                hint="choose a place beside it",
-            )
-
-
-def _marked_above(url: str, externals: Externals) -> bool:
-    scheme, _, rest = url.partition("://")
-    parts = rest.rstrip("/").split("/")
-    return any(
-        externals.exists(f"{scheme}://{'/'.join(parts[:depth])}/{addresses.MARKER}")
-        for depth in range(1, len(parts))
-    )

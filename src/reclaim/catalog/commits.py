@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from sqlalchemy import Connection, RowMapping, insert, select, update
+from sqlalchemy import Connection, RowMapping, insert, select
 
 from reclaim.catalog import ledger
 from reclaim.catalog.schema import CommitState, branches, commits, tags
 from reclaim.clock import from_micros, to_micros
-from reclaim.errors import Corrupt, InvalidInput, NotFound, TransactionFailed
+from reclaim.errors import Corrupt, Gone, InvalidInput, NotFound, TransactionFailed
 
 SHORTEST_PREFIX = 6
-_REVISION = re.compile(r"(?P<base>[^~^]*)(?P<steps>(?:~\d*|\^\d*)*)")
-_STEP = re.compile(r"([~^])(\d*)")
+_REVISION = re.compile(r"(?P<base>[^~^]*)(?P<steps>(?:~\d{0,9}|\^\d{0,9})*)")
+_STEP = re.compile(r"([~^])(\d{0,9})")
 _HEX = re.compile(r"[0-9a-f]+")
 
 
@@ -58,7 +58,14 @@ def get(connection: Connection, repo_uid: str, commit_id: str) -> Commit:
     row = connection.execute(query).mappings().first()
     if row is None:
         raise NotFound(f"there is no commit {commit_id}", hint="see `reclaim log`")
-    if row["state"] != CommitState.LIVE:
+    if row["state"] == CommitState.PROVISIONAL:
+        raise Gone(
+            f"commit {commit_id} is being collected by run {row['run_id']}",
+            hint="it may be released again; look once that run has ended",
+            run=row["run_id"],
+            rule=row["rule"],
+        )
+    if row["state"] == CommitState.CONDEMNED:
         raise ledger.gone(f"commit {commit_id}", row["run_id"], row["rule"])
     return _commit(row)
 
@@ -109,27 +116,6 @@ def save(
     )
 
 
-def set_state(
-    connection: Connection,
-    repo_uid: str,
-    ids: Collection[str],
-    state: CommitState,
-    *,
-    run_id: str | None,
-    rule: str | None = None,
-) -> None:
-    """Mark commits as condemned (or release them). Condemned is terminal."""
-    connection.execute(
-        update(commits)
-        .where(
-            commits.c.repo_uid == repo_uid,
-            commits.c.id.in_(ids),
-            commits.c.state != CommitState.CONDEMNED,
-        )
-        .values(state=state, run_id=run_id, rule=rule)
-    )
-
-
 def resolve(connection: Connection, repo_uid: str, ref: str) -> Commit:
     """The commit that a ref expression names.
 
@@ -163,13 +149,15 @@ def _named(connection: Connection, repo_uid: str, name: str) -> str:
         if found is not None:
             return str(found)
     if len(name) >= SHORTEST_PREFIX and _HEX.fullmatch(name):
-        query = (
-            select(commits.c.id)
-            .where(commits.c.repo_uid == repo_uid)
-            .where(commits.c.id >= name, commits.c.id < name + "g")
-            .limit(2)
+        query = select(commits.c.id).where(
+            commits.c.repo_uid == repo_uid, commits.c.id >= name, commits.c.id < name + "g"
         )
-        ids = list(connection.execute(query).scalars())
+        live = query.where(commits.c.state == CommitState.LIVE)
+        # One that was condemned is found too, so that its reader learns why it is gone.
+        ids = (
+            connection.execute(live.limit(2)).scalars().all()
+            or connection.execute(query.limit(2)).scalars().all()
+        )
         if len(ids) > 1:
             raise InvalidInput(f"several commits start with {name}", hint="give more of the id")
         if ids:

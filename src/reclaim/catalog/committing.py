@@ -10,17 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, select, update
 
-from reclaim.catalog import addresses, commits, staging
+from reclaim.catalog import addresses, commits, staging, tokens
 from reclaim.catalog.commits import Commit
 from reclaim.catalog.database import ATTEMPTS
+from reclaim.catalog.names import check_text
 from reclaim.catalog.partitions import Partition, check_open
 from reclaim.catalog.rewrite import reusable_from, rewrite
 from reclaim.catalog.schema import branches, staging_tokens
-from reclaim.catalog.staging import View, ViewChanged
+from reclaim.catalog.tokens import View, ViewChanged
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, from_micros, to_micros
 from reclaim.errors import ClockSkew, NothingToCommit, TransactionFailed
@@ -36,6 +38,9 @@ class Note:
     message: str
     committer: str
     metadata: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        check_text(self.message, self.committer, *self.metadata, *self.metadata.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +63,14 @@ def commit(workspace: Workspace, branch: str, note: Note, *, allow_empty: bool =
     asked = view.sealed
     for _ in range(ATTEMPTS):
         try:
-            return _write_and_land(workspace, view, note)
+            return workspace.partitions.write(
+                workspace.repo_uid, partial(_write_and_land, workspace, view, note)
+            )
         except ViewChanged:
             # Another commit sealed more, or took ours. Ours are lost only if they are not
             # sealed any more exactly as we sealed them.
             with workspace.database.read() as connection:
-                view = staging.read_view(connection, workspace.repo_uid, branch)
+                view = tokens.read_view(connection, workspace.repo_uid, branch)
                 if not set(asked) <= set(view.sealed):
                     raise _taken(connection, asked, branch) from None
     raise TransactionFailed(
@@ -72,33 +79,31 @@ def commit(workspace: Workspace, branch: str, note: Note, *, allow_empty: bool =
 
 
 def _seal(connection: Connection, repo_uid: str, branch: str, allow_empty: bool) -> View:
-    view = staging.lock_branch(connection, repo_uid, branch)
+    view = tokens.lock_branch(connection, repo_uid, branch)
     if staging.has_rows(connection, [view.open_token]):
-        return staging.seal(connection, view)
-    if not view.sealed and not allow_empty:
+        return tokens.seal(connection, view)
+    if not allow_empty and not staging.has_rows(connection, view.tokens):
         raise NothingToCommit(
             f"there is nothing to commit on {branch}", hint="put or delete something first"
         )
     return view
 
 
-def _write_and_land(workspace: Workspace, view: View, note: Note) -> Commit:
-    with workspace.partitions.use(workspace.repo_uid) as partition:
-        with workspace.database.read() as connection:
-            head = commits.get(connection, workspace.repo_uid, view.head)
-            newest = _Newest()
-            metarange = head.metarange
-            if view.sealed:
-                base = workspace.containers.tree(head.metarange)
-                _, metarange = rewrite(
-                    base,
-                    newest.watch(staging.rows(connection, view.tokens[1:])),
-                    storage=workspace.storage,
-                    partition=partition,
-                    reusable=reusable_from([base]),
-                )
-        draft = Draft(view, [head], metarange, note, newest.created_at)
-        return land(workspace, draft, partition)
+def _write_and_land(workspace: Workspace, view: View, note: Note, partition: Partition) -> Commit:
+    with workspace.database.read() as connection:
+        head = commits.get(connection, workspace.repo_uid, view.head)
+        newest = _Newest()
+        metarange = head.metarange
+        if view.sealed:
+            base = workspace.containers.tree(head.metarange)
+            _, metarange = rewrite(
+                base,
+                newest.watch(staging.rows(connection, view.tokens[1:])),
+                storage=workspace.storage,
+                partition=partition,
+                reusable=reusable_from([base]),
+            )
+    return land(workspace, Draft(view, [head], metarange, note, newest.created_at), partition)
 
 
 class _Newest:
@@ -119,7 +124,7 @@ def land(workspace: Workspace, draft: Draft, partition: Partition) -> Commit:
         _check_clock(workspace, draft.metarange)
 
     def work(connection: Connection) -> Commit:
-        staging.lock_view(connection, draft.view, exclusive=True)
+        tokens.lock_view(connection, draft.view, exclusive=True)
         check_open(connection, partition)
         landed = Commit(
             id=addresses.new_uid(),
@@ -135,7 +140,7 @@ def land(workspace: Workspace, draft: Draft, partition: Partition) -> Commit:
         connection.execute(
             update(branches).where(branches.c.uid == draft.view.uid).values(head=landed.id)
         )
-        staging.take(connection, draft.view, landed.id)
+        tokens.take(connection, draft.view, landed.id)
         return landed
 
     return workspace.database.transact(work)
@@ -144,7 +149,8 @@ def land(workspace: Workspace, draft: Draft, partition: Partition) -> Commit:
 def _written_at(workspace: Workspace, draft: Draft) -> int:
     """The latest of now, the parents' plus 1 µs and the entries' plus 1 µs."""
     now = workspace.now()
-    after = [to_micros(parent.written_at) + 1 for parent in draft.parents]
+    sources = [*draft.parents, *draft.taken_from]
+    after = [to_micros(source.written_at) + 1 for source in sources]
     written_at = max(now, draft.newest_entry + 1, *after)
     if written_at - now > AHEAD:
         raise ClockSkew(

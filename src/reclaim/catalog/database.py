@@ -11,14 +11,16 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy import exc as foreign
 from sqlalchemy.engine import make_url
 
+from reclaim.clock import Clock, SystemClock
 from reclaim.errors import (
     Corrupt,
     DatabaseLocked,
@@ -34,6 +36,11 @@ T = TypeVar("T")
 
 LOCK_WAIT_SECONDS = 30
 ATTEMPTS = 8
+
+SQLITE_READ = "BEGIN"
+SQLITE_WRITE = "BEGIN IMMEDIATE"
+POSTGRESQL_READ = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+POSTGRESQL_WRITE = {"isolation_level": "READ COMMITTED"}
 
 
 class Database:
@@ -76,7 +83,7 @@ class Database:
         @event.listens_for(engine, "begin")
         def _begin(connection: Connection) -> None:
             writes = connection.get_execution_options().get("reclaim_writes", False)
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+            connection.exec_driver_sql(SQLITE_WRITE if writes else SQLITE_READ)
 
         return cls(engine, str(file))
 
@@ -97,9 +104,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """One consistent snapshot of the whole database; writes are refused by PostgreSQL."""
-        options: dict[str, Any] = {}
-        if not self.is_sqlite:
-            options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        options: dict[str, Any] = {} if self.is_sqlite else POSTGRESQL_READ
         with translated(self.name), self._engine.connect() as connection:
             with connection.execution_options(**options).begin():
                 yield connection
@@ -109,10 +114,21 @@ class Database:
         """One write transaction; it commits when the block ends without an error."""
         options: dict[str, Any] = {"reclaim_writes": True}
         if not self.is_sqlite:
-            options["isolation_level"] = "READ COMMITTED"
+            options |= POSTGRESQL_WRITE
         with translated(self.name), self._engine.connect() as connection:
             with connection.execution_options(**options).begin():
                 yield connection
+
+    def now(self, connection: Connection, clock: Clock) -> datetime:
+        """The time by which instances that share the database judge each other's leases.
+
+        That is the database server's clock where there is one, because the instances' own may
+        differ. A clock that was set by hand is believed.
+        """
+        if self.is_sqlite or not isinstance(clock, SystemClock):
+            return clock.now()
+        told: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
+        return told.astimezone(UTC)
 
     def transact(self, work: Callable[[Connection], T]) -> T:
         """Run ``work`` in a write transaction, again when the database says that it lost a race.
@@ -151,7 +167,7 @@ def _translate(database: str, error: Exception) -> ReclaimError:
     cause = getattr(error, "orig", None) or error
     text = str(cause).strip().split("\n", 1)[0]
     state = getattr(cause, "sqlstate", None) or ""
-    if isinstance(error, foreign.IntegrityError) or state in ("40001", "40P01"):
+    if "UNIQUE constraint failed" in text or state in ("23505", "40001", "40P01"):
         return LostRace(
             f"the database {database} saw two writers on the same rows: {text}",
             hint="run it again",

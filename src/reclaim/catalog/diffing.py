@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from reclaim.catalog import staging
 from reclaim.catalog.entries import Entry, same_content
 from reclaim.catalog.names import after_prefix
-from reclaim.catalog.reading import Scene
+from reclaim.catalog.reading import PAGE, Scene
 from reclaim.catalog.tree import Tree, entries_of
 
 
@@ -47,13 +47,20 @@ def diff(before: Tree, after: Tree, prefix: str = "") -> Iterator[Change]:
             yield Change(path, left, right)
 
 
-def staged(connection: Connection, shown: Scene, prefix: str = "") -> Iterator[Change]:
-    """The uncommitted changes of a branch, in path order."""
-    for row in staging.rows(connection, shown.tokens, prefix=prefix):
-        before = shown.tree.get(row[0])
-        after = Entry.from_values(*row) if row[1] is not None else None
-        if before is not after:
-            yield Change(row[0], before, after)
+def staged(
+    connection: Connection, shown: Scene, prefix: str, start: str
+) -> tuple[list[Change], str]:
+    """A page of the uncommitted changes of a branch, and where the next one starts ("" = none)."""
+    page: list[Change] = []
+    rows = staging.rows(connection, shown.tokens, prefix=prefix, start=start)
+    for path, *values in rows:
+        if len(page) == PAGE:
+            return page, path
+        before = shown.tree.get(path)
+        after = Entry.from_values(path, *values) if values[0] is not None else None
+        if before is not None or after is not None:
+            page.append(Change(path, before, after))
+    return page, ""
 
 
 class _Side:

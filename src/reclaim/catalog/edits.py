@@ -2,7 +2,9 @@
 
 What lies below the open token (sealed rows and the tree of the head) is looked up before the
 transaction, because that may read storage; the transaction then checks that the branch is as it
-was seen, and runs again from the start if it is not.
+was seen, and runs again from the start if it is not. The open token's own rows are read and
+locked inside the transaction: a put that happens at the same time comes before or after, never
+in between.
 """
 
 from __future__ import annotations
@@ -13,65 +15,86 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from reclaim.catalog import commits, ledger, staging
+from reclaim.catalog import commits, ledger, staging, tokens
 from reclaim.catalog.database import ATTEMPTS
 from reclaim.catalog.entries import Entry
 from reclaim.catalog.names import check_path
-from reclaim.catalog.partitions import check_open
+from reclaim.catalog.partitions import Partition
 from reclaim.catalog.reading import Scene, scene
-from reclaim.catalog.staging import View, ViewChanged
-from reclaim.catalog.uploads import REPLACED, check_branch
+from reclaim.catalog.staging import Found
+from reclaim.catalog.tokens import View, ViewChanged
+from reclaim.catalog.uploads import REPLACED, check_branch, stage_fresh
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import InvalidInput, NotFound, TransactionFailed
 
 T = TypeVar("T")
 
+DELETED = "deleted before it was committed"
+
 
 @dataclass(frozen=True, slots=True)
-class _Below:
+class _Seen:
     """A branch as it was seen, and what lies below its open token at some paths."""
 
     view: View
-    entries: dict[str, Entry]
+    below: dict[str, Entry | None]
 
-    def visible(self, connection: Connection, path: str) -> Entry | None:
-        """The entry at a path now. The branch must be locked as it was seen."""
-        row = staging.find(connection, [self.view.open_token], path)
-        if row is None:
-            return self.entries.get(path)
-        return row.entry
 
-    def remove(self, connection: Connection, path: str, now: int) -> None:
+class _Desk:
+    """Some paths of a branch inside a transaction in which nobody else can change them."""
+
+    def __init__(self, connection: Connection, seen: _Seen, now: int) -> None:
+        tokens.lock_view(connection, seen.view)
+        self._connection = connection
+        self._token = seen.view.open_token
+        self._below = seen.below
+        self._above: dict[str, Found] = staging.lock_rows(connection, self._token, list(seen.below))
+        self._now = now
+
+    def visible(self, path: str) -> Entry | None:
+        found = self._above.get(path)
+        return found.entry if found is not None else self._below[path]
+
+    def share(self, entry: Entry) -> None:
+        """Stage an entry for bytes that the branch shows already."""
+        ledger.hold(self._connection, entry.address)
+        self._replace(entry.path, entry, REPLACED)
+
+    def remove(self, path: str) -> None:
         """Make a path invisible."""
-        token = self.view.open_token
-        if path in self.entries:
-            staging.bury(connection, token, [path], now=now)
-        else:
-            staging.remove(connection, token, [path], now=now, rule="deleted before committed")
+        self._replace(path, None, DELETED)
+
+    def _replace(self, path: str, entry: Entry | None, rule: str) -> None:
+        found = self._above.pop(path, None)
+        buried = entry is None and self._below[path] is not None
+        staging.replace(
+            self._connection,
+            self._token,
+            {path: found} if found else {},
+            [entry] if entry else [],
+            [path] if buried else [],
+            now=self._now,
+            rule=rule,
+        )
+        if entry or buried:
+            self._above[path] = Found(entry)
 
 
-def _look(workspace: Workspace, branch: str, paths: Sequence[str]) -> _Below:
+def _look(workspace: Workspace, branch: str, paths: Sequence[str]) -> _Seen:
     with workspace.database.read() as connection:
-        view = staging.read_view(connection, workspace.repo_uid, branch)
+        view = tokens.read_view(connection, workspace.repo_uid, branch)
         head = commits.get(connection, workspace.repo_uid, view.head)
         sealed = Scene(head, workspace.containers.tree(head.metarange), view.tokens[1:])
-        found = {path: sealed.find(connection, path) for path in paths}
-    return _Below(view, {path: entry for path, entry in found.items() if entry is not None})
+        return _Seen(view, {path: sealed.find(connection, path) for path in paths})
 
 
-def _edit(
-    workspace: Workspace,
-    branch: str,
-    paths: Sequence[str],
-    work: Callable[[Connection, _Below], T],
-) -> T:
+def _edit(workspace: Workspace, branch: str, paths: Sequence[str], work: Callable[[_Desk], T]) -> T:
     """Run ``work`` in a transaction in which the branch is as it was looked at."""
     for _ in range(ATTEMPTS):
-        below = _look(workspace, branch, paths)
+        seen = _look(workspace, branch, paths)
 
-        def locked(connection: Connection, below: _Below = below) -> T:
-            staging.lock_view(connection, below.view)
-            return work(connection, below)
+        def locked(connection: Connection, seen: _Seen = seen) -> T:
+            return work(_Desk(connection, seen, workspace.now()))
 
         try:
             return workspace.database.transact(locked)
@@ -87,11 +110,11 @@ def delete(workspace: Workspace, branch: str, paths: Sequence[str]) -> None:
     for path in paths:
         check_path(path)
 
-    def work(connection: Connection, below: _Below) -> None:
+    def work(desk: _Desk) -> None:
         for path in paths:
-            if below.visible(connection, path) is None:
+            if desk.visible(path) is None:
                 raise _no_object(path, branch)
-            below.remove(connection, path, workspace.now())
+            desk.remove(path)
 
     _edit(workspace, branch, paths, work)
 
@@ -106,13 +129,13 @@ def move(workspace: Workspace, branch: str, source: str, target: str) -> Entry:
     if source == target:
         raise InvalidInput(f"{source!r} is where it is already")
 
-    def work(connection: Connection, below: _Below) -> Entry:
-        entry = below.visible(connection, source)
+    def work(desk: _Desk) -> Entry:
+        entry = desk.visible(source)
         if entry is None:
             raise _no_object(source, branch)
         moved = replace(entry, path=target)
-        _share(connection, below, moved, workspace.now())
-        below.remove(connection, source, workspace.now())
+        desk.share(moved)
+        desk.remove(source)
         return moved
 
     return _edit(workspace, branch, [source, target], work)
@@ -133,25 +156,22 @@ def copy(workspace: Workspace, source_ref: str, source: str, branch: str, target
         raise _no_object(source, source_ref)
     original = wanted
 
-    def work(connection: Connection, below: _Below) -> Entry | None:
-        visible = below.visible(connection, source)
+    def work(desk: _Desk) -> Entry | None:
+        visible = desk.visible(source)
+        if visible is None and source_ref == branch:
+            raise _no_object(source, branch)
         if original.owned and (visible is None or visible.address != original.address):
             return None
         copied = replace(original, path=target, created_at=workspace.clock.now())
-        _share(connection, below, copied, workspace.now())
+        desk.share(copied)
         return copied
 
     shared = _edit(workspace, branch, [source, target], work)
     return shared if shared is not None else _copy_bytes(workspace, original, branch, target)
 
 
-def _share(connection: Connection, below: _Below, entry: Entry, now: int) -> None:
-    ledger.hold(connection, entry.address)
-    staging.write(connection, below.view.open_token, [entry], now=now, rule=REPLACED)
-
-
 def _copy_bytes(workspace: Workspace, original: Entry, branch: str, target: str) -> Entry:
-    with workspace.partitions.use(workspace.repo_uid) as partition:
+    def write(partition: Partition) -> Entry:
         address = partition.new_object(branch)
         try:
             workspace.storage.copy(original.address, address)
@@ -159,16 +179,10 @@ def _copy_bytes(workspace: Workspace, original: Entry, branch: str, target: str)
             raise workspace.missing(original) from error
         workspace.storage.flush([address])
         copied = replace(original, path=target, address=address, created_at=workspace.clock.now())
+        stage_fresh(workspace, branch, [copied], partition)
+        return copied
 
-        def work(connection: Connection) -> None:
-            token = staging.lock_open_token(connection, workspace.repo_uid, branch)
-            check_open(connection, partition)
-            now = workspace.now()
-            ledger.enter(connection, workspace.repo_uid, [address], now)
-            staging.write(connection, token, [copied], now=now, rule=REPLACED)
-
-        workspace.database.transact(work)
-    return copied
+    return workspace.partitions.write(workspace.repo_uid, write)
 
 
 def _no_object(path: str, ref: str) -> NotFound:

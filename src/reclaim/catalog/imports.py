@@ -6,20 +6,19 @@ be staged: every address under the ``repos/`` of a catalog's storage is refused.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
 from sqlalchemy import Connection
 
-from reclaim.catalog import addresses, staging
+from reclaim.catalog import addresses, staging, tokens
 from reclaim.catalog.entries import Entry
-from reclaim.catalog.names import check_path
+from reclaim.catalog.names import check_path, check_text
 from reclaim.catalog.uploads import REPLACED, check_branch
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import InvalidInput, OwnedAddress
-from reclaim.storage import normalize
+from reclaim.storage import object_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +50,11 @@ def stage_many(workspace: Workspace, branch: str, items: Iterable[Import]) -> in
     done = 0
     created_at = workspace.clock.now()
     while batch := list(islice(remaining, staging.FETCH)):
+        for item in batch:
+            if not 0 <= item.size < 2**63:
+                raise InvalidInput(f"{item.path!r} cannot have {item.size} bytes")
+            check_text(item.checksum, item.content_type, *(item.metadata or {}).keys())
+            check_text(*(item.metadata or {}).values())
         entries = {
             item.path: Entry(
                 check_path(item.path),
@@ -71,28 +75,18 @@ def stage_many(workspace: Workspace, branch: str, items: Iterable[Import]) -> in
 
 def _stage_batch(workspace: Workspace, branch: str, entries: list[Entry]) -> None:
     def work(connection: Connection) -> None:
-        token = staging.lock_open_token(connection, workspace.repo_uid, branch)
+        token = tokens.lock_open_token(connection, workspace.repo_uid, branch)
         staging.write(connection, token, entries, now=workspace.now(), rule=REPLACED)
 
     workspace.database.transact(work)
 
 
-_PLAIN = re.compile(r"(?:s3|gs|az)://[a-z0-9.-]+/(?!.*(?:/repos/|//|/\.|%))[^\x00-\x1f]+")
-
-
 def _outside(workspace: Workspace, address: str) -> str:
     """The one spelling of an address, refused if any catalog could collect what is there."""
-    if _PLAIN.fullmatch(address):
-        url = address
-    elif "://" not in address and not address.startswith("/"):
-        raise InvalidInput(
-            f"{address!r} is not the whole address of an object",
-            hint="write it with its scheme, such as s3://bucket/key or file:///folder/file",
-        )
-    else:
-        url = normalize(address)
-    ours = workspace.storage.url.rstrip("/") + "/" + addresses.ROOT
-    if (url + "/").startswith(ours) or workspace.externals.is_owned(url):
+    url = object_url(address)
+    if url.startswith(workspace.storage.url.rstrip("/") + "/" + addresses.ROOT) or (
+        "/" + addresses.ROOT in url and workspace.externals.is_owned(url)
+    ):
         raise OwnedAddress(
             f"{address} lies under the storage of a catalog, which may collect it",
             hint="copy the object with `reclaim cp`, or put its bytes",

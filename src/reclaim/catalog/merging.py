@@ -12,14 +12,15 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from reclaim.catalog import commits, staging
+from reclaim.catalog import commits, staging, tokens
 from reclaim.catalog.commits import Commit, MergeBase
 from reclaim.catalog.committing import Draft, Note, land
 from reclaim.catalog.database import ATTEMPTS
 from reclaim.catalog.diffing import Change, diff
 from reclaim.catalog.entries import Entry, same_content
+from reclaim.catalog.partitions import Partition
 from reclaim.catalog.rewrite import reusable_from, rewrite
-from reclaim.catalog.staging import View, ViewChanged
+from reclaim.catalog.tokens import View, ViewChanged
 from reclaim.catalog.tree import Tree
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import (
@@ -55,8 +56,11 @@ def merge(
             base = commits.merge_base(connection, workspace.repo_uid, target, source)
         if base.commit is not None and base.commit.id == source.id:
             return target
-        combined = _Combination(workspace, base, source, target, prefer)
-        return _land(workspace, view, combined, note, parents=[target, source])
+
+        def combine() -> _Combination:
+            return _Combination(workspace, base, source, target, prefer)
+
+        return _land(workspace, view, combine, note, parents=[target, source])
 
     return _repeat(branch, attempt)
 
@@ -72,8 +76,11 @@ def revert(
             undone = commits.resolve(connection, workspace.repo_uid, ref)
             source = commits.get(connection, workspace.repo_uid, _reverted_parent(undone, parent))
         base = MergeBase(undone, trusted=True)
-        combined = _Combination(workspace, base, source, target, prefer=None)
-        return _land(workspace, view, combined, note, parents=[target], taken_from=[source])
+
+        def combine() -> _Combination:
+            return _Combination(workspace, base, source, target, prefer=None)
+
+        return _land(workspace, view, combine, note, parents=[target], taken_from=[source])
 
     return _repeat(branch, attempt)
 
@@ -90,7 +97,7 @@ def _repeat(branch: str, attempt: Callable[[], Commit]) -> Commit:
 
 
 def _clean_head(connection: Connection, workspace: Workspace, branch: str) -> tuple[View, Commit]:
-    view = staging.read_view(connection, workspace.repo_uid, branch)
+    view = tokens.read_view(connection, workspace.repo_uid, branch)
     if staging.has_rows(connection, view.tokens):
         raise DirtyBranch(
             f"the branch {branch} has uncommitted changes",
@@ -121,14 +128,16 @@ def _reverted_parent(undone: Commit, parent: int | None) -> str:
 def _land(
     workspace: Workspace,
     view: View,
-    combined: _Combination,
+    combine: Callable[[], _Combination],
     note: Note,
     *,
     parents: list[Commit],
     taken_from: list[Commit] | None = None,
 ) -> Commit:
     trees = [workspace.containers.tree(parent.metarange) for parent in parents]
-    with workspace.partitions.use(workspace.repo_uid) as partition:
+
+    def write(partition: Partition) -> Commit:
+        combined = combine()
         _, metarange = rewrite(
             combined.target,
             combined.changes(),
@@ -141,6 +150,8 @@ def _land(
             raise NothingToCommit("reverting this commit would change nothing")
         draft = Draft(view, parents, metarange, note, taken_from=taken_from or [])
         return land(workspace, draft, partition)
+
+    return workspace.partitions.write(workspace.repo_uid, write)
 
 
 class _Combination:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from reclaim.errors import InvalidInput, InvalidName, InvalidPath
 
@@ -14,6 +14,8 @@ _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9._-]{1,62}")
 _REF = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._/-]{0,198}[A-Za-z0-9_-])?")
 _COMMIT_LIKE = re.compile(r"[0-9a-f]{32}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
+_LONGEST_SEGMENT = 200
 
 
 def check_repository_name(name: str) -> str:
@@ -34,6 +36,8 @@ def check_ref_name(name: str, kind: str) -> str:
             hint="use up to 200 of A-Z, a-z, 0-9, '.', '-', '_' and '/'; no part may be empty "
             "or start with '.'",
         )
+    if len(quote(name, safe="")) > _LONGEST_SEGMENT:
+        raise InvalidName(f"{name[:40]!r}… is too long to name a {kind}")
     if _COMMIT_LIKE.fullmatch(name):
         raise InvalidName(
             f"{name!r} cannot name a {kind}: it reads like a commit id",
@@ -62,9 +66,20 @@ def check_path(path: str) -> str:
 
 def check_prefix(prefix: str) -> str:
     """A prefix of paths: like a path, but it may be empty or end anywhere, also with '/'."""
-    if prefix:
-        check_path(prefix.removesuffix("/"))
+    folder, slash, rest = prefix.rpartition("/")
+    if slash:
+        check_path(folder)
+    if rest:
+        # The last part may go on, so a dot there is only the start of a name.
+        check_path(rest + "x")
     return prefix
+
+
+def check_text(*texts: str) -> None:
+    """Text that people give along: anything that every database and file can hold."""
+    for text in texts:
+        if _UNSTORABLE.search(text):
+            raise InvalidInput(f"the text {text[:40]!r} has a NUL or is not valid Unicode")
 
 
 def after_prefix(prefix: str) -> str | None:

@@ -12,24 +12,28 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
 from sqlalchemy import Connection, insert, select, update
 
 from reclaim.catalog import addresses
 from reclaim.catalog.database import Database
-from reclaim.catalog.schema import PartitionState, partitions, repositories
+from reclaim.catalog.epochs import check_epoch, count_epoch, leave_epoch
+from reclaim.catalog.schema import PartitionState, partitions
 from reclaim.clock import MICROSECOND, Clock, to_micros
-from reclaim.errors import AlreadyExists, NotFound, ReclaimError, StorageAhead, TransactionFailed
+from reclaim.errors import ReclaimError, TransactionFailed
 from reclaim.storage import Storage
 
 ROLL_OBJECTS = 50_000
 ROLL_AGE = timedelta(minutes=60)
 RENEW_EVERY = timedelta(minutes=1)
 OVERDUE = timedelta(minutes=15)
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -90,11 +94,29 @@ class Partitions:
                 partition.uses -= 1
                 self._close_idle()
 
+    def write(self, repo_uid: str, work: Callable[[Partition], T]) -> T:
+        """Run work that writes into the open partition; once more if it is closed meanwhile.
+
+        Then the collector took this instance for dead. Nothing refers to what was written, so it
+        can simply be written again.
+        """
+        try:
+            with self.use(repo_uid) as partition:
+                return work(partition)
+        except PartitionClosed:
+            with self.use(repo_uid) as partition:
+                return work(partition)
+
     def renew(self) -> None:
         """Tell the database that this instance still works; renewing cannot reopen."""
         with self._lock:
-            for partition in [*self._open.values(), *self._retired]:
-                self._renew(partition)
+            held = [*self._open.values(), *self._retired]
+            for partition in held:
+                try:
+                    self._renew(partition)
+                except ReclaimError as error:
+                    # Its next use, and every transaction that relies on it, asks the database.
+                    log.warning("partition %s could not be renewed: %s", partition.id, error)
 
     def close(self) -> None:
         """Close everything that is not in use; the rest becomes overdue and is closed later."""
@@ -126,16 +148,10 @@ class Partitions:
         # Names must differ even when the clock stands still.
         opened_at = self._last_opened = max(now, self._last_opened + 1)
         partition = Partition(repo_uid, partition_id(opened_at, self.instance), opened_at, now)
+        older = check_epoch(self._database, self._storage, repo_uid)
 
         def insert_row(connection: Connection) -> int:
-            epoch = connection.execute(
-                update(repositories)
-                .where(repositories.c.uid == repo_uid, repositories.c.deleted_at.is_(None))
-                .values(epoch=repositories.c.epoch + 1)
-                .returning(repositories.c.epoch)
-            ).scalar()
-            if epoch is None:
-                raise NotFound("the repository was deleted")
+            epoch = count_epoch(connection, repo_uid, partition.id)
             connection.execute(
                 insert(partitions).values(
                     repo_uid=repo_uid,
@@ -146,11 +162,11 @@ class Partitions:
                     renewed_at=now,
                 )
             )
-            return int(epoch)
+            return epoch
 
         epoch = self._database.transact(insert_row)
         try:
-            bump_epoch(self._database, self._storage, repo_uid, epoch, partition.id)
+            leave_epoch(self._storage, repo_uid, epoch, partition.id, older)
         except ReclaimError:
             self._close_row(partition)
             raise
@@ -203,10 +219,7 @@ class Partitions:
 
     def _keep_renewing(self) -> None:
         while not self._stop.wait(RENEW_EVERY.total_seconds()):
-            try:
-                self.renew()
-            except ReclaimError as error:
-                log.warning("partitions could not be renewed: %s", error)
+            self.renew()
 
 
 def partition_id(opened_at: int, instance: str) -> str:
@@ -241,36 +254,4 @@ def close_partition(connection: Connection, repo_uid: str, partition: str, now: 
             partitions.c.state == PartitionState.OPEN,
         )
         .values(state=PartitionState.CLOSED, closed_at=now)
-    )
-
-
-def bump_epoch(
-    database: Database, storage: Storage, repo_uid: str, epoch: int, writer: str
-) -> None:
-    """Leave the epoch's number in the storage, and refuse when the storage knows a later one.
-
-    The database counts first, so a crash leaves the database ahead, which is harmless. A
-    storage that is ahead belongs to a newer copy of this database: a restored backup, a clone.
-    """
-    mine = addresses.epoch(repo_uid, epoch)
-    try:
-        storage.put(mine, writer.encode(), create=True)
-    except AlreadyExists:
-        if storage.get(mine) != writer.encode():
-            raise _ahead(repo_uid) from None
-    listed = sorted(stored.address for stored in storage.list(addresses.epochs(repo_uid)))
-    with database.read() as connection:
-        known = connection.execute(
-            select(repositories.c.epoch).where(repositories.c.uid == repo_uid)
-        ).scalar_one()
-    if listed and listed[-1] > addresses.epoch(repo_uid, known):
-        raise _ahead(repo_uid)
-    for older in listed[:-1]:
-        storage.delete(older)
-
-
-def _ahead(repo_uid: str) -> StorageAhead:
-    return StorageAhead(
-        f"the storage of repository {repo_uid} has been written by a newer copy of this database",
-        hint="this database is a restored backup or a clone; use the newer one",
     )

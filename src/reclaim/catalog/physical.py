@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, insert, select, update
 
-from reclaim.catalog import addresses, ledger, staging
+from reclaim.catalog import addresses, ledger, staging, tokens
 from reclaim.catalog.entries import Entry
-from reclaim.catalog.names import check_path
-from reclaim.catalog.partitions import check_open
+from reclaim.catalog.names import check_path, check_text
+from reclaim.catalog.partitions import Partition, check_open
 from reclaim.catalog.schema import UploadState, upload_tokens
 from reclaim.catalog.uploads import REPLACED
 from reclaim.catalog.workspace import Workspace
@@ -43,12 +43,16 @@ def get_physical_address(
     if valid <= timedelta(0):
         raise InvalidInput("an upload token must be valid for some time")
     token = addresses.new_uid()
-    expires_at = to_micros(workspace.clock.now() + valid)
-    with workspace.partitions.use(workspace.repo_uid) as partition:
+    try:
+        expires_at = to_micros(workspace.clock.now() + valid)
+    except OverflowError as error:
+        raise InvalidInput(f"an upload token cannot be valid for {valid}") from error
+
+    def write(partition: Partition) -> str:
         address = partition.new_object(branch)
 
         def work(connection: Connection) -> None:
-            view = staging.read_view(connection, workspace.repo_uid, branch)
+            view = tokens.read_view(connection, workspace.repo_uid, branch)
             check_open(connection, partition)
             connection.execute(
                 insert(upload_tokens).values(
@@ -64,6 +68,9 @@ def get_physical_address(
             )
 
         workspace.database.transact(work)
+        return address
+
+    address = workspace.partitions.write(workspace.repo_uid, write)
     url = f"{workspace.storage.url.rstrip('/')}/{address}"
     return PhysicalAddress(address, url, token, from_micros(expires_at))
 
@@ -79,6 +86,7 @@ def link_physical_address(
 ) -> Entry:
     """Stage an object that was uploaded to a physical address. A token works once."""
     check_path(path)
+    check_text(content_type, *metadata, *metadata.values())
     with workspace.database.read() as connection:
         _check_token(connection, workspace, branch, path, physical, lock=False)
     try:
@@ -99,7 +107,7 @@ def link_physical_address(
 
     def work(connection: Connection) -> None:
         _check_token(connection, workspace, branch, path, physical, lock=True)
-        token = staging.lock_open_token(connection, workspace.repo_uid, branch)
+        token = tokens.lock_open_token(connection, workspace.repo_uid, branch)
         now = workspace.now()
         connection.execute(
             update(upload_tokens)
@@ -123,7 +131,7 @@ def _check_token(
     *,
     lock: bool,
 ) -> None:
-    view = staging.read_view(connection, workspace.repo_uid, branch)
+    view = tokens.read_view(connection, workspace.repo_uid, branch)
     query = select(upload_tokens).where(upload_tokens.c.id == physical.token)
     row = connection.execute(query.with_for_update() if lock else query).first()
     bound = (workspace.repo_uid, view.uid, path, physical.address)

@@ -33,6 +33,7 @@ from reclaim.catalog.schema import (
 )
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import to_micros
+from reclaim.errors import AlreadyExists
 from reclaim.model import Ref, RefKind, SnapshotId
 from reclaim.storage import Storage
 
@@ -111,10 +112,15 @@ def prepare(
     prefix: str,
     classify: Classify = by_kind,
 ) -> Prepared:
-    """Export what a run must know of a repository to ``prefix`` of a storage."""
+    """Export what a run must know of a repository to an empty ``prefix`` of a storage."""
+    if next(destination.list(prefix.rstrip("/")), None) is not None:
+        raise AlreadyExists(
+            f"there is something at {destination.url}/{prefix} already",
+            hint="name an empty place: files of two exports must not be mixed",
+        )
     out = _Export(destination, prefix)
     with workspace.database.read() as connection:
-        read_at = workspace.clock.now()
+        read_at = workspace.database.now(connection, workspace.clock)
         uid = workspace.repo_uid
         refs = _refs(connection, uid, default_branch)
         held = list(_leases(connection, uid, to_micros(read_at)))
@@ -138,7 +144,7 @@ def prepare(
             partitions=out.write("partitions", PARTITIONS, _stream(connection, _partitions(uid))),
             leases=out.write("leases", LEASES, held),
         )
-    summary = asdict(prepared) | {"read_at": read_at.isoformat()}
+    summary = asdict(prepared) | {"read_at": read_at.isoformat(), "files": out.files}
     destination.put(f"{prefix}prepared.json", json.dumps(summary, indent=2).encode())
     return prepared
 
@@ -149,6 +155,7 @@ class _Export:
     def __init__(self, storage: Storage, prefix: str) -> None:
         self._storage = storage
         self._prefix = prefix
+        self.files: list[str] = []
 
     def write(self, name: str, schema: pa.Schema, rows: Iterable[Sequence[Any]]) -> int:
         """Write all rows, at least one file; returns their number."""
@@ -159,8 +166,9 @@ class _Export:
             table = pa.table([_array(c, f) for c, f in zip(columns, schema, strict=True)], schema)
             sink = pa.BufferOutputStream()
             pq.write_table(table, sink, compression="zstd")
-            address = f"{self._prefix}{name}/part-{part:05d}.parquet"
-            self._storage.put(address, bytes(sink.getvalue()))
+            file = f"{name}/part-{part:05d}.parquet"
+            self._storage.put(self._prefix + file, bytes(sink.getvalue()))
+            self.files.append(file)
             total += len(batch)
             part += 1
         return total

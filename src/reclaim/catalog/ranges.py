@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from reclaim.catalog import addresses
 from reclaim.catalog.entries import COLUMNS
 from reclaim.errors import Corrupt, UnknownVersion
 
@@ -95,7 +96,8 @@ def encode_range(rows: pa.Table) -> bytes:
 
 def encode_metarange(ranges: Sequence[RangeInfo]) -> tuple[str, bytes]:
     """The hash of a metarange and its file."""
-    columns = list(zip(*(astuple(info) for info in ranges), strict=True))
+    rows = [astuple(info) for info in ranges]
+    columns = zip(*rows, strict=True) if rows else [()] * len(RANGES)
     table = pa.table([pa.array(c, f.type) for c, f in zip(columns, RANGES, strict=True)], RANGES)
     return digest(table), _encode(table)
 
@@ -103,23 +105,24 @@ def encode_metarange(ranges: Sequence[RangeInfo]) -> tuple[str, bytes]:
 def decode_range(data: bytes, info: RangeInfo) -> pa.Table:
     """The rows of a range, checked against what its metarange says of it."""
     table = _decode(data, ENTRIES, info.address)
-    if table.num_rows != info.count or _ends(table) != (info.min_path, info.max_path):
-        raise Corrupt(
-            f"the range {info.address} does not hold what its metarange says",
-            hint="restore it from a backup or another copy; nothing was changed",
-        )
+    if digest(table) != info.digest:
+        raise _damaged(info.address, "its rows do not have the hash that its metarange names")
     return table
 
 
 def decode_metarange(data: bytes, address: str) -> list[RangeInfo]:
     table = _decode(data, RANGES, address)
+    if digest(table) != addresses.digest_of(address):
+        raise _damaged(address, "its rows do not have the hash in its name")
     columns = [table.column(name).to_pylist() for name in RANGES.names]
     return [RangeInfo(*values) for values in zip(*columns, strict=True)]
 
 
-def _ends(table: pa.Table) -> tuple[str, str]:
-    paths = table.column("path")
-    return (paths[0].as_py(), paths[-1].as_py()) if len(paths) else ("", "")
+def _damaged(address: str, why: str) -> Corrupt:
+    return Corrupt(
+        f"the container {address} cannot be read: {why}",
+        hint="restore it from a backup or another copy; nothing was changed",
+    )
 
 
 def _encode(table: pa.Table) -> bytes:
@@ -131,11 +134,8 @@ def _encode(table: pa.Table) -> bytes:
 def _decode(data: bytes, schema: pa.Schema, address: str) -> pa.Table:
     try:
         table = pq.ParquetFile(pa.BufferReader(data)).read()
-    except (pa.ArrowException, OSError) as error:
-        raise Corrupt(
-            f"the container {address} cannot be read: {str(error).splitlines()[0]}",
-            hint="restore it from a backup or another copy; nothing was changed",
-        ) from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _damaged(address, str(error).split("\n", 1)[0]) from error
     expected, found = schema.metadata[_FORMAT], (table.schema.metadata or {}).get(_FORMAT)
     if found is None or found.split(b"/")[0] != expected.split(b"/")[0]:
         raise Corrupt(f"the container {address} is not a {expected.decode().split('/')[0]}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from reclaim.catalog import commits, staging
+from reclaim.catalog import commits, staging, tokens
 from reclaim.catalog.commits import Commit
 from reclaim.catalog.entries import Entry
 from reclaim.catalog.names import after_prefix, check_path, check_prefix
@@ -63,11 +63,11 @@ def _overlay(committed: Iterator[Entry], staged: Iterator[Any]) -> Iterator[Entr
 
 def scene(connection: Connection, workspace: Workspace, ref: str) -> Scene:
     """What a ref shows now: a branch with its staged changes, anything else as committed."""
-    tokens: tuple[int, ...] = ()
+    staged: tuple[int, ...] = ()
     with suppress(NotFound):
-        tokens = staging.read_view(connection, workspace.repo_uid, ref).tokens
+        staged = tokens.read_view(connection, workspace.repo_uid, ref).tokens
     commit = commits.resolve(connection, workspace.repo_uid, ref)
-    return Scene(commit, workspace.containers.tree(commit.metarange), tokens)
+    return Scene(commit, workspace.containers.tree(commit.metarange), staged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def _next_after(after: str, prefix: str, delimiter: str) -> str:
     """The least start that leaves out ``after`` and, if that was a common prefix, all below it."""
     if not after:
         return ""
-    if delimiter and after.endswith(delimiter) and after != prefix:
+    if _common_prefix(after, prefix, delimiter) == after:
         return after_prefix(after) or after
     # No path holds a character this low, so nothing lies between the two.
     return after + "\x01"

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, insert, select
 
-from reclaim.catalog import addresses, commits, staging
+from reclaim.catalog import addresses, commits, tokens
 from reclaim.catalog.names import check_ref_name
 from reclaim.catalog.schema import branches, repositories, tags
 from reclaim.catalog.workspace import Workspace
@@ -62,7 +62,7 @@ def create_branch(workspace: Workspace, name: str, source_ref: str) -> str:
 def insert_branch(connection: Connection, repo_uid: str, name: str, head: str, now: int) -> None:
     """Insert a branch with an empty staging area. The commit must be held."""
     uid = addresses.new_uid()
-    token = staging.new_token(connection, repo_uid, uid)
+    token = tokens.new_token(connection, repo_uid, uid)
     connection.execute(
         insert(branches).values(
             repo_uid=repo_uid, name=name, uid=uid, head=head, token=token, created_at=now
@@ -77,13 +77,13 @@ def delete_branch(workspace: Workspace, name: str) -> None:
         default = select(repositories.c.default_branch).where(
             repositories.c.uid == workspace.repo_uid
         )
-        view = staging.lock_branch(connection, workspace.repo_uid, name)
+        view = tokens.lock_branch(connection, workspace.repo_uid, name)
         if connection.execute(default).scalar_one() == name:
             raise Conflict(
                 f"{name} is the default branch and cannot be deleted",
                 hint="delete the repository if all of it should go",
             )
-        staging.drop_all(connection, view, reopen=False)
+        tokens.drop_all(connection, view, reopen=False)
         connection.execute(delete(branches).where(branches.c.uid == view.uid))
 
     workspace.database.transact(work)

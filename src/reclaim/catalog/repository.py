@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import islice
 
 from reclaim.catalog import addresses, cleaner, commits, diffing, refs
 from reclaim.catalog import prepare as preparing
@@ -71,11 +72,14 @@ class Repository:
         with self._workspace.database.read() as connection:
             return commits.resolve(connection, self.uid, ref)
 
-    def log(self, ref: str | None = None, *, first_parent: bool = False) -> Iterator[Commit]:
+    def log(
+        self, ref: str | None = None, *, first_parent: bool = False, limit: int | None = None
+    ) -> list[Commit]:
         """A commit and its ancestors, newest first, all read from one snapshot."""
         with self._workspace.database.read() as connection:
             tip = commits.resolve(connection, self.uid, ref or self.default_branch)
-            yield from commits.walk(connection, self.uid, tip, first_parent=first_parent)
+            walk = commits.walk(connection, self.uid, tip, first_parent=first_parent)
+            return list(islice(walk, limit))
 
     def merge_base(self, left: str, right: str) -> Commit | None:
         """The newest commit that both refs reach."""

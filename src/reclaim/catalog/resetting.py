@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, select, update
 
-from reclaim.catalog import commits, staging
+from reclaim.catalog import commits, staging, tokens
 from reclaim.catalog.commits import Commit
 from reclaim.catalog.names import after_prefix, check_path, check_prefix
 from reclaim.catalog.schema import branches, staged_entries
@@ -22,8 +22,8 @@ def reset_branch(workspace: Workspace, branch: str) -> None:
     """Throw away all uncommitted changes of a branch."""
 
     def work(connection: Connection) -> None:
-        view = staging.lock_branch(connection, workspace.repo_uid, branch)
-        staging.drop_all(connection, view)
+        view = tokens.lock_branch(connection, workspace.repo_uid, branch)
+        tokens.drop_all(connection, view)
 
     workspace.database.transact(work)
 
@@ -32,10 +32,11 @@ def reset_to(workspace: Workspace, branch: str, ref: str) -> Commit:
     """Move a branch to another commit, and throw its uncommitted changes away."""
 
     def work(connection: Connection) -> Commit:
+        # Locked before the ref is resolved: it may name this very branch.
+        view = tokens.lock_branch(connection, workspace.repo_uid, branch)
         commit = commits.resolve(connection, workspace.repo_uid, ref)
-        view = staging.lock_branch(connection, workspace.repo_uid, branch)
         commits.hold(connection, workspace.repo_uid, [commit.id])
-        staging.drop_all(connection, view)
+        tokens.drop_all(connection, view)
         connection.execute(
             update(branches).where(branches.c.uid == view.uid).values(head=commit.id)
         )
@@ -69,7 +70,7 @@ def _reset(workspace: Workspace, branch: str, low: str, high: str | None) -> int
     bounds = column == low if high is None else (column >= low) & (column < high)
 
     def work(connection: Connection) -> int:
-        view = staging.lock_branch(connection, workspace.repo_uid, branch)
+        view = tokens.lock_branch(connection, workspace.repo_uid, branch)
         removed = 0
         for token in view.tokens:
             touched = False
@@ -79,7 +80,7 @@ def _reset(workspace: Workspace, branch: str, low: str, high: str | None) -> int
                 removed += len(paths)
                 touched = True
             if touched and token != view.open_token:
-                staging.bump(connection, [token])
+                tokens.bump(connection, [token])
         return removed
 
     return workspace.database.transact(work)

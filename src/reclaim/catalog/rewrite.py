@@ -46,8 +46,6 @@ def rewrite(
         sink = _Sink(storage, partition, reusable, pool)
         _merge(base, _Stream(changes), sink)
         infos = sink.finish()
-    if not infos:
-        return [], ""
     digest, data = ranges.encode_metarange(infos)
     address = partition.new_container(digest)
     storage.put(address, data)

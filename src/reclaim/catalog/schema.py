@@ -78,8 +78,9 @@ repositories = Table(
     Column("default_branch", Word, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("deleted_at", BigInteger),
-    # Counts the openings of partitions; the storage holds the same number (see partitions.py).
+    # Counts the openings of partitions; the storage holds the same (see epochs.py).
     Column("epoch", BigInteger, nullable=False, server_default="0"),
+    Column("epoch_writer", Word, nullable=False, server_default=""),
 )
 Index(
     "repositories_name",
@@ -139,13 +140,14 @@ staging_tokens = Table(
     Column("commit_id", Word),
     Column("cleaned", Boolean, nullable=False, server_default=text("false")),
     Index("staging_tokens_by_branch", "branch_uid", "state"),
+    Index("staging_tokens_by_commit", "commit_id"),
     sqlite_autoincrement=True,
 )
 Index(
     "staging_tokens_to_clean",
     staging_tokens.c.repo_uid,
     staging_tokens.c.state,
-    sqlite_where=text("NOT cleaned"),
+    sqlite_where=text("cleaned = 0"),
     postgresql_where=text("NOT cleaned"),
 )
 
@@ -168,7 +170,8 @@ staged_entries = Table(
 Index(
     "staged_entries_by_address",
     staged_entries.c.address,
-    sqlite_where=text("owned"),
+    # Spelled as SQLAlchemy spells it in queries: SQLite uses the index only then.
+    sqlite_where=text("owned = 1"),
     postgresql_where=text("owned"),
 )
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO
 
 from sqlalchemy import Connection, select
 
-from reclaim.catalog import ledger, staging
+from reclaim.catalog import ledger, staging, tokens
 from reclaim.catalog.entries import Entry
-from reclaim.catalog.names import check_path
-from reclaim.catalog.partitions import Partition, PartitionClosed, check_open
+from reclaim.catalog.names import check_path, check_text
+from reclaim.catalog.partitions import Partition, check_open
 from reclaim.catalog.schema import branches
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import InvalidInput
@@ -38,35 +39,26 @@ def put(
 ) -> Entry:
     """Upload bytes and stage them."""
     check_path(path)
+    check_text(content_type, *metadata, *metadata.values())
     check_branch(workspace, branch)
-    try:
-        return _put(workspace, branch, path, data, content_type, metadata)
-    except PartitionClosed:
-        # The collector took this writer for dead. Nothing was staged; write it once more.
-        if not isinstance(data, bytes | Path):
-            raise
-        return _put(workspace, branch, path, data, content_type, metadata)
 
-
-def _put(
-    workspace: Workspace,
-    branch: str,
-    path: str,
-    data: Data,
-    content_type: str,
-    metadata: Mapping[str, str],
-) -> Entry:
-    with workspace.partitions.use(workspace.repo_uid) as partition:
+    def write(partition: Partition) -> Entry:
         entry = _upload(workspace, partition, branch, path, data, content_type, metadata)
         workspace.storage.flush([entry.address])
-        _stage_fresh(workspace, branch, [entry], partition)
-    return entry
+        stage_fresh(workspace, branch, [entry], partition)
+        return entry
+
+    if isinstance(data, bytes | Path):
+        return workspace.partitions.write(workspace.repo_uid, write)
+    # What was read from an open file cannot be read again.
+    with workspace.partitions.use(workspace.repo_uid) as partition:
+        return write(partition)
 
 
 def put_many(
     workspace: Workspace,
     branch: str,
-    items: Iterable[tuple[str, Data]],
+    items: Iterable[tuple[str, bytes | Path]],
     *,
     progress: Callable[[Entry], None],
 ) -> int:
@@ -82,18 +74,29 @@ def put_many(
         while batch := list(islice(remaining, TOGETHER)):
             for path, _ in batch:
                 check_path(path)
-            with workspace.partitions.use(workspace.repo_uid) as partition:
-
-                def upload(item: tuple[str, Data], into: Partition = partition) -> Entry:
-                    entry = _upload(workspace, into, branch, *item, "", {})
-                    workspace.storage.flush([entry.address])
-                    progress(entry)
-                    return entry
-
-                entries = {entry.path: entry for entry in pool.map(upload, batch)}
-                _stage_fresh(workspace, branch, list(entries.values()), partition)
+            work = partial(_put_batch, workspace, branch, batch, pool, progress)
+            workspace.partitions.write(workspace.repo_uid, work)
             done += len(batch)
     return done
+
+
+def _put_batch(
+    workspace: Workspace,
+    branch: str,
+    batch: Sequence[tuple[str, bytes | Path]],
+    pool: ThreadPoolExecutor,
+    progress: Callable[[Entry], None],
+    partition: Partition,
+) -> None:
+    def upload(item: tuple[str, bytes | Path]) -> Entry:
+        path, data = item
+        entry = _upload(workspace, partition, branch, path, data, "", {})
+        workspace.storage.flush([entry.address])
+        progress(entry)
+        return entry
+
+    entries = {entry.path: entry for entry in pool.map(upload, batch)}
+    stage_fresh(workspace, branch, list(entries.values()), partition)
 
 
 def _upload(
@@ -144,13 +147,13 @@ def _upload_file(workspace: Workspace, address: str, source: IO[bytes]) -> tuple
     return size, total.hexdigest()
 
 
-def _stage_fresh(
+def stage_fresh(
     workspace: Workspace, branch: str, entries: Sequence[Entry], partition: Partition
 ) -> None:
     """Stage uploaded objects, if the partition that holds them is still open."""
 
     def work(connection: Connection) -> None:
-        token = staging.lock_open_token(connection, workspace.repo_uid, branch)
+        token = tokens.lock_open_token(connection, workspace.repo_uid, branch)
         check_open(connection, partition)
         now = workspace.now()
         fresh = [entry.address for entry in entries]
@@ -174,4 +177,4 @@ def check_branch(workspace: Workspace, branch: str) -> None:
     )
     with workspace.database.read() as connection:
         if connection.execute(query).first() is None:
-            raise staging.no_such_branch(branch)
+            raise tokens.no_such_branch(branch)

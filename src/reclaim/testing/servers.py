@@ -102,7 +102,7 @@ def seaweedfs(folder: Path) -> Iterator[SeaweedFS]:
     """Run an S3 server with its data in a folder."""
     s3, filer, master, volume = _ports(4)
     command = [
-        Path(sys.executable).with_name("weed"),
+        str(Path(sys.executable).with_name("weed")),
         "server",
         f"-dir={folder}",
         "-ip=127.0.0.1",
@@ -113,6 +113,9 @@ def seaweedfs(folder: Path) -> Iterator[SeaweedFS]:
         f"-volume.port={volume}",
         "-s3",
         f"-s3.port={s3}",
+        # Fixed ports otherwise, on which two servers would meet.
+        "-s3.port.iceberg=0",
+        "-s3.port.lance=0",
         "-master.telemetry=false",
         "-master.volumeSizeLimitMB=64",
         "-volume.max=300",

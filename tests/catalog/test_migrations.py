@@ -1,0 +1,183 @@
+"""The version of the schema: fresh, older, newer, and steps that fail or race."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import Connection, delete, insert, select, text, update
+
+from reclaim.catalog import Catalog, migrations
+from reclaim.catalog.database import Database
+from reclaim.catalog.migrations import Step
+from reclaim.catalog.schema import catalog_info
+from reclaim.errors import Corrupt, ReclaimError, UnknownVersion
+from tests.conftest import Backend
+
+VERSION = catalog_info.c.key == "schema_version"
+
+
+def note(key: str) -> Step:
+    """A step that can be seen in the database."""
+
+    def step(connection: Connection) -> None:
+        connection.execute(insert(catalog_info).values(key=key, value="done"))
+
+    return step
+
+
+def failing(connection: Connection) -> None:
+    connection.execute(insert(catalog_info).values(key="half", value="done"))
+    connection.execute(text("CREATE TABLE half_made (id INTEGER)"))
+    raise RuntimeError("the step broke")
+
+
+def info(database: Database) -> dict[str, str]:
+    with database.read() as connection:
+        return {row.key: row.value for row in connection.execute(select(catalog_info))}
+
+
+def notes(database: Database) -> tuple[str, set[str]]:
+    """The version, and the steps that were taken."""
+    found = info(database)
+    return found["schema_version"], {key for key, value in found.items() if value == "done"}
+
+
+def stamp(database: Database, version: str) -> None:
+    with database.write() as connection:
+        connection.execute(update(catalog_info).where(VERSION).values(value=version))
+
+
+@pytest.fixture
+def database(catalog: Catalog) -> Database:
+    return catalog._database
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Adds steps after those that there are."""
+
+    def add(*added: Step) -> None:
+        monkeypatch.setattr(migrations, "STEPS", (*migrations.STEPS, *added))
+
+    return add
+
+
+def test_a_fresh_catalog_has_the_newest_version(database: Database) -> None:
+    assert info(database)["schema_version"] == str(migrations.newest())
+    assert migrations.newest() == migrations.FIRST_VERSION + len(migrations.STEPS)
+
+
+def test_a_catalog_of_the_newest_version_is_left_alone(
+    backend: Backend, database: Database
+) -> None:
+    before = info(database)
+    backend.open()
+    assert info(database) == before
+
+
+def test_a_fresh_catalog_takes_no_steps(backend: Backend, steps: Callable[..., None]) -> None:
+    steps(failing)
+    version, taken = notes(backend.init()._database)
+    assert (version, taken) == (str(migrations.newest()), set())
+
+
+def test_an_older_catalog_is_brought_forward_when_it_is_opened(
+    backend: Backend, catalog: Catalog, database: Database, steps: Callable[..., None]
+) -> None:
+    main = catalog.create_repository("sales").branch("main")
+    main.put("a", b"1")
+    before = migrations.newest()
+    steps(note("one"), note("two"))
+    opened = backend.open()
+    assert notes(database) == (str(before + 2), {"one", "two"})
+    assert opened.repository("sales").branch("main").get("a") == b"1"
+    backend.open()
+    assert notes(database) == (str(before + 2), {"one", "two"})
+
+
+def test_a_step_that_fails_leaves_nothing_behind(
+    backend: Backend,
+    database: Database,
+    steps: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = migrations.newest()
+    steps(note("one"), failing)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="the step broke"):
+            backend.open()
+        assert notes(database) == (str(before + 1), {"one"})
+        with database.read() as connection:
+            assert not connection.dialect.has_table(connection, "half_made")
+    # Once it is mended the next opener finishes the job.
+    monkeypatch.setattr(migrations, "STEPS", (*migrations.STEPS[:-1], note("mended")))
+    backend.open()
+    assert notes(database) == (str(before + 2), {"one", "mended"})
+
+
+def test_a_step_that_the_database_refuses_is_told_in_our_words(
+    backend: Backend, database: Database, steps: Callable[..., None]
+) -> None:
+    before = info(database)
+
+    def wrong(connection: Connection) -> None:
+        connection.execute(text("ALTER TABLE no_such_thing ADD COLUMN x INTEGER"))
+
+    steps(wrong)
+    with pytest.raises(ReclaimError):
+        backend.open()
+    assert info(database) == before
+
+
+def test_openers_at_the_same_time_take_each_step_once(
+    backend: Backend, database: Database, steps: Callable[..., None]
+) -> None:
+    openers = 4
+    together = threading.Barrier(openers)
+    taken: list[str] = []
+
+    def counted(name: str) -> Step:
+        def step(connection: Connection) -> None:
+            taken.append(name)
+            time.sleep(0.05)
+            note(name)(connection)
+
+        return step
+
+    before = migrations.newest()
+    steps(counted("one"), counted("two"))
+
+    def opening() -> None:
+        together.wait()
+        with Catalog.open(backend.location, clock=backend.clock, wrap_storage=backend.wrap):
+            pass
+
+    with ThreadPoolExecutor(openers) as pool:
+        for done in [pool.submit(opening) for _ in range(openers)]:
+            done.result()
+    assert taken == ["one", "two"]
+    assert notes(database) == (str(before + 2), {"one", "two"})
+
+
+def test_a_newer_catalog_is_refused_and_left_alone(backend: Backend, database: Database) -> None:
+    stamp(database, str(migrations.newest() + 1))
+    before = info(database)
+    with pytest.raises(UnknownVersion, match=f"schema version {migrations.newest() + 1};") as error:
+        backend.open()
+    assert error.value.hint == "upgrade Reclaim"
+    assert info(database) == before
+
+
+def test_a_catalog_without_a_version_is_corrupt(backend: Backend, database: Database) -> None:
+    for version in ("", "x", "0", "-1", "1.5"):
+        stamp(database, version)
+        with pytest.raises(Corrupt, match="does not say its schema version"):
+            backend.open()
+    with database.write() as connection:
+        connection.execute(delete(catalog_info).where(VERSION))
+    with pytest.raises(Corrupt, match="does not say its schema version"):
+        backend.open()
