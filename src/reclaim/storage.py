@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,10 @@ from reclaim.model import StoredObject
 Payload = bytes | IO[bytes] | Iterator[bytes]
 
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "azure": "az", "abfss": "abfs"}
+
+
+_PLAIN_OBJECT = re.compile(r"(?:s3|gs|az)://[^/@]+(?:/(?!\.{1,2}(?:/|$))[^/]+)+")
+"""An object's address that is spelled as ``object_url`` would spell it."""
 
 
 class Storage(Protocol):
@@ -91,7 +96,9 @@ class ObjectStorage:
                         f"the storage folder {folder} does not exist",
                         hint="mount or restore it; nothing was changed",
                     )
-                return cls(url, LocalStore(folder, mkdir=create))
+                if create:
+                    make_folder(folder)
+                return cls(url, LocalStore(folder))
             return cls(url, from_url(url))
 
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
@@ -170,8 +177,16 @@ def normalize(location: str) -> str:
     return f"{scheme}://{parts.netloc}" + (f"/{path}" if path else "")
 
 
+def make_folder(folder: Path) -> None:
+    """Make a local folder, if it is not there, with the folders above it."""
+    with translated("make", str(folder)):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
 def object_url(address: str) -> str:
     """One spelling for the address of an object. Keys are taken as they are, never decoded."""
+    if _PLAIN_OBJECT.fullmatch(address):
+        return address
     if address.startswith(("/", "file:")):
         return normalize(address)
     scheme, separator, rest = address.partition("://")
@@ -203,7 +218,7 @@ def translated(action: str, address: str) -> Iterator[None]:
         yield
     except ReclaimError:
         raise
-    except FileNotFoundError as error:
+    except (FileNotFoundError, foreign.NotFoundError) as error:
         raise NotFound(f"cannot {action} {address}: there is no such object") from error
     except (foreign.BaseError, OSError, ValueError) as error:
         raise _translate(action, address, error) from error

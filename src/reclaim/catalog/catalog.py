@@ -28,7 +28,7 @@ from reclaim.catalog.tree import Containers
 from reclaim.catalog.workspace import Externals, Workspace
 from reclaim.clock import Clock, SystemClock, from_micros, to_micros
 from reclaim.errors import AlreadyExists, InvalidInput, NotFound
-from reclaim.storage import ObjectStorage, Storage, normalize
+from reclaim.storage import ObjectStorage, Storage, make_folder, normalize
 
 DATABASE_FILE = "catalog.db"
 STORAGE_FOLDER = "objects"
@@ -88,7 +88,7 @@ class Catalog:
                 hint="name one with --storage, such as s3://bucket/prefix",
             )
         if url.startswith("sqlite:///"):
-            Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+            make_folder(Path(url.removeprefix("sqlite:///")).parent)
         place = normalize(storage or str(Path(location) / STORAGE_FOLDER))
         objects = wrap_storage(ObjectStorage.open(place, create=True))
         database = Database.open(url, create=True)

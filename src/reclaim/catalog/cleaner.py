@@ -15,6 +15,7 @@ from sqlalchemy import Connection, delete, select, update
 from reclaim.catalog import ledger
 from reclaim.catalog.database import Database
 from reclaim.catalog.schema import TokenState, staged_entries, staging_tokens
+from reclaim.catalog.sets import among
 from reclaim.clock import Clock, to_micros
 
 BATCH = 1_000
@@ -72,7 +73,8 @@ def _clean_batch(connection: Connection, repo_uid: str, now: int) -> int | None:
     if token.state == TokenState.COMMITTED:
         shadowed = _shadowed(connection, token.id, token.commit_id, paths)
         rule = "overwritten before it was committed"
-    connection.execute(delete(staged_entries).where(mine, staged_entries.c.path.in_(paths)))
+    cleaned = among(connection, staged_entries.c.path, paths)
+    connection.execute(delete(staged_entries).where(mine, cleaned))
     ledger.settle(
         connection, [row.address for row in rows if row.owned and row.path not in shadowed]
     )
@@ -89,7 +91,7 @@ def _shadowed(connection: Connection, token: int, commit_id: str, paths: list[st
         .where(
             staging_tokens.c.commit_id == commit_id,
             staging_tokens.c.id > token,
-            staged_entries.c.path.in_(paths),
+            among(connection, staged_entries.c.path, paths),
         )
     )
     return set(connection.execute(query).scalars())

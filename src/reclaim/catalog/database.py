@@ -89,7 +89,10 @@ class Database:
 
     @classmethod
     def _open_postgresql(cls, url: str) -> Database:
-        parsed = make_url(url)
+        try:
+            parsed = make_url(url)
+        except ValueError as error:
+            raise InvalidInput(f"the database URL {_without_password(url)} is not one") from error
         if parsed.get_backend_name() != "postgresql":
             raise InvalidInput(
                 f"a catalog cannot live on {parsed.get_backend_name()}",
@@ -161,6 +164,8 @@ def translated(database: str) -> Iterator[None]:
         raise _translate(database, error) from error
     except sqlite3.Error as error:
         raise _translate(database, error) from error
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"a text is not valid Unicode: {error.object[:40]!r}") from error
 
 
 def _translate(database: str, error: Exception) -> ReclaimError:
@@ -187,6 +192,8 @@ def _translate(database: str, error: Exception) -> ReclaimError:
             f"{database} is not a readable catalog database: {text}",
             hint="restore it from a backup; nothing was changed",
         )
+    if "cannot contain NUL" in text:
+        return InvalidInput("a text has a NUL in it")
     if "no such table" in text or state == "42P01":
         return NotFound(
             f"the database {database} holds no catalog",
@@ -206,7 +213,10 @@ def _translate(database: str, error: Exception) -> ReclaimError:
 
 
 def _without_password(url: str) -> str:
+    """A URL as it may be shown; of one that cannot be parsed, only its kind."""
     try:
-        return make_url(url).render_as_string(hide_password=True)
-    except foreign.ArgumentError:
-        return url
+        parsed = make_url(url)
+    except (foreign.ArgumentError, ValueError):
+        return url.partition(":")[0] + ":…"
+    shown = {key: "***" if "password" in key else value for key, value in parsed.query.items()}
+    return parsed.set(query=shown).render_as_string(hide_password=True)

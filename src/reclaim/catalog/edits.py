@@ -66,17 +66,20 @@ class _Desk:
 
     def _replace(self, path: str, entry: Entry | None, rule: str) -> None:
         found = self._above.pop(path, None)
-        buried = entry is None and self._below[path] is not None
+        changes = []
+        if entry is not None:
+            changes = [entry.values()]
+        elif self._below[path] is not None:
+            changes = [staging.tombstone(path, self._now)]
         staging.replace(
             self._connection,
             self._token,
             {path: found} if found else {},
-            [entry] if entry else [],
-            [path] if buried else [],
+            changes,
             now=self._now,
             rule=rule,
         )
-        if entry or buried:
+        if changes:
             self._above[path] = Found(entry)
 
 

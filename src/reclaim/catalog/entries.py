@@ -62,13 +62,18 @@ class Entry:
             to_micros(self.created_at),
             self.checksum,
             self.content_type,
-            json.dumps(self.metadata, sort_keys=True, ensure_ascii=False) if self.metadata else "",
+            dump_metadata(self.metadata),
         )
 
     @property
     def owned(self) -> bool:
         """Whether the bytes lie where Reclaim may collect them."""
         return not addresses.is_external(self.address)
+
+
+def dump_metadata(metadata: Mapping[str, str]) -> str:
+    """Metadata as it is stored: the same text for the same content."""
+    return json.dumps(metadata, sort_keys=True, ensure_ascii=False) if metadata else ""
 
 
 def same_content(left: Entry | None, right: Entry | None) -> bool:

@@ -13,7 +13,7 @@ from itertools import islice
 from sqlalchemy import Connection
 
 from reclaim.catalog import addresses, staging, tokens
-from reclaim.catalog.entries import Entry
+from reclaim.catalog.entries import Entry, dump_metadata
 from reclaim.catalog.names import check_path, check_text
 from reclaim.catalog.uploads import REPLACED, check_branch
 from reclaim.catalog.workspace import Workspace
@@ -48,35 +48,35 @@ def stage_many(workspace: Workspace, branch: str, items: Iterable[Import]) -> in
     check_branch(workspace, branch)
     remaining = iter(items)
     done = 0
-    created_at = workspace.clock.now()
+    created_at = workspace.now()
     while batch := list(islice(remaining, staging.FETCH)):
-        for item in batch:
-            if not 0 <= item.size < 2**63:
-                raise InvalidInput(f"{item.path!r} cannot have {item.size} bytes")
-            check_text(item.checksum, item.content_type, *(item.metadata or {}).keys())
-            check_text(*(item.metadata or {}).values())
-        entries = {
-            item.path: Entry(
-                check_path(item.path),
-                _outside(workspace, item.address),
-                item.size,
-                created_at,
-                item.checksum,
-                item.content_type,
-                item.metadata or {},
-            )
-            for item in batch
-        }
-
-        _stage_batch(workspace, branch, list(entries.values()))
+        # The last one counts where a path is given twice.
+        changes = {item.path: _values(workspace, item, created_at) for item in batch}
+        _stage_batch(workspace, branch, list(changes.values()))
         done += len(batch)
     return done
 
 
-def _stage_batch(workspace: Workspace, branch: str, entries: list[Entry]) -> None:
+def _values(workspace: Workspace, item: Import, created_at: int) -> staging.Values:
+    if not 0 <= item.size < 2**63:
+        raise InvalidInput(f"{item.path!r} cannot have {item.size} bytes")
+    metadata = item.metadata or {}
+    check_text(item.checksum, item.content_type, *metadata, *metadata.values())
+    return (
+        check_path(item.path),
+        _outside(workspace, item.address),
+        item.size,
+        created_at,
+        item.checksum,
+        item.content_type,
+        dump_metadata(metadata),
+    )
+
+
+def _stage_batch(workspace: Workspace, branch: str, changes: list[staging.Values]) -> None:
     def work(connection: Connection) -> None:
         token = tokens.lock_open_token(connection, workspace.repo_uid, branch)
-        staging.write(connection, token, entries, now=workspace.now(), rule=REPLACED)
+        staging.write(connection, token, changes, now=workspace.now(), rule=REPLACED)
 
     workspace.database.transact(work)
 
@@ -84,8 +84,10 @@ def _stage_batch(workspace: Workspace, branch: str, entries: list[Entry]) -> Non
 def _outside(workspace: Workspace, address: str) -> str:
     """The one spelling of an address, refused if any catalog could collect what is there."""
     url = object_url(address)
-    if url.startswith(workspace.storage.url.rstrip("/") + "/" + addresses.ROOT) or (
-        "/" + addresses.ROOT in url and workspace.externals.is_owned(url)
+    # No catalog has anything that it may collect elsewhere than below a folder of this name.
+    if "/" + addresses.ROOT in url and (
+        url.startswith(workspace.storage.url.rstrip("/") + "/" + addresses.ROOT)
+        or workspace.externals.is_owned(url)
     ):
         raise OwnedAddress(
             f"{address} lies under the storage of a catalog, which may collect it",

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from sqlalchemy import Connection, delete, insert, select, update
 
 from reclaim.catalog.schema import LedgerState, TokenState, ledger, staged_entries, staging_tokens
+from reclaim.catalog.sets import among
 from reclaim.errors import Gone
 
 HOLDING = (TokenState.OPEN, TokenState.SEALED, TokenState.COMMITTED)
@@ -46,7 +47,8 @@ def release(connection: Connection, released: Collection[str], now: int, rule: s
         return
     lock = (
         select(ledger.c.address)
-        .where(ledger.c.address.in_(released), ledger.c.state == LedgerState.LIVE)
+        .where(among(connection, ledger.c.address, released))
+        .where(ledger.c.state == LedgerState.LIVE)
         .order_by(ledger.c.address)
         .with_for_update()
     )
@@ -58,7 +60,7 @@ def release(connection: Connection, released: Collection[str], now: int, rule: s
         .join(staging_tokens, staging_tokens.c.id == staged_entries.c.token_id)
         .where(
             staged_entries.c.owned,
-            staged_entries.c.address.in_(locked),
+            among(connection, staged_entries.c.address, locked),
             staging_tokens.c.state.in_(HOLDING),
         )
     )
@@ -66,7 +68,7 @@ def release(connection: Connection, released: Collection[str], now: int, rule: s
     if condemned:
         connection.execute(
             update(ledger)
-            .where(ledger.c.address.in_(condemned))
+            .where(among(connection, ledger.c.address, condemned))
             .values(state=LedgerState.CONDEMNED, condemned_at=now, rule=rule)
         )
 
@@ -93,4 +95,5 @@ def taken(connection: Connection, address: str) -> Gone | None:
 def settle(connection: Connection, landed: Collection[str]) -> None:
     """Take out addresses that a commit holds now."""
     if landed:
-        connection.execute(delete(ledger).where(ledger.c.address.in_(landed)))
+        settled = among(connection, ledger.c.address, landed)
+        connection.execute(delete(ledger).where(settled))

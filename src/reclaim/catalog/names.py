@@ -78,7 +78,7 @@ def check_prefix(prefix: str) -> str:
 def check_text(*texts: str) -> None:
     """Text that people give along: anything that every database and file can hold."""
     for text in texts:
-        if _UNSTORABLE.search(text):
+        if text and _UNSTORABLE.search(text):
             raise InvalidInput(f"the text {text[:40]!r} has a NUL or is not valid Unicode")
 
 

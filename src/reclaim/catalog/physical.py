@@ -115,7 +115,7 @@ def link_physical_address(
             .values(state=UploadState.USED)
         )
         ledger.enter(connection, workspace.repo_uid, [entry.address], now)
-        staging.write(connection, token, [entry], now=now, rule=REPLACED)
+        staging.write(connection, token, [entry.values()], now=now, rule=REPLACED)
 
     workspace.storage.flush([entry.address])
     workspace.database.transact(work)

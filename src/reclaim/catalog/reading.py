@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from reclaim.catalog import commits, staging, tokens
 from reclaim.catalog.commits import Commit
 from reclaim.catalog.entries import Entry
-from reclaim.catalog.names import after_prefix, check_path, check_prefix
+from reclaim.catalog.names import after_prefix, check_path, check_prefix, check_text
 from reclaim.catalog.tree import Tree
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import InvalidInput, NotFound
@@ -135,6 +135,7 @@ class Reader:
         common prefix. Pass a page's ``after`` to get the page that follows it.
         """
         check_prefix(prefix)
+        check_text(after)
         if limit < 1:
             raise InvalidInput("a page must have room for at least one entry")
         with self._workspace.database.read() as connection:

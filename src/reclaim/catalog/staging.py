@@ -12,12 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, select
 
 from reclaim.catalog import ledger
+from reclaim.catalog.addresses import is_external
 from reclaim.catalog.entries import COLUMNS, Entry
 from reclaim.catalog.names import after_prefix
 from reclaim.catalog.schema import staged_entries
+from reclaim.catalog.sets import among
 
 FETCH = 5_000
 _COLUMNS = [staged_entries.c[name] for name in COLUMNS]
@@ -30,12 +32,20 @@ class Found:
     entry: Entry | None
 
 
+Values = tuple[Any, ...]
+"""The values of ``COLUMNS``; without an address it is a tombstone."""
+
+
+def tombstone(path: str, now: int) -> Values:
+    return (path, None, 0, now, "", "", "")
+
+
 def write(
-    connection: Connection, token: int, entries: Sequence[Entry], *, now: int, rule: str
+    connection: Connection, token: int, changes: Sequence[Values], *, now: int, rule: str
 ) -> None:
-    """Stage entries in an open, locked token, over whatever it has at their paths."""
-    above = lock_rows(connection, token, [entry.path for entry in entries])
-    replace(connection, token, above, entries, now=now, rule=rule)
+    """Stage changes in an open, locked token, over whatever it has at their paths."""
+    above = lock_rows(connection, token, [values[0] for values in changes])
+    replace(connection, token, above, changes, now=now, rule=rule)
 
 
 def remove(
@@ -49,7 +59,8 @@ def lock_rows(connection: Connection, token: int, paths: Sequence[str]) -> dict[
     """The token's rows at these paths, held so that writers of one path take turns."""
     query = (
         select(*_COLUMNS)
-        .where(staged_entries.c.token_id == token, staged_entries.c.path.in_(paths))
+        .where(staged_entries.c.token_id == token)
+        .where(among(connection, staged_entries.c.path, paths))
         .with_for_update()
     )
     return {row.path: _found(row) for row in connection.execute(query)}
@@ -59,40 +70,36 @@ def replace(
     connection: Connection,
     token: int,
     above: Mapping[str, Found],
-    entries: Sequence[Entry] = (),
-    tombstones: Sequence[str] = (),
+    changes: Sequence[Values] = (),
     *,
     now: int,
     rule: str,
 ) -> None:
-    """Put entries and tombstones where the locked rows ``above`` were.
+    """Put changes where the locked rows ``above`` were.
 
     At a path without a locked row, one that appeared meanwhile makes the insert fail, and the
     transaction runs again: nobody's change is replaced unseen.
     """
     if above:
-        gone = staged_entries.c.path.in_(list(above))
+        gone = among(connection, staged_entries.c.path, list(above))
         connection.execute(delete(staged_entries).where(staged_entries.c.token_id == token, gone))
-    rows = [
-        dict(zip(COLUMNS, entry.values(), strict=True), owned=entry.owned, token_id=token)
-        for entry in entries
-    ]
-    rows += [dict(_TOMBSTONE, path=path, created_at=now, token_id=token) for path in tombstones]
-    if rows:
-        connection.execute(insert(staged_entries), rows)
-    kept = {entry.address for entry in entries}
+    if changes:
+        rows = [
+            (token, address is not None and not is_external(address), path, address, *rest)
+            for path, address, *rest in changes
+        ]
+        connection.exec_driver_sql(_insert(connection), rows)
+    kept = {values[1] for values in changes}
     lost = {found.entry.address for found in above.values() if found.entry and found.entry.owned}
     ledger.release(connection, lost - kept, now, rule)
 
 
-_TOMBSTONE: dict[str, Any] = {
-    "address": None,
-    "owned": False,
-    "size": 0,
-    "checksum": "",
-    "content_type": "",
-    "metadata": "",
-}
+def _insert(connection: Connection) -> str:
+    """The insert, in the driver's own words: by the million, SQLAlchemy's would take the time."""
+    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    columns = ["token_id", "owned", *COLUMNS]
+    marks = ", ".join(mark for _ in columns)
+    return f"INSERT INTO {staged_entries.name} ({', '.join(columns)}) VALUES ({marks})"
 
 
 def has_rows(connection: Connection, tokens: Sequence[int]) -> bool:

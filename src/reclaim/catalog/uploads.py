@@ -158,7 +158,8 @@ def stage_fresh(
         now = workspace.now()
         fresh = [entry.address for entry in entries]
         ledger.enter(connection, workspace.repo_uid, fresh, now)
-        staging.write(connection, token, entries, now=now, rule=REPLACED)
+        changes = [entry.values() for entry in entries]
+        staging.write(connection, token, changes, now=now, rule=REPLACED)
 
     workspace.database.transact(work)
 
