@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -31,7 +31,10 @@ from reclaim.errors import (
 )
 from reclaim.model import StoredObject
 
-Payload = bytes | IO[bytes] | Iterator[bytes]
+Payload = bytes | Iterator[bytes]
+
+PIECE = 8 * 1024 * 1024
+"""How much of a stream goes into one request."""
 
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "azure": "az", "abfss": "abfs"}
 
@@ -104,7 +107,13 @@ class ObjectStorage:
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
         mode: Any = "create" if create else "overwrite"
         with translated("write", address):
-            obstore.put(self._store, address, data, mode=mode)
+            if isinstance(data, bytes):
+                obstore.put(self._store, address, data, mode=mode)
+                return
+            # An error leaves the block early, and the upload is given up as a whole.
+            with obstore.open_writer(self._store, address, buffer_size=PIECE) as upload:
+                for piece in data:
+                    upload.write(piece)
 
     def get(self, address: str) -> bytes:
         with translated("read", address):
@@ -166,6 +175,8 @@ def normalize(location: str) -> str:
     scheme = _SCHEME_ALIASES.get(parts.scheme.lower(), parts.scheme.lower())
     if scheme == "file":
         return _file_url(Path(unquote(parts.path)))
+    if scheme != "memory" and not parts.netloc:
+        raise InvalidInput(f"the storage URL {location} names no bucket")
     if parts.username or parts.password or parts.query:
         raise InvalidInput(
             f"the storage URL for {parts.hostname} carries credentials or options",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, cast
 
 import pytest
 
+from reclaim import storage
 from reclaim.catalog import Branch, Repository, uploads
-from reclaim.errors import InvalidInput, NotFound
+from reclaim.errors import InvalidInput, NotFound, ReclaimError
 from reclaim.testing import FakeClock
+from tests.catalog import raw
 
 
 def test_an_object_reads_back_as_it_was_put(main: Branch, clock: FakeClock) -> None:
@@ -32,16 +36,52 @@ def test_files_and_streams_can_be_put(main: Branch, tmp_path: Path) -> None:
     assert main.get("from-file") == main.get("from-stream") == b"0123456789"
 
 
+class Stream:
+    """The pieces of an object as an open file."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+
+    def read(self, _size: int) -> bytes:
+        return next(self._pieces, b"")
+
+
+def test_an_upload_whose_source_fails_leaves_nothing(
+    repo: Repository, main: Branch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "PIECE", 6 * 1024 * 1024)
+    monkeypatch.setattr(storage, "PIECE", 6 * 1024 * 1024)
+    before = raw.objects(repo)
+
+    class Broken:
+        left = 3
+
+        def read(self, size: int) -> bytes:
+            self.left -= 1
+            if not self.left:
+                raise OSError(5, "the disk it lies on has a fault")
+            return bytes(size)
+
+    with pytest.raises(ReclaimError, match="has a fault"):
+        main.put("a", cast(IO[bytes], Broken()))
+    assert {a for a in raw.objects(repo) - before if "/epoch/" not in a} == set()
+    assert not main.exists("a")
+
+
 def test_a_large_file_goes_in_pieces(
     main: Branch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(uploads, "PIECE", 6 * 1024 * 1024)
+    monkeypatch.setattr(storage, "PIECE", 6 * 1024 * 1024)
     data = bytes(range(256)) * (13 * 1024 * 1024 // 256)
     file = tmp_path / "large"
     file.write_bytes(data)
     entry = main.put("large", file)
     assert entry.size == len(data)
     assert main.get("large") == data
+    # What is being read may itself come from the storage.
+    main.put("again", cast(IO[bytes], Stream(main.stream("large"))))
+    assert main.get("again") == data
 
 
 def test_an_empty_object_is_an_object(main: Branch) -> None:

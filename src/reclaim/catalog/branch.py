@@ -16,6 +16,7 @@ from reclaim.catalog import (
     merging,
     physical,
     resetting,
+    tokens,
     uploads,
 )
 from reclaim.catalog.commits import Commit
@@ -131,6 +132,7 @@ class Branch(Reader):
         start = ""
         while True:
             with self._workspace.database.read() as connection:
+                tokens.read_view(connection, self._workspace.repo_uid, self.name)
                 shown = scene(connection, self._workspace, self.name)
                 page, start = diffing.staged(connection, shown, prefix, start)
             yield from page

@@ -39,8 +39,10 @@ def stage(workspace: Workspace, branch: str, path: str, address: str) -> Entry:
     storage, key = workspace.externals.locate(url)
     found = storage.head(key)
     item = Import(path, url, found.size, f"etag:{found.etag}" if found.etag else "")
-    stage_many(workspace, branch, [item])
-    return Entry(path, url, found.size, workspace.clock.now(), item.checksum)
+    check_branch(workspace, branch)
+    values = _values(workspace, item, workspace.now())
+    _stage_batch(workspace, branch, [values])
+    return Entry.from_values(*values)
 
 
 def stage_many(workspace: Workspace, branch: str, items: Iterable[Import]) -> int:

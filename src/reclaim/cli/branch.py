@@ -1,0 +1,69 @@
+"""``reclaim branch``: the branches of a repository."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from reclaim.cli.command import YesOption, command, group
+from reclaim.cli.describe import SHORT
+from reclaim.cli.output import Done
+from reclaim.cli.places import parse_ref, parse_repository
+from reclaim.cli.refs import Refs
+from reclaim.cli.repo import RepositoryArgument
+from reclaim.cli.session import Session
+
+NameArgument = Annotated[str, typer.Argument(metavar="REPO/NAME", show_default=False)]
+
+
+def register(app: typer.Typer) -> None:
+    branch = group(app, "branch", "Make, list and delete branches.")
+    command(branch, "create", create)
+    command(branch, "list", list_)
+    command(branch, "delete", delete)
+
+
+def create(
+    session: Session,
+    name: NameArgument,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="REF", help="Where it starts. Default: the default branch."),
+    ] = None,
+) -> None:
+    """Make a branch at a commit. A slash in its name is written %2F."""
+    place = parse_ref(name)
+    with session.open() as catalog:
+        repo = catalog.repository(place.repository)
+        repo.create_branch(place.ref, source)
+        commit = repo.commit(place.ref).id
+    session.output.answer(
+        Done(
+            f"Made the branch {place.ref} at {commit[:SHORT]}.",
+            {"repository": place.repository, "name": place.ref, "commit": commit},
+        )
+    )
+
+
+def list_(session: Session, repository: RepositoryArgument) -> None:
+    """List the branches of a repository."""
+    with session.open() as catalog:
+        found = catalog.repository(parse_repository(repository)).branches()
+    session.output.answer(Refs(found))
+
+
+def delete(session: Session, name: NameArgument, yes: YesOption = False) -> None:
+    """Delete a branch. It asks first when the branch has uncommitted changes."""
+    place = parse_ref(name)
+    with session.open() as catalog:
+        repo = catalog.repository(place.repository)
+        if next(repo.branch(place.ref).uncommitted(), None) is not None:
+            session.confirm(f"delete {place.ref} with its uncommitted changes", yes=yes)
+        repo.delete_branch(place.ref)
+    session.output.answer(
+        Done(
+            f"Deleted the branch {place.ref}.",
+            {"repository": place.repository, "deleted": place.ref},
+        )
+    )

@@ -1,0 +1,44 @@
+"""``reclaim clean``: remove rows that nobody reads any more."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from reclaim.cli.command import command
+from reclaim.cli.output import Done
+from reclaim.cli.places import parse_repository
+from reclaim.cli.session import Session
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "clean", clean)
+
+
+def clean(
+    session: Session,
+    repository: Annotated[
+        str | None,
+        typer.Argument(metavar="REPO", help="By default all of them.", show_default=False),
+    ] = None,
+) -> None:
+    """Remove the database rows of changes that were committed or reset. No bytes are deleted."""
+    with session.open() as catalog:
+        if repository is None:
+            names = [info.name for info in catalog.repositories()]
+        else:
+            names = [parse_repository(repository)]
+        cleaned = {name: catalog.repository(name).clean() for name in names}
+    rows = sum(one.rows for one in cleaned.values())
+    session.output.answer(
+        Done(
+            f"Removed {rows} rows that nobody reads any more.",
+            {
+                "repositories": [
+                    {"name": name, "rows": one.rows, "tokens": one.tokens}
+                    for name, one in cleaned.items()
+                ]
+            },
+        )
+    )

@@ -1,0 +1,46 @@
+"""``reclaim commit``: make the uncommitted changes of a branch part of its history."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from reclaim.cli.command import CommitterOption, MetaOption, command
+from reclaim.cli.describe import SHORT, commit_document
+from reclaim.cli.output import Done
+from reclaim.cli.places import parse_ref
+from reclaim.cli.session import Session, login_name, parse_metadata
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "commit", commit)
+
+
+def commit(
+    session: Session,
+    branch: Annotated[str, typer.Argument(metavar="REPO/BRANCH", show_default=False)],
+    message: Annotated[str, typer.Option("--message", "-m", metavar="TEXT", show_default=False)],
+    meta: MetaOption = None,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Commit even when nothing changed.")
+    ] = False,
+    committer: CommitterOption = None,
+) -> None:
+    """Commit the uncommitted changes of a branch."""
+    place = parse_ref(branch)
+    metadata = parse_metadata(meta or [])
+    with session.open() as catalog:
+        made = (
+            catalog.repository(place.repository)
+            .branch(place.ref)
+            .commit(
+                message,
+                committer=login_name() if committer is None else committer,
+                metadata=metadata,
+                allow_empty=allow_empty,
+            )
+        )
+    session.output.answer(
+        Done(f"Committed {made.id[:SHORT]} on {place.ref}.", commit_document(made))
+    )

@@ -1,0 +1,71 @@
+"""How entries, commits and refs look, in a document and in a table."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reclaim.catalog import Commit, Entry, NamedRef
+
+SHORT = 12
+"""How much of a commit's id people are shown."""
+
+
+def entry_document(entry: Entry) -> dict[str, Any]:
+    return {
+        "path": entry.path,
+        "size": entry.size,
+        "created_at": entry.created_at,
+        "checksum": entry.checksum,
+        "content_type": entry.content_type,
+        "metadata": dict(entry.metadata),
+        "address": entry.address,
+    }
+
+
+def commit_document(commit: Commit) -> dict[str, Any]:
+    return {
+        "id": commit.id,
+        "parents": list(commit.parents),
+        "written_at": commit.written_at,
+        "committer": commit.committer,
+        "message": commit.message,
+        "metadata": dict(commit.metadata),
+        "marked": commit.marked,
+    }
+
+
+def ref_document(ref: NamedRef) -> dict[str, Any]:
+    return {
+        "name": ref.name,
+        "kind": ref.kind.value,
+        "commit": ref.commit,
+        "created_at": ref.created_at,
+        "default": ref.default,
+    }
+
+
+def instant(when: datetime) -> str:
+    """An instant for people, in UTC."""
+    return f"{when:%Y-%m-%d %H:%M:%S}"
+
+
+def size(count: int) -> str:
+    """A number of bytes for people."""
+    if count < 1024:
+        return f"{count} B"
+    amount = count / 1024
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        if amount < 1024:
+            return f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} PiB"
+
+
+def objects(count: int) -> str:
+    return "1 object" if count == 1 else f"{count} objects"
+
+
+def first_line(text: str) -> str:
+    return text.split("\n", 1)[0]

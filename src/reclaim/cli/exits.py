@@ -1,0 +1,28 @@
+"""The exit codes, as every command's help prints them. They come from the tree of errors."""
+
+from __future__ import annotations
+
+from reclaim.errors import ReclaimError
+
+DONE = 0
+UNEXPECTED = 1
+USAGE = 2
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+def meanings() -> dict[int, str]:
+    """Each exit code that a command can end with, and what it means."""
+    branches = {branch.exit_code: branch.__doc__ or "" for branch in ReclaimError.__subclasses__()}
+    return {
+        DONE: "Done.",
+        UNEXPECTED: "Something unexpected; RECLAIM_DEBUG=1 shows where.",
+        **dict(sorted(branches.items())),
+        INTERRUPTED: "Interrupted with Ctrl-C.",
+    }
+
+
+def epilog() -> str:
+    """The end of a command's help. The backspace keeps its lines as they are."""
+    lines = [f"  {code:<4} {meaning}" for code, meaning in meanings().items()]
+    return "\n".join(["\b", "Exit codes:", *lines])

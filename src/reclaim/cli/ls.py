@@ -1,0 +1,107 @@
+"""``reclaim ls``: what a ref shows, what refs a repository has, what repositories there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reclaim.cli.command import command
+from reclaim.cli.describe import entry_document, instant
+from reclaim.cli.output import Block, Table
+from reclaim.cli.places import parse
+from reclaim.cli.refs import Refs
+from reclaim.cli.repo import Repositories
+from reclaim.cli.session import Session
+
+if TYPE_CHECKING:
+    from reclaim.catalog import Page, Reader
+
+PAGE = 1_000
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "ls", ls)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The answer that lists entries and common prefixes, page by page."""
+
+    pages: Iterable[Page]
+
+    def document(self) -> Mapping[str, Any]:
+        pages = list(self.pages)
+        return {
+            "entries": [entry_document(entry) for page in pages for entry in page.entries],
+            "prefixes": [prefix for page in pages for prefix in page.prefixes],
+            "after": pages[-1].after if pages else "",
+        }
+
+    def view(self) -> Iterator[Block]:
+        after: list[str] = []
+        yield Table(("size", "created (UTC)", "path"), self._rows(after), frozenset({"size"}))
+        if after:
+            yield f"There is more: add --after {after[0]}"
+
+    def _rows(self, after: list[str]) -> Iterator[tuple[str, str, str]]:
+        last = ""
+        for page in self.pages:
+            rows = [(e.path, str(e.size), instant(e.created_at)) for e in page.entries]
+            rows += [(prefix, "-", "") for prefix in page.prefixes]
+            for path, size, created in sorted(rows):
+                yield size, created, path
+            last = page.after
+        if last:
+            after.append(last)
+
+
+def ls(
+    session: Session,
+    place: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="REPO[/REF[/PREFIX]]",
+            help="Nothing lists the repositories, REPO alone its branches and tags.",
+            show_default=False,
+        ),
+    ] = None,
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="List all below, not one level.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, metavar="N", help="At most this many.")
+    ] = None,
+    after: Annotated[
+        str, typer.Option("--after", metavar="PATH", help="Go on after this path or prefix.")
+    ] = "",
+) -> None:
+    """List what is on a ref; a branch shows its uncommitted changes too."""
+    with session.open() as catalog:
+        if place is None:
+            session.output.answer(Repositories(catalog.repositories()))
+            return
+        where = parse(place)
+        repo = catalog.repository(where.repository)
+        if not where.ref:
+            session.output.answer(Refs([*repo.branches(), *repo.tags()]))
+            return
+        reader = repo.at(where.ref)
+        delimiter = "" if recursive else "/"
+        if limit is None:
+            pages = _all_pages(reader, where.path, delimiter, after)
+        else:
+            page = reader.list(where.path, delimiter=delimiter, after=after, limit=limit)
+            pages = iter([page])
+        session.output.answer(Listing(pages))
+
+
+def _all_pages(reader: Reader, prefix: str, delimiter: str, after: str) -> Iterator[Page]:
+    while True:
+        page = reader.list(prefix, delimiter=delimiter, after=after, limit=PAGE)
+        yield page
+        if not page.after:
+            return
+        after = page.after

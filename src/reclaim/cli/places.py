@@ -1,0 +1,96 @@
+"""Places on the command line: ``REPO``, ``REPO/REF`` and ``REPO/REF/PATH``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from reclaim.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from reclaim.catalog import Place, Reader
+
+
+def parse(text: str) -> Place:
+    """Any place."""
+    from reclaim.catalog import Place
+
+    return Place.parse(text)
+
+
+def parse_repository(text: str) -> str:
+    """A place that is a whole repository."""
+    place = parse(text)
+    if place.ref or place.path:
+        raise InvalidInput(f"{text!r} is not a repository", hint="write REPO alone")
+    return place.repository
+
+
+def parse_ref(text: str) -> Place:
+    """A place that is a ref, or the name of one to be made."""
+    place = _with_ref(text, "REPO/REF")
+    if place.path:
+        raise InvalidInput(
+            f"{text!r} names a path, and a ref is wanted here",
+            hint="write REPO/REF; a slash inside a ref is written %2F",
+        )
+    return place
+
+
+def parse_object(text: str) -> Place:
+    """A place that is an object. The catalog judges the path."""
+    return _with_ref(text, "REPO/REF/PATH")
+
+
+def parse_folder(text: str) -> Place:
+    """A place that is everything below a path; an empty path is the whole ref."""
+    place = _with_ref(text, "REPO/REF/FOLDER")
+    if not place.path or place.path.endswith("/"):
+        return place
+    return replace(place, path=place.path + "/")
+
+
+def _with_ref(text: str, form: str) -> Place:
+    place = parse(text)
+    if not place.ref:
+        raise InvalidInput(f"{text!r} names no ref", hint=f"write {form}")
+    return place
+
+
+@contextmanager
+def single(reader: Reader, path: str) -> Iterator[None]:
+    """Say what to do when what was taken for an object turns out to be a folder."""
+    try:
+        yield
+    except NotFound as error:
+        if not path.strip("/") or not reader.list(path.rstrip("/") + "/", limit=1).entries:
+            raise
+        raise InvalidInput(
+            f"{path!r} is a folder on {reader.ref}", hint="add -r for all that is below it"
+        ) from error
+
+
+def below(reader: Reader, folder: str) -> list[str]:
+    """The paths of all objects below a folder, relative to it; at least one."""
+    paths = [entry.path.removeprefix(folder) for entry in reader.entries(folder)]
+    if not paths:
+        raise nothing_below(reader, folder)
+    return paths
+
+
+def nothing_below(reader: Reader, folder: str) -> NotFound:
+    where = f"below {folder!r} on {reader.ref}" if folder else f"on {reader.ref}"
+    return NotFound(f"there is no object {where}", hint="list what there is with `reclaim ls`")
+
+
+def refuse_nesting(source: Place, target: Place) -> None:
+    """Refuse to write into the folder that is being read, or the other way round."""
+    if (source.repository, source.ref) == (target.repository, target.ref) and (
+        source.path.startswith(target.path) or target.path.startswith(source.path)
+    ):
+        raise InvalidInput(
+            f"{source.path!r} and {target.path!r} lie inside each other",
+            hint="choose a folder beside the other",
+        )

@@ -1,0 +1,36 @@
+"""Branches and tags, as a listing shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from reclaim.cli.describe import SHORT, instant, ref_document
+from reclaim.cli.output import Block, Table
+
+if TYPE_CHECKING:
+    from reclaim.catalog import NamedRef
+
+
+@dataclass(frozen=True, slots=True)
+class Refs:
+    """The answer that lists refs."""
+
+    found: Sequence[NamedRef]
+
+    def document(self) -> Mapping[str, Any]:
+        return {"refs": [ref_document(ref) for ref in self.found]}
+
+    def view(self) -> Iterable[Block]:
+        rows = (
+            (
+                ref.kind.value,
+                ref.commit[:SHORT],
+                instant(ref.created_at),
+                ref.name,
+                "default" if ref.default else "",
+            )
+            for ref in self.found
+        )
+        return [Table(("kind", "commit", "created (UTC)", "name", ""), rows)]

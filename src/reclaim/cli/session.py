@@ -1,0 +1,78 @@
+"""A session: what the global options say, handed to each command."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reclaim.cli.output import ConsoleOutput, JsonOutput, Output
+from reclaim.errors import InvalidInput, Refused
+
+if TYPE_CHECKING:
+    from reclaim.catalog import Catalog
+
+DEFAULT_CATALOG = ".reclaim"
+CATALOG_VARIABLE = "RECLAIM_CATALOG"
+
+
+@dataclass(frozen=True, slots=True)
+class Globals:
+    """The global options that were given so far, from left to right."""
+
+    catalog: str | None = None
+    as_json: bool = False
+
+    def then(self, catalog: str | None, as_json: bool) -> Globals:
+        return Globals(catalog or self.catalog, as_json or self.as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Where the catalog is and where the answer goes."""
+
+    location: str
+    named: bool
+    """Whether ``--catalog`` named the location."""
+    output: Output
+
+    def open(self) -> Catalog:
+        """Open the catalog; to be used in a ``with`` block."""
+        from reclaim.catalog import Catalog
+
+        return Catalog.open(self.location)
+
+    def confirm(self, what: str, *, yes: bool) -> None:
+        """Ask before something that cannot be taken back; without a terminal, ``--yes`` answers."""
+        if yes:
+            return
+        if self.output.for_programs or not sys.stdin.isatty():
+            raise Refused(f"to {what} needs a confirmation", hint="add --yes")
+        print(f"Really {what}? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise Refused("not confirmed; nothing was changed")
+
+
+def output_for(as_json: bool) -> Output:
+    return JsonOutput() if as_json else ConsoleOutput()
+
+
+def login_name() -> str:
+    """Who runs this command, as far as the system knows."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""
+
+
+def parse_metadata(pairs: Sequence[str]) -> dict[str, str]:
+    """The metadata that ``--meta KEY=VALUE`` options give."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
+        if not (key and sign):
+            raise InvalidInput(f"{pair!r} is not metadata", hint="write --meta KEY=VALUE")
+        found[key] = value
+    return found

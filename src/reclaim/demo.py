@@ -1,0 +1,315 @@
+"""The demonstration: three months of history on a clock that is moved by hand.
+
+``build`` makes a small catalog as a team would have left it. ``run`` does to it what the retention
+job does so far and takes a picture before and after. Nothing here prints, and nothing deletes
+bytes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from reclaim.catalog import Branch, Catalog, Prepared, Repository
+from reclaim.catalog.ranges import decode_metarange
+from reclaim.clock import Clock
+from reclaim.model import StoredObject
+from reclaim.storage import ObjectStorage, Storage
+from reclaim.testing import ClockedStorage, FakeClock
+
+REPOSITORY = "sales"
+DAYS = 90
+WORKDAYS = (0, 2, 4)
+REGIONS = ("north", "south", "east", "west")
+
+DATA = "data"
+CONTAINERS = "ranges and metaranges"
+EXPORTS = "exports for runs"
+BOOKKEEPING = "bookkeeping"
+KINDS = (DATA, CONTAINERS, EXPORTS, BOOKKEEPING)
+
+SHOWN = "a branch or a tag shows it"
+OLD = "only older commits have it"
+STAGED = "staged, not committed"
+PENDING = "an upload token waits for it"
+UNREACHED = "nothing reaches it"
+REASONS = (SHOWN, OLD, STAGED, PENDING, UNREACHED)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A number of objects and their bytes."""
+
+    objects: int = 0
+    bytes: int = 0
+
+    def plus(self, size: int) -> Tally:
+        return Tally(self.objects + 1, self.bytes + size)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A repository at one instant."""
+
+    kinds: Mapping[str, Tally]
+    reasons: Mapping[str, Tally]
+    """Why each object of data or containers is kept, or that nothing keeps it."""
+    rows: int
+    """Rows in the staging tables, also those that nobody reads any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the demonstration made, did and saw."""
+
+    catalog: str
+    began: datetime
+    ended: datetime
+    commits: int
+    refs: int
+    tokens_expired: int
+    rows_cleaned: int
+    exported: str
+    before: Picture
+    after: Picture
+
+
+def run(folder: Path, *, until: datetime) -> Report:
+    """Build a catalog in a folder whose history ends at ``until``, and run what exists so far."""
+    began = until - timedelta(days=DAYS)
+    clock = FakeClock(began)
+    build(folder, clock)
+    with _open(folder, clock) as catalog:
+        repo = catalog.repository(REPOSITORY)
+        storage = ObjectStorage.open(catalog.storage_url)
+        listed = list(storage.list(f"repos/{repo.uid}"))
+        prepared = repo.prepare()
+        cleaned = repo.clean()
+        roots = _Roots.read(storage, repo, prepared)
+        return Report(
+            catalog=str(folder.absolute()),
+            began=began,
+            ended=clock.now(),
+            commits=prepared.commits,
+            refs=prepared.refs,
+            tokens_expired=sum(at <= clock.now() for at in roots.tokens.values()),
+            rows_cleaned=cleaned.rows,
+            exported=prepared.prefix,
+            before=_picture(listed, roots, prepared.staged + cleaned.rows),
+            after=_picture(list(storage.list(f"repos/{repo.uid}")), roots, prepared.staged),
+        )
+
+
+def _open(folder: Path, clock: Clock) -> Catalog:
+    return Catalog.open(
+        folder, clock=clock, wrap_storage=lambda storage: ClockedStorage(storage, clock)
+    )
+
+
+# --- The history -----------------------------------------------------------------------------
+
+
+def build(folder: Path, clock: FakeClock) -> None:
+    """Make the catalog and its history, moving the clock ``DAYS`` days on."""
+    Catalog.init(
+        folder, clock=clock, wrap_storage=lambda storage: ClockedStorage(storage, clock)
+    ).close()
+    with _open(folder, clock) as catalog:
+        story = _Story(catalog.create_repository(REPOSITORY), catalog.storage_url, clock)
+        story.tell()
+
+
+class _Story:
+    """Ninety days in the life of a repository."""
+
+    def __init__(self, repo: Repository, storage_url: str, clock: FakeClock) -> None:
+        self._repo = repo
+        self._storage_url = storage_url
+        self._clock = clock
+        self._random = Random(7)
+        self._main = repo.branch("main")
+
+    def tell(self) -> None:
+        chapters = {
+            12: self._start_forecast,
+            25: self._merge_forecast,
+            30: lambda: self._release("v1"),
+            38: self._start_cleanup,
+            45: self._merge_cleanup,
+            52: self._abandon_upload,
+            58: self._reset_upload,
+            60: lambda: self._release("v2"),
+            70: self._start_experiment,
+            88: self._leave_leftovers,
+            89: self._delete_spike,
+        }
+        for day in range(DAYS):
+            if day in chapters:
+                chapters[day]()
+            if day % 7 in WORKDAYS:
+                self._work(day)
+            self._clock.advance(days=1)
+
+    def _work(self, day: int) -> None:
+        """A working day: new orders, running totals overwritten, old drafts deleted."""
+        today = {f"orders/day-{day:03d}.csv": 8_000, f"drafts/day-{day:03d}.txt": 3_000}
+        totals = {f"totals/{region}.csv": 20_000 for region in self._random.sample(REGIONS, 2)}
+        self._put(self._main, today | totals)
+        old = f"drafts/day-{day - 14:03d}.txt"
+        if self._main.exists(old):
+            self._main.delete(old)
+        self._clock.advance(hours=8)
+        self._main.commit(f"Orders of day {day}", committer="ines")
+        self._clock.advance(hours=-8)
+
+    def _start_forecast(self) -> None:
+        branch = self._repo.create_branch("forecast")
+        self._put(branch, {f"forecast/{region}.csv": 15_000 for region in REGIONS})
+        branch.commit("First forecast", committer="omar")
+        self._put(branch, {f"forecast/{region}.csv": 15_000 for region in REGIONS[:2]})
+        branch.commit("Better forecast for two regions", committer="omar")
+
+    def _merge_forecast(self) -> None:
+        self._main.merge("forecast", committer="ines")
+        self._repo.delete_branch("forecast")
+
+    def _start_cleanup(self) -> None:
+        branch = self._repo.create_branch("cleanup")
+        branch.delete("orders/day-000.csv")
+        branch.move("orders/day-002.csv", "archive/day-002.csv")
+        branch.commit("Archive the first days", committer="omar")
+
+    def _merge_cleanup(self) -> None:
+        self._main.merge("cleanup", committer="ines")
+
+    def _release(self, name: str) -> None:
+        self._repo.create_tag(name, "main")
+
+    def _abandon_upload(self) -> None:
+        """Bytes that were uploaded for a token, which was never linked."""
+        place = self._main.get_physical_address("imports/big.parquet")
+        storage = ClockedStorage(ObjectStorage.open(self._storage_url), self._clock)
+        storage.put(place.address, self._random.randbytes(60_000))
+
+    def _reset_upload(self) -> None:
+        """An upload that was staged on the wrong branch, and thrown away."""
+        branch = self._repo.branch("cleanup")
+        self._put(branch, {"wrong/export.csv": 40_000})
+        branch.reset()
+
+    def _start_experiment(self) -> None:
+        branch = self._repo.create_branch("experiment")
+        self._put(branch, {f"experiment/run-{number}.csv": 12_000 for number in range(6)})
+        branch.commit("Six runs", committer="omar")
+        spike = self._repo.create_branch("spike")
+        self._put(spike, {f"spike/sample-{number}.csv": 25_000 for number in range(8)})
+        spike.commit("Samples", committer="omar")
+
+    def _leave_leftovers(self) -> None:
+        """Uncommitted changes, one of them overwritten before it was ever committed."""
+        branch = self._repo.branch("experiment")
+        self._put(branch, {f"experiment/new-{number}.csv": 18_000 for number in range(3)})
+        self._put(branch, {"experiment/new-0.csv": 18_000})
+        spike = self._repo.branch("spike")
+        self._put(spike, {f"spike/late-{number}.csv": 9_000 for number in range(5)})
+
+    def _delete_spike(self) -> None:
+        self._repo.delete_branch("spike")
+
+    def _put(self, branch: Branch, sizes: Mapping[str, int]) -> None:
+        """Upload objects of about these sizes."""
+        branch.put_many(
+            [
+                (path, self._random.randbytes(size + self._random.randrange(size)))
+                for path, size in sizes.items()
+            ]
+        )
+
+
+# --- What it looks like ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Roots:
+    """The addresses that something reaches, read from the export and the trees it names."""
+
+    shown: frozenset[str]
+    committed: frozenset[str]
+    staged: frozenset[str]
+    tokens: Mapping[str, datetime]
+    """The addresses that upload tokens wait for, and when the tokens expire."""
+
+    @classmethod
+    def read(cls, storage: Storage, repo: Repository, prepared: Prepared) -> _Roots:
+        commits = _rows(storage, prepared, "commits")
+        tips = {row["commit"] for row in _rows(storage, prepared, "refs")}
+        needed = {row["id"]: _needed(storage, repo, row["id"], row["metarange"]) for row in commits}
+        tokens = _rows(storage, prepared, "tokens")
+        return cls(
+            shown=frozenset().union(*(needed[tip] for tip in tips)),
+            committed=frozenset().union(*needed.values()),
+            staged=frozenset(row["address"] for row in _rows(storage, prepared, "staged")),
+            tokens={row["address"]: row["expires_at"] for row in tokens},
+        )
+
+    def reason(self, address: str) -> str:
+        """Why an object stays, or that nothing reaches it."""
+        if address in self.shown:
+            return SHOWN
+        if address in self.committed:
+            return OLD
+        if address in self.staged:
+            return STAGED
+        return PENDING if address in self.tokens else UNREACHED
+
+
+def _rows(storage: Storage, prepared: Prepared, table: str) -> list[dict[str, Any]]:
+    """A table of the export."""
+    parts = sorted(stored.address for stored in storage.list(f"{prepared.prefix}{table}"))
+    rows: list[dict[str, Any]] = []
+    for part in parts:
+        rows += pq.read_table(io.BytesIO(storage.get(part))).to_pylist()
+    return rows
+
+
+def _needed(storage: Storage, repo: Repository, commit: str, metarange: str) -> frozenset[str]:
+    """Every address that a commit needs: its data, its metarange and the ranges in that."""
+    if not metarange:
+        return frozenset()
+    ranges = decode_metarange(storage.get(metarange), metarange)
+    data = (entry.address for entry in repo.at(commit).entries() if entry.owned)
+    return frozenset([metarange, *(info.address for info in ranges), *data])
+
+
+def _picture(listed: Sequence[StoredObject], roots: _Roots, rows: int) -> Picture:
+    collectable = [stored for stored in listed if _kind(stored.address) in (DATA, CONTAINERS)]
+    return Picture(
+        kinds=_tallies(KINDS, ((_kind(stored.address), stored.size) for stored in listed)),
+        reasons=_tallies(
+            REASONS, ((roots.reason(stored.address), stored.size) for stored in collectable)
+        ),
+        rows=rows,
+    )
+
+
+def _kind(address: str) -> str:
+    _repos, _uid, *rest = address.split("/")
+    if rest[0] == "branches":
+        return DATA
+    folder = rest[1] if len(rest) > 1 else ""
+    return {"meta": CONTAINERS, "runs": EXPORTS}.get(folder, BOOKKEEPING)
+
+
+def _tallies(names: Iterable[str], found: Iterable[tuple[str, int]]) -> dict[str, Tally]:
+    sums: defaultdict[str, Tally] = defaultdict(Tally)
+    for name, size in found:
+        sums[name] = sums[name].plus(size)
+    return {name: sums[name] for name in names}

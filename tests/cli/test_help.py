@@ -1,0 +1,60 @@
+"""Help and the options that every command has."""
+
+from __future__ import annotations
+
+import pytest
+
+from reclaim import __version__
+from reclaim.cli import exits
+from reclaim.errors import ReclaimError
+from tests.cli.commands import ALL, LEAVES
+from tests.cli.conftest import CommandLine
+
+
+def all_errors(root: type[ReclaimError] = ReclaimError) -> list[type[ReclaimError]]:
+    return [root, *(found for child in root.__subclasses__() for found in all_errors(child))]
+
+
+def test_the_commands_of_the_issue_are_there() -> None:
+    single = "init demo put get ls rm cp mv stage commit merge diff log reset revert clean"
+    grouped = {(group, verb) for group in ("repo", "branch", "tag") for verb in VERBS}
+    assert set(LEAVES) == {(name,) for name in single.split()} | grouped
+
+
+VERBS = ("create", "list", "delete")
+
+
+@pytest.mark.parametrize("name", ALL, ids=" ".join)
+def test_help_lists_every_exit_code(bare: CommandLine, name: tuple[str, ...]) -> None:
+    shown = bare.ok(*name, "--help").out
+    _, _, codes = shown.partition("Exit codes:")
+    listed = {int(line.split()[0]) for line in codes.splitlines() if line.strip()}
+    assert listed == {0, exits.INTERRUPTED} | {error.exit_code for error in all_errors()}
+    assert all(len(line) <= 100 for line in shown.splitlines())
+
+
+@pytest.mark.parametrize("name", ALL, ids=" ".join)
+def test_every_command_takes_the_global_options(bare: CommandLine, name: tuple[str, ...]) -> None:
+    shown = bare.ok(*name, "--help").out
+    assert "--catalog PLACE" in shown
+    assert "--json" in shown
+
+
+@pytest.mark.parametrize("name", LEAVES, ids=" ".join)
+def test_every_command_says_what_it_does(bare: CommandLine, name: tuple[str, ...]) -> None:
+    usage, _, rest = bare.ok(*name, "--help").out.partition("\n\n")
+    assert usage.startswith(f"Usage: reclaim {' '.join(name)} ")
+    assert rest.partition("\n\n")[0].strip().endswith(".")
+
+
+@pytest.mark.parametrize("name", [(), ("repo",), ("branch",), ("tag",)], ids=" ".join)
+def test_without_a_command_the_help_is_shown(bare: CommandLine, name: tuple[str, ...]) -> None:
+    result = bare(*name)
+    assert result.code == 2
+    assert result.out == bare.ok(*name, "--help").out
+    assert bare(*name, "--json").error["kind"] == "usage"
+
+
+def test_version(bare: CommandLine) -> None:
+    assert bare.ok("--version").out == f"reclaim {__version__}\n"
+    assert bare.ok("--version", "--json").json == {"version": __version__}

@@ -1,0 +1,183 @@
+"""The command line as a process of its own: what it loads, pipes, signals and terminals."""
+
+from __future__ import annotations
+
+import os
+import pty
+import resource
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import SOURCE, CommandLine, Spawn
+
+HEAVY = {"pyspark", "py4j", "duckdb", "icechunk", "pandas"}
+
+
+def _loaded(spawn: Spawn, *args: str) -> set[str]:
+    """The packages that a command imports."""
+    process = spawn(*args, python=("-X", "importtime"))
+    _, err = process.communicate()
+    assert process.returncode == 0, err.decode()[-500:]
+    lines = [line for line in err.decode().splitlines() if line.startswith("import time:")]
+    assert len(lines) > 50
+    return {line.split("|")[-1].strip().split(".")[0] for line in lines}
+
+
+def test_help_loads_nothing_heavy(spawn: Spawn) -> None:
+    for args in (("--help",), ("ls", "--help"), ("--version",)):
+        assert not _loaded(spawn, *args) & {*HEAVY, "sqlalchemy", "pyarrow", "obstore", "rich"}
+
+
+def test_ls_starts_no_spark_and_no_jvm(cli: CommandLine, spawn: Spawn) -> None:
+    cli.ok("put", "-", "sales/main/a", stdin=b"x")
+    cli.ok("commit", "sales/main", "-m", "x")
+    loaded = _loaded(spawn, "ls", "sales/main")
+    assert "sqlalchemy" in loaded
+    assert not loaded & HEAVY
+
+
+def test_ls_is_quick(cli: CommandLine, spawn: Spawn) -> None:
+    cli.ok("put", "-", "sales/main/a", stdin=b"x")
+
+    def cost() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        process = spawn("ls", "sales/main")
+        process.communicate()
+        assert process.returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    # Processor time, which does not depend on what else this machine does.
+    assert any(cost() < 1.0 for _ in range(5))
+
+
+def test_exit_codes_reach_the_shell(cli: CommandLine, spawn: Spawn) -> None:
+    for args, code in (
+        (("repo", "list"), 0),
+        (("ls", "--unknown"), 2),
+        (("ls", "none"), 3),
+        (("repo", "create", "sales"), 4),
+        (("repo", "delete", "sales"), 6),
+    ):
+        process = spawn(*args)
+        _, err = process.communicate()
+        assert process.returncode == code, args
+        assert bool(err) == bool(code), args
+
+
+@pytest.mark.parametrize("args", [("log", "sales"), ("log", "sales", "--json"), ("--help",)])
+def test_a_broken_pipe_is_quiet(cli: CommandLine, spawn: Spawn, args: tuple[str, ...]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    process = spawn(*args, stdout=write)
+    os.close(write)
+    _, err = process.communicate()
+    assert err == b""
+    assert process.returncode == 141
+
+
+@pytest.mark.parametrize("args", [("log", "sales"), ("log", "sales", "--json")])
+def test_a_full_disk_under_stdout(cli: CommandLine, spawn: Spawn, args: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        process = spawn(*args, stdout=full)
+        _, err = process.communicate()
+    assert process.returncode == 5
+    assert err.startswith(b"error: No space left on device\n")
+    assert b"Exception" not in err
+
+
+def test_a_name_that_is_not_unicode(cli: CommandLine, spawn: Spawn, tmp_path: Path) -> None:
+    broken = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    Path(broken).write_bytes(b"x")
+    process = spawn("put", broken, "sales/main/fine")
+    assert process.communicate() == (b"Put fine (1 B) on main.\n", b"")
+    process = spawn("get", "sales/main/fine", broken + "2")
+    out, err = process.communicate()
+    assert (process.returncode, err) == (0, b"")
+    assert b"\\udcff2" in out
+
+
+def test_ctrl_c_in_an_upload(cli: CommandLine, spawn: Spawn, location: Path) -> None:
+    process = spawn(
+        "put",
+        "-",
+        "sales/main/x",
+        stdin=subprocess.PIPE,
+        # A test runner in the background may ignore the signal, and its children with it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    until = time.monotonic() + 30
+    while not list(location.glob("objects/repos/*/_reclaim/epoch/*")):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, b"")
+    assert err.startswith(b"error: interrupted; ")
+    assert cli.ok("ls", "sales/main").out == ""
+
+
+class Terminal:
+    """A process on a terminal of its own."""
+
+    def __init__(self, spawn: Spawn, *args: str) -> None:
+        self._master, slave = pty.openpty()
+        env = {**os.environ, "PYTHONPATH": str(SOURCE), "COLUMNS": "100", "TERM": "xterm-256color"}
+        self.process = spawn(*args, stdin=slave, stdout=slave, stderr=slave, env=env)
+        os.close(slave)
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def read(self) -> str:
+        """All that it shows until it ends."""
+        shown = b""
+        while True:
+            try:
+                piece = os.read(self._master, 65_536)
+            except OSError:
+                break
+            if not piece:
+                break
+            shown += piece
+        self.process.wait()
+        os.close(self._master)
+        return shown.decode()
+
+
+def test_tables_on_a_terminal_have_a_head(cli: CommandLine, spawn: Spawn) -> None:
+    cli.ok("put", "-", "sales/main/a[red].txt", stdin=b"x")
+    shown = Terminal(spawn, "ls", "sales/main").read()
+    assert "created (UTC)" in shown
+    assert "a[red].txt" in shown
+    assert "\x1b[1" in shown
+    assert "created" not in cli.ok("ls", "sales/main").out
+
+
+def test_a_folder_upload_shows_progress(cli: CommandLine, spawn: Spawn, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for number in range(20):
+        (tmp_path / "folder" / str(number)).write_bytes(bytes(1000))
+    terminal = Terminal(spawn, "put", "-r", str(tmp_path / "folder"), "sales/main")
+    shown = terminal.read()
+    assert terminal.process.returncode == 0
+    assert "Uploading" in shown
+    assert "20/20 objects" in shown
+    assert "Put 20 objects (19.5 KiB) on main." in shown
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 6), ("", 6), ("\x04", 6)])
+def test_repo_delete_asks_on_a_terminal(
+    cli: CommandLine, spawn: Spawn, answer: str, code: int
+) -> None:
+    terminal = Terminal(spawn, "repo", "delete", "sales")
+    terminal.type(answer + "\n")
+    shown = terminal.read()
+    assert "Really delete the repository sales with all its history? [y/N]" in shown
+    assert terminal.process.returncode == code
+    assert bool(cli.ok("repo", "list", "--json").json["repositories"]) == bool(code)
