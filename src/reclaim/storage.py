@@ -39,6 +39,7 @@ PIECE = 8 * 1024 * 1024
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "azure": "az", "abfss": "abfs"}
 
 
+_SCHEMES = ("file", "s3", "gs", "az", "abfs", "memory")
 _PLAIN_OBJECT = re.compile(r"(?:s3|gs|az)://[^/@]+(?:/(?!\.{1,2}(?:/|$))[^/]+)+")
 """An object's address that is spelled as ``object_url`` would spell it."""
 
@@ -172,8 +173,10 @@ def normalize(location: str) -> str:
     if "://" not in location:
         return _file_url(Path(location))
     parts = urlsplit(location)
-    scheme = _SCHEME_ALIASES.get(parts.scheme.lower(), parts.scheme.lower())
+    scheme = _scheme(parts.scheme)
     if scheme == "file":
+        if parts.query or parts.fragment:
+            raise InvalidInput(f"{location} has a '?' or '#': write %3F or %23 in a file URL")
         return _file_url(Path(unquote(parts.path)))
     if scheme != "memory" and not parts.netloc:
         raise InvalidInput(f"the storage URL {location} names no bucket")
@@ -184,8 +187,8 @@ def normalize(location: str) -> str:
         )
     if "%" in parts.path:
         raise InvalidInput(f"the storage URL {location} has a percent sign in its path")
-    path = posixpath.normpath(parts.path).strip("/.")
-    return f"{scheme}://{parts.netloc}" + (f"/{path}" if path else "")
+    path = posixpath.normpath("/" + parts.path.strip("/"))
+    return f"{scheme}://{parts.netloc}{path}".rstrip("/")
 
 
 def make_folder(folder: Path) -> None:
@@ -201,16 +204,30 @@ def object_url(address: str) -> str:
     if address.startswith(("/", "file:")):
         return normalize(address)
     scheme, separator, rest = address.partition("://")
-    scheme = _SCHEME_ALIASES.get(scheme.lower(), scheme.lower())
     bucket, _, key = rest.partition("/")
-    if not separator or not bucket or not key or "@" in bucket:
+    if "@" in bucket:
+        raise InvalidInput(
+            f"an address on {bucket.rpartition('@')[2]} carries credentials",
+            hint="credentials come from the environment and profiles; they are never stored",
+        )
+    if not separator or not bucket or not key:
         raise InvalidInput(
             f"{address!r} is not the whole address of an object",
             hint="write it with its scheme, such as s3://bucket/key or file:///folder/file",
         )
     if any(part in ("", ".", "..") for part in key.split("/")):
         raise InvalidInput(f"the key of {address!r} has an empty, '.' or '..' part")
-    return f"{scheme}://{bucket}/{key}"
+    return f"{_scheme(scheme)}://{bucket}/{key}"
+
+
+def _scheme(written: str) -> str:
+    scheme = _SCHEME_ALIASES.get(written.lower(), written.lower())
+    if scheme not in _SCHEMES:
+        raise InvalidInput(
+            f"there is no storage of the kind {written!r}",
+            hint=f"use one of {', '.join(_SCHEMES)}",
+        )
+    return scheme
 
 
 def split(url: str) -> tuple[str, str]:

@@ -738,7 +738,7 @@ def three_way(
 
 
 @pytest.mark.usefixtures("small")
-@settings(max_examples=30)
+@settings(max_examples=25)
 @given(base=TREES, left=EDITS, right=EDITS, prefer=st.sampled_from([None, *Side]))
 @example(
     base={"a/0": "x", "a/1": "x"},

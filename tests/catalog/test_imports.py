@@ -209,7 +209,6 @@ def test_what_lies_in_this_storage_is_refused_in_every_spelling(embedded: Backen
     # Also what is not there, or not ours yet.
     refused(main, spellings(folder, f"repos/{repo.uid}/branches/main/x/y"))
     refused(main, spellings(folder, "repos/future/x"))
-    refused(main, {"the root itself": f"{folder}/repos"})
 
 
 def test_another_repository_of_the_catalog_is_refused(catalog: Catalog, main: Branch) -> None:
@@ -319,7 +318,6 @@ def test_what_lies_in_this_storage_is_refused_on_s3(on_s3: Catalog, here: str, p
             "dots in repos": f"s3://{bucket}/{folder}/storage/repos/../{address}",
             "dot": f"s3://{bucket}/./{inside}",
             "not there": f"s3://{bucket}/{folder}/storage/repos/x",
-            "the root itself": f"s3://{bucket}/{folder}/storage/repos",
         },
     )
     assert main.stage("c", put("storage/free/x", b"1")).size == 1

@@ -261,7 +261,7 @@ def play(
 
 
 @pytest.mark.usefixtures("small")
-@settings(max_examples=40)
+@settings(max_examples=30)
 @given(
     steps=STEPS,
     prefix=st.one_of(st.just(""), PATHS, PATHS.map(lambda path: path + "/")),

@@ -9,7 +9,7 @@ from dataclasses import astuple, replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
@@ -254,6 +254,7 @@ def neighbours(tree: Tree) -> Iterator[tuple[RangeInfo, RangeInfo]]:
 
 
 @pytest.mark.usefixtures("small")
+@settings(max_examples=50)
 @given(st.lists(CHANGES, max_size=6))
 def test_the_same_entries_are_cut_the_same_whatever_came_before(
     steps: list[dict[str, str | None]],
@@ -273,6 +274,7 @@ def test_the_same_entries_are_cut_the_same_whatever_came_before(
 
 
 @pytest.mark.usefixtures("small")
+@settings(max_examples=50)
 @given(st.lists(CHANGES, min_size=1, max_size=4))
 def test_ranges_are_sorted_bounded_and_honest(steps: list[dict[str, str | None]]) -> None:
     forest = Forest()
@@ -294,6 +296,7 @@ def test_ranges_are_sorted_bounded_and_honest(steps: list[dict[str, str | None]]
 
 
 @pytest.mark.usefixtures("small")
+@settings(max_examples=50)
 @given(st.dictionaries(PATHS, st.just("s3://out/x"), min_size=1), CHANGES)
 def test_unchanged_ranges_keep_their_address(
     first: dict[str, str | None], change: dict[str, str | None]

@@ -35,12 +35,12 @@ class Import:
 
 def stage(workspace: Workspace, branch: str, path: str, address: str) -> Entry:
     """Stage an object that lies outside the catalog's storage, after a look at it."""
-    url = _outside(workspace, address)
+    url = _outside(workspace, address, {})
     storage, key = workspace.externals.locate(url)
     found = storage.head(key)
     item = Import(path, url, found.size, f"etag:{found.etag}" if found.etag else "")
     check_branch(workspace, branch)
-    values = _values(workspace, item, workspace.now())
+    values = _values(workspace, item, workspace.now(), {})
     _stage_batch(workspace, branch, [values])
     return Entry.from_values(*values)
 
@@ -51,22 +51,25 @@ def stage_many(workspace: Workspace, branch: str, items: Iterable[Import]) -> in
     remaining = iter(items)
     done = 0
     created_at = workspace.now()
+    asked: dict[str, bool] = {}
     while batch := list(islice(remaining, staging.FETCH)):
         # The last one counts where a path is given twice.
-        changes = {item.path: _values(workspace, item, created_at) for item in batch}
+        changes = {item.path: _values(workspace, item, created_at, asked) for item in batch}
         _stage_batch(workspace, branch, list(changes.values()))
         done += len(batch)
     return done
 
 
-def _values(workspace: Workspace, item: Import, created_at: int) -> staging.Values:
+def _values(
+    workspace: Workspace, item: Import, created_at: int, asked: dict[str, bool]
+) -> staging.Values:
     if not 0 <= item.size < 2**63:
         raise InvalidInput(f"{item.path!r} cannot have {item.size} bytes")
     metadata = item.metadata or {}
     check_text(item.checksum, item.content_type, *metadata, *metadata.values())
     return (
         check_path(item.path),
-        _outside(workspace, item.address),
+        _outside(workspace, item.address, asked),
         item.size,
         created_at,
         item.checksum,
@@ -83,13 +86,13 @@ def _stage_batch(workspace: Workspace, branch: str, changes: list[staging.Values
     workspace.database.transact(work)
 
 
-def _outside(workspace: Workspace, address: str) -> str:
+def _outside(workspace: Workspace, address: str, asked: dict[str, bool]) -> str:
     """The one spelling of an address, refused if any catalog could collect what is there."""
     url = object_url(address)
     # No catalog has anything that it may collect elsewhere than below a folder of this name.
     if "/" + addresses.ROOT in url and (
         url.startswith(workspace.storage.url.rstrip("/") + "/" + addresses.ROOT)
-        or workspace.externals.is_owned(url)
+        or workspace.externals.is_owned(url, asked)
     ):
         raise OwnedAddress(
             f"{address} lies under the storage of a catalog, which may collect it",

@@ -61,7 +61,6 @@ class Externals:
 
     _storages: dict[str, Storage] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _owners: dict[str, bool] = field(default_factory=dict)
 
     def locate(self, url: str) -> tuple[Storage, str]:
         """The storage of a normalised object URL, and the address in it."""
@@ -71,18 +70,19 @@ class Externals:
                 self._storages[root] = ObjectStorage.open(root)
             return self._storages[root], address
 
-    def is_owned(self, url: str) -> bool:
+    def is_owned(self, url: str, asked: dict[str, bool]) -> bool:
         """Whether a URL lies below the ``repos/`` of any catalog's storage.
 
-        Every place that could be such a storage's root is asked for the marker.
+        Every place that could be such a storage's root is asked for the marker. ``asked`` keeps
+        the answers, for as long as the caller thinks them good.
         """
         parts = url.split("/")
         for at, part in enumerate(parts):
             if part == addresses.ROOT.rstrip("/") and at > 2:
                 marker = "/".join([*parts[:at], addresses.MARKER])
-                if marker not in self._owners:
-                    self._owners[marker] = self.exists(marker)
-                if self._owners[marker]:
+                if marker not in asked:
+                    asked[marker] = self.exists(marker)
+                if asked[marker]:
                     return True
         return False
 
