@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import obstore
 from obstore import exceptions as foreign
@@ -228,6 +228,11 @@ def _scheme(written: str) -> str:
             hint=f"use one of {', '.join(_SCHEMES)}",
         )
     return scheme
+
+
+def url_of(root: str, address: str) -> str:
+    """The whole URL of an object in the storage at ``root``."""
+    return f"{root.rstrip('/')}/{quote(address) if root.startswith('file:') else address}"
 
 
 def split(url: str) -> tuple[str, str]:

@@ -172,7 +172,7 @@ def test_two_removals_of_the_last_two_references_condemn_once(
 
 def with_barrier(barrier: threading.Barrier) -> None:
     try:
-        barrier.wait(5)
+        barrier.wait(30)
     except threading.BrokenBarrierError:
         # A retried transaction comes here alone.
         return

@@ -15,7 +15,7 @@ from reclaim.errors import InvalidInput, InvalidPath
 _numbers = count()
 
 # One of each length in UTF-8, and one on each side of the surrogates: UTF-16 sorts these otherwise.
-WIDE = ["a", "z", "~", "\x80", "é", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff"]
+WIDE = ["a", "z", "~", "\x80", "é", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010fffd"]
 
 
 def stage(branch: Branch, paths: Iterable[str], content: str = "x") -> None:
@@ -114,10 +114,11 @@ def test_a_path_that_ends_like_a_common_prefix_is_not_taken_for_one(main: Branch
         assert pages(main, "xab", delimiter="bc", limit=limit) == (paths, [])
 
 
-def test_a_common_prefix_of_last_characters_is_shown_once(main: Branch) -> None:
-    last = "\U0010ffff"
-    stage(main, [last + "a", last * 2])
-    assert pages(main, delimiter=last, limit=3) == ([], [last])
+def test_a_range_may_end_just_behind_the_prefix(main: Branch) -> None:
+    stage(main, ["a/1", "a0"])
+    main.commit("both in one range")
+    assert names(main, "a/") == ["a/1"]
+    assert pages(main, "a/", delimiter="/", limit=1) == (["a/1"], [])
 
 
 def test_the_last_page_may_be_full(main: Branch) -> None:

@@ -123,7 +123,6 @@ GOOD_PATHS = [
     "\u202e",
     "\ue000",
     "\uffff",
-    LAST,
     "\xa0",
     "\x80",
     "x" * MAX_PATH_BYTES,
@@ -176,12 +175,14 @@ def test_a_path_may_not_look_like_this(path: str) -> None:
     assert len(caught.value.message.encode()) < 3 * MAX_PATH_BYTES
 
 
-@pytest.mark.parametrize("prefix", ["", "a", "a/", "a/b", "a/b/", ".hid", "日本/", LAST])
+@pytest.mark.parametrize("prefix", ["", "a", "a/", "a/b", "a/b/", ".hid", "日本/"])
 def test_a_prefix_may_look_like_this(prefix: str) -> None:
     assert check_prefix(prefix) == prefix
 
 
-@pytest.mark.parametrize("prefix", ["/", "/a", "a//", "//", "../", "a/../b", "a\x00", "\ud800"])
+@pytest.mark.parametrize(
+    "prefix", ["/", "/a", "a//", "//", "../", "a/../b", "a\x00", "\ud800", LAST]
+)
 def test_a_prefix_may_not_look_like_this(prefix: str) -> None:
     with pytest.raises(InvalidPath):
         check_prefix(prefix)

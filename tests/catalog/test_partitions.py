@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -130,13 +131,15 @@ class CloseAfterWrite(StorageWrapper):
         self.part = part
         self.repo: Repository | None = None
         self.orphans: list[str] = []
+        self.lock = threading.Lock()
 
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
         super().put(address, data, create=create)
-        if self.repo is not None and self.times and self.part in address:
-            self.times -= 1
-            self.orphans.append(address)
-            raw.close_partitions(self.repo)
+        with self.lock:
+            if self.repo is not None and self.times and self.part in address:
+                self.times -= 1
+                self.orphans.append(address)
+                raw.close_partitions(self.repo)
 
 
 @pytest.fixture
@@ -325,8 +328,6 @@ def test_a_deleted_repository_opens_no_partition(catalog: Catalog, repo: Reposit
 def test_the_background_thread_renews(
     repo: Repository, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import threading
-
     monkeypatch.setattr(partitions, "RENEW_EVERY", timedelta(milliseconds=20))
     workspace = repo._workspace
     mine = Partitions(workspace.database, workspace.storage, clock)

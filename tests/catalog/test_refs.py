@@ -302,6 +302,14 @@ USES: dict[str, Callable[[Repository, Commit], object]] = {
 }
 
 
+def answers(repo: Repository, commit: Commit, name: str) -> bool:
+    try:
+        USES[name](repo, commit)
+    except NotFound:
+        return False
+    return True
+
+
 def test_a_deleted_repository_is_not_found_through_an_old_handle(
     catalog: Catalog, repo: Repository, main: Branch
 ) -> None:
@@ -311,16 +319,18 @@ def test_a_deleted_repository_is_not_found_through_an_old_handle(
     catalog.delete_repository("sales")
     catalog.create_repository("sales")
     stored = {found.address for found in repo._workspace.storage.list(f"repos/{repo.uid}")}
-    answered: list[str] = []
-    for name, use in USES.items():
-        try:
-            use(repo, first)
-        except NotFound:
-            continue
-        answered.append(name)
-    assert answered == []
+    by_id = {"get by commit", "branches", "tags", "log of a commit", "diff", "merge_base"}
+    assert {name for name in USES if name not in by_id and answers(repo, first, name)} == set()
     after = {found.address for found in repo._workspace.storage.list(f"repos/{repo.uid}")}
     assert after == stored
+
+
+def test_a_deleted_repository_does_not_answer_by_commit_either(
+    catalog: Catalog, repo: Repository, main: Branch
+) -> None:
+    first = put_and_commit(main, b"1")
+    catalog.delete_repository("sales")
+    assert {name for name in USES if answers(repo, first, name)} == set()
 
 
 # Expressions

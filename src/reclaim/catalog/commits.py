@@ -15,7 +15,7 @@ from datetime import datetime
 from sqlalchemy import Connection, RowMapping, insert, select
 
 from reclaim.catalog import ledger
-from reclaim.catalog.schema import CommitState, branches, commits, tags
+from reclaim.catalog.schema import CommitState, branches, commits, repositories, tags
 from reclaim.clock import from_micros, to_micros
 from reclaim.errors import Corrupt, Gone, InvalidInput, NotFound, TransactionFailed
 
@@ -54,7 +54,12 @@ def _commit(row: RowMapping) -> Commit:
 
 def get(connection: Connection, repo_uid: str, commit_id: str) -> Commit:
     """A commit that may be read; a condemned one is Gone."""
-    query = select(commits).where(commits.c.repo_uid == repo_uid, commits.c.id == commit_id)
+    query = (
+        select(commits)
+        .join(repositories, repositories.c.uid == commits.c.repo_uid)
+        .where(commits.c.repo_uid == repo_uid, commits.c.id == commit_id)
+        .where(repositories.c.deleted_at.is_(None))
+    )
     row = connection.execute(query).mappings().first()
     if row is None:
         raise NotFound(f"there is no commit {commit_id}", hint="see `reclaim log`")

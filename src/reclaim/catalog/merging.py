@@ -119,7 +119,7 @@ def _reverted_parent(undone: Commit, parent: int | None) -> str:
         raise InvalidInput(
             f"commit {undone.id} is a merge", hint="say against which parent with --parent N"
         )
-    number = parent or 1
+    number = 1 if parent is None else parent
     if not 1 <= number <= len(undone.parents):
         raise InvalidInput(f"commit {undone.id} has no parent number {number}")
     return undone.parents[number - 1]

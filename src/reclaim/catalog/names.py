@@ -13,7 +13,8 @@ MAX_PATH_BYTES = 1024
 _REPOSITORY = re.compile(r"[a-z0-9][a-z0-9._-]{1,62}")
 _REF = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._/-]{0,198}[A-Za-z0-9_-])?")
 _COMMIT_LIKE = re.compile(r"[0-9a-f]{32}")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+# The last character there is has no successor, which the end of a prefix's range would need.
+_CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff\U0010ffff]")
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 _LONGEST_SEGMENT = 200
 
@@ -69,9 +70,9 @@ def check_prefix(prefix: str) -> str:
     folder, slash, rest = prefix.rpartition("/")
     if slash:
         check_path(folder)
-    if rest:
-        # The last part may go on, so a dot there is only the start of a name.
-        check_path(rest + "x")
+    if rest and rest not in (".", ".."):
+        # Dots alone may be the start of a name.
+        check_path(rest)
     return prefix
 
 
@@ -85,11 +86,10 @@ def check_text(*texts: str) -> None:
 def after_prefix(prefix: str) -> str | None:
     """The least text that is greater than every text with this prefix; None when there is none."""
     while prefix:
-        last = ord(prefix[-1])
-        if last < 0x10FFFF:
-            following = last + 1
-            if 0xD800 <= following <= 0xDFFF:
-                following = 0xE000
+        following = ord(prefix[-1]) + 1
+        if 0xD800 <= following <= 0xDFFF:
+            following = 0xE000
+        if following <= 0x10FFFF:
             return prefix[:-1] + chr(following)
         prefix = prefix[:-1]
     return None

@@ -21,6 +21,7 @@ from reclaim.catalog.uploads import REPLACED
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros, to_micros
 from reclaim.errors import InvalidInput, InvalidToken, NotFound, TokenExpired, TokenUsed
+from reclaim.storage import url_of
 
 TOKEN_VALID = timedelta(hours=6)
 
@@ -71,8 +72,9 @@ def get_physical_address(
         return address
 
     address = workspace.partitions.write(workspace.repo_uid, write)
-    url = f"{workspace.storage.url.rstrip('/')}/{address}"
-    return PhysicalAddress(address, url, token, from_micros(expires_at))
+    return PhysicalAddress(
+        address, url_of(workspace.storage.url, address), token, from_micros(expires_at)
+    )
 
 
 def link_physical_address(

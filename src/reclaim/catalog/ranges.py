@@ -141,7 +141,7 @@ def _decode(data: bytes, schema: pa.Schema, address: str) -> pa.Table:
         raise Corrupt(f"the container {address} is not a {expected.decode().split('/')[0]}")
     if found != expected:
         raise UnknownVersion(
-            f"the container {address} has format {found.decode()}; "
+            f"the container {address} has format {found.decode(errors='replace')}; "
             f"this Reclaim reads {expected.decode()}",
             hint="upgrade Reclaim",
         )

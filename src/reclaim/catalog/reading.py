@@ -136,6 +136,7 @@ class Reader:
         """
         check_prefix(prefix)
         check_text(after)
+        check_prefix(delimiter.replace("/", ""))
         if limit < 1:
             raise InvalidInput("a page must have room for at least one entry")
         with self._workspace.database.read() as connection:

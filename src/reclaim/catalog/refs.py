@@ -28,6 +28,7 @@ class NamedRef:
 
 
 def list_branches(connection: Connection, repo_uid: str, default: str) -> list[NamedRef]:
+    check_repository(connection, repo_uid)
     query = select(branches).where(branches.c.repo_uid == repo_uid).order_by(branches.c.name)
     return [
         NamedRef(
@@ -38,6 +39,7 @@ def list_branches(connection: Connection, repo_uid: str, default: str) -> list[N
 
 
 def list_tags(connection: Connection, repo_uid: str) -> list[NamedRef]:
+    check_repository(connection, repo_uid)
     query = select(tags).where(tags.c.repo_uid == repo_uid).order_by(tags.c.name)
     return [
         NamedRef(row.name, RefKind.TAG, row.commit_id, from_micros(row.created_at))
@@ -120,19 +122,17 @@ def delete_tag(workspace: Workspace, name: str) -> None:
 
 def _lock_names(connection: Connection, repo_uid: str, name: str) -> None:
     """Fail if a branch or a tag has this name; nobody else can take it meanwhile."""
-    lock_repository(connection, repo_uid)
+    check_repository(connection, repo_uid, lock=True)
     for table, kind in ((branches, "branch"), (tags, "tag")):
         query = select(table.c.name).where(table.c.repo_uid == repo_uid, table.c.name == name)
         if connection.execute(query).first() is not None:
             raise AlreadyExists(f"there is a {kind} {name!r} already", hint="choose another name")
 
 
-def lock_repository(connection: Connection, repo_uid: str) -> None:
-    """Lock a repository that is not deleted."""
-    query = (
-        select(repositories.c.uid)
-        .where(repositories.c.uid == repo_uid, repositories.c.deleted_at.is_(None))
-        .with_for_update()
+def check_repository(connection: Connection, repo_uid: str, *, lock: bool = False) -> None:
+    """Fail if a repository was deleted; with ``lock`` it cannot be deleted meanwhile."""
+    query = select(repositories.c.uid).where(
+        repositories.c.uid == repo_uid, repositories.c.deleted_at.is_(None)
     )
-    if connection.execute(query).first() is None:
+    if connection.execute(query.with_for_update() if lock else query).first() is None:
         raise NotFound("the repository was deleted")
