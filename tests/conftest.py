@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -31,8 +32,15 @@ BACKENDS = ("embedded", "server")
 
 
 @pytest.fixture(scope="session")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFS]:
-    with seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
+def server_folder() -> Iterator[Path]:
+    """A folder outside pytest's own, which the next pytest closes to the user of PostgreSQL."""
+    with tempfile.TemporaryDirectory(prefix="reclaim-tests-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def s3(server_folder: Path) -> Iterator[SeaweedFS]:
+    with seaweedfs(server_folder / "seaweedfs") as server:
         os.environ.update(server.environment)
         yield server
 
@@ -43,8 +51,8 @@ def bucket(s3: SeaweedFS) -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]:
-    with postgresql(tmp_path_factory.mktemp("postgresql")) as server:
+def postgres(server_folder: Path) -> Iterator[PostgreSQL]:
+    with postgresql(server_folder / "postgresql") as server:
         yield server
 
 

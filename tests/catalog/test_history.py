@@ -787,3 +787,14 @@ def test_a_merge_is_what_a_dict_would_say(
         changes = {path: text for path, text in changes.items() if path not in conflicts}
     assert shown(target) == applied(ours, changes)
     assert repo.commit(f"{target.name}^2") == repo.commit(source.name)
+
+
+def test_a_side_may_be_written_as_text(repo: Repository, main: Branch) -> None:
+    save(main, {"a": "0"})
+    other = repo.create_branch("other")
+    save(other, {"a": "theirs"})
+    save(main, {"a": "ours"})
+    with pytest.raises(InvalidInput, match="not a side"):
+        main.merge("other", prefer="theirs")
+    main.merge("other", prefer="target")
+    assert shown(main) == {"a": "ours"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from reclaim.catalog import Branch, Repository, cleaner, ledger, tokens
+from reclaim.catalog import Branch, Catalog, Repository, cleaner, ledger, tokens
 from reclaim.catalog.schema import LedgerState, TokenState
 from reclaim.errors import Gone
 from tests.catalog import raw
@@ -245,3 +245,14 @@ def test_counting_references_uses_an_index(embedded: Backend) -> None:
     small = ("catalog_info", "repositories", "anon_")
     scans = [p for p in plans if p.startswith("SCAN") and not p.split()[1].startswith(small)]
     assert scans == []
+
+
+def test_rows_of_a_deleted_repository_are_cleaned_too(
+    catalog: Catalog, repo: Repository, main: Branch
+) -> None:
+    address = main.put("a", b"x").address
+    catalog.delete_repository("sales")
+    catalog.create_repository("sales")
+    assert catalog.clean()["sales"].rows == 1
+    assert raw.staged_paths(repo) == []
+    assert state(repo, address) == CONDEMNED

@@ -30,7 +30,7 @@ from reclaim.catalog.physical import TOKEN_VALID, PhysicalAddress
 from reclaim.catalog.reading import Reader, scene
 from reclaim.catalog.uploads import Data
 from reclaim.catalog.workspace import Workspace
-from reclaim.errors import ReclaimError
+from reclaim.errors import InvalidInput, ReclaimError
 
 TIDY = 10_000
 
@@ -159,7 +159,7 @@ class Branch(Reader):
         *,
         message: str = "",
         committer: str = "",
-        prefer: Side | None = None,
+        prefer: Side | str | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> Commit:
         """Merge what another ref has committed into this branch.
@@ -167,8 +167,11 @@ class Branch(Reader):
         A path that both sides changed differently is a ``MergeConflict`` unless ``prefer``
         chooses a side. Returns the head unchanged when the source is in it already.
         """
+        if prefer is not None and prefer not in tuple(Side):
+            raise InvalidInput(f"{prefer!r} is not a side", hint="prefer 'source' or 'target'")
+        side = Side(prefer) if prefer is not None else None
         note = Note(message or f"Merge {source_ref} into {self.name}", committer, metadata or {})
-        return merging.merge(self._workspace, source_ref, self.name, note, prefer)
+        return merging.merge(self._workspace, source_ref, self.name, note, side)
 
     def revert(
         self, ref: str, *, parent: int | None = None, message: str = "", committer: str = ""

@@ -11,7 +11,8 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
-from reclaim.catalog import addresses, migrations, names, refs, roots
+from reclaim.catalog import addresses, cleaner, migrations, names, refs, roots
+from reclaim.catalog.cleaner import Cleaned
 from reclaim.catalog.commits import Commit, save
 from reclaim.catalog.database import Database
 from reclaim.catalog.partitions import Partitions
@@ -156,6 +157,11 @@ class Catalog:
         self.close()
 
     @property
+    def database_name(self) -> str:
+        """Where the metadata is, as it may be shown: without a password."""
+        return self._database.name
+
+    @property
     def storage_url(self) -> str:
         """Where the objects are."""
         return self._storage.url
@@ -229,6 +235,24 @@ class Catalog:
             )
 
         self._database.transact(work)
+
+    def clean(self) -> dict[str, Cleaned]:
+        """Remove rows that nobody reads any more, of deleted repositories too: name → what went.
+
+        Of several repositories that had one name, the counts are added up.
+        """
+        with self._database.read() as connection:
+            found = connection.execute(select(repositories.c.uid, repositories.c.name)).all()
+        cleaned: dict[str, Cleaned] = {}
+        for row in found:
+            done = cleaner.clean(self._database, self._clock, row.uid)
+            before = cleaned.get(row.name, Cleaned(0, 0, finished=True))
+            cleaned[row.name] = Cleaned(
+                before.rows + done.rows,
+                before.tokens + done.tokens,
+                before.finished and done.finished,
+            )
+        return cleaned
 
     def _repository(self, row: Row[Any]) -> Repository:
         workspace = Workspace(

@@ -7,6 +7,7 @@ rows they rely on. The drivers' defaults are weaker than they look, so none is r
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -145,7 +146,8 @@ class Database:
             except LostRace:
                 if attempt == ATTEMPTS - 1:
                     raise
-                time.sleep(0.005 * 2**attempt)
+                # Losers that wait equally long would meet again.
+                time.sleep(random.uniform(0, 0.005 * 2**attempt))
         raise AssertionError("unreachable")
 
 

@@ -29,6 +29,7 @@ def claim(storage: Storage, uid: str) -> None:
                 f"the storage {storage.url} belongs to a catalog already",
                 hint=f"choose an empty place; if no catalog uses it, remove {MARKER} from it",
             ) from error
+    storage.flush([MARKER])
     if _marked_above(storage.url):
         raise NestedStorage(
             f"the storage {storage.url} lies inside the storage of another catalog",

@@ -80,26 +80,44 @@ def replace(
     At a path without a locked row, one that appeared meanwhile makes the insert fail, and the
     transaction runs again: nobody's change is replaced unseen.
     """
-    if above:
-        gone = among(connection, staged_entries.c.path, list(above))
-        connection.execute(delete(staged_entries).where(staged_entries.c.token_id == token, gone))
-    if changes:
-        rows = [
-            (token, address is not None and not is_external(address), path, address, *rest)
-            for path, address, *rest in changes
-        ]
-        connection.exec_driver_sql(_insert(connection), rows)
+    rows = [
+        (address is not None and not is_external(address), address, *rest, token, path)
+        for path, address, *rest in changes
+    ]
+    # Rows are updated in place: on PostgreSQL a writer that waits for one then finds it again.
+    for statement, batch in (
+        (_insert(connection), [row for row in rows if row[-1] not in above]),
+        (_update(connection), [row for row in rows if row[-1] in above]),
+    ):
+        if batch:
+            connection.exec_driver_sql(statement, batch)
+    if gone := above.keys() - {row[-1] for row in rows}:
+        paths = among(connection, staged_entries.c.path, gone)
+        connection.execute(delete(staged_entries).where(staged_entries.c.token_id == token, paths))
     kept = {values[1] for values in changes}
     lost = {found.entry.address for found in above.values() if found.entry and found.entry.owned}
     ledger.release(connection, lost - kept, now, rule)
 
 
+# In the drivers' own words: by the million, preparing them in SQLAlchemy's would take the time.
+_SET = ("owned", *(name for name in COLUMNS if name != "path"))
+_KEY = ("token_id", "path")
+
+
 def _insert(connection: Connection) -> str:
-    """The insert, in the driver's own words: by the million, SQLAlchemy's would take the time."""
-    mark = "?" if connection.dialect.name == "sqlite" else "%s"
-    columns = ["token_id", "owned", *COLUMNS]
-    marks = ", ".join(mark for _ in columns)
-    return f"INSERT INTO {staged_entries.name} ({', '.join(columns)}) VALUES ({marks})"
+    marks = ", ".join(_mark(connection) for _ in (*_SET, *_KEY))
+    return f"INSERT INTO staged_entries ({', '.join((*_SET, *_KEY))}) VALUES ({marks})"
+
+
+def _update(connection: Connection) -> str:
+    mark = _mark(connection)
+    values = ", ".join(f"{name} = {mark}" for name in _SET)
+    key = " AND ".join(f"{name} = {mark}" for name in _KEY)
+    return f"UPDATE staged_entries SET {values} WHERE {key}"
+
+
+def _mark(connection: Connection) -> str:
+    return "?" if connection.dialect.name == "sqlite" else "%s"
 
 
 def has_rows(connection: Connection, tokens: Sequence[int]) -> bool:

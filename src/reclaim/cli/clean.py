@@ -20,16 +20,18 @@ def clean(
     session: Session,
     repository: Annotated[
         str | None,
-        typer.Argument(metavar="REPO", help="By default all of them.", show_default=False),
+        typer.Argument(
+            metavar="REPO", help="By default all of them, deleted ones too.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Remove the database rows of changes that were committed or reset. No bytes are deleted."""
     with session.open() as catalog:
         if repository is None:
-            names = [info.name for info in catalog.repositories()]
+            cleaned = catalog.clean()
         else:
-            names = [parse_repository(repository)]
-        cleaned = {name: catalog.repository(name).clean() for name in names}
+            name = parse_repository(repository)
+            cleaned = {name: catalog.repository(name).clean()}
     rows = sum(one.rows for one in cleaned.values())
     session.output.answer(
         Done(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from reclaim.cli.command import command
 from reclaim.cli.output import Done
 from reclaim.cli.session import DEFAULT_CATALOG, Session
 from reclaim.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from reclaim.catalog import Catalog
 
 
 def register(app: typer.Typer) -> None:
@@ -35,12 +38,15 @@ def init(
         raise InvalidInput("DIR and --catalog both name the catalog", hint="give one of them")
     location = session.location if folder is None else folder
     with Catalog.init(location, storage=storage) as catalog:
-        facts = {"catalog": _whole(location), "storage": catalog.storage_url}
+        facts = {"catalog": _whole(location, catalog), "storage": catalog.storage_url}
     sentence = f"Made a catalog at {facts['catalog']}; its objects are in {facts['storage']}."
-    if folder is not None and folder != DEFAULT_CATALOG:
+    if folder is not None and folder != DEFAULT_CATALOG and "***" not in facts["catalog"]:
         sentence += f"\nTo use it: export RECLAIM_CATALOG={facts['catalog']}"
     session.output.answer(Done(sentence, facts))
 
 
-def _whole(location: str) -> str:
-    return location if "://" in location else str(Path(location).expanduser().absolute())
+def _whole(location: str, catalog: Catalog) -> str:
+    """Where the catalog is, without a password."""
+    if "://" in location:
+        return catalog.database_name
+    return str(Path(location).expanduser().absolute())
