@@ -242,7 +242,8 @@ class Catalog:
         Of several repositories that had one name, the counts are added up.
         """
         with self._database.read() as connection:
-            found = connection.execute(select(repositories.c.uid, repositories.c.name)).all()
+            query = select(repositories.c.uid, repositories.c.name).order_by(repositories.c.name)
+            found = connection.execute(query).all()
         cleaned: dict[str, Cleaned] = {}
         for row in found:
             done = cleaner.clean(self._database, self._clock, row.uid)
