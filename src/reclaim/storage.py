@@ -11,6 +11,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, unquote, urlsplit
@@ -35,6 +36,17 @@ Payload = bytes | Iterator[bytes]
 
 PIECE = 8 * 1024 * 1024
 """How much of a stream goes into one request."""
+
+RETRY: Any = {
+    "max_retries": 8,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {
+        "init_backoff": timedelta(milliseconds=100),
+        "max_backoff": timedelta(seconds=10),
+        "base": 2,
+    },
+}
+"""How long a storage that is slow, full of requests or out of reach is asked again."""
 
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "azure": "az", "abfss": "abfs"}
 
@@ -103,7 +115,7 @@ class ObjectStorage:
                 if create:
                     make_folder(folder)
                 return cls(url, LocalStore(folder))
-            return cls(url, from_url(url))
+            return cls(url, from_url(url, retry_config=RETRY, **_credentials(url)))
 
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
         mode: Any = "create" if create else "overwrite"
@@ -228,6 +240,23 @@ def _scheme(written: str) -> str:
             hint=f"use one of {', '.join(_SCHEMES)}",
         )
     return scheme
+
+
+def _credentials(url: str) -> dict[str, Any]:
+    """Where the keys to a storage come from, if not from the environment alone.
+
+    obstore reads the environment itself. Profiles and the other places where AWS's own tools
+    look are read by their library, when it is installed and no keys are in the environment.
+    """
+    if not url.startswith("s3://") or "AWS_ACCESS_KEY_ID" in os.environ:
+        return {}
+    try:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+
+        return {"credential_provider": Boto3CredentialProvider()}
+    except (ImportError, ValueError):
+        # Not installed, or it knows no keys: then obstore asks the machine it runs on.
+        return {}
 
 
 def url_of(root: str, address: str) -> str:

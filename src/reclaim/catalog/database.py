@@ -140,19 +140,35 @@ class Database:
         ``work`` must have no effect outside the database: it may run several times.
         """
         for attempt in range(ATTEMPTS):
+            finished = False
             try:
                 with self.write() as connection:
-                    return work(connection)
+                    result = work(connection)
+                    finished = True
+                return result
+            except ConnectionLost as error:
+                if finished:
+                    raise DatabaseUnavailable(
+                        f"the connection to {self.name} was lost while a change was being saved; "
+                        "whether it was saved is not known",
+                        hint="look before you run it again",
+                    ) from error
+                if attempt == ATTEMPTS - 1:
+                    raise
             except LostRace:
                 if attempt == ATTEMPTS - 1:
                     raise
-                # Losers that wait equally long would meet again.
-                time.sleep(random.uniform(0, 0.005 * 2**attempt))
+            # Losers that wait equally long would meet again.
+            time.sleep(random.uniform(0, 0.005 * 2**attempt))
         raise AssertionError("unreachable")
 
 
 class LostRace(TransactionFailed):
     """Two transactions met on the same rows; the loser may simply run again."""
+
+
+class ConnectionLost(DatabaseUnavailable):
+    """The database went away in the middle; what was not committed is rolled back."""
 
 
 @contextmanager
@@ -178,6 +194,11 @@ def _translate(database: str, error: Exception) -> ReclaimError:
         return LostRace(
             f"the database {database} saw two writers on the same rows: {text}",
             hint="run it again",
+        )
+    if getattr(error, "connection_invalidated", False) or state in ("57P01", "57P02", "57P03"):
+        return ConnectionLost(
+            f"the connection to the database {database} was lost: {text}",
+            hint="check that it is there and reachable, then run it again; nothing was changed",
         )
     if "database is locked" in text or "database table is locked" in text or state == "55P03":
         return DatabaseLocked(

