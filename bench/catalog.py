@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import obstore
@@ -224,7 +224,7 @@ def prepare(small: int = MILLION, large: int = 10 * MILLION) -> Figure:
     return Figure(name, [difference], target, lambda found: found <= 50, notes)
 
 
-FIGURES = {
+FIGURES: dict[str, Callable[[], Figure]] = {
     "stage": stage,
     "commit": commit,
     "waiting": waiting,

@@ -20,6 +20,9 @@ from reclaim.catalog.workspace import Workspace
 from reclaim.errors import InvalidInput, OwnedAddress
 from reclaim.storage import object_url
 
+TOGETHER = 20_000
+"""How many are staged in one transaction."""
+
 
 @dataclass(frozen=True, slots=True)
 class Import:
@@ -52,7 +55,7 @@ def stage_many(workspace: Workspace, branch: str, items: Iterable[Import]) -> in
     done = 0
     created_at = workspace.now()
     asked: dict[str, bool] = {}
-    while batch := list(islice(remaining, staging.FETCH)):
+    while batch := list(islice(remaining, TOGETHER)):
         # The last one counts where a path is given twice.
         changes = {item.path: _values(workspace, item, created_at, asked) for item in batch}
         _stage_batch(workspace, branch, list(changes.values()))
@@ -66,7 +69,8 @@ def _values(
     if not 0 <= item.size < 2**63:
         raise InvalidInput(f"{item.path!r} cannot have {item.size} bytes")
     metadata = item.metadata or {}
-    check_text(item.checksum, item.content_type, *metadata, *metadata.values())
+    if item.checksum or item.content_type or metadata:
+        check_text(item.checksum, item.content_type, *metadata, *metadata.values())
     return (
         check_path(item.path),
         _outside(workspace, item.address, asked),

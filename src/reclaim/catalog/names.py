@@ -15,6 +15,8 @@ _REF = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._/-]{0,198}[A-Za-z0-9_-])?")
 _COMMIT_LIKE = re.compile(r"[0-9a-f]{32}")
 # The last character there is has no successor, which the end of a prefix's range would need.
 _CONTROL = re.compile("[\x00-\x1f\x7f\ud800-\udfff\U0010ffff]")
+# Most paths look like this, and need none of the closer looks.
+_PLAIN_PATH = re.compile(r"[\w=+-][\w.=+-]*(?:/[\w=+-][\w.=+-]*)*", re.ASCII)
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 _LONGEST_SEGMENT = 200
 
@@ -49,6 +51,8 @@ def check_ref_name(name: str, kind: str) -> str:
 
 def check_path(path: str) -> str:
     """A relative path with `/` between its parts; it is stored as it is, never normalised."""
+    if len(path) <= MAX_PATH_BYTES // 4 and _PLAIN_PATH.fullmatch(path):
+        return path
     if not path:
         raise InvalidPath("the path is empty", hint="name an object, such as data/part-0.parquet")
     if len(path) > MAX_PATH_BYTES // 4 and len(path.encode("utf-8", "replace")) > MAX_PATH_BYTES:

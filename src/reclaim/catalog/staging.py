@@ -84,13 +84,15 @@ def replace(
         (address is not None and not is_external(address), address, *rest, token, path)
         for path, address, *rest in changes
     ]
+    fresh = [row for row in rows if row[-1] not in above] if above else rows
+    if fresh:
+        connection.exec_driver_sql(_insert(connection), fresh)
+    if not above:
+        return
     # Rows are updated in place: on PostgreSQL a writer that waits for one then finds it again.
-    for statement, batch in (
-        (_insert(connection), [row for row in rows if row[-1] not in above]),
-        (_update(connection), [row for row in rows if row[-1] in above]),
-    ):
-        if batch:
-            connection.exec_driver_sql(statement, batch)
+    if len(fresh) < len(rows):
+        replaced = [row for row in rows if row[-1] in above]
+        connection.exec_driver_sql(_update(connection), replaced)
     if gone := above.keys() - {row[-1] for row in rows}:
         paths = among(connection, staged_entries.c.path, gone)
         connection.execute(delete(staged_entries).where(staged_entries.c.token_id == token, paths))
