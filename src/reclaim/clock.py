@@ -7,6 +7,7 @@ Instants are aware ``datetime`` in UTC, and whole microseconds since 1970 where 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Protocol
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,6 +34,7 @@ def to_micros(instant: datetime) -> int:
     return (instant - EPOCH) // MICROSECOND
 
 
+@lru_cache(maxsize=1024)
 def from_micros(micros: int) -> datetime:
     """The instant that many microseconds after 1970."""
     return EPOCH + timedelta(microseconds=micros)

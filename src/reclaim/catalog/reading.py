@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection
@@ -18,6 +19,7 @@ from reclaim.catalog.workspace import Workspace
 from reclaim.errors import InvalidInput, NotFound
 
 PAGE = 1_000
+MOST_FETCHED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,15 @@ class Scene:
             return row.entry
         return self.tree.get(path)
 
-    def entries(self, connection: Connection, *, prefix: str, start: str) -> Iterator[Entry]:
+    def entries(
+        self, connection: Connection, *, prefix: str, start: str, fetch: int = staging.FETCH
+    ) -> Iterator[Entry]:
         """The visible entries with a prefix, from ``start`` on, in path order."""
         low = max(start, prefix)
         committed = self.tree.entries(start=low, stop=after_prefix(prefix))
         if not self.tokens:
             return committed
-        staged = staging.rows(connection, self.tokens, start=start, prefix=prefix)
+        staged = staging.rows(connection, self.tokens, start=start, prefix=prefix, fetch=fetch)
         return _overlay(committed, staged)
 
 
@@ -56,6 +60,9 @@ def _overlay(committed: Iterator[Entry], staged: Iterator[Any]) -> Iterator[Entr
             below = next(committed, None)
         if row[1] is not None:
             yield Entry.from_values(*row)
+        if below is None:
+            yield from (Entry.from_values(*row) for row in staged if row[1] is not None)
+            return
     if below is not None:
         yield below
         yield from committed
@@ -160,6 +167,12 @@ def _page(
     entries: list[Entry] = []
     prefixes: list[str] = []
     start = _next_after(after, prefix, delimiter)
+    if not delimiter:
+        # One more than asked for says whether there is another page.
+        fetch = min(limit + 1, MOST_FETCHED)
+        listed = shown.entries(connection, prefix=prefix, start=start, fetch=fetch)
+        found = list(islice(listed, limit + 1))
+        return Page(found[:limit], [], found[limit - 1].path if len(found) > limit else "")
     while True:
         rolled = None
         for entry in shown.entries(connection, prefix=prefix, start=start):

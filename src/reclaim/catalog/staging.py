@@ -150,12 +150,14 @@ def rows(
     *,
     start: str = "",
     prefix: str = "",
+    fetch: int = FETCH,
 ) -> Iterator[Sequence[Any]]:
     """The visible changes from ``start`` on, in path order: the values of ``COLUMNS``.
 
-    ``tokens`` are newest first. Each token is read through its own cursor in bounded pieces.
+    ``tokens`` are newest first. Each token is read through its own cursor, ``fetch`` rows at a
+    time.
     """
-    cursors = [_token_rows(connection, token, start=start, prefix=prefix) for token in tokens]
+    cursors = [_token_rows(connection, token, start, prefix, fetch) for token in tokens]
     if len(cursors) == 1:
         yield from cursors[0]
         return
@@ -173,7 +175,7 @@ def _ranked(cursor: Iterator[Sequence[Any]], rank: int) -> Iterator[tuple[str, i
 
 
 def _token_rows(
-    connection: Connection, token: int, *, start: str, prefix: str
+    connection: Connection, token: int, start: str, prefix: str, fetch: int
 ) -> Iterator[Sequence[Any]]:
     query = (
         select(*_COLUMNS).where(staged_entries.c.token_id == token).order_by(staged_entries.c.path)
@@ -184,6 +186,7 @@ def _token_rows(
     high = after_prefix(prefix)
     if high is not None:
         query = query.where(staged_entries.c.path < high)
-    options = {"stream_results": True, "yield_per": FETCH}
+    options = {"stream_results": True, "yield_per": fetch}
     with connection.execute(query, execution_options=options) as streamed:
-        yield from streamed
+        for batch in streamed.partitions():
+            yield from batch
