@@ -7,7 +7,7 @@
     ├── NotFound                 exit 3   HTTP 404   name something that exists
     ├── Conflict                 exit 4   HTTP 409   look at what changed, try again
     │   ├── AlreadyExists, DirtyBranch, MergeConflict
-    │   ├── TokenUsed, TokenExpired
+    │   ├── TokenUsed, TokenExpired, LeaseLapsed
     │   └── TransactionFailed
     ├── Unavailable              exit 5   HTTP 503   transient: wait, free space, fix access
     │   ├── DatabaseUnavailable, DatabaseLocked
@@ -103,6 +103,10 @@ class TokenUsed(Conflict):
 
 class TokenExpired(Conflict):
     kind = "token_expired"
+
+
+class LeaseLapsed(Conflict):
+    kind = "lease_lapsed"
 
 
 class TransactionFailed(Conflict):

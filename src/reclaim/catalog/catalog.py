@@ -15,6 +15,7 @@ from reclaim.catalog import addresses, cleaner, migrations, names, refs, roots
 from reclaim.catalog.cleaner import Cleaned
 from reclaim.catalog.commits import Commit, save
 from reclaim.catalog.database import Database
+from reclaim.catalog.leases import Leases
 from reclaim.catalog.partitions import Partitions
 from reclaim.catalog.repository import Repository
 from reclaim.catalog.schema import (
@@ -64,6 +65,7 @@ class Catalog:
         self._storage = storage
         self._clock = clock
         self._partitions = Partitions(database, storage, clock)
+        self._leases = Leases(database, clock, self._partitions.instance)
         self._containers = Containers(storage)
         self._externals = Externals()
 
@@ -143,6 +145,7 @@ class Catalog:
     def close(self) -> None:
         """Close the partitions that this instance has open, and the database."""
         self._partitions.close()
+        self._leases.close()
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -265,7 +268,8 @@ class Catalog:
             containers=self._containers,
             externals=self._externals,
         )
-        return Repository(workspace, row.name, row.default_branch, from_micros(row.created_at))
+        created_at = from_micros(row.created_at)
+        return Repository(workspace, row.name, row.default_branch, created_at, self._leases)
 
 
 def database_url(location: str | Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -92,13 +92,17 @@ class Page:
 class Reader:
     """Reads what a ref shows. A branch shows its uncommitted changes too."""
 
-    def __init__(self, workspace: Workspace, ref: str) -> None:
+    def __init__(
+        self, workspace: Workspace, ref: str, guard: Callable[[], None] = lambda: None
+    ) -> None:
         self._workspace = workspace
+        self._guard = guard
         self.ref = ref
 
     def stat(self, path: str) -> Entry:
         """The entry at a path."""
         check_path(path)
+        self._guard()
         with self._workspace.database.read() as connection:
             entry = scene(connection, self._workspace, self.ref).find(connection, path)
         if entry is None:
@@ -129,7 +133,9 @@ class Reader:
         entry = self.stat(path)
         storage, address = self._workspace.locate(entry)
         try:
-            yield from storage.stream(address)
+            for piece in storage.stream(address):
+                self._guard()
+                yield piece
         except NotFound as error:
             raise self._workspace.missing(entry) from error
 
@@ -141,6 +147,7 @@ class Reader:
         With a ``delimiter`` (usually ``/``) everything below the next one is rolled up into a
         common prefix. Pass a page's ``after`` to get the page that follows it.
         """
+        self._guard()
         check_prefix(prefix)
         check_text(after)
         check_prefix(delimiter.replace("/", ""))

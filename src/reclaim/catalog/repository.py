@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from itertools import islice
 
-from reclaim.catalog import addresses, cleaner, commits, diffing, refs
+from reclaim.catalog import addresses, cleaner, commits, diffing, leases, refs
 from reclaim.catalog import prepare as preparing
 from reclaim.catalog.branch import Branch
 from reclaim.catalog.cleaner import Cleaned
 from reclaim.catalog.commits import Commit
 from reclaim.catalog.diffing import Change
+from reclaim.catalog.leases import Leases
 from reclaim.catalog.names import check_prefix
 from reclaim.catalog.prepare import Classify, Prepared, by_kind
 from reclaim.catalog.reading import Reader
 from reclaim.catalog.refs import NamedRef
 from reclaim.catalog.workspace import Workspace
+from reclaim.model import Lease
 from reclaim.storage import ObjectStorage, normalize
 
 
@@ -24,9 +27,15 @@ class Repository:
     """One repository of a catalog. Get one from ``Catalog.repository``."""
 
     def __init__(
-        self, workspace: Workspace, name: str, default_branch: str, created_at: datetime
+        self,
+        workspace: Workspace,
+        name: str,
+        default_branch: str,
+        created_at: datetime,
+        leases: Leases,
     ) -> None:
         self._workspace = workspace
+        self._leases = leases
         self.name = name
         self.uid = workspace.repo_uid
         self.default_branch = default_branch
@@ -39,6 +48,39 @@ class Repository:
     def at(self, ref: str) -> Reader:
         """Any branch, tag, commit id or expression like ``main~2``, to read."""
         return Reader(self._workspace, ref)
+
+    @contextmanager
+    def lease(self, ref: str) -> Iterator[Reader]:
+        """Open a commit for reading, and keep all it needs for as long as the block runs.
+
+            with repo.lease("v1") as reader:
+                reader.get("2026/orders.csv")
+
+        The lease is renewed in the background. A reader whose lease could not be renewed fails
+        with ``LeaseLapsed`` before anything that it reads may be collected.
+        """
+        with self._leases.hold(self._workspace, ref) as held:
+            yield Reader(self._workspace, held.lease.snapshot, lambda: self._leases.check(held))
+
+    def take_lease(self, ref: str, *, holder: str, length: timedelta) -> Lease:
+        """Mark a commit as in use for a while, without renewing; for readers outside Python."""
+        return leases.take(self._workspace, ref, holder=holder, length=length)
+
+    def renew_lease(self, lease_id: str) -> Lease:
+        """Make a lease valid for its length from now on; a lapsed one cannot be renewed."""
+        return leases.renew(self._workspace.database, self._workspace.clock, self.uid, lease_id)
+
+    def release_lease(self, lease_id: str) -> None:
+        """Give a lease back."""
+        leases.release(self._workspace.database, self.uid, lease_id)
+
+    def leases(self) -> list[tuple[Lease, bool]]:
+        """All leases, the oldest first, each with whether it is valid now."""
+        workspace = self._workspace
+        with workspace.database.read() as connection:
+            now = workspace.database.now(connection, workspace.clock)
+            found = leases.list_leases(connection, self.uid)
+        return [(lease, lease.valid_at(now)) for lease in found]
 
     def branches(self) -> list[NamedRef]:
         """All branches, by name."""
