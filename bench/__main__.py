@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from bench.catalog import FIGURES
+from bench import catalog, history
+
+FIGURES = catalog.FIGURES | history.FIGURES
 
 
 def main(names: list[str]) -> int:

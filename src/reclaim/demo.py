@@ -22,11 +22,14 @@ from reclaim.catalog import Branch, Catalog, Prepared, Repository
 from reclaim.catalog.ranges import decode_metarange
 from reclaim.clock import Clock
 from reclaim.model import StoredObject
+from reclaim.policy import from_options
+from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.testing import ClockedStorage, FakeClock
 
 REPOSITORY = "sales"
 DAYS = 90
+WEEKS, LAST = 13, 3
 WORKDAYS = (0, 2, 4)
 REGIONS = ("north", "south", "east", "west")
 
@@ -77,6 +80,10 @@ class Report:
     refs: int
     tokens_expired: int
     rows_cleaned: int
+    rule: str
+    released: int
+    """Commits that no ref reaches any more, because of the rule."""
+    run: str
     exported: str
     before: Picture
     after: Picture
@@ -91,20 +98,27 @@ def run(folder: Path, *, until: datetime) -> Report:
         repo = catalog.repository(REPOSITORY)
         storage = ObjectStorage.open(catalog.storage_url)
         listed = list(storage.list(f"repos/{repo.uid}"))
-        prepared = repo.prepare()
+        first = repo.prepare()
+        seen = _Roots.read(storage, repo, first)
         cleaned = repo.clean()
-        roots = _Roots.read(storage, repo, prepared)
+        plan = plan_expire(repo, from_options(keep_last=LAST, keep_weekly=WEEKS))
+        applied = apply_expire(repo, plan)
+        second = repo.prepare()
+        roots = _Roots.read(storage, repo, second)
         return Report(
             catalog=str(folder.absolute()),
             began=began,
             ended=clock.now(),
-            commits=prepared.commits,
-            refs=prepared.refs,
+            commits=first.commits,
+            refs=first.refs,
             tokens_expired=sum(at <= clock.now() for at in roots.tokens.values()),
             rows_cleaned=cleaned.rows,
-            exported=prepared.prefix,
-            before=_picture(listed, roots, prepared.staged + cleaned.rows),
-            after=_picture(list(storage.list(f"repos/{repo.uid}")), roots, prepared.staged),
+            rule=f"the last {LAST} commits of each ref, and one for each of {WEEKS} weeks",
+            released=len(plan.released()),
+            run=applied.id if applied else "",
+            exported=second.prefix,
+            before=_picture(listed, seen, first.staged + cleaned.rows),
+            after=_picture(list(storage.list(f"repos/{repo.uid}")), roots, second.staged),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -62,3 +63,27 @@ class StoredObject:
     size: int
     last_modified: datetime
     etag: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """Refs and snapshots of one consistent read, ready to be passed over in order of time.
+
+    Snapshots stand newest first and each is older than its children, so a number is smaller than
+    the numbers of its parents. ``tips`` and ``parents`` hold such numbers, ``numbers`` finds them.
+    """
+
+    refs: tuple[Ref, ...]
+    snapshots: tuple[Snapshot, ...]
+    numbers: Mapping[SnapshotId, int]
+    parents: tuple[tuple[int, ...], ...]
+    tips: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether a policy keeps a snapshot, and every reason as a sentence."""
+
+    id: SnapshotId
+    kept: bool
+    reasons: tuple[str, ...]

@@ -9,6 +9,8 @@ import pytest
 
 from reclaim import demo
 from reclaim.catalog import Catalog
+from reclaim.policy import from_options
+from reclaim.run.expire import plan_expire
 from tests.cli.conftest import CommandLine
 
 UNTIL = datetime(2026, 6, 1, tzinfo=UTC)
@@ -36,7 +38,8 @@ def test_it_has_what_retention_is_about(built: tuple[Path, demo.Report]) -> None
     folder, report = built
     with Catalog.open(folder) as catalog:
         repo = catalog.repository(demo.REPOSITORY)
-        commits = list(repo.log())
+        repo.undo(report.run)
+        commits = repo.log()
         assert {ref.name for ref in repo.tags()} == {"v1", "v2"}
         assert {ref.name for ref in repo.branches()} == {"main", "cleanup", "experiment"}
         assert sum(len(commit.parents) > 1 for commit in commits) == 2
@@ -46,6 +49,8 @@ def test_it_has_what_retention_is_about(built: tuple[Path, demo.Report]) -> None
         assert len(list(repo.branch("experiment").uncommitted())) == 3
         assert report.commits == len(commits) + 1  # the one on experiment
         assert report.refs == 5
+        expired = plan_expire(repo, from_options(keep_last=demo.LAST, keep_weekly=demo.WEEKS))
+        assert len(expired.released()) == report.released > 20
     assert report.tokens_expired == 1
 
 
@@ -68,20 +73,24 @@ def test_what_nothing_reaches_is_exactly_what_the_story_lost(
     _, report = built
     spike = 8 + 2 + 5  # committed samples, the range and metarange of that commit, staged ones
     overwritten, reset = 1, 1
-    assert report.after.reasons[demo.UNREACHED].objects == spike + overwritten + reset
+    assert report.before.reasons[demo.UNREACHED].objects == spike + overwritten + reset
+    assert report.before.reasons[demo.OLD].objects > 100
     assert report.after.reasons[demo.STAGED].objects == 3
     assert report.after.reasons[demo.PENDING] == demo.Tally(1, 60_000)
     assert report.after.reasons[demo.SHOWN].objects > 50
-    assert report.after.reasons[demo.OLD].objects > 50
+
+    # Every commit that is let go takes its metarange at least with it.
+    freed = report.before.reasons[demo.OLD].objects - report.after.reasons[demo.OLD].objects
+    gained = report.after.reasons[demo.UNREACHED].objects - spike - overwritten - reset
+    assert freed == gained >= report.released
 
 
 def test_nothing_is_deleted(built: tuple[Path, demo.Report]) -> None:
     _, report = built
-    assert report.before.reasons == report.after.reasons
     for kind in (demo.DATA, demo.CONTAINERS, demo.BOOKKEEPING):
         assert report.before.kinds[kind] == report.after.kinds[kind]
     assert report.before.kinds[demo.EXPORTS] == demo.Tally()
-    assert report.after.kinds[demo.EXPORTS].objects == 7
+    assert report.after.kinds[demo.EXPORTS].objects == 14
 
 
 def test_the_cleaner_takes_the_rows_of_the_deleted_branch(
@@ -100,7 +109,7 @@ def test_on_the_command_line(bare: CommandLine, tmp_path: Path) -> None:
     assert "No bytes were deleted" in said
     _, _, commands = said.partition("\nTry:\n")
     lines = [line.split()[1:] for line in commands.splitlines()]
-    assert len(lines) == 3
+    assert len(lines) == 4
     for line in lines:
         assert bare.ok(*line).out
     bare.fails("already_exists", 4, "demo", str(folder))
@@ -116,5 +125,5 @@ def test_in_json(bare: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert Path(document["catalog"]).is_dir()
     assert "simulated" in document["clock"]
     assert document["bytes_deleted"] == 0
-    assert len(document["try"]) == 3
-    assert document["before"]["reasons"] == document["after"]["reasons"]
+    assert len(document["try"]) == 4
+    assert document["before"]["kinds"]["data"] == document["after"]["kinds"]["data"]

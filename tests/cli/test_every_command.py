@@ -35,12 +35,20 @@ diff sales/v1 main
 revert sales/main main --parent 1
 put {tmp}/a.csv sales/main/x.csv
 reset sales/main
+lease hold sales/v1 --for 1h --holder nightly
+lease list sales
+expire sales --keep-last 1 --plan
+expire sales --keep-last 1
+runs sales
 clean
 tag delete sales/v1
 branch delete sales/dev
 repo delete sales --yes
 demo {tmp}/demo
 """
+
+NEED_AN_ID = {("undo",), ("lease", "release")}
+"""These are told in test_retention.py, where the ids are known."""
 
 
 @pytest.fixture
@@ -60,7 +68,7 @@ def test_the_story_has_every_command() -> None:
     told = {tuple(line[:2]) for line in _lines(Path())} | {
         tuple(line[:1]) for line in _lines(Path())
     }
-    assert set(LEAVES) <= told
+    assert set(LEAVES) - NEED_AN_ID <= told
 
 
 def test_in_text(bare: CommandLine, location: Path, files: Path) -> None:

@@ -16,9 +16,13 @@ def all_errors(root: type[ReclaimError] = ReclaimError) -> list[type[ReclaimErro
 
 
 def test_the_commands_of_the_issue_are_there() -> None:
-    single = "init demo put get ls rm cp mv stage commit merge diff log reset revert clean"
+    single = (
+        "init demo put get ls rm cp mv stage commit merge diff log reset revert clean "
+        "expire runs undo"
+    )
     grouped = {(group, verb) for group in ("repo", "branch", "tag") for verb in VERBS}
-    assert set(LEAVES) == {(name,) for name in single.split()} | grouped
+    leases = {("lease", verb) for verb in ("hold", "list", "release")}
+    assert set(LEAVES) == {(name,) for name in single.split()} | grouped | leases
 
 
 VERBS = ("create", "list", "delete")

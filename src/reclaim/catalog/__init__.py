@@ -20,6 +20,7 @@ from reclaim.catalog.prepare import Prepared
 from reclaim.catalog.reading import Page, Reader
 from reclaim.catalog.refs import NamedRef
 from reclaim.catalog.repository import Repository
+from reclaim.catalog.rewriting import HistoryEdit, HistoryRead, Run
 
 __all__ = [
     "Branch",
@@ -29,6 +30,8 @@ __all__ = [
     "Cleaned",
     "Commit",
     "Entry",
+    "HistoryEdit",
+    "HistoryRead",
     "Import",
     "NamedRef",
     "Page",
@@ -38,5 +41,6 @@ __all__ = [
     "Reader",
     "Repository",
     "RepositoryInfo",
+    "Run",
     "Side",
 ]

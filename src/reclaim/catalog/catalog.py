@@ -23,6 +23,7 @@ from reclaim.catalog.schema import (
     branches,
     catalog_info,
     repositories,
+    runs,
     staging_tokens,
     tags,
 )
@@ -238,6 +239,19 @@ class Catalog:
             )
 
         self._database.transact(work)
+
+    def repository_of_run(self, run_id: str) -> Repository:
+        """The repository that a run was made on."""
+        query = (
+            select(repositories)
+            .join(runs, runs.c.repo_uid == repositories.c.uid)
+            .where(runs.c.id == run_id, repositories.c.deleted_at.is_(None))
+        )
+        with self._database.read() as connection:
+            row = connection.execute(query).first()
+        if row is None:
+            raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
+        return self._repository(row)
 
     def clean(self) -> dict[str, Cleaned]:
         """Remove rows that nobody reads any more, of deleted repositories too: name → what went.

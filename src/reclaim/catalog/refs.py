@@ -99,17 +99,17 @@ def create_tag(workspace: Workspace, name: str, ref: str) -> str:
         _lock_names(connection, workspace.repo_uid, name)
         commit = commits.resolve(connection, workspace.repo_uid, ref)
         commits.hold(connection, workspace.repo_uid, [commit.id])
-        connection.execute(
-            insert(tags).values(
-                repo_uid=workspace.repo_uid,
-                name=name,
-                commit_id=commit.id,
-                created_at=workspace.now(),
-            )
-        )
+        insert_tag(connection, workspace.repo_uid, name, commit.id, workspace.now())
         return commit.id
 
     return workspace.database.transact(work)
+
+
+def insert_tag(connection: Connection, repo_uid: str, name: str, commit: str, now: int) -> None:
+    """Insert a tag. The commit must be held."""
+    connection.execute(
+        insert(tags).values(repo_uid=repo_uid, name=name, commit_id=commit, created_at=now)
+    )
 
 
 def delete_tag(workspace: Workspace, name: str) -> None:

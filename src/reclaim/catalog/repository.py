@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import Any
 
-from reclaim.catalog import addresses, cleaner, commits, diffing, leases, refs
+from reclaim.catalog import addresses, cleaner, commits, diffing, leases, logs, refs, rewriting
 from reclaim.catalog import prepare as preparing
 from reclaim.catalog.branch import Branch
 from reclaim.catalog.cleaner import Cleaned
@@ -18,6 +19,7 @@ from reclaim.catalog.names import check_prefix
 from reclaim.catalog.prepare import Classify, Prepared, by_kind
 from reclaim.catalog.reading import Reader
 from reclaim.catalog.refs import NamedRef
+from reclaim.catalog.rewriting import HistoryEdit, HistoryRead, Run
 from reclaim.catalog.workspace import Workspace
 from reclaim.model import Lease
 from reclaim.storage import ObjectStorage, normalize
@@ -122,6 +124,34 @@ class Repository:
             tip = commits.resolve(connection, self.uid, ref or self.default_branch)
             walk = commits.walk(connection, self.uid, tip, first_parent=first_parent)
             return list(islice(walk, limit))
+
+    def log_page(
+        self, ref: str | None = None, *, after: str = "", limit: int = 1_000
+    ) -> tuple[list[Commit], str]:
+        """A page of the log, and what to pass as ``after`` for the next one ("" on the last).
+
+        All pages are of one history. When the history is edited in between, the next page is a
+        ``Conflict``.
+        """
+        with self._workspace.database.read() as connection:
+            return logs.page(connection, self.uid, ref or self.default_branch, after, limit)
+
+    def read_history(self) -> HistoryRead:
+        """All commits and refs, from one snapshot, to plan an edit of the history from."""
+        return rewriting.read_history(self._workspace, self.default_branch)
+
+    def edit_history(self, edit: HistoryEdit, *, kind: str, summary: Mapping[str, Any]) -> Run:
+        """Apply an edit of the history whole, and record how to undo it."""
+        return rewriting.apply_edit(self._workspace, edit, kind=kind, summary=summary)
+
+    def undo(self, run_id: str) -> list[str]:
+        """Take an edit of the history back; returns what changed since and was left."""
+        return rewriting.undo(self._workspace, run_id)
+
+    def runs(self) -> list[Run]:
+        """What changed the history, the newest first."""
+        with self._workspace.database.read() as connection:
+            return rewriting.list_runs(connection, self.uid)
 
     def merge_base(self, left: str, right: str) -> Commit | None:
         """The newest commit that both refs reach."""

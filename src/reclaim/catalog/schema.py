@@ -8,6 +8,7 @@ every database, because ranges are sorted that way. States change in one directi
     partition       open → closed
     ledger row      live → condemned
     commit          live ⇄ provisional → condemned
+    run             done → undone
 """
 
 from __future__ import annotations
@@ -57,6 +58,11 @@ class LedgerState(StrEnum):
     CONDEMNED = "condemned"
 
 
+class RunState(StrEnum):
+    DONE = "done"
+    UNDONE = "undone"
+
+
 class CommitState(StrEnum):
     LIVE = "live"
     PROVISIONAL = "provisional"
@@ -81,6 +87,8 @@ repositories = Table(
     # Counts the openings of partitions; the storage holds the same (see epochs.py).
     Column("epoch", BigInteger, nullable=False, server_default="0"),
     Column("epoch_writer", Word, nullable=False, server_default=""),
+    # Changes with every edit of the history, so that a reader of several pages notices one.
+    Column("history_version", BigInteger, nullable=False, server_default="0"),
 )
 Index(
     "repositories_name",
@@ -232,4 +240,35 @@ leases = Table(
     Column("refreshed_at", BigInteger, nullable=False),
     Column("length", BigInteger, nullable=False),
     UniqueConstraint("repo_uid", "commit_id", "holder"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Word, primary_key=True),
+    Column("repo_uid", Word, nullable=False),
+    Column("kind", Word, nullable=False),
+    Column("state", Word, nullable=False),
+    Column("started_at", BigInteger, nullable=False),
+    Column("summary", Text, nullable=False),
+    Index("runs_by_repository", "repo_uid", "started_at"),
+)
+
+run_edits = Table(
+    "run_edits",
+    metadata,
+    Column("run_id", Word, primary_key=True),
+    Column("commit_id", Word, primary_key=True),
+    Column("old_parents", Text, nullable=False),
+    Column("new_parents", Text, nullable=False),
+    Column("was_marked", Boolean, nullable=False),
+)
+
+run_refs = Table(
+    "run_refs",
+    metadata,
+    Column("run_id", Word, primary_key=True),
+    Column("kind", Word, primary_key=True),
+    Column("name", Word, primary_key=True),
+    Column("commit_id", Word, nullable=False),
 )

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 CLOCK = "The clock is simulated: its history was written just now, with dates in the past."
 KEPT = (
-    "No bytes were deleted: the collector does not exist yet. "
-    "Next come `expire`, `plan` and `apply`."
+    "No bytes were deleted: the collector does not exist yet. Next come `plan` and `apply`, which "
+    "take what nothing reaches."
 )
 
 
@@ -82,8 +82,13 @@ class Demonstration:
             f"from {report.began:%Y-%m-%d} to {report.ended:%Y-%m-%d}."
         )
         yield CLOCK
-        yield "\nThe retention job so far: clean the staging rows, and export what a run must know."
-        yield f"Cleaned {report.rows_cleaned} rows; exported to {report.exported}"
+        yield "\nThe retention job so far:"
+        yield f"Cleaned {report.rows_cleaned} rows of staging that nobody reads any more."
+        yield (
+            f"Expired all but {report.rule}: "
+            f"{report.released} of {report.commits} commits are reached by nothing any more."
+        )
+        yield f"Exported what a run must know to {report.exported}"
         yield "\nWhat is in the storage:"
         yield _compare("kind", report.before, report.after, "kinds")
         yield "\nWhy data, ranges and metaranges are kept:"
@@ -108,6 +113,7 @@ class Demonstration:
             f"reclaim log sales --oneline -n 10 {chosen}",
             f"reclaim diff sales/v1 v2 --stat {chosen}",
             f"reclaim diff sales/experiment {chosen}",
+            f"reclaim undo {self.report.run} {chosen}",
         ]
 
 

@@ -67,5 +67,9 @@ def objects(count: int) -> str:
     return "1 object" if count == 1 else f"{count} objects"
 
 
+def commits(count: int) -> str:
+    return "1 commit" if count == 1 else f"{count} commits"
+
+
 def first_line(text: str) -> str:
     return text.split("\n", 1)[0]

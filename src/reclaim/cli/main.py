@@ -21,8 +21,10 @@ from reclaim.cli import (
     demo,
     diff,
     exits,
+    expire,
     get,
     init,
+    lease,
     log,
     ls,
     merge,
@@ -32,6 +34,7 @@ from reclaim.cli import (
     reset,
     revert,
     rm,
+    runs,
     stage,
     tag,
 )
@@ -61,6 +64,9 @@ COMMANDS = (
     log,
     reset,
     revert,
+    expire,
+    runs,
+    lease,
     clean,
 )
 

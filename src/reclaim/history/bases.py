@@ -1,0 +1,113 @@
+"""Merge bases with the default branch, for all branches in one pass.
+
+The base of two tips is the newest snapshot that both reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from reclaim.history.graph import Parents, reachable
+from reclaim.model import History, Ref, RefKind, SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class TouchedBase:
+    """A branch whose base with the default branch is found through an edited snapshot.
+
+    ``before`` and ``after`` are the base in the two histories. Even when they are the same, a
+    merge cannot know that and treats differences with care.
+    """
+
+    branch: str
+    before: SnapshotId
+    after: SnapshotId
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bases:
+    """For each snapshot the newest one that it has in common with the default branch.
+
+    Numbers; ``none`` where there is nothing in common, or no default branch.
+    """
+
+    main: bytearray
+    nearest: list[int]
+    none: int
+
+    def of(self, tip: int) -> int | None:
+        found = self.nearest[tip]
+        return None if found == self.none else found
+
+
+def find_bases(history: History, parents: Parents) -> Bases:
+    defaults = [
+        tip for ref, tip in zip(history.refs, history.tips, strict=True) if _is_default(ref)
+    ]
+    main = reachable(parents, defaults)
+    none = len(parents)
+    nearest = list(range(none))
+    for number in range(none - 1, -1, -1):
+        if not main[number]:
+            nearest[number] = min([nearest[parent] for parent in parents[number]], default=none)
+    return Bases(main, nearest, none)
+
+
+def keep_bases(
+    history: History, branches: Iterable[Ref], kept: bytearray, doomed: Callable[[Ref, int], bool]
+) -> dict[int, list[str]]:
+    """Keep the bases of some branches, except for those that would be deleted as expired.
+
+    A base that is kept can save the branch that points at it, whose own base then stays too.
+    """
+    bases = find_bases(history, history.parents)
+    tips = dict(zip(history.refs, history.tips, strict=True))
+    wanted = set(branches)
+    waiting = [ref for ref in history.refs if ref in wanted and not _is_default(ref)]
+    found: dict[int, list[str]] = {}
+    while True:
+        ready = [ref for ref in waiting if not doomed(ref, tips[ref])]
+        if not ready:
+            return {number: sorted(names) for number, names in found.items()}
+        waiting = [ref for ref in waiting if doomed(ref, tips[ref])]
+        for ref in ready:
+            base = bases.of(tips[ref])
+            if base is not None:
+                found.setdefault(base, []).append(ref.name)
+                kept[base] = 1
+
+
+def touched_bases(
+    history: History, after: Parents, edited: Collection[int], gone: Collection[Ref]
+) -> tuple[TouchedBase, ...]:
+    """Branches whose base is looked for through a snapshot that is edited.
+
+    A search goes from the newest to the oldest over both sides and ends at the base, so an edited
+    snapshot matters when some side reaches it and it is newer than the base.
+    """
+    if not edited:
+        return ()
+    before = find_bases(history, history.parents)
+    later = find_bases(history, after)
+    newest_on_main = min((number for number in edited if before.main[number]), default=before.none)
+    newest = [before.none] * before.none
+    for number in range(before.none - 1, -1, -1):
+        if not before.main[number]:
+            above = [newest[parent] for parent in history.parents[number]]
+            own = number if number in edited else before.none
+            newest[number] = min(own, *above, before.none)
+    found = []
+    for ref, tip in zip(history.refs, history.tips, strict=True):
+        base, other = before.of(tip), later.of(tip)
+        if ref.kind is not RefKind.BRANCH or ref.default or ref in gone:
+            continue
+        if base is None or other is None or min(newest_on_main, newest[tip]) >= base:
+            continue
+        ids = history.snapshots[base].id, history.snapshots[other].id
+        found.append(TouchedBase(ref.name, *ids))
+    return tuple(found)
+
+
+def _is_default(ref: Ref) -> bool:
+    return ref.default and ref.kind is RefKind.BRANCH

@@ -1,0 +1,101 @@
+"""The edit of a history that takes expired snapshots out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from reclaim.history.bases import TouchedBase, keep_bases, touched_bases
+from reclaim.history.frontier import reparent
+from reclaim.history.graph import ids, reachable
+from reclaim.model import History, Ref, RefKind, SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What changes in a history; ids, contents and times of snapshots never do.
+
+    ``reparent`` gives new parents, all of them ancestors; its snapshots become marked.
+    ``unreachable`` is everything that no ref reaches afterwards, whether one did before or not.
+    ``expired_tips`` are the refs that point at an expired snapshot, those to be deleted included.
+    ``kept_bases`` names the branches for whose sake a merge base stays.
+    """
+
+    reparent: Mapping[SnapshotId, tuple[SnapshotId, ...]]
+    delete_refs: tuple[Ref, ...]
+    unreachable: tuple[SnapshotId, ...]
+    touched_bases: tuple[TouchedBase, ...]
+    expired_tips: tuple[Ref, ...]
+    kept_bases: Mapping[SnapshotId, tuple[str, ...]]
+
+    @property
+    def empty(self) -> bool:
+        """Whether the history stays as it is."""
+        return not self.reparent and not self.delete_refs
+
+    @property
+    def marked(self) -> AbstractSet[SnapshotId]:
+        return self.reparent.keys()
+
+
+def expire(
+    history: History,
+    kept: AbstractSet[SnapshotId],
+    *,
+    limit: Collection[Ref] | None = None,
+    delete_expired_tags: bool = False,
+    delete_expired_branches: bool = False,
+    busy: Collection[str] = (),
+    keep_bases_of: Collection[Ref] = (),
+) -> Edit:
+    """Take out of a history what is not kept.
+
+    Origins are always kept. A ref's tip never goes: when it is expired it stays with its
+    ancestors as they stand, unless its ref may be deleted; the default branch and the branches
+    in ``busy`` may not. ``limit`` narrows what is edited or deleted to these refs and what they
+    reach; what is kept does not depend on it.
+    """
+    reached = reachable(history.parents, history.tips)
+    stays = bytearray(
+        [
+            bool(there and (not parents or snapshot.id in kept))
+            for snapshot, parents, there in zip(
+                history.snapshots, history.parents, reached, strict=True
+            )
+        ]
+    )
+
+    def doomed(ref: Ref, tip: int) -> bool:
+        if stays[tip]:
+            return False
+        if ref.kind is RefKind.TAG:
+            return delete_expired_tags
+        return delete_expired_branches and not ref.default and ref.name not in busy
+
+    bases = keep_bases(history, keep_bases_of, stays, doomed) if keep_bases_of else {}
+    tips = list(zip(history.refs, history.tips, strict=True))
+    within = {ref for ref in history.refs if limit is None or ref in limit}
+    gone = {ref for ref, tip in tips if ref in within and doomed(ref, tip)}
+
+    edited = reparent(history.parents, reached, stays)
+    if limit is not None:
+        editable = reachable(history.parents, [tip for ref, tip in tips if ref in within])
+        edited = {number: new for number, new in edited.items() if editable[number]}
+    after = list(history.parents)
+    for number, new in edited.items():
+        after[number] = new
+    left = reachable(after, [tip for ref, tip in tips if ref not in gone])
+    return Edit(
+        reparent={
+            history.snapshots[number].id: ids(history, new)
+            for number, new in sorted(edited.items())
+        },
+        delete_refs=tuple(ref for ref in history.refs if ref in gone),
+        unreachable=ids(history, (number for number, there in enumerate(left) if not there)),
+        touched_bases=touched_bases(history, after, edited, gone),
+        expired_tips=tuple(ref for ref, tip in tips if not stays[tip]),
+        kept_bases={
+            history.snapshots[number].id: tuple(names) for number, names in sorted(bases.items())
+        },
+    )

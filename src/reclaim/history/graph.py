@@ -1,0 +1,64 @@
+"""The graph of snapshots: put in order, checked, passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from reclaim.errors import Corrupt
+from reclaim.model import History, Ref, RefKind, Snapshot, SnapshotId
+
+Parents = Sequence[tuple[int, ...]]
+
+
+def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
+    """Put refs and snapshots in an order that does not depend on how they came.
+
+    Everything that is named must be there, and a snapshot must be newer than its parents: what
+    is decided from a history with holes could lose data.
+    """
+    ordered = sorted(snapshots, key=lambda snapshot: snapshot.id)
+    ordered.sort(key=lambda snapshot: snapshot.written_at, reverse=True)
+    numbers = {snapshot.id: number for number, snapshot in enumerate(ordered)}
+    if len(numbers) != len(ordered):
+        raise Corrupt("the history has two snapshots with the same id")
+    try:
+        parents = tuple([tuple([numbers[p] for p in one.parents]) for one in ordered])
+    except KeyError as error:
+        raise Corrupt(
+            f"the history names a snapshot that is not there: {error.args[0]}",
+            hint="restore it from a backup; nothing was changed",
+        ) from None
+    for number, above in enumerate(parents):
+        for parent in above:
+            if ordered[parent].written_at >= ordered[number].written_at:
+                child, older = ordered[number].id, ordered[parent].id
+                raise Corrupt(f"snapshot {child} is not newer than its parent {older}")
+    named = tuple(sorted(refs, key=_rank))
+    for ref in named:
+        if ref.snapshot not in numbers:
+            raise Corrupt(
+                f"the {ref.kind} {ref.name} points at {ref.snapshot}, which is not there",
+                hint="restore it from a backup; nothing was changed",
+            )
+    tips = tuple(numbers[ref.snapshot] for ref in named)
+    return History(named, tuple(ordered), numbers, parents, tips)
+
+
+def reachable(parents: Parents, tips: Iterable[int]) -> bytearray:
+    """One byte for each snapshot: whether some tip reaches it."""
+    reached = bytearray(len(parents))
+    for tip in tips:
+        reached[tip] = 1
+    for number, above in enumerate(parents):
+        if reached[number]:
+            for parent in above:
+                reached[parent] = 1
+    return reached
+
+
+def ids(history: History, numbers: Iterable[int]) -> tuple[SnapshotId, ...]:
+    return tuple(history.snapshots[number].id for number in numbers)
+
+
+def _rank(ref: Ref) -> tuple[bool, bool, str]:
+    return not ref.default, ref.kind is not RefKind.BRANCH, ref.name

@@ -1,0 +1,24 @@
+"""Retention: which snapshots stay, and why.
+
+A *policy* gives *rules* to refs, by glob. *Age rules* look at all ancestors of a ref, *counting
+rules* at its first-parent chain. A *decision* says of one snapshot whether it stays, with every
+*reason* as a sentence. Nothing here reads a clock or a store: now and the history are given.
+"""
+
+from reclaim.policy.duration import Duration
+from reclaim.policy.evaluate import Decisions, evaluate
+from reclaim.policy.parse import from_options, parse_policy, read_policy, require_rules
+from reclaim.policy.rules import Match, Policy, Rules
+
+__all__ = [
+    "Decisions",
+    "Duration",
+    "Match",
+    "Policy",
+    "Rules",
+    "evaluate",
+    "from_options",
+    "parse_policy",
+    "read_policy",
+    "require_rules",
+]

@@ -1,0 +1,62 @@
+"""Durations as people write them: ``30d``, ``12h``, ``1y6m``."""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from reclaim.errors import InvalidInput
+
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+_UNITS = ("y", "m", "w", "d", "h", "min", "s")
+_TEXT = re.compile("".join(rf"(?:([0-9]{{1,6}}){unit}(?![a-z]))?" for unit in _UNITS))
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """A length of time; years and months follow the calendar, the rest is exact.
+
+    A month before 31 March is the last day of February.
+    """
+
+    months: int = 0
+    rest: timedelta = timedelta()
+    text: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Duration:
+        """Read units from large to small, each at most once: y, m (months), w, d, h, min, s."""
+        match = _TEXT.fullmatch(text)
+        if not text or match is None:
+            raise InvalidInput(
+                f"{text!r} is not a duration",
+                hint="write for example 30d, 12h, 2w or 1y6m "
+                "(y, m for months, w, d, h, min, s; large units first)",
+            )
+        years, months, weeks, days, hours, minutes, seconds = (
+            int(group or 0) for group in match.groups()
+        )
+        rest = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+        months += 12 * years
+        if not months and not rest:
+            raise InvalidInput(f"the duration {text!r} is zero", hint="leave it out instead")
+        return cls(months, rest, text)
+
+    def before(self, instant: datetime) -> datetime:
+        """The instant that lies this long before another, in UTC; never before the year 1."""
+        instant = instant.astimezone(UTC)
+        total = instant.year * 12 + instant.month - 1 - self.months
+        year, month = divmod(total, 12)
+        if year < 1:
+            return EARLIEST
+        day = min(instant.day, monthrange(year, month + 1)[1])
+        try:
+            return instant.replace(year=year, month=month + 1, day=day) - self.rest
+        except OverflowError:
+            return EARLIEST
+
+    def __str__(self) -> str:
+        return self.text

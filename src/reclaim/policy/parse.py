@@ -1,0 +1,202 @@
+"""Policies out of text: files in YAML or JSON, and the options of a command.
+
+A file has a ``default`` and a list of ``rules``, both optional::
+
+    default:
+      older_than: 30d          # or an instant: 2026-01-31T12:00:00Z; without offset it is UTC
+      keep_last: 10
+    rules:
+      - match: "release/*"     # a glob on the name of the ref; * also stands for /
+        kind: branch           # branch, tag or any (any when left out)
+        keep_daily: 7          # also keep_hourly, keep_weekly, keep_monthly, keep_yearly
+        keep_within: 6m        # counted back from the tip of the ref
+        keep_merge_bases: true
+      - match: "v*"
+        kind: tag              # no rule at all: everything that these tags reach stays
+
+The first entry that matches a ref decides alone: nothing is added to it from the default or from
+later entries. What is unknown, given twice or empty of meaning is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Mapping
+from datetime import UTC, date, datetime
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from reclaim.errors import InvalidInput
+from reclaim.model import RefKind
+from reclaim.policy.duration import Duration
+from reclaim.policy.rules import Match, Policy, Rules
+
+NO_RULE_HINT = "give at least one of older_than, keep_within, keep_last, keep_daily and the like"
+
+
+def _duration(value: object) -> Duration:
+    if not isinstance(value, str):
+        raise ValueError("must be a duration such as 30d, 12h or 1y6m")
+    try:
+        return Duration.parse(value)
+    except InvalidInput as error:
+        raise ValueError(f"{error.message}; {error.hint}") from None
+
+
+def _age(value: object) -> Duration | datetime:
+    """A duration or an instant; YAML has made a date of some texts already."""
+    try:
+        if isinstance(value, str) and value[:4].isdigit() and value[4:5] == "-":
+            value = datetime.fromisoformat(value)
+        elif isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day)  # noqa: DTZ001
+        if isinstance(value, datetime):
+            aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+            return aware.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{value!r} is not an instant such as 2026-01-31T12:00:00Z") from None
+    if not isinstance(value, str):
+        raise ValueError("must be a duration such as 30d or an instant such as 2026-01-31")
+    return _duration(value)
+
+
+Age = Annotated[Duration | datetime | None, BeforeValidator(_age)]
+Length = Annotated[Duration | None, BeforeValidator(_duration)]
+Count = Annotated[int | None, Field(ge=1, strict=True)]
+
+
+class _Fields(BaseModel):
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    older_than: Age = None
+    keep_within: Length = None
+    keep_last: Count = None
+    keep_hourly: Count = None
+    keep_daily: Count = None
+    keep_weekly: Count = None
+    keep_monthly: Count = None
+    keep_yearly: Count = None
+    keep_merge_bases: Annotated[bool, Field(strict=True)] = False
+
+    def rules(self) -> Rules:
+        return Rules(**{name: getattr(self, name) for name in _Fields.model_fields})
+
+
+class _Entry(_Fields):
+    match: Annotated[str, Field(min_length=1, strict=True)]
+    kind: Literal["branch", "tag", "any"] = "any"
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    default: _Fields = _Fields()
+    rules: list[_Entry] = []
+
+
+def read_policy(text: str, *, source: str = "the policy") -> Policy:
+    """A policy out of a file's text, in YAML or JSON."""
+    try:
+        if text.lstrip().startswith("{"):
+            data = json.loads(text, object_pairs_hook=_once)
+        else:
+            data = yaml.load(text, _Loader)
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        raise InvalidInput(f"{source} is neither YAML nor JSON: {error}") from None
+    return parse_policy({} if data is None else data, source=source)
+
+
+def parse_policy(data: object, *, source: str = "the policy") -> Policy:
+    """A policy out of what a file holds."""
+    if not isinstance(data, Mapping):
+        raise InvalidInput(f"{source} must have a default, rules or both, not {data!r}")
+    try:
+        parsed = _File.model_validate(data)
+    except ValidationError as error:
+        raise _invalid(error, source, lambda place: _where(place, data)) from None
+    return Policy(
+        parsed.default.rules(),
+        tuple(
+            (Match(entry.match, None if entry.kind == "any" else RefKind(entry.kind)), rules)
+            for entry in parsed.rules
+            for rules in [entry.rules()]
+        ),
+    )
+
+
+def from_options(**options: object) -> Policy:
+    """A policy out of a command's options, for all refs alike; what is None was not given."""
+    given = {name: value for name, value in options.items() if value is not None}
+    try:
+        return Policy(_Fields.model_validate(given).rules())
+    except ValidationError as error:
+        raise _invalid(error, "", _option) from None
+
+
+def require_rules(policy: Policy) -> Policy:
+    """Refuse a policy that could never let anything go."""
+    if policy.empty:
+        raise InvalidInput("the policy has no rule, so it says nothing about what may expire",
+                           hint=NO_RULE_HINT)  # fmt: skip
+    return policy
+
+
+def _invalid(error: ValidationError, source: str, where: Any) -> InvalidInput:
+    problems = [
+        f"{where(problem['loc'])}: {_problem(problem)}"
+        for problem in error.errors(include_url=False)
+    ]
+    prefix = f"{source}: " if source else ""
+    return InvalidInput(prefix + "; ".join(problems), problems=problems)
+
+
+def _problem(problem: Mapping[str, Any]) -> str:
+    match problem["type"]:
+        case "extra_forbidden":
+            return "there is no such field"
+        case "missing":
+            return "is missing"
+        case "greater_than_equal" | "int_type":
+            return f"must be a whole number of at least 1, not {problem['input']!r}"
+        case "value_error":
+            return str(problem["ctx"]["error"])
+        case _:
+            message: str = problem["msg"]
+            return f"{message[0].lower()}{message[1:]}, not {problem['input']!r}"
+
+
+def _option(place: tuple[int | str, ...]) -> str:
+    return "--" + str(place[0]).replace("_", "-")
+
+
+def _where(place: tuple[int | str, ...], data: Mapping[object, Any]) -> str:
+    """``rules[1] (feature/*): keep_daily``, from the place where pydantic found the problem."""
+    if place[:1] != ("rules",) or len(place) < 2:
+        return ": ".join(str(part) for part in place)
+    number = place[1]
+    entry = data["rules"][number]
+    glob = entry.get("match") if isinstance(entry, Mapping) else None
+    named = f"rules[{number}] ({glob})" if isinstance(glob, str) and glob else f"rules[{number}]"
+    return ": ".join([named, *(str(part) for part in place[2:])])
+
+
+def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name!r} is given twice")
+        found[name] = value
+    return found
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which a name that is given twice is an error: the first would be lost unseen."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        names = [self.construct_object(name, deep=True) for name, _ in node.value]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"{name!r} is given twice")
+        return super().construct_mapping(node, deep)

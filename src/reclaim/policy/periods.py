@@ -1,0 +1,36 @@
+"""Calendar periods, in UTC: the hour, day, week, month or year that an instant lies in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
+
+
+def _month(instant: datetime) -> int:
+    instant = instant.astimezone(UTC)
+    return instant.year * 12 + instant.month
+
+
+def _label(form: str) -> Callable[[datetime], str]:
+    return lambda instant: instant.astimezone(UTC).strftime(form)
+
+
+NUMBER: dict[str, Callable[[datetime], int]] = {
+    "last": lambda instant: (instant - _EPOCH) // timedelta(microseconds=1),
+    "hourly": lambda instant: (instant - _EPOCH) // timedelta(hours=1),
+    "daily": lambda instant: (instant - _EPOCH) // timedelta(days=1),
+    "weekly": lambda instant: (instant - _MONDAY) // timedelta(weeks=1),
+    "monthly": _month,
+    "yearly": lambda instant: instant.astimezone(UTC).year,
+}
+
+NAME: dict[str, Callable[[datetime], str]] = {
+    "hourly": _label("%Y-%m-%d %H:00"),
+    "daily": _label("%Y-%m-%d"),
+    "weekly": _label("%G-W%V"),
+    "monthly": _label("%Y-%m"),
+    "yearly": _label("%Y"),
+}

@@ -1,0 +1,103 @@
+"""A policy: which rules hold for which refs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fnmatch import translate
+
+from reclaim.model import Ref, RefKind
+from reclaim.policy.duration import Duration
+
+PERIODS = ("hourly", "daily", "weekly", "monthly", "yearly")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What one ref keeps of its history. A snapshot stays when any of the rules keeps it.
+
+    ``older_than`` and ``keep_within`` look at all ancestors of the ref, the first against now or
+    a fixed instant, the second against the ref's own tip. The counting rules look at its
+    first-parent chain.
+    """
+
+    older_than: Duration | datetime | None = None
+    keep_within: Duration | None = None
+    keep_last: int | None = None
+    keep_hourly: int | None = None
+    keep_daily: int | None = None
+    keep_weekly: int | None = None
+    keep_monthly: int | None = None
+    keep_yearly: int | None = None
+    keep_merge_bases: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """No rule that could let anything go, so everything stays.
+
+        Keeping merge bases alone is no such rule: it only ever adds to what others keep.
+        """
+        return self.older_than is None and self.keep_within is None and not any(self.counts())
+
+    def counts(self) -> Iterator[tuple[str, int]]:
+        """The counting rules that are set, as the name of a period (or ``last``) and a number."""
+        for period in ("last", *PERIODS):
+            count: int | None = getattr(self, f"keep_{period}")
+            if count is not None:
+                yield period, count
+
+    def cutoff(self, now: datetime) -> datetime | None:
+        """What was written before this instant is too old."""
+        if isinstance(self.older_than, Duration):
+            return self.older_than.before(now)
+        return self.older_than
+
+    def sentences(self) -> Iterator[str]:
+        """Each rule in the words of the policy."""
+        if self.older_than is not None:
+            yield f"older_than {_words(self.older_than)}"
+        if self.keep_within is not None:
+            yield f"keep_within {self.keep_within}"
+        for period, count in self.counts():
+            yield f"keep_{period} {count}"
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Which refs some rules are for: a glob on the name, in which ``*`` also stands for ``/``."""
+
+    glob: str
+    kind: RefKind | None = None
+    pattern: re.Pattern[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pattern", re.compile(translate(self.glob)))
+
+    def __call__(self, ref: Ref) -> bool:
+        return self.kind in (None, ref.kind) and self.pattern.match(ref.name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Rules by ref: those of the first match hold and no others, else the default's."""
+
+    default: Rules = Rules()
+    matches: tuple[tuple[Match, Rules], ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether it could never expire anything, whatever the refs."""
+        return self.default.empty and all(rules.empty for _, rules in self.matches)
+
+    def rules(self, ref: Ref) -> Rules:
+        return next((rules for match, rules in self.matches if match(ref)), self.default)
+
+
+def instant_text(instant: datetime) -> str:
+    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _words(age: Duration | datetime) -> str:
+    return instant_text(age) if isinstance(age, datetime) else str(age)

@@ -1,0 +1,94 @@
+"""Expire, runs, undo and leases on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reclaim.catalog import Catalog
+from tests.cli.conftest import CommandLine
+
+
+@pytest.fixture
+def history(cli: CommandLine, catalog: Catalog) -> list[str]:
+    """Five commits on main; their ids, newest first."""
+    main = catalog.repository("sales").branch("main")
+    for number in range(5):
+        main.put("a", str(number).encode())
+        main.commit(f"commit {number}")
+    return [commit.id for commit in catalog.repository("sales").log("main")]
+
+
+def messages(cli: CommandLine) -> list[str]:
+    return [commit["message"] for commit in cli.ok("log", "sales", "--json").json["commits"]]
+
+
+def test_expire_plans_applies_and_is_undone(cli: CommandLine, history: list[str]) -> None:
+    before = messages(cli)
+    planned = cli.ok("expire", "sales", "--keep-last", "2", "--plan", "--json").json
+    assert planned["applied"] is False
+    assert messages(cli) == before
+    kept = [one["commit"] for one in planned["decisions"] if one["kept"]]
+    assert kept[:2] == history[:2]
+    assert all(one["reasons"] for one in planned["decisions"])
+    done = cli.ok("expire", "sales", "--keep-last", "2", "--json").json
+    assert done["applied"] is True
+    assert done["reparented"] == planned["reparented"]
+    assert messages(cli) == ["commit 4", "commit 3", "Repository created"]
+    [run] = cli.ok("runs", "sales", "--json").json["runs"]
+    assert (run["id"], run["kind"], run["state"]) == (done["run"], "expire", "done")
+    assert "Undid run" in cli.ok("undo", run["id"]).out
+    assert messages(cli) == before
+    cli.fails("conflict", 4, "undo", run["id"])
+    cli.fails("not_found", 3, "undo", "none")
+
+
+def test_expire_says_what_it_did(cli: CommandLine, history: list[str]) -> None:
+    cli.ok("tag", "create", "sales/old", history[3])
+    out = cli.ok("expire", "sales", "--keep-last", "1", "--delete-expired-tags", "--plan").out
+    assert "expired" in out
+    # A tag keeps its own last commit by the same rule.
+    assert "other parents" in out
+    assert cli.ok("tag", "list", "sales").out
+    out = cli.ok("expire", "sales", "--keep-last", "1").out
+    assert "reclaim undo" in out
+    assert "Nothing has to be edited." in cli.ok("expire", "sales", "--keep-last", "1").out
+
+
+def test_expire_reads_a_policy(cli: CommandLine, history: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("rules:\n  - match: main\n    keep_last: 3\n")
+    cli.ok("expire", "sales", "--policy", str(file))
+    assert len(messages(cli)) == 4
+    file.write_text("rules:\n  - match: main\n    keep_lsat: 3\n")
+    error = cli.fails("invalid_input", 2, "expire", "sales", "--policy", str(file))
+    assert "rules[0] (main): keep_lsat" in error["message"]
+    cli.fails("invalid_input", 2, "expire", "sales", "--policy", str(tmp_path / "absent"))
+    file.write_text('{"default": {"keep_last": 1}}')
+    cli.fails("invalid_input", 2, "expire", "sales", "--policy", str(file), "--keep-last", "2")
+    cli.ok("expire", "sales", "--policy", str(file))
+    assert len(messages(cli)) == 2
+
+
+def test_bad_rules_are_refused(cli: CommandLine, history: list[str]) -> None:
+    cli.fails("invalid_input", 2, "expire", "sales")
+    error = cli.fails("invalid_input", 2, "expire", "sales", "--older-than", "soon")
+    assert "--older-than" in error["message"]
+    cli.fails("not_found", 3, "expire", "none", "--keep-last", "1")
+    cli.fails("not_found", 3, "expire", "sales", "--keep-last", "1", "--ref", "none")
+
+
+def test_leases(cli: CommandLine, history: list[str]) -> None:
+    asked = ("lease", "hold", "sales/main~1", "--for", "90min", "--holder", "nightly", "--json")
+    held = cli.ok(*asked).json
+    assert (held["commit"], held["holder"]) == (history[1], "nightly")
+    [listed] = cli.ok("lease", "list", "sales", "--json").json["leases"]
+    assert (listed["id"], listed["valid"]) == (held["id"], True)
+    assert "nightly" in cli.ok("lease", "list", "sales").out
+    assert "Released" in cli.ok("lease", "release", "sales", held["id"]).out
+    cli.fails("not_found", 3, "lease", "release", "sales", held["id"])
+    assert cli.ok("lease", "list", "sales", "--json").json["leases"] == []
+    cli.fails("invalid_input", 2, "lease", "hold", "sales/main", "--for", "1m")
+    cli.fails("invalid_input", 2, "lease", "hold", "sales/main", "--for", "long")
+    cli.fails("not_found", 3, "lease", "hold", "sales/none")
