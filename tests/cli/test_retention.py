@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reclaim.catalog import Catalog
+from reclaim.catalog import Catalog, Reader
 from tests.cli.conftest import CommandLine
 
 
@@ -92,3 +92,25 @@ def test_leases(cli: CommandLine, history: list[str]) -> None:
     cli.fails("invalid_input", 2, "lease", "hold", "sales/main", "--for", "1m")
     cli.fails("invalid_input", 2, "lease", "hold", "sales/main", "--for", "long")
     cli.fails("not_found", 3, "lease", "hold", "sales/none")
+
+
+def test_a_folder_is_held_while_it_is_downloaded(
+    cli: CommandLine,
+    history: list[str],
+    catalog: Catalog,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from reclaim.cli import get
+
+    held: list[str] = []
+    below = get._get_below
+
+    def watched(reader: Reader, path: str, root: Path, relative: str) -> int:
+        held.extend(lease.snapshot for lease, _ in catalog.repository("sales").leases())
+        return below(reader, path, root, relative)
+
+    monkeypatch.setattr(get, "_get_below", watched)
+    cli.ok("get", "-r", "sales/main~2", str(tmp_path / "got"))
+    assert held == [history[2]]
+    assert catalog.repository("sales").leases() == []

@@ -87,8 +87,10 @@ def _get_folder(session: Session, place: Place, target: str | None) -> None:
     root = Path(target or place.path.rstrip("/").rsplit("/", 1)[-1] or place.repository)
     done = total = 0
     with session.open() as catalog:
-        reader = catalog.repository(place.repository).at(place.ref)
-        with progress("Downloading") as advance:
+        repo = catalog.repository(place.repository)
+        reader = repo.at(place.ref)
+        # A folder may take long, so that its commit must not be collected meanwhile.
+        with repo.lease(place.ref), progress("Downloading") as advance:
             for entry in reader.entries(place.path):
                 total += _get_below(reader, entry.path, root, entry.path.removeprefix(place.path))
                 done += 1
