@@ -16,7 +16,7 @@ from obstore.store import S3Store
 
 from bench.figure import Figure, Timer, rate
 from reclaim.catalog import Branch, Catalog, Import, cleaner
-from reclaim.testing.servers import ACCESS_KEY, SECRET_KEY, seaweedfs
+from reclaim.testing.servers import seaweedfs
 
 MILLION = 1_000_000
 
@@ -147,16 +147,7 @@ def listing(runs: int = 3, count: int = 240_000) -> Figure:
     """Listing staged entries against listing as many keys on a real S3 server."""
     ratios, notes = [], []
     with tempfile.TemporaryDirectory() as name, seaweedfs(Path(name) / "s3") as server:
-        bucket = server.new_bucket().removeprefix("s3://")
-        store = S3Store(
-            bucket,
-            endpoint=server.endpoint,
-            access_key_id=ACCESS_KEY,
-            secret_access_key=SECRET_KEY,
-            region="us-east-1",
-            virtual_hosted_style_request=False,
-            client_options={"allow_http": True},
-        )
+        store = server.store(server.new_bucket().removeprefix("s3://"))
         _fill(store, count)
         main = fresh(Path(name))
         main.stage_many(imports(count))

@@ -119,8 +119,15 @@ class SeaweedFS:
         """Make an empty bucket; returns its URL."""
         name = f"bucket-{uuid4().hex[:12]}"
         # A bucket comes into being with its first object.
-        store = S3Store(
-            name,
+        store = self.store(name)
+        obstore.put(store, "_", b"")
+        obstore.delete(store, "_")
+        return f"s3://{name}"
+
+    def store(self, bucket: str) -> S3Store:
+        """A bucket without the catalog's door, for hooks and peers."""
+        return S3Store(
+            bucket,
             endpoint=self.endpoint,
             access_key_id=ACCESS_KEY,
             secret_access_key=SECRET_KEY,
@@ -128,9 +135,6 @@ class SeaweedFS:
             virtual_hosted_style_request=False,
             client_options={"allow_http": True},
         )
-        obstore.put(store, "_", b"")
-        obstore.delete(store, "_")
-        return f"s3://{name}"
 
 
 @contextmanager
