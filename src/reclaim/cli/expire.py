@@ -77,7 +77,8 @@ class Expired:
         else:
             released = len(self.plan.released())
             yield f"{commits(len(edit.reparent))} {verb} other parents."
-            yield f"{commits(released)} will be reached by nothing."
+            reached = "would be" if self.only_planned else "will be"
+            yield f"{commits(released)} {reached} reached by nothing any more."
         for ref in edit.delete_refs:
             gone = "would be deleted" if self.only_planned else "was deleted"
             yield f"The {ref.kind} {ref.name} {gone}: its commit is expired."
