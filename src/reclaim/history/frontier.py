@@ -22,6 +22,7 @@ def reparent(parents: Parents, reached: bytearray, kept: bytearray) -> dict[int,
     """
     edited: dict[int, Frontier] = {}
     frontiers: dict[int, Frontier] = {}
+    joins: dict[tuple[Frontier, Frontier], Frontier] = {}
     shortcuts = list(parents)
     is_ancestor = Ancestry(parents, shortcuts)
     for number in range(len(parents) - 1, -1, -1):
@@ -33,7 +34,11 @@ def reparent(parents: Parents, reached: bytearray, kept: bytearray) -> dict[int,
         parts = [(parent,) if kept[parent] else frontiers[parent] for parent in above]
         joined = parts[0]
         for part in parts[1:]:
-            joined = _join(joined, part, is_ancestor)
+            # Branches that merge each other again and again ask the same once more.
+            pair = joined, part
+            if pair not in joins:
+                joins[pair] = _join(*pair, is_ancestor)
+            joined = joins[pair]
         if kept[number]:
             edited[number] = shortcuts[number] = joined
         else:
@@ -60,5 +65,8 @@ def _join(left: Frontier, right: Frontier, is_ancestor: Ancestry) -> Frontier:
     rest = frozenset(left[1:])
     if not rest:
         return (*left, *entering)
-    pruned = frozenset().union(*[is_ancestor.among(member, rest) for member in entering])
+    oldest = max(rest)
+    pruned = frozenset().union(
+        *[is_ancestor.among(member, rest) for member in entering if member < oldest]
+    )
     return (left[0], *[member for member in left[1:] if member not in pruned], *entering)
