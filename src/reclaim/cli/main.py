@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from typer.main import get_command
@@ -99,6 +100,19 @@ def _root(
     take_globals(ctx, catalog, as_json)
 
 
+def script() -> NoReturn:
+    """The command ``reclaim``: runs one command in a process of its own, and ends the process.
+
+    Most of a short command's time goes into loading libraries and, at the end, taking them apart
+    again. The first is quicker when garbage is looked for less often; the second is left out.
+    Nothing waits for it: answers are flushed, catalogs closed and temporary files gone by then.
+    """
+    gc.set_threshold(50_000)
+    code = main()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     args = list(sys.argv[1:] if arguments is None else arguments)
@@ -158,4 +172,4 @@ def _wants_json(args: list[str]) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    script()
