@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 from hypothesis import strategies as st
 
 from reclaim.history import build
-from reclaim.model import History, Ref
+from reclaim.model import History, Ref, SnapshotId
 from tests.history.trees import branch, snapshot, tag
 
 NAMES = ["main", "a", "b", "c"]
@@ -37,3 +39,41 @@ def histories(draw: st.DrawFn, most: int = 14) -> History:
 @st.composite
 def kept_in(draw: st.DrawFn, history: History) -> frozenset[str]:
     return frozenset(one.id for one in history.snapshots if draw(st.booleans()))
+
+
+def mesh(
+    chance: random.Random, lines: int, size: int, *, merges: float, kept: float, origins: bool
+) -> tuple[History, frozenset[SnapshotId]]:
+    """Lines that merge each other at will, up to three at once, and what is kept of them.
+
+    A line starts at the tip of another, or at an origin of its own.
+    """
+    snapshots = [snapshot("s0", "", 0)]
+    tips = {0: "s0"}
+    for number in range(1, size):
+        line = chance.randrange(lines)
+        parents = [tips[line]] if line in tips else []
+        if not parents and not origins:
+            parents = [chance.choice([*tips.values()])]
+        while parents and chance.random() < merges and len(parents) < 3:
+            parents.append(chance.choice([*tips.values()]))
+        chance.shuffle(parents)
+        snapshots.append(snapshot(f"s{number}", " ".join(dict.fromkeys(parents)), number))
+        tips[line] = f"s{number}"
+    names = ["main", *(f"b{line}" for line in range(1, lines))]
+    refs = [branch(name, tips.get(line, "s0")) for line, name in enumerate(names)]
+    stay = frozenset(one.id for one in snapshots if chance.random() < kept)
+    return build(snapshots, refs), stay
+
+
+@st.composite
+def meshes(draw: st.DrawFn) -> tuple[History, frozenset[SnapshotId]]:
+    """The same from a seed: what matters here is size, not that an example shrinks."""
+    return mesh(
+        random.Random(draw(st.integers(0, 2**32))),
+        draw(st.integers(1, 12)),
+        draw(st.integers(1, 150)),
+        merges=draw(st.sampled_from([0.1, 0.4, 0.8])),
+        kept=draw(st.sampled_from([0.05, 0.2, 0.5, 0.9])),
+        origins=draw(st.booleans()),
+    )

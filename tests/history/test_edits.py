@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import permutations, product
+
 import pytest
 
 from reclaim.errors import Corrupt
 from reclaim.history import TouchedBase, build, expire
-from reclaim.model import SnapshotId
+from reclaim.model import Ref, RefKind, SnapshotId
 from tests.history.trees import branch, snapshot, tag, tree
 
 
@@ -59,6 +61,20 @@ def test_a_base_that_goes_is_named() -> None:
     assert edit.touched_bases == (TouchedBase("feature", SnapshotId("base"), SnapshotId("o")),)
 
 
+def test_a_branch_that_is_deleted_has_no_base_to_touch() -> None:
+    history = tree(FORK, *REFS)
+    assert [one.branch for one in expire(history, kept("m2")).touched_bases] == ["feature"]
+    assert expire(history, kept("m2"), delete_expired_branches=True).touched_bases == ()
+
+
+def test_only_a_branch_can_be_the_default_one() -> None:
+    odd = Ref("main", RefKind.TAG, SnapshotId("m2"), default=True)
+    edit = expire(tree(FORK, odd, REFS[1]), kept("m2 f2"), keep_bases_of=REFS)
+    assert edit.reparent
+    assert edit.touched_bases == ()
+    assert edit.kept_bases == {}
+
+
 def test_a_base_can_be_kept_and_says_for_whom() -> None:
     edit = expire(tree(FORK, *REFS), kept("m2 f2"), keep_bases_of=REFS)
     assert edit.kept_bases == {"base": ("feature",)}
@@ -101,15 +117,31 @@ def test_tags_and_branches_are_deleted_on_their_own_request() -> None:
     history = tree("o:\n x: o", branch("main", "o"), branch("b", "x"), tag("t", "x"))
     only_tags = expire(history, kept(""), delete_expired_tags=True)
     assert [ref.name for ref in only_tags.delete_refs] == ["t"]
+    assert [ref.name for ref in only_tags.expired_tips] == ["b", "t"]
     assert only_tags.unreachable == ()
     only_branches = expire(history, kept(""), delete_expired_branches=True)
     assert [ref.name for ref in only_branches.delete_refs] == ["b"]
+
+
+def test_a_limit_hides_no_expired_tip() -> None:
+    history = tree("o:\n x: o\n y: o", branch("main", "y"), branch("b", "x"))
+    edit = expire(history, kept("y"), limit=[history.refs[0]])
+    assert [ref.name for ref in edit.expired_tips] == ["b"]
 
 
 def test_what_no_ref_reaches_is_not_edited() -> None:
     edit = expire(tree("o:\n x: o\n k: x", branch("main", "o")), kept("k"))
     assert edit.reparent == {}
     assert edit.unreachable == ("k", "x")
+
+
+def test_equal_times_stand_by_id_and_refs_by_rank() -> None:
+    snapshots = [snapshot(name, "", 0) for name in "abc"]
+    refs = [branch("main", "a"), branch("b", "b"), branch("c", "c"), tag("a", "a")]
+    for names, heads in product(permutations(snapshots), permutations(refs)):
+        history = build(names, heads)
+        assert history.snapshots == tuple(snapshots)
+        assert history.refs == tuple(refs)
 
 
 @pytest.mark.parametrize(

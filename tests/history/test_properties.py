@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 from typing import cast
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reclaim.history import Edit, ancestry, build, expire
+from reclaim.history import Edit, build, expire
 from reclaim.model import History, RefKind, SnapshotId
 from tests.history.graphs import histories, kept_in
 from tests.history.trees import (
@@ -198,12 +197,3 @@ def test_kept_bases_stay_the_bases(case: Case) -> None:
 @settings(max_examples=150, deadline=None)
 def test_larger_graphs_agree_as_well(case: Case) -> None:
     assert expire(*case).reparent == oracle(*case)
-
-
-@given(cases(most=20))
-@settings(max_examples=300, deadline=None)
-def test_shortcuts_that_run_out_change_nothing(case: Case) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ancestry, "ORIGINS", 1)
-        patch.setattr(ancestry, "REMEMBERED", 2)
-        assert expire(*case).reparent == oracle(*case)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 from reclaim.history import Edit, build
 from reclaim.model import History, Ref, RefKind, Snapshot, SnapshotId
@@ -83,21 +84,24 @@ def oracle(history: History, kept: Collection[str]) -> dict[str, tuple[str, ...]
     reached: set[str] = set().union(*(ancestors(parents, ref.snapshot) for ref in history.refs))
     members = {one for one in reached if one in kept or not parents[one]}
 
-    def frontier(one: str) -> list[str]:
-        if one in members:
-            return [one]
-        return [found for parent in parents[one] for found in frontier(parent)]
+    below = {one: ancestors(parents, one) - {one} for one in members}
+
+    @cache
+    def frontier(one: str) -> tuple[str, ...]:
+        return (one,) if one in members else joined(parents[one])
+
+    def joined(above: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(found for parent in above for found in frontier(parent)))
 
     edits = {}
     for one in members:
         if all(parent in members for parent in parents[one]):
             continue
-        new = list(dict.fromkeys(found for parent in parents[one] for found in frontier(parent)))
+        new = joined(parents[one])
         edits[one] = tuple(
             found
             for found in new
-            if found == new[0]
-            or not any(found in ancestors(parents, other) for other in new if other != found)
+            if found == new[0] or not any(found in below[other] for other in new)
         )
     return edits
 

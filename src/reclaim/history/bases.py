@@ -50,18 +50,25 @@ def find_bases(history: History, parents: Parents) -> Bases:
     nearest = list(range(none))
     for number in range(none - 1, -1, -1):
         if not main[number]:
-            nearest[number] = min([nearest[parent] for parent in parents[number]], default=none)
+            found = none
+            for parent in parents[number]:
+                if nearest[parent] < found:
+                    found = nearest[parent]
+            nearest[number] = found
     return Bases(main, nearest, none)
 
 
 def keep_bases(
-    history: History, branches: Iterable[Ref], kept: bytearray, doomed: Callable[[Ref, int], bool]
+    history: History,
+    bases: Bases,
+    branches: Iterable[Ref],
+    kept: bytearray,
+    doomed: Callable[[Ref, int], bool],
 ) -> dict[int, list[str]]:
     """Keep the bases of some branches, except for those that would be deleted as expired.
 
     A base that is kept can save the branch that points at it, whose own base then stays too.
     """
-    bases = find_bases(history, history.parents)
     tips = dict(zip(history.refs, history.tips, strict=True))
     wanted = set(branches)
     waiting = [ref for ref in history.refs if ref in wanted and not _is_default(ref)]
@@ -79,7 +86,11 @@ def keep_bases(
 
 
 def touched_bases(
-    history: History, after: Parents, edited: Collection[int], gone: Collection[Ref]
+    history: History,
+    before: Bases,
+    after: Parents,
+    edited: Collection[int],
+    gone: Collection[Ref],
 ) -> tuple[TouchedBase, ...]:
     """Branches whose base is looked for through a snapshot that is edited.
 
@@ -88,15 +99,18 @@ def touched_bases(
     """
     if not edited:
         return ()
-    before = find_bases(history, history.parents)
     later = find_bases(history, after)
     newest_on_main = min((number for number in edited if before.main[number]), default=before.none)
     newest = [before.none] * before.none
     for number in range(before.none - 1, -1, -1):
-        if not before.main[number]:
-            above = [newest[parent] for parent in history.parents[number]]
-            own = number if number in edited else before.none
-            newest[number] = min(own, *above, before.none)
+        if before.main[number]:
+            continue
+        if number in edited:
+            newest[number] = number
+            continue
+        for parent in history.parents[number]:
+            if newest[parent] < newest[number]:
+                newest[number] = newest[parent]
     found = []
     for ref, tip in zip(history.refs, history.tips, strict=True):
         base, other = before.of(tip), later.of(tip)

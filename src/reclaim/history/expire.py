@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from reclaim.history.bases import TouchedBase, keep_bases, touched_bases
+from reclaim.history.bases import TouchedBase, find_bases, keep_bases, touched_bases
 from reclaim.history.frontier import reparent
 from reclaim.history.graph import ids, reachable
 from reclaim.model import History, Ref, RefKind, SnapshotId
@@ -56,13 +56,10 @@ def expire(
     in ``busy`` may not. ``limit`` narrows what is edited or deleted to these refs and what they
     reach; what is kept does not depend on it.
     """
-    reached = reachable(history.parents, history.tips)
     stays = bytearray(
         [
-            bool(there and (not parents or snapshot.id in kept))
-            for snapshot, parents, there in zip(
-                history.snapshots, history.parents, reached, strict=True
-            )
+            not parents or snapshot.id in kept
+            for snapshot, parents in zip(history.snapshots, history.parents, strict=True)
         ]
     )
 
@@ -73,15 +70,14 @@ def expire(
             return delete_expired_tags
         return delete_expired_branches and not ref.default and ref.name not in busy
 
-    bases = keep_bases(history, keep_bases_of, stays, doomed) if keep_bases_of else {}
+    before = find_bases(history, history.parents)
+    bases = keep_bases(history, before, keep_bases_of, stays, doomed)
     tips = list(zip(history.refs, history.tips, strict=True))
     within = {ref for ref in history.refs if limit is None or ref in limit}
     gone = {ref for ref, tip in tips if ref in within and doomed(ref, tip)}
 
-    edited = reparent(history.parents, reached, stays)
-    if limit is not None:
-        editable = reachable(history.parents, [tip for ref, tip in tips if ref in within])
-        edited = {number: new for number, new in edited.items() if editable[number]}
+    editable = reachable(history.parents, [tip for ref, tip in tips if ref in within])
+    edited = reparent(history.parents, editable, stays)
     after = list(history.parents)
     for number, new in edited.items():
         after[number] = new
@@ -93,7 +89,7 @@ def expire(
         },
         delete_refs=tuple(ref for ref in history.refs if ref in gone),
         unreachable=ids(history, (number for number, there in enumerate(left) if not there)),
-        touched_bases=touched_bases(history, after, edited, gone),
+        touched_bases=touched_bases(history, before, after, edited, gone),
         expired_tips=tuple(ref for ref, tip in tips if not stays[tip]),
         kept_bases={
             history.snapshots[number].id: tuple(names) for number, names in sorted(bases.items())

@@ -7,7 +7,6 @@ on it hangs the first-parent line.
 
 from __future__ import annotations
 
-from reclaim.history.ancestry import Ancestry
 from reclaim.history.graph import Parents
 
 Frontier = tuple[int, ...]
@@ -19,54 +18,72 @@ def reparent(parents: Parents, reached: bytearray, kept: bytearray) -> dict[int,
     From the oldest on: a frontier is put together from those of the parents, and pruned on the
     way, so that expired snapshots in a line share one tuple. What is pruned early would be pruned
     in the end as well, for whatever prunes it either stays or has a descendant that does.
+
+    A kept snapshot that can be a member has a place in bitmaps, and is its own frontier. ``reach``
+    has the members that a snapshot reaches, itself included; ``below`` has the proper ancestors
+    of its frontier, which is what this one can prune.
     """
+    joins, members, newest_child = _roles(parents, reached, kept)
     edited: dict[int, Frontier] = {}
-    frontiers: dict[int, Frontier] = {}
-    joins: dict[tuple[Frontier, Frontier], Frontier] = {}
-    shortcuts = list(parents)
-    is_ancestor = Ancestry(parents, shortcuts)
+    places: dict[int, int] = {}
+    frontiers: list[Frontier] = [()] * len(parents)
+    reach = [0] * len(parents)
+    below = [0] * len(parents)
     for number in range(len(parents) - 1, -1, -1):
         if not reached[number]:
             continue
         above = parents[number]
-        if kept[number] and all(kept[parent] for parent in above):
-            continue
-        parts = [(parent,) if kept[parent] else frontiers[parent] for parent in above]
-        joined = parts[0]
-        for part in parts[1:]:
-            # Branches that merge each other again and again ask the same once more.
-            pair = joined, part
-            if pair not in joins:
-                joins[pair] = _join(*pair, is_ancestor)
-            joined = joins[pair]
+        frontier: Frontier = ()
+        under = pruned = 0
+        for parent in above:
+            # Where there is one parent its bitmap is shared; ``0 | bits`` would be a copy.
+            under = under | reach[parent] if under else reach[parent]
+        if joins[number]:
+            for parent in above:
+                pruned = pruned | below[parent] if pruned else below[parent]
+                frontier += frontiers[parent]
+            if len(above) > 1:
+                first, *rest = dict.fromkeys(frontier)
+                frontier = (first, *[one for one in rest if not pruned >> places[one] & 1])
         if kept[number]:
-            edited[number] = shortcuts[number] = joined
+            if joins[number]:
+                edited[number] = frontier
+            reach[number] = below[number] = under
+            if members[number]:
+                places[number] = len(places)
+                reach[number] = under | 1 << places[number]
+                frontiers[number] = (number,)
         else:
-            frontiers[number] = joined
+            reach[number], below[number], frontiers[number] = under, pruned, frontier
+        for parent in above:
+            # Memory is for the lines that are open at one time, not for all.
+            if newest_child[parent] == number:
+                reach[parent] = below[parent] = 0
+                frontiers[parent] = ()
     return edited
 
 
-def _join(left: Frontier, right: Frontier, is_ancestor: Ancestry) -> Frontier:
-    """Two pruned frontiers as one. Only what is new can prune or be pruned, and the right first."""
-    if left is right:
-        return left
-    known = frozenset(left)
-    fresh = [member for member in right if member not in known]
-    entering = []
-    for member in fresh:
-        others = (*left, *fresh) if member == right[0] else left
-        for other in others:
-            if other < member and is_ancestor(member, other):
-                break
-        else:
-            entering.append(member)
-    if not entering:
-        return left
-    rest = frozenset(left[1:])
-    if not rest:
-        return (*left, *entering)
-    oldest = max(rest)
-    pruned = frozenset().union(
-        *[is_ancestor.among(member, rest) for member in entering if member < oldest]
-    )
-    return (left[0], *[member for member in left[1:] if member not in pruned], *entering)
+def _roles(
+    parents: Parents, reached: bytearray, kept: bytearray
+) -> tuple[bytearray, bytearray, list[int]]:
+    """Who needs the frontiers of its parents, who can be a member, and the newest child of each.
+
+    After its newest child nothing asks for a snapshot any more.
+    """
+    joins = bytearray(len(parents))
+    members = bytearray(len(parents))
+    newest_child = [-1] * len(parents)
+    for number in range(len(parents) - 1, -1, -1):
+        if not reached[number]:
+            continue
+        above = parents[number]
+        join = not kept[number]
+        for parent in above:
+            newest_child[parent] = number
+            if not kept[parent]:
+                join = True
+        if join:
+            joins[number] = 1
+            for parent in above:
+                members[parent] = kept[parent]
+    return joins, members, newest_child

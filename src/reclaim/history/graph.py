@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from reclaim.errors import Corrupt
 from reclaim.model import History, Ref, RefKind, Snapshot, SnapshotId
@@ -16,8 +17,8 @@ def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
     Everything that is named must be there, and a snapshot must be newer than its parents: what
     is decided from a history with holes could lose data.
     """
-    ordered = sorted(snapshots, key=lambda snapshot: snapshot.id)
-    ordered.sort(key=lambda snapshot: snapshot.written_at, reverse=True)
+    ordered = sorted(snapshots, key=attrgetter("id"))
+    ordered.sort(key=attrgetter("written_at"), reverse=True)
     numbers = {snapshot.id: number for number, snapshot in enumerate(ordered)}
     if len(numbers) != len(ordered):
         raise Corrupt("the history has two snapshots with the same id")
@@ -28,9 +29,10 @@ def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
             f"the history names a snapshot that is not there: {error.args[0]}",
             hint="restore it from a backup; nothing was changed",
         ) from None
+    times = [snapshot.written_at for snapshot in ordered]
     for number, above in enumerate(parents):
         for parent in above:
-            if ordered[parent].written_at >= ordered[number].written_at:
+            if times[parent] >= times[number]:
                 child, older = ordered[number].id, ordered[parent].id
                 raise Corrupt(f"snapshot {child} is not newer than its parent {older}")
     named = tuple(sorted(refs, key=_rank))
@@ -49,8 +51,9 @@ def reachable(parents: Parents, tips: Iterable[int]) -> bytearray:
     reached = bytearray(len(parents))
     for tip in tips:
         reached[tip] = 1
-    for number, above in enumerate(parents):
-        if reached[number]:
+    # A parent comes after its children, so a byte is read only after it was written last.
+    for there, above in zip(reached, parents, strict=True):
+        if there:
             for parent in above:
                 reached[parent] = 1
     return reached

@@ -7,6 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def _hour(instant: datetime) -> int:
+    since = instant - _EPOCH
+    return since.days * 24 + since.seconds // 3600
 
 
 def _month(instant: datetime) -> int:
@@ -19,10 +25,10 @@ def _label(form: str) -> Callable[[datetime], str]:
 
 
 NUMBER: dict[str, Callable[[datetime], int]] = {
-    "last": lambda instant: (instant - _EPOCH) // timedelta(microseconds=1),
-    "hourly": lambda instant: (instant - _EPOCH) // timedelta(hours=1),
-    "daily": lambda instant: (instant - _EPOCH) // timedelta(days=1),
-    "weekly": lambda instant: (instant - _MONDAY) // timedelta(weeks=1),
+    "last": lambda instant: (instant - _EPOCH) // _MICROSECOND,
+    "hourly": _hour,
+    "daily": lambda instant: (instant - _EPOCH).days,
+    "weekly": lambda instant: (instant - _MONDAY).days // 7,
     "monthly": _month,
     "yearly": lambda instant: instant.astimezone(UTC).year,
 }
