@@ -20,6 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("storage",),
     ("catalog",),
     ("stores",),
+    ("tasks",),
     ("spark",),
     ("run",),
     ("report",),

@@ -7,14 +7,15 @@
     ├── NotFound                 exit 3   HTTP 404   name something that exists
     ├── Conflict                 exit 4   HTTP 409   look at what changed, try again
     │   ├── AlreadyExists, DirtyBranch, MergeConflict
-    │   ├── TokenUsed, TokenExpired, LeaseLapsed
+    │   ├── TokenUsed, TokenExpired, LeaseLapsed, LockLost
     │   └── TransactionFailed
     ├── Unavailable              exit 5   HTTP 503   transient: wait, free space, fix access
     │   ├── DatabaseUnavailable, DatabaseLocked
     │   └── StorageUnavailable, StorageDenied, OutOfSpace
     ├── Refused                  exit 6   HTTP 422   a safety rule said no
     │   ├── ClockSkew, OwnedAddress, NestedStorage
-    │   └── ForeignStorage, StorageAhead, UnknownVersion
+    │   ├── ForeignStorage, StorageAhead, UnknownVersion
+    │   └── PlanRefused, IncompleteRead, TooMuch, OutOfTime
     ├── Partial                  exit 7   HTTP 500   stopped on the way; run it again
     ├── Corrupt                  exit 8   HTTP 500   look before anything else runs
     └── Gone                     exit 9   HTTP 410   collected; the message says by which run
@@ -109,6 +110,10 @@ class LeaseLapsed(Conflict):
     kind = "lease_lapsed"
 
 
+class LockLost(Conflict):
+    kind = "lock_lost"
+
+
 class TransactionFailed(Conflict):
     """A save lost a race, or what it stands on is being collected."""
 
@@ -169,6 +174,30 @@ class StorageAhead(Refused):
 
 class UnknownVersion(Refused):
     kind = "unknown_version"
+
+
+class PlanRefused(Refused):
+    """A plan that is not for this store, or not as it was written."""
+
+    kind = "plan_refused"
+
+
+class IncompleteRead(Refused):
+    """Less was read than there must be; what was read is not enough to delete by."""
+
+    kind = "incomplete_read"
+
+
+class TooMuch(Refused):
+    """A plan would take more than a person would expect."""
+
+    kind = "too_much"
+
+
+class OutOfTime(Refused):
+    """A run took longer than the leases allow."""
+
+    kind = "out_of_time"
 
 
 class Partial(ReclaimError):

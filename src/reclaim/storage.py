@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, unquote, urlsplit
 
 import obstore
+import pyarrow as pa
 from obstore import exceptions as foreign
 from obstore.store import LocalStore, MemoryStore, from_url
 
@@ -36,6 +38,16 @@ Payload = bytes | Iterator[bytes]
 
 PIECE = 8 * 1024 * 1024
 """How much of a stream goes into one request."""
+
+LISTED_AT_ONCE = 10_000
+LISTED = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("last_modified", pa.timestamp("us", tz="UTC"), nullable=False),
+    ]
+)
+"""A listing: the columns that every object has."""
 
 RETRY: Any = {
     "max_retries": 8,
@@ -78,12 +90,28 @@ class Storage(Protocol):
         """Every object below a folder, in no promised order."""
         ...
 
+    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
+        """What ``list`` gives, as batches of ``LISTED``: for prefixes with very many objects."""
+        ...
+
+    def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
+        """What lies directly below a folder: the folders there, and the objects."""
+        ...
+
     def copy(self, source: str, target: str) -> None:
         """Copy inside the storage, without moving the bytes through this process."""
         ...
 
     def delete(self, address: str) -> None:
         """Delete an object; one that is not there counts as deleted."""
+        ...
+
+    def delete_page(self, addresses: Sequence[str]) -> None:
+        """Delete several objects in few requests, asking once.
+
+        An error says nothing of the single objects: any of them may be gone or still there, and
+        one that was not there is an error too.
+        """
         ...
 
     def flush(self, addresses: Iterable[str]) -> None:
@@ -147,6 +175,21 @@ class ObjectStorage:
                 for meta in page:
                     yield _stored(meta)
 
+    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
+        with translated("list", prefix or self.url):
+            for page in obstore.list(
+                self._store, prefix or None, chunk_size=LISTED_AT_ONCE, return_arrow=True
+            ):
+                found = pa.record_batch(page)
+                columns = [found.column(name) for name in ("path", "size", "last_modified")]
+                typed = [c.cast(f.type) for c, f in zip(columns, LISTED, strict=True)]
+                yield pa.record_batch(typed, schema=LISTED)
+
+    def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
+        with translated("list", prefix or self.url):
+            found = obstore.list_with_delimiter(self._store, prefix or None)
+            return list(found["common_prefixes"]), [_stored(meta) for meta in found["objects"]]
+
     def copy(self, source: str, target: str) -> None:
         with translated("copy", source):
             obstore.copy(self._store, source, target)
@@ -157,6 +200,17 @@ class ObjectStorage:
                 obstore.delete(self._store, address)
         except NotFound:
             return
+
+    def delete_page(self, addresses: Sequence[str]) -> None:
+        with translated("delete", f"{addresses[0]} and {len(addresses) - 1} others"):
+            obstore.delete(self._once, list(addresses))
+
+    @cached_property
+    def _once(self) -> Any:
+        """The same storage without retries: who deletes wants to know when it is slowed down."""
+        if self.folder is not None or self.url.startswith("memory://"):
+            return self._store
+        return from_url(self.url, retry_config={"max_retries": 0}, **_credentials(self.url))
 
     def flush(self, addresses: Iterable[str]) -> None:
         if self.folder is None:

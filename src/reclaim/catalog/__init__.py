@@ -9,18 +9,21 @@ knows the addresses whose upload has not been committed and cleaned yet.
 from reclaim.catalog.branch import Branch
 from reclaim.catalog.catalog import Catalog, RepositoryInfo
 from reclaim.catalog.cleaner import Cleaned
+from reclaim.catalog.collecting import Collecting
 from reclaim.catalog.commits import Commit
 from reclaim.catalog.diffing import Change, ChangeKind
 from reclaim.catalog.entries import Entry
 from reclaim.catalog.imports import Import
 from reclaim.catalog.merging import Side
 from reclaim.catalog.names import Place
+from reclaim.catalog.observing import Roots
 from reclaim.catalog.physical import PhysicalAddress
 from reclaim.catalog.prepare import Prepared
 from reclaim.catalog.reading import Page, Reader
+from reclaim.catalog.records import Run
 from reclaim.catalog.refs import NamedRef
 from reclaim.catalog.repository import Repository
-from reclaim.catalog.rewriting import HistoryEdit, HistoryRead, Run
+from reclaim.catalog.rewriting import HistoryEdit, HistoryRead
 
 __all__ = [
     "Branch",
@@ -28,6 +31,7 @@ __all__ = [
     "Change",
     "ChangeKind",
     "Cleaned",
+    "Collecting",
     "Commit",
     "Entry",
     "HistoryEdit",
@@ -41,6 +45,7 @@ __all__ = [
     "Reader",
     "Repository",
     "RepositoryInfo",
+    "Roots",
     "Run",
     "Side",
 ]

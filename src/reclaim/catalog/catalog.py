@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
 from reclaim.catalog import addresses, cleaner, migrations, names, refs, roots
 from reclaim.catalog.cleaner import Cleaned
+from reclaim.catalog.collecting import Collecting
 from reclaim.catalog.commits import Commit, save
 from reclaim.catalog.database import Database
 from reclaim.catalog.leases import Leases
@@ -253,6 +254,27 @@ class Catalog:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
         return self._repository(row)
 
+    def collecting(self, name: str) -> Collecting:
+        """A repository as the collector sees it, by name or, for a deleted one, by its uid."""
+        with self._database.read() as connection:
+            by_uid = select(repositories).where(repositories.c.uid == name)
+            row = connection.execute(_named(name)).first() or connection.execute(by_uid).first()
+        if row is None:
+            raise NotFound(
+                f"there is no repository {name!r}", hint="list them with `reclaim repo list`"
+            )
+        deleted = row.deleted_at is not None
+        return Collecting(self._workspace(row.uid), row.name, row.default_branch, deleted=deleted)
+
+    def collectable(self) -> list[Collecting]:
+        """Every repository that may have something to collect, deleted ones last."""
+        with self._database.read() as connection:
+            query = select(repositories.c.uid).order_by(
+                repositories.c.deleted_at.is_not(None), repositories.c.name, repositories.c.uid
+            )
+            found = connection.execute(query).scalars().all()
+        return [self.collecting(uid) for uid in found]
+
     def clean(self) -> dict[str, Cleaned]:
         """Remove rows that nobody reads any more, of deleted repositories too: name → what went.
 
@@ -273,8 +295,13 @@ class Catalog:
         return cleaned
 
     def _repository(self, row: Row[Any]) -> Repository:
-        workspace = Workspace(
-            repo_uid=row.uid,
+        created_at = from_micros(row.created_at)
+        workspace = self._workspace(row.uid)
+        return Repository(workspace, row.name, row.default_branch, created_at, self._leases)
+
+    def _workspace(self, repo_uid: str) -> Workspace:
+        return Workspace(
+            repo_uid=repo_uid,
             database=self._database,
             storage=self._storage,
             clock=self._clock,
@@ -282,8 +309,6 @@ class Catalog:
             containers=self._containers,
             externals=self._externals,
         )
-        created_at = from_micros(row.created_at)
-        return Repository(workspace, row.name, row.default_branch, created_at, self._leases)
 
 
 def database_url(location: str | Path) -> str:

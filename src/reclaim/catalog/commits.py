@@ -70,7 +70,7 @@ def get(connection: Connection, repo_uid: str, commit_id: str) -> Commit:
             run=row["run_id"],
             rule=row["rule"],
         )
-    if row["state"] == CommitState.CONDEMNED:
+    if row["state"] != CommitState.LIVE:
         raise ledger.gone(f"commit {commit_id}", row["run_id"], row["rule"])
     return _commit(row)
 
@@ -173,11 +173,15 @@ def _named(connection: Connection, repo_uid: str, name: str) -> str:
     )
 
 
+STANDING = (CommitState.LIVE, CommitState.PROVISIONAL)
+"""The states of commits that history consists of: a provisional one may be released again."""
+
+
 def scan(connection: Connection, repo_uid: str, latest: datetime | None = None) -> Iterator[Commit]:
     """All commits that are not condemned, children before parents, newest first."""
     query = (
         select(commits)
-        .where(commits.c.repo_uid == repo_uid, commits.c.state == CommitState.LIVE)
+        .where(commits.c.repo_uid == repo_uid, commits.c.state.in_(STANDING))
         .order_by(commits.c.written_at.desc(), commits.c.id)
     )
     if latest is not None:

@@ -8,16 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, select, text, update
 
 from reclaim.catalog.database import Database
-from reclaim.catalog.schema import catalog_info, metadata
+from reclaim.catalog.schema import catalog_info, commits, locks, metadata
 from reclaim.errors import Corrupt, UnknownVersion
 
 Step = Callable[[Connection], None]
 
 FIRST_VERSION = 1
-STEPS: tuple[Step, ...] = ()
+
+
+def _collecting(connection: Connection) -> None:
+    """Locks, commits that are not live, and where runs keep their records."""
+    locks.create(connection)
+    connection.execute(text("ALTER TABLE runs ADD COLUMN place TEXT NOT NULL DEFAULT ''"))
+    for index in commits.indexes:
+        if index.name == "commits_not_live":
+            index.create(connection)
+
+
+STEPS: tuple[Step, ...] = (_collecting,)
 """``STEPS[n]`` brings version ``FIRST_VERSION + n`` to the one after it."""
 
 

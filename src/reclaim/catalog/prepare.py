@@ -118,7 +118,7 @@ def prepare(
             f"there is something at {destination.url}/{prefix} already",
             hint="name an empty place: files of two exports must not be mixed",
         )
-    out = _Export(destination, prefix)
+    out = Export(destination, prefix)
     with workspace.database.read() as connection:
         read_at = workspace.database.now(connection, workspace.clock)
         uid = workspace.repo_uid
@@ -139,9 +139,9 @@ def prepare(
             classes=tuple(classes),
             refs=out.write("refs", REFS, _ref_rows(refs, number, classify)),
             commits=out.write("commits", COMMITS, _live_commits(connection, uid, tips)),
-            staged=out.write("staged", STAGED, _stream(connection, _staged(uid))),
-            tokens=out.write("tokens", TOKENS, _stream(connection, _tokens(uid))),
-            partitions=out.write("partitions", PARTITIONS, _stream(connection, _partitions(uid))),
+            staged=out.write("staged", STAGED, stream(connection, _staged(uid))),
+            tokens=out.write("tokens", TOKENS, stream(connection, _tokens(uid))),
+            partitions=out.write("partitions", PARTITIONS, stream(connection, _partitions(uid))),
             leases=out.write("leases", LEASES, held),
         )
     summary = asdict(prepared) | {"read_at": read_at.isoformat(), "files": out.files}
@@ -149,7 +149,7 @@ def prepare(
     return prepared
 
 
-class _Export:
+class Export:
     """Writes tables as numbered Parquet files of bounded size."""
 
     def __init__(self, storage: Storage, prefix: str) -> None:
@@ -180,7 +180,7 @@ def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
     return pa.array(values, field.type)
 
 
-def _stream(connection: Connection, query: Select[Any]) -> Iterator[Sequence[Any]]:
+def stream(connection: Connection, query: Select[Any]) -> Iterator[Sequence[Any]]:
     options = {"stream_results": True, "yield_per": 5_000}
     with connection.execute(query, execution_options=options) as streamed:
         yield from streamed

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, Row, delete, insert, select
 
 from reclaim.catalog import addresses, commits, tokens
 from reclaim.catalog.names import check_ref_name
@@ -30,20 +31,31 @@ class NamedRef:
 def list_branches(connection: Connection, repo_uid: str, default: str) -> list[NamedRef]:
     check_repository(connection, repo_uid)
     query = select(branches).where(branches.c.repo_uid == repo_uid).order_by(branches.c.name)
-    return [
-        NamedRef(
-            row.name, RefKind.BRANCH, row.head, from_micros(row.created_at), row.name == default
-        )
-        for row in connection.execute(query)
-    ]
+    return [_branch(row, default) for row in connection.execute(query)]
 
 
 def list_tags(connection: Connection, repo_uid: str) -> list[NamedRef]:
     check_repository(connection, repo_uid)
     query = select(tags).where(tags.c.repo_uid == repo_uid).order_by(tags.c.name)
+    return [_tag(row) for row in connection.execute(query)]
+
+
+def _branch(row: Row[Any], default: str) -> NamedRef:
+    created_at = from_micros(row.created_at)
+    return NamedRef(row.name, RefKind.BRANCH, row.head, created_at, row.name == default)
+
+
+def _tag(row: Row[Any]) -> NamedRef:
+    return NamedRef(row.name, RefKind.TAG, row.commit_id, from_micros(row.created_at))
+
+
+def list_all(connection: Connection, repo_uid: str, default: str) -> list[NamedRef]:
+    """Branches, then tags; of a deleted repository none."""
+    found = select(branches).where(branches.c.repo_uid == repo_uid).order_by(branches.c.name)
+    marks = select(tags).where(tags.c.repo_uid == repo_uid).order_by(tags.c.name)
     return [
-        NamedRef(row.name, RefKind.TAG, row.commit_id, from_micros(row.created_at))
-        for row in connection.execute(query)
+        *(_branch(row, default) for row in connection.execute(found)),
+        *(_tag(row) for row in connection.execute(marks)),
     ]
 
 

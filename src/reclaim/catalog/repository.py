@@ -8,7 +8,17 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from reclaim.catalog import addresses, cleaner, commits, diffing, leases, logs, refs, rewriting
+from reclaim.catalog import (
+    addresses,
+    cleaner,
+    commits,
+    diffing,
+    leases,
+    logs,
+    records,
+    refs,
+    rewriting,
+)
 from reclaim.catalog import prepare as preparing
 from reclaim.catalog.branch import Branch
 from reclaim.catalog.cleaner import Cleaned
@@ -18,8 +28,9 @@ from reclaim.catalog.leases import Leases
 from reclaim.catalog.names import check_prefix
 from reclaim.catalog.prepare import Classify, Prepared, by_kind
 from reclaim.catalog.reading import Reader
+from reclaim.catalog.records import Run
 from reclaim.catalog.refs import NamedRef
-from reclaim.catalog.rewriting import HistoryEdit, HistoryRead, Run
+from reclaim.catalog.rewriting import HistoryEdit, HistoryRead
 from reclaim.catalog.workspace import Workspace
 from reclaim.model import Lease
 from reclaim.storage import ObjectStorage, normalize
@@ -151,7 +162,7 @@ class Repository:
     def runs(self) -> list[Run]:
         """What changed the history, the newest first."""
         with self._workspace.database.read() as connection:
-            return rewriting.list_runs(connection, self.uid)
+            return records.list_runs(connection, self.uid)
 
     def merge_base(self, left: str, right: str) -> Commit | None:
         """The newest commit that both refs reach."""

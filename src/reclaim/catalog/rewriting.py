@@ -9,23 +9,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, exists, insert, select, update
 
-from reclaim.catalog import addresses, commits, refs, staging, tokens
+from reclaim.catalog import addresses, commits, records, refs, tokens
+from reclaim.catalog.records import Run
 from reclaim.catalog.schema import (
     CommitState,
     RunState,
+    TokenState,
     UploadState,
     branches,
     repositories,
     run_edits,
     run_refs,
     runs,
+    staged_entries,
+    staging_tokens,
     tags,
     upload_tokens,
 )
@@ -61,45 +65,34 @@ class HistoryEdit:
     delete_refs: Sequence[Ref] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """An execution that changed something, as it was recorded."""
-
-    id: str
-    kind: str
-    state: str
-    started_at: datetime
-    summary: Mapping[str, Any] = field(default_factory=dict)
-
-
 def read_history(workspace: Workspace, default_branch: str) -> HistoryRead:
     """All commits that are not condemned, and what names them, in one snapshot."""
-    uid = workspace.repo_uid
     with workspace.database.read() as connection:
-        refs.check_repository(connection, uid)
-        now = workspace.database.now(connection, workspace.clock)
-        snapshots = tuple(
-            Snapshot(
-                SnapshotId(found.id),
-                tuple(SnapshotId(parent) for parent in found.parents),
-                found.written_at,
-                found.marked,
-            )
-            for found in commits.scan(connection, uid)
+        refs.check_repository(connection, workspace.repo_uid)
+        return history(connection, workspace, default_branch)
+
+
+def history(connection: Connection, workspace: Workspace, default_branch: str) -> HistoryRead:
+    """The history as one snapshot of the database has it."""
+    uid = workspace.repo_uid
+    now = workspace.database.now(connection, workspace.clock)
+    query = select(
+        commit_rows.c.id, commit_rows.c.parents, commit_rows.c.written_at, commit_rows.c.marked
+    ).where(commit_rows.c.repo_uid == uid, commit_rows.c.state.in_(commits.STANDING))
+    snapshots = tuple(
+        Snapshot(
+            SnapshotId(row.id),
+            tuple([SnapshotId(parent) for parent in json.loads(row.parents)]),
+            from_micros(row.written_at),
+            row.marked,
         )
-        named = [
-            Ref(ref.name, ref.kind, SnapshotId(ref.commit), ref.default)
-            for ref in (
-                *refs.list_branches(connection, uid, default_branch),
-                *refs.list_tags(connection, uid),
-            )
-        ]
-        busy = frozenset(
-            ref.name
-            for ref in named
-            if ref.kind is RefKind.BRANCH and _is_busy(connection, uid, ref.name)
-        )
-        return HistoryRead(snapshots, tuple(named), busy, now)
+        for row in connection.execute(query, execution_options={"yield_per": 10_000})
+    )
+    named = tuple(
+        Ref(ref.name, ref.kind, SnapshotId(ref.commit), ref.default)
+        for ref in refs.list_all(connection, uid, default_branch)
+    )
+    return HistoryRead(snapshots, named, _busy(connection, uid), now)
 
 
 def apply_edit(
@@ -108,27 +101,26 @@ def apply_edit(
     """Apply an edit whole, and record what it takes to undo it."""
 
     def work(connection: Connection) -> Run:
-        uid = workspace.repo_uid
-        refs.check_repository(connection, uid, lock=True)
         run = Run(addresses.new_uid(), kind, RunState.DONE, workspace.clock.now(), summary)
-        connection.execute(
-            insert(runs).values(
-                id=run.id,
-                repo_uid=uid,
-                kind=kind,
-                state=run.state,
-                started_at=workspace.now(),
-                summary=json.dumps(dict(summary), sort_keys=True),
-            )
-        )
-        for batch in _batches(edit.reparent.items()):
-            _reparent(connection, uid, run.id, dict(batch))
-        for ref in edit.delete_refs:
-            _delete_ref(connection, uid, run.id, ref)
-        _bump(connection, uid)
+        records.insert_run(connection, workspace, run)
+        edit_history(connection, workspace, run.id, edit)
         return run
 
     return workspace.database.transact(work)
+
+
+def edit_history(
+    connection: Connection, workspace: Workspace, run_id: str, edit: HistoryEdit
+) -> None:
+    """Apply an edit in a run's transaction; what is in place already counts as done."""
+    uid = workspace.repo_uid
+    refs.check_repository(connection, uid, lock=True)
+    for batch in _batches(edit.reparent.items()):
+        _reparent(connection, uid, run_id, dict(batch))
+    for ref in edit.delete_refs:
+        _delete_ref(connection, uid, run_id, ref)
+    if edit.reparent or edit.delete_refs:
+        _bump(connection, uid)
 
 
 def _reparent(
@@ -172,11 +164,16 @@ def _reparent(
 def _delete_ref(connection: Connection, repo_uid: str, run_id: str, ref: Ref) -> None:
     if ref.kind is RefKind.TAG:
         query = select(tags.c.commit_id).where(tags.c.repo_uid == repo_uid, tags.c.name == ref.name)
-        found = connection.execute(query.with_for_update()).scalar()
     else:
+        query = select(branches.c.head).where(
+            branches.c.repo_uid == repo_uid, branches.c.name == ref.name
+        )
+    found = connection.execute(query.with_for_update()).scalar()
+    if found is None:
+        return
+    if ref.kind is RefKind.BRANCH:
         view = tokens.lock_branch(connection, repo_uid, ref.name)
-        found = view.head
-        if ref.default or _is_busy(connection, repo_uid, ref.name):
+        if ref.default or _busy(connection, repo_uid, ref.name):
             raise Conflict(
                 f"the branch {ref.name} has uncommitted changes or uploads, or is the default",
                 hint="plan it again; such a branch is never deleted",
@@ -263,15 +260,6 @@ def _restore_ref(connection: Connection, workspace: Workspace, ref: Any) -> bool
     return True
 
 
-def list_runs(connection: Connection, repo_uid: str) -> list[Run]:
-    """The runs of a repository, the newest first."""
-    query = select(runs).where(runs.c.repo_uid == repo_uid).order_by(runs.c.started_at.desc())
-    return [
-        Run(row.id, row.kind, row.state, from_micros(row.started_at), json.loads(row.summary))
-        for row in connection.execute(query)
-    ]
-
-
 def _set_parents(
     connection: Connection,
     repo_uid: str,
@@ -295,14 +283,29 @@ def _bump(connection: Connection, repo_uid: str) -> None:
     )
 
 
-def _is_busy(connection: Connection, repo_uid: str, branch: str) -> bool:
-    view = tokens.read_view(connection, repo_uid, branch)
-    if view.sealed or staging.has_rows(connection, view.tokens):
-        return True
-    pending = select(upload_tokens.c.id).where(
-        upload_tokens.c.branch_uid == view.uid, upload_tokens.c.state == UploadState.PENDING
+def _busy(connection: Connection, repo_uid: str, branch: str | None = None) -> frozenset[str]:
+    """The branches that have staged changes or pending uploads."""
+    mine = branches.c.repo_uid == repo_uid
+    if branch is not None:
+        mine &= branches.c.name == branch
+    staged = select(staged_entries.c.path).where(staged_entries.c.token_id == staging_tokens.c.id)
+    changed = (
+        select(branches.c.name)
+        .join(staging_tokens, staging_tokens.c.branch_uid == branches.c.uid)
+        .where(mine)
+        .where(
+            (staging_tokens.c.state == TokenState.SEALED)
+            | ((staging_tokens.c.state == TokenState.OPEN) & exists(staged))
+        )
     )
-    return connection.execute(pending.limit(1)).first() is not None
+    pending = (
+        select(branches.c.name)
+        .join(upload_tokens, upload_tokens.c.branch_uid == branches.c.uid)
+        .where(mine, upload_tokens.c.state == UploadState.PENDING)
+    )
+    return frozenset(
+        name for query in (changed, pending) for name in connection.execute(query).scalars()
+    )
 
 
 def _batches(items: Any) -> Iterator[list[Any]]:

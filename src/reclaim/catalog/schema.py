@@ -7,8 +7,8 @@ every database, because ranges are sorted that way. States change in one directi
     upload token    pending → used, or → expired
     partition       open → closed
     ledger row      live → condemned
-    commit          live ⇄ provisional → condemned
-    run             done → undone
+    commit          live ⇄ provisional → condemned → collected
+    run             started → done → undone, or → partial → done
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class LedgerState(StrEnum):
 
 
 class RunState(StrEnum):
+    STARTED = "started"
+    PARTIAL = "partial"
     DONE = "done"
     UNDONE = "undone"
 
@@ -67,6 +69,8 @@ class CommitState(StrEnum):
     LIVE = "live"
     PROVISIONAL = "provisional"
     CONDEMNED = "condemned"
+    # What is left of a commit whose bytes are gone: its id, and which run took it and why.
+    COLLECTED = "collected"
 
 
 catalog_info = Table(
@@ -134,6 +138,13 @@ commits = Table(
     Column("run_id", Word),
     Column("rule", Text),
     Index("commits_by_time", "repo_uid", "written_at"),
+)
+Index(
+    "commits_not_live",
+    commits.c.repo_uid,
+    commits.c.state,
+    sqlite_where=text("state <> 'live'"),
+    postgresql_where=text("state <> 'live'"),
 )
 
 staging_tokens = Table(
@@ -242,6 +253,15 @@ leases = Table(
     UniqueConstraint("repo_uid", "commit_id", "holder"),
 )
 
+locks = Table(
+    "locks",
+    metadata,
+    Column("repo_uid", Word, primary_key=True),
+    Column("owner", Word, nullable=False),
+    Column("run_id", Word, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+)
+
 runs = Table(
     "runs",
     metadata,
@@ -251,6 +271,8 @@ runs = Table(
     Column("state", Word, nullable=False),
     Column("started_at", BigInteger, nullable=False),
     Column("summary", Text, nullable=False),
+    # Where the plan and the record of the run are.
+    Column("place", Text, nullable=False, server_default=""),
     Index("runs_by_repository", "repo_uid", "started_at"),
 )
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reclaim.catalog import HistoryEdit, HistoryRead, Repository, Run
-from reclaim.errors import NotFound
-from reclaim.history import Edit, build, expire
+from reclaim.history import Edit
 from reclaim.history.graph import reachable
-from reclaim.model import Decision, Ref, SnapshotId
-from reclaim.policy import Decisions, Policy, evaluate, require_rules
+from reclaim.model import Decision, SnapshotId
+from reclaim.policy import Decisions, Policy, require_rules
+from reclaim.run.decide import decide
 
 KIND = "expire"
 
@@ -58,18 +58,17 @@ def plan_expire(
     """Decide what of a repository's history expires. Changes nothing."""
     require_rules(policy)
     read = repository.read_history()
-    history = build(read.snapshots, read.refs)
-    decisions = evaluate(policy, history, now=read.read_at)
-    edit = expire(
-        history,
-        decisions.kept,
-        limit=_named(read.refs, refs) if refs else None,
+    decided = decide(
+        policy,
+        snapshots=read.snapshots,
+        refs=read.refs,
+        busy=read.busy,
+        now=read.read_at,
+        limit=refs,
         delete_expired_tags=delete_expired_tags,
         delete_expired_branches=delete_expired_branches,
-        busy=read.busy,
-        keep_bases_of=decisions.keep_bases_of,
     )
-    return ExpirePlan(read, decisions.with_bases(edit.kept_bases), edit)
+    return ExpirePlan(read, decided.decisions, decided.edit)
 
 
 def apply_expire(repository: Repository, plan: ExpirePlan) -> Run | None:
@@ -87,11 +86,3 @@ def apply_expire(repository: Repository, plan: ExpirePlan) -> Run | None:
         "deleted_refs": [ref.name for ref in plan.edit.delete_refs],
     }
     return repository.edit_history(edit, kind=KIND, summary=summary)
-
-
-def _named(found: Sequence[Ref], names: Sequence[str]) -> list[Ref]:
-    known = {ref.name: ref for ref in found}
-    for name in names:
-        if name not in known:
-            raise NotFound(f"there is no branch or tag {name!r}")
-    return [known[name] for name in names]

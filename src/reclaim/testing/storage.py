@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import pyarrow as pa
+
 from reclaim.clock import Clock
 from reclaim.model import StoredObject
-from reclaim.storage import ObjectStorage, Payload, Storage
+from reclaim.storage import LISTED, ObjectStorage, Payload, Storage
 
 
 class StorageWrapper:
@@ -34,11 +36,20 @@ class StorageWrapper:
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         return self.inner.list(prefix)
 
+    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
+        return self.inner.batches(prefix)
+
+    def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
+        return self.inner.folders(prefix)
+
     def copy(self, source: str, target: str) -> None:
         self.inner.copy(source, target)
 
     def delete(self, address: str) -> None:
         self.inner.delete(address)
+
+    def delete_page(self, addresses: Sequence[str]) -> None:
+        self.inner.delete_page(addresses)
 
     def flush(self, addresses: Iterable[str]) -> None:
         self.inner.flush(addresses)
@@ -72,6 +83,11 @@ class ClockedStorage(StorageWrapper):
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         return (self._dated(stored) for stored in super().list(prefix))
 
+    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
+        if self._folder is not None:
+            return super().batches(prefix)
+        return as_batches(self.list(prefix))
+
     def _stamp(self, address: str) -> None:
         now = self._clock.now() + self.skew
         if self._folder is None:
@@ -83,3 +99,12 @@ class ClockedStorage(StorageWrapper):
     def _dated(self, stored: StoredObject) -> StoredObject:
         when = self._times.get(stored.address)
         return replace(stored, last_modified=when) if when else stored
+
+
+def as_batches(found: Iterable[StoredObject]) -> Iterator[pa.RecordBatch]:
+    """A listing as ``Storage.batches`` gives it."""
+    rows = [(stored.address, stored.size, stored.last_modified) for stored in found]
+    if rows:
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, LISTED, strict=True)]
+        yield pa.record_batch(arrays, schema=LISTED)

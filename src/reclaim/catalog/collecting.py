@@ -1,0 +1,125 @@
+"""What a collector may do to one repository, deleted ones included."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+from sqlalchemy import Connection
+
+from reclaim.catalog import (
+    addresses,
+    cleaner,
+    condemning,
+    epochs,
+    locks,
+    observing,
+    records,
+    rewriting,
+)
+from reclaim.catalog.locks import Lock
+from reclaim.catalog.observing import Roots
+from reclaim.catalog.records import Run
+from reclaim.catalog.rewriting import HistoryEdit
+from reclaim.catalog.schema import RunState
+from reclaim.catalog.workspace import Workspace
+from reclaim.clock import Clock
+from reclaim.storage import Storage
+
+
+class Collecting:
+    """The door of the collector. Everything that it changes is a change of state in a row."""
+
+    def __init__(
+        self, workspace: Workspace, name: str, default_branch: str, *, deleted: bool
+    ) -> None:
+        self._workspace = workspace
+        self._default_branch = default_branch
+        self.name = name
+        self.uid = workspace.repo_uid
+        self.deleted = deleted
+
+    @property
+    def storage(self) -> Storage:
+        return self._workspace.storage
+
+    @property
+    def clock(self) -> Clock:
+        return self._workspace.clock
+
+    @property
+    def prefix(self) -> str:
+        """Everything of the repository lies below this."""
+        return addresses.repository(self.uid)
+
+    def observe(self, destination: Storage, prefix: str) -> Roots:
+        """Read all roots in one snapshot; see ``observing``."""
+        return observing.observe(self._workspace, self._default_branch, destination, prefix)
+
+    def lock(self, run_id: str) -> AbstractContextManager[Lock]:
+        return locks.hold(self._workspace, run_id)
+
+    def check_epoch(self) -> None:
+        """Refuse when the storage has been written by a newer copy of the database."""
+        epochs.check_epoch(self._workspace.database, self._workspace.storage, self.uid)
+
+    def bump_epoch(self, run_id: str) -> None:
+        """Check the epoch and count one on, so that a clone of the database is noticed.
+
+        In a deleted repository nobody counts on: nothing can be written there any more.
+        """
+        workspace = self._workspace
+        older = epochs.check_epoch(workspace.database, workspace.storage, self.uid)
+        if not self.deleted:
+            epoch = workspace.database.transact(
+                lambda connection: epochs.count_epoch(connection, self.uid, run_id)
+            )
+            epochs.leave_epoch(workspace.storage, self.uid, epoch, run_id, older)
+
+    def start(self, run: Run) -> None:
+        """Record that a run has started; one that was started before goes on."""
+
+        def work(connection: Connection) -> None:
+            if records.find_run(connection, self.uid, run.id) is None:
+                records.insert_run(connection, self._workspace, run)
+
+        self._workspace.database.transact(work)
+
+    def rewrite(self, run_id: str, edit: HistoryEdit) -> None:
+        """Apply a run's edit of the history whole; what is in place already counts as done."""
+        self._workspace.database.transact(
+            lambda connection: rewriting.edit_history(connection, self._workspace, run_id, edit)
+        )
+
+    def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
+        self._workspace.database.transact(
+            lambda connection: records.finish_run(connection, self.uid, run_id, state, summary)
+        )
+
+    def release_leftovers(self) -> int:
+        """Take off the provisional marks of runs that died. The lock must be held."""
+        return condemning.release_all(self._workspace)
+
+    def mark(self, run_id: str, rules: Mapping[str, str]) -> int:
+        return condemning.mark(self._workspace, run_id, rules)
+
+    def release(self, run_id: str, ids: Collection[str]) -> None:
+        condemning.release(self._workspace, run_id, ids)
+
+    def promote(self, run_id: str) -> int:
+        return condemning.promote(self._workspace, run_id)
+
+    def close_overdue(self) -> int:
+        return condemning.close_overdue(self._workspace)
+
+    def expire_uploads(self) -> int:
+        return condemning.expire_uploads(self._workspace)
+
+    def collect(self, ids: Collection[str]) -> int:
+        """Reduce condemned commits, whose bytes are gone, to a note of what took them."""
+        return condemning.collect(self._workspace, ids)
+
+    def clean(self) -> None:
+        """Remove the rows of changes that were committed or reset."""
+        cleaner.clean(self._workspace.database, self._workspace.clock, self.uid)

@@ -1,0 +1,206 @@
+"""Condemning: making it impossible to refer to commits that will be collected.
+
+Whoever names a commit locks its row and checks that it is live; marking updates the same row. So
+of a mark and a reference, one always sees the other. A mark is provisional and carries its run's
+id until the run promotes it, and then it is terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TypeVar
+
+from sqlalchemy import Connection, and_, select, update
+
+from reclaim.catalog.partitions import OVERDUE
+from reclaim.catalog.schema import (
+    CommitState,
+    PartitionState,
+    UploadState,
+    branches,
+    commits,
+    leases,
+    partitions,
+    tags,
+    upload_tokens,
+)
+from reclaim.catalog.sets import among
+from reclaim.catalog.workspace import Workspace
+from reclaim.clock import MICROSECOND, to_micros
+
+BATCH = 1_000
+T = TypeVar("T")
+
+
+def mark(workspace: Workspace, run_id: str, rules: Mapping[str, str]) -> int:
+    """Mark commits provisionally, with a rule each; returns how many were marked.
+
+    One that a ref or a valid lease names directly is left alone: it came back to life.
+    """
+    done = 0
+    for batch in _batches(sorted(rules.items())):
+
+        def work(connection: Connection, batch: list[tuple[str, str]] = batch) -> int:
+            return _mark(connection, workspace, run_id, dict(batch))
+
+        done += workspace.database.transact(work)
+    return done
+
+
+def _mark(
+    connection: Connection, workspace: Workspace, run_id: str, rules: Mapping[str, str]
+) -> int:
+    repo_uid = workspace.repo_uid
+    query = (
+        select(commits.c.id)
+        .where(commits.c.repo_uid == repo_uid, commits.c.state == CommitState.LIVE)
+        .where(among(connection, commits.c.id, list(rules)))
+        .order_by(commits.c.id)
+        .with_for_update()
+    )
+    locked = set(connection.execute(query).scalars())
+    # Asked in later statements: whoever named one of these before we had the lock is seen.
+    now = to_micros(workspace.database.now(connection, workspace.clock))
+    for column, valid in (
+        (branches.c.head, branches.c.repo_uid == repo_uid),
+        (tags.c.commit_id, tags.c.repo_uid == repo_uid),
+        (
+            leases.c.commit_id,
+            and_(leases.c.repo_uid == repo_uid, leases.c.refreshed_at + leases.c.length > now),
+        ),
+    ):
+        named = select(column).where(valid, among(connection, column, locked))
+        locked -= set(connection.execute(named).scalars())
+    by_rule: dict[str, list[str]] = {}
+    for commit_id in locked:
+        by_rule.setdefault(rules[commit_id], []).append(commit_id)
+    for rule, ids in by_rule.items():
+        _set(connection, repo_uid, ids, CommitState.PROVISIONAL, run_id, rule)
+    return len(locked)
+
+
+def release(workspace: Workspace, run_id: str, ids: Collection[str]) -> None:
+    """Take a run's provisional marks off commits that are live after all."""
+    for batch in _batches(sorted(ids)):
+
+        def work(connection: Connection, batch: list[str] = batch) -> None:
+            mine = among(connection, commits.c.id, batch)
+            connection.execute(
+                update(commits)
+                .where(commits.c.repo_uid == workspace.repo_uid, mine)
+                .where(commits.c.state == CommitState.PROVISIONAL, commits.c.run_id == run_id)
+                .values(state=CommitState.LIVE, run_id=None, rule=None)
+            )
+
+        workspace.database.transact(work)
+
+
+def release_all(workspace: Workspace) -> int:
+    """Take every provisional mark off; for the holder of the lock, to whom they are left over."""
+
+    def work(connection: Connection) -> int:
+        return connection.execute(
+            update(commits)
+            .where(commits.c.repo_uid == workspace.repo_uid)
+            .where(commits.c.state == CommitState.PROVISIONAL)
+            .values(state=CommitState.LIVE, run_id=None, rule=None)
+        ).rowcount
+
+    return workspace.database.transact(work)
+
+
+def promote(workspace: Workspace, run_id: str) -> int:
+    """Make a run's marks terminal; returns how many there were."""
+
+    def work(connection: Connection) -> int:
+        return connection.execute(
+            update(commits)
+            .where(commits.c.repo_uid == workspace.repo_uid)
+            .where(commits.c.state == CommitState.PROVISIONAL, commits.c.run_id == run_id)
+            .values(state=CommitState.CONDEMNED)
+        ).rowcount
+
+    return workspace.database.transact(work)
+
+
+def collect(workspace: Workspace, ids: Collection[str]) -> int:
+    """Reduce condemned commits to what tells their readers why they are gone."""
+    done = 0
+    for batch in _batches(sorted(ids)):
+
+        def work(connection: Connection, batch: list[str] = batch) -> int:
+            return connection.execute(
+                update(commits)
+                .where(commits.c.repo_uid == workspace.repo_uid)
+                .where(among(connection, commits.c.id, batch))
+                .where(commits.c.state == CommitState.CONDEMNED)
+                .values(
+                    state=CommitState.COLLECTED,
+                    parents="[]",
+                    metarange="",
+                    message="",
+                    metadata="{}",
+                    committer="",
+                )
+            ).rowcount
+
+        done += workspace.database.transact(work)
+    return done
+
+
+def close_overdue(workspace: Workspace) -> int:
+    """Close the partitions whose owners are overdue, for good; returns how many."""
+
+    def work(connection: Connection) -> int:
+        now = to_micros(workspace.database.now(connection, workspace.clock))
+        return connection.execute(
+            update(partitions)
+            .where(
+                partitions.c.repo_uid == workspace.repo_uid,
+                partitions.c.state == PartitionState.OPEN,
+                partitions.c.renewed_at < now - OVERDUE // MICROSECOND,
+            )
+            .values(state=PartitionState.CLOSED, closed_at=now)
+        ).rowcount
+
+    return workspace.database.transact(work)
+
+
+def expire_uploads(workspace: Workspace) -> int:
+    """Expire the upload tokens whose time is over, for good; returns how many."""
+
+    def work(connection: Connection) -> int:
+        now = to_micros(workspace.database.now(connection, workspace.clock))
+        return connection.execute(
+            update(upload_tokens)
+            .where(
+                upload_tokens.c.repo_uid == workspace.repo_uid,
+                upload_tokens.c.state == UploadState.PENDING,
+                upload_tokens.c.expires_at <= now,
+            )
+            .values(state=UploadState.EXPIRED)
+        ).rowcount
+
+    return workspace.database.transact(work)
+
+
+def _set(
+    connection: Connection,
+    repo_uid: str,
+    ids: Collection[str],
+    state: CommitState,
+    run_id: str,
+    rule: str,
+) -> None:
+    connection.execute(
+        update(commits)
+        .where(commits.c.repo_uid == repo_uid, among(connection, commits.c.id, ids))
+        .values(state=state, run_id=run_id, rule=rule)
+    )
+
+
+def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+    remaining = iter(items)
+    while batch := list(islice(remaining, BATCH)):
+        yield batch

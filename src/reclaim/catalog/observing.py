@@ -1,0 +1,127 @@
+"""Observing: all roots of a repository, read in one snapshot of the database.
+
+Every byte that could become referenced lies in an open partition or has a pending upload; every
+byte that is referenced is so from a commit or from a staged entry. All four are read here at
+once. Staged and pending addresses are streamed to files, because there may be many of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+from sqlalchemy import Connection, select
+
+from reclaim.catalog import leases as leasing
+from reclaim.catalog import rewriting
+from reclaim.catalog.partitions import OVERDUE
+from reclaim.catalog.prepare import Export, stream
+from reclaim.catalog.rewriting import HistoryRead
+from reclaim.catalog.schema import (
+    CommitState,
+    PartitionState,
+    TokenState,
+    UploadState,
+    commits,
+    partitions,
+    staged_entries,
+    staging_tokens,
+    upload_tokens,
+)
+from reclaim.catalog.workspace import Workspace
+from reclaim.clock import MICROSECOND, to_micros
+from reclaim.model import Lease
+from reclaim.storage import Storage
+
+ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """What keeps bytes alive, as of one instant.
+
+    ``metaranges`` has every commit whose bytes may still be there, condemned ones included;
+    ``overdue`` are open partitions whose owners have not renewed them. The ``files`` hold the
+    addresses that are staged or pending, below the export's prefix.
+    """
+
+    history: HistoryRead
+    metaranges: Mapping[str, str]
+    states: Mapping[str, str]
+    leases: tuple[Lease, ...]
+    closed: frozenset[str]
+    overdue: frozenset[str]
+    open: frozenset[str]
+    files: tuple[str, ...]
+    held: int
+    """How many staged and pending addresses the files hold."""
+    read_at: datetime
+
+
+def observe(workspace: Workspace, default_branch: str, destination: Storage, prefix: str) -> Roots:
+    """Read all roots; staged and pending addresses go to Parquet files below ``prefix``."""
+    uid = workspace.repo_uid
+    out = Export(destination, prefix)
+    with workspace.database.read() as connection:
+        history = rewriting.history(connection, workspace, default_branch)
+        now = history.read_at
+        rows = connection.execute(
+            select(commits.c.id, commits.c.metarange, commits.c.state).where(
+                commits.c.repo_uid == uid, commits.c.state != CommitState.COLLECTED
+            )
+        ).all()
+        held = out.write("held", ADDRESSES, _held(connection, uid, to_micros(now)))
+        known = _partitions(connection, uid, to_micros(now))
+        valid = tuple(
+            lease for lease in leasing.list_leases(connection, uid) if lease.valid_at(now)
+        )
+    return Roots(
+        history=history,
+        metaranges={row.id: row.metarange for row in rows},
+        states={row.id: row.state for row in rows if row.state != CommitState.LIVE},
+        leases=valid,
+        closed=frozenset(known["closed"]),
+        overdue=frozenset(known["overdue"]),
+        open=frozenset(known["open"]),
+        files=tuple(out.files),
+        held=held,
+        read_at=now,
+    )
+
+
+def _held(connection: Connection, repo_uid: str, now: int) -> Iterator[tuple[str]]:
+    staged = (
+        select(staged_entries.c.address)
+        .join(staging_tokens, staging_tokens.c.id == staged_entries.c.token_id)
+        .where(
+            staging_tokens.c.repo_uid == repo_uid,
+            staging_tokens.c.state.in_((TokenState.OPEN, TokenState.SEALED)),
+            staged_entries.c.owned,
+            staged_entries.c.address.is_not(None),
+        )
+    )
+    # A token whose time is over protects nothing: nobody can link it, and condemning makes
+    # that a state.
+    pending = select(upload_tokens.c.address).where(
+        upload_tokens.c.repo_uid == repo_uid,
+        upload_tokens.c.state == UploadState.PENDING,
+        upload_tokens.c.expires_at > now,
+    )
+    for query in (staged, pending):
+        for row in stream(connection, query):
+            yield (row[0],)
+
+
+def _partitions(connection: Connection, repo_uid: str, now: int) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {"open": [], "overdue": [], "closed": []}
+    query = select(partitions.c.id, partitions.c.state, partitions.c.renewed_at)
+    for row in connection.execute(query.where(partitions.c.repo_uid == repo_uid)):
+        if row.state == PartitionState.CLOSED:
+            found["closed"].append(row.id)
+        elif row.renewed_at < now - OVERDUE // MICROSECOND:
+            found["overdue"].append(row.id)
+        else:
+            found["open"].append(row.id)
+    return found

@@ -1,0 +1,73 @@
+"""The records of runs: what was done to a repository, when, and with what outcome."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from reclaim.catalog.schema import RunState, runs
+from reclaim.catalog.workspace import Workspace
+from reclaim.clock import from_micros, to_micros
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An execution that changed something, as it was recorded.
+
+    ``place`` is where its plan and its journal are, if it has any.
+    """
+
+    id: str
+    kind: str
+    state: str
+    started_at: datetime
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    place: str = ""
+
+
+def insert_run(connection: Connection, workspace: Workspace, run: Run) -> None:
+    """Record a run, in the transaction that changes something."""
+    connection.execute(
+        insert(runs).values(
+            id=run.id,
+            repo_uid=workspace.repo_uid,
+            kind=run.kind,
+            state=run.state,
+            started_at=to_micros(run.started_at),
+            summary=json.dumps(dict(run.summary), sort_keys=True),
+            place=run.place,
+        )
+    )
+
+
+def find_run(connection: Connection, repo_uid: str, run_id: str) -> Run | None:
+    query = select(runs).where(runs.c.repo_uid == repo_uid, runs.c.id == run_id)
+    row = connection.execute(query).first()
+    return None if row is None else _run(row)
+
+
+def finish_run(
+    connection: Connection, repo_uid: str, run_id: str, state: RunState, summary: Mapping[str, Any]
+) -> None:
+    """Record how far a run came."""
+    connection.execute(
+        update(runs)
+        .where(runs.c.repo_uid == repo_uid, runs.c.id == run_id)
+        .values(state=state, summary=json.dumps(dict(summary), sort_keys=True))
+    )
+
+
+def list_runs(connection: Connection, repo_uid: str) -> list[Run]:
+    """The runs of a repository, the newest first."""
+    query = select(runs).where(runs.c.repo_uid == repo_uid)
+    return [_run(row) for row in connection.execute(query.order_by(runs.c.started_at.desc()))]
+
+
+def _run(row: Row[Any]) -> Run:
+    started_at = from_micros(row.started_at)
+    return Run(row.id, row.kind, row.state, started_at, json.loads(row.summary), row.place)

@@ -1,0 +1,294 @@
+"""Apply: condemn, confirm, sweep, record. Always from the start, however often it is called.
+
+*Condemn* marks every snapshot that is not live now, until one read of the roots shows that all of
+them are marked: from that read on nobody can build on anything dead. That read is the *confirm*:
+whatever it reaches and the plan did not know, by id, leaves the plan. Only then are the marks made
+terminal and the first byte deleted. Contents never change, so a plan may be days old.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from reclaim.catalog.addresses import new_uid
+from reclaim.errors import IncompleteRead, OutOfTime, Partial, PlanRefused, TooMuch
+from reclaim.run import document, snapshots
+from reclaim.run.decide import KEEPS_ALL, Decided, decide
+from reclaim.run.document import PlanDocument
+from reclaim.run.journal import Journal
+from reclaim.run.plan import check_clock
+from reclaim.run.snapshots import PlannedSnapshots
+from reclaim.run.stages import Silent, Stages, Watcher
+from reclaim.storage import Storage
+from reclaim.stores.base import Collectable, HeldLock, Observation
+from reclaim.tasks.deleting import FAILED, Deleter, Outcome, Remove
+from reclaim.tasks.engine import Containers, Engine
+from reclaim.tasks.parts import Opener, Part, Place, open_storage
+from reclaim.tasks.reading import LIVE, TOPS
+
+BUDGET = timedelta(minutes=15)
+"""From the read of the leases to the first delete; leases are valid for longer than that."""
+ROUNDS = 20
+"""How often dead snapshots are looked for before the writers are asked to pause."""
+
+RESULT = "result.json"
+NO_CONTAINERS = Containers((), 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What an apply did."""
+
+    run: str
+    place: Place
+    outcome: Outcome
+    dropped: int
+    """Candidates that something reaches now, or that an earlier apply had done."""
+    condemned: int
+    collected: int
+    """Snapshots that were let go of."""
+
+    @property
+    def failed(self) -> int:
+        return self.outcome.counts[FAILED]
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "objects": sum(self.outcome.counts.values()) - self.failed,
+            "bytes": sum(self.outcome.sizes.values()) - self.outcome.sizes[FAILED],
+            "failed": self.failed,
+            "dropped": self.dropped,
+            "condemned": self.condemned,
+            "collected": self.collected,
+        }
+
+
+def apply_plan(
+    store: Collectable,
+    engine: Engine,
+    place: Place,
+    *,
+    deleter: Deleter | None = None,
+    watcher: Watcher | None = None,
+    opener: Opener = open_storage,
+) -> Applied:
+    """Apply a plan, or the rest of it."""
+    storage = opener(place.url)
+    planned = document.read(storage, place)
+    _check_plan(planned, store)
+    with store.lock(planned.run) as lock:
+        return _Applying(
+            store, engine, place, storage, planned, lock, deleter or Remove(), watcher or Silent()
+        ).run()
+
+
+def _check_plan(planned: PlanDocument, store: Collectable) -> None:
+    if (planned.store.kind, planned.store.uid) != (store.kind, store.uid):
+        raise PlanRefused(
+            f"the plan is for {planned.store.name} ({planned.store.uid}), "
+            f"not for {store.name} ({store.uid})",
+            hint="apply it to the store that it was made for",
+        )
+    if planned.store.storage != store.storage.url:
+        raise PlanRefused(
+            f"the plan is for a store at {planned.store.storage}, which is at {store.storage.url} "
+            "now",
+            hint="plan it again",
+        )
+    if planned.fraction > planned.allowed_fraction:
+        raise TooMuch("the plan takes more than it was allowed to", hint="plan it again")
+
+
+class _Applying:
+    """One apply, under the lock."""
+
+    def __init__(
+        self,
+        store: Collectable,
+        engine: Engine,
+        place: Place,
+        storage: Storage,
+        planned: PlanDocument,
+        lock: HeldLock,
+        deleter: Deleter,
+        watcher: Watcher,
+    ) -> None:
+        self._store = store
+        self._engine = engine
+        self._place = place
+        self._storage = storage
+        self._planned = planned
+        self._lock = lock
+        self._deleter = deleter
+        self._run = planned.run
+        self._stages = Stages(planned.run, watcher)
+        # Each apply has its own folder: one that died may have left files without a list.
+        self._own = place.below("apply").below(new_uid())
+        self._journal = Journal(storage, place.below("apply"), self._own)
+
+    def run(self) -> Applied:
+        stage = self._stages.stage
+        with stage("check"):
+            check_clock(self._store, self._storage, self._own.below("work"))
+            decided = snapshots.read(self._storage, self._planned.snapshots.part)
+            self._store.begin(self._run)
+            self._store.start(self._run, str(self._place), self._planned.started_at)
+        with stage("expire") as expiring:
+            expiring.facts["edited"] = len(decided.reparent)
+            if decided.reparent or decided.delete_refs:
+                self._store.rewrite(self._run, decided.reparent, decided.delete_refs)
+        with stage("condemn") as condemning:
+            seen, now = self._condemn(decided)
+            condemning.facts["live"] = len(now.live)
+        with stage("confirm") as confirming:
+            candidates, dropped = self._confirm(decided, seen, now)
+            confirming.facts["dropped"] = dropped
+        with stage("promote"):
+            self._check_budget(seen.read_at)
+            condemned = self._store.promote(self._run)
+        outcome = Outcome()
+        for kind in self._store.format.order:
+            if any(group.kind == kind for group in self._planned.going):
+                with stage(f"sweep {kind}") as sweeping:
+                    swept = self._sweep(candidates, kind)
+                    sweeping.facts |= {
+                        "objects": sum(swept.counts.values()),
+                        "bytes": sum(swept.sizes.values()),
+                    }
+                    outcome.add(swept)
+        with stage("record") as recording:
+            collected = 0 if outcome.counts[FAILED] else self._collect(decided, seen, now)
+            recording.facts["snapshots"] = collected
+        applied = Applied(self._run, self._place, outcome, dropped, condemned, collected)
+        self._finish(applied)
+        return applied
+
+    def _condemn(self, decided: PlannedSnapshots) -> tuple[Observation, Decided]:
+        """Mark what is dead until a read shows that all of it is marked; release what is not."""
+        self._store.close_overdue()
+        for _ in range(ROUNDS):
+            self._lock.check()
+            seen = self._store.observe(self._storage, self._own.at(f"work/{new_uid()}/"))
+            now = decide(
+                KEEPS_ALL,
+                snapshots=seen.snapshots,
+                refs=seen.refs,
+                leases=seen.leases,
+                now=seen.read_at,
+            )
+            unmarked = {
+                snapshot.id: decided.dead.get(snapshot.id) or now.rule(snapshot.id)
+                for snapshot in seen.snapshots
+                if snapshot.id not in now.live and snapshot.id not in seen.marked
+            }
+            if not unmarked:
+                self._store.release(self._run, [one for one in seen.marked if one in now.live])
+                return seen, now
+            self._store.mark(self._run, unmarked)
+        raise OutOfTime(
+            "the history changed faster than what is dead in it could be marked",
+            hint="nothing was deleted; apply it again when fewer branches are being deleted",
+        )
+
+    def _confirm(
+        self, decided: PlannedSnapshots, seen: Observation, now: Decided
+    ) -> tuple[Sequence[Part], int]:
+        """The candidates that nothing reaches now; what is new is found by id, never by time."""
+        fresh = sorted({seen.tops[one] for one in now.live - decided.live if one in seen.tops})
+        revived = NO_CONTAINERS
+        if fresh:
+            columns = ([top[0] for top in fresh], [top[1] for top in fresh], [LIVE] * len(fresh))
+            arrays = [pa.array(c, f.type) for c, f in zip(columns, TOPS, strict=True)]
+            revived = self._engine.expand(
+                self._store.format,
+                pa.table(arrays, schema=TOPS),
+                self._own.below("containers"),
+                known=[file.part for file in self._planned.containers],
+            )
+        found = self._engine.confirm(
+            self._store.format,
+            [file.part for file in self._planned.files],
+            revived,
+            seen.held,
+            seen.closed,
+            self._journal.parts(),
+            self._own.below("objects"),
+        )
+        complete = (
+            ("containers of snapshots", len(fresh), revived.tops),
+            ("containers", revived.containers, found.read.containers),
+            ("entries", revived.entries, found.read.entries),
+            ("staged or pending addresses", seen.held_count, found.read.held),
+        )
+        for what, expected, read in complete:
+            if expected != read:
+                raise IncompleteRead(
+                    f"to confirm, {expected} {what} were expected and {read} were read",
+                    hint="nothing was deleted; apply it again",
+                )
+        return found.parts, self._planned.candidates - sum(part.rows for part in found.parts)
+
+    def _check_budget(self, read_at: datetime) -> None:
+        self._lock.check()
+        if self._store.clock.now() - read_at > BUDGET:
+            raise OutOfTime(
+                f"confirming took longer than {BUDGET}; leases may have changed since",
+                hint="nothing was deleted; apply it again, with more executors if it repeats",
+            )
+
+    def _sweep(self, candidates: Sequence[Part], kind: str) -> Outcome:
+        """Delete one kind, in waves that each end before the lock could be lost."""
+        outcome = Outcome()
+        done: list[Part] = []
+        while True:
+            self._lock.renew()
+            swept = self._engine.sweep(
+                self._store.format,
+                candidates,
+                kind,
+                done,
+                self._deleter,
+                self._lock.remaining(),
+                self._own.below("journal"),
+            )
+            outcome.add(swept.outcome)
+            done.extend(swept.parts)
+            self._journal.note(kind, swept.parts)
+            if swept.finished:
+                return outcome
+
+    def _collect(self, decided: PlannedSnapshots, seen: Observation, now: Decided) -> int:
+        """Let go of the dead snapshots of which nothing is left."""
+        staying = {seen.tops[one] for one in now.live if one in seen.tops}
+        kinds = {kind for _, kind in seen.tops.values()}
+        gone = self._journal.taken(kinds)
+        return self._store.collect(
+            [
+                one
+                for one in decided.dead
+                if one not in now.live
+                and (one not in seen.tops or seen.tops[one] in staying or seen.tops[one][0] in gone)
+            ]
+        )
+
+    def _finish(self, applied: Applied) -> None:
+        state = "partial" if applied.failed else "done"
+        self._storage.put(
+            self._own.at(RESULT), json.dumps({"state": state} | applied.summary()).encode()
+        )
+        self._store.finish(self._run, state, applied.summary())
+        for stored in list(self._storage.list(self._own.at("work"))):
+            self._storage.delete(stored.address)
+        if applied.failed:
+            raise Partial(
+                f"{applied.failed} objects could not be deleted; the journal at {self._own} says "
+                "why",
+                hint=f"apply the plan again: reclaim apply {self._place}",
+                **applied.summary(),
+            )

@@ -1,0 +1,101 @@
+"""Decide: what of a history stays, from a policy and what was observed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from reclaim.errors import Corrupt, NotFound
+from reclaim.history import Edit, build, expire
+from reclaim.history.graph import reachable
+from reclaim.model import History, Lease, Ref, Snapshot, SnapshotId
+from reclaim.policy import Decisions, Policy, evaluate
+
+KEEPS_ALL = Policy()
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What a policy makes of a history.
+
+    ``live`` is what refs and leases reach once the history is edited, ``before`` what they
+    reach as it stands.
+    """
+
+    history: History
+    decisions: Decisions
+    edit: Edit
+    live: frozenset[SnapshotId]
+    before: frozenset[SnapshotId]
+
+    def rule(self, snapshot: SnapshotId) -> str:
+        """Why a snapshot that is not live goes."""
+        if snapshot in self.before:
+            return "; ".join(self.decisions[snapshot].reasons)
+        return "no branch, tag or lease reaches it"
+
+
+def decide(
+    policy: Policy,
+    *,
+    snapshots: Iterable[Snapshot],
+    refs: Sequence[Ref],
+    leases: Iterable[Lease] = (),
+    busy: Iterable[str] = (),
+    now: datetime,
+    limit: Sequence[str] = (),
+    delete_expired_tags: bool = False,
+    delete_expired_branches: bool = False,
+) -> Decided:
+    """Decide what stays. A policy without rules keeps everything that is reached."""
+    history = build(snapshots, refs)
+    decisions = evaluate(policy, history, now=now)
+    edit = expire(
+        history,
+        decisions.kept,
+        limit=_named(refs, limit) if limit else None,
+        delete_expired_tags=delete_expired_tags,
+        delete_expired_branches=delete_expired_branches,
+        busy=frozenset(busy),
+        keep_bases_of=decisions.keep_bases_of,
+    )
+    held = [_number(history, lease) for lease in leases]
+    gone = set(edit.delete_refs)
+    tips = [tip for ref, tip in zip(history.refs, history.tips, strict=True) if ref not in gone]
+    after = [
+        tuple(history.numbers[parent] for parent in edit.reparent[snapshot.id])
+        if snapshot.id in edit.reparent
+        else parents
+        for snapshot, parents in zip(history.snapshots, history.parents, strict=True)
+    ]
+    return Decided(
+        history,
+        decisions.with_bases(edit.kept_bases),
+        edit,
+        live=_ids(history, reachable(after, [*tips, *held])),
+        before=_ids(history, reachable(history.parents, [*history.tips, *held])),
+    )
+
+
+def _ids(history: History, reached: bytearray) -> frozenset[SnapshotId]:
+    return frozenset(
+        snapshot.id for snapshot, there in zip(history.snapshots, reached, strict=True) if there
+    )
+
+
+def _number(history: History, lease: Lease) -> int:
+    if lease.snapshot not in history.numbers:
+        raise Corrupt(
+            f"the lease {lease.id} of {lease.holder} is on {lease.snapshot}, which is not there",
+            hint="restore the store from a backup; nothing was changed",
+        )
+    return history.numbers[lease.snapshot]
+
+
+def _named(found: Sequence[Ref], names: Sequence[str]) -> list[Ref]:
+    known = {ref.name: ref for ref in found}
+    for name in names:
+        if name not in known:
+            raise NotFound(f"there is no branch or tag {name!r}")
+    return [known[name] for name in names]

@@ -1,0 +1,177 @@
+"""A plan as it is written down: ``plan.json``, which people read and apply obeys.
+
+It carries a hash of itself and of every file beside it: a plan that was edited is not applied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from reclaim.errors import NotFound, PlanRefused, UnknownVersion
+from reclaim.storage import Storage
+from reclaim.tasks.parts import Part, Place
+
+FORMAT = 1
+FILE = "plan.json"
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class StoreName(_Model):
+    """Which store a plan is for."""
+
+    kind: str
+    name: str
+    uid: str
+    storage: str
+    deleted: bool
+
+
+class Where(_Model):
+    """Where a plan was written. Its files are named from there, so it cannot be moved."""
+
+    url: str
+    prefix: str
+
+
+class File(_Model):
+    """A file of the plan."""
+
+    address: str
+    rows: int
+    sha256: str
+
+    @classmethod
+    def of(cls, part: Part) -> File:
+        return cls(address=part.address, rows=part.rows, sha256=part.sha256)
+
+    @property
+    def part(self) -> Part:
+        return Part(self.address, self.rows, self.sha256)
+
+
+class Counts(_Model):
+    """How much there must be of what live snapshots need, or how much was read."""
+
+    snapshots: int
+    containers: int
+    entries: int
+    held: int
+
+
+class Group(_Model):
+    """Objects with something in common."""
+
+    objects: int
+    bytes: int
+    kind: str
+    reason: str
+    branch: str = ""
+    prefix: str = ""
+    age: str = ""
+
+
+class Large(_Model):
+    """One of the largest objects that would go."""
+
+    bytes: int
+    address: str
+    path: str
+
+
+class PlanDocument(_Model):
+    """Everything that a plan says, but for the lists of objects and snapshots beside it."""
+
+    format: int = FORMAT
+    run: str
+    place: Where
+    store: StoreName
+    promise: str
+    started_at: datetime
+    read_at: datetime
+    cutoff: datetime
+    policy: list[str]
+    inventory: str | None
+    objects: int
+    bytes: int
+    candidates: int
+    candidate_bytes: int
+    allowed_fraction: float
+    expected: Counts
+    read: Counts
+    refs: int
+    leases: int
+    expired: int
+    dead: int
+    going: list[Group]
+    staying: list[Group]
+    largest: list[Large]
+    warnings: list[str]
+    causes: list[str]
+    deleted_refs: list[str]
+    files: list[File]
+    containers: list[File]
+    snapshots: File
+    digest: str = ""
+
+    @property
+    def fraction(self) -> float:
+        return self.candidates / self.objects if self.objects else 0.0
+
+    def sealed(self) -> PlanDocument:
+        """The same with its hash."""
+        return self.model_copy(update={"digest": self._hash()})
+
+    def _hash(self) -> str:
+        body = self.model_dump(mode="json", exclude={"digest"})
+        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def write(storage: Storage, place: Place, document: PlanDocument) -> None:
+    body = document.sealed().model_dump(mode="json")
+    storage.put(place.at(FILE), json.dumps(body, indent=2).encode())
+
+
+def find(storage: Storage, location: str) -> tuple[Place, PlanDocument]:
+    """The plan in the folder that is the root of a storage, and the place that it names."""
+    document = read(storage, Place(storage.url, ""))
+    place = Place(document.place.url, document.place.prefix)
+    if str(place) != storage.url:
+        raise PlanRefused(
+            f"the plan at {location} was written to {place} and moved from there",
+            hint="plan it again, with --out where it shall be",
+        )
+    return place, document
+
+
+def read(storage: Storage, place: Place) -> PlanDocument:
+    """A plan as it was written; anything else is refused."""
+    try:
+        data = storage.get(place.at(FILE))
+    except NotFound as error:
+        raise NotFound(
+            f"there is no plan at {place}", hint="make one with `reclaim plan`"
+        ) from error
+    try:
+        body: Mapping[str, Any] = json.loads(data)
+        if body.get("format") != FORMAT:
+            raise UnknownVersion(
+                f"the plan at {place} has format {body.get('format')}; this Reclaim reads {FORMAT}"
+            )
+        document = PlanDocument.model_validate_json(data)
+    except (ValueError, ValidationError, AttributeError) as error:
+        raise PlanRefused(f"{place}/{FILE} is not a plan", hint="plan it again") from error
+    if document.digest != document._hash():
+        raise PlanRefused(
+            f"the plan at {place} was changed after it was written",
+            hint="plan it again; a plan cannot be edited by hand",
+        )
+    return document

@@ -1,0 +1,407 @@
+"""Plan: find what may go, and write it down for review. Changes nothing in the store.
+
+The order is the argument. What exists is listed first and written down; then the roots are read.
+So an object that is listed and that no root reaches afterwards is garbage, and what is born later
+is not in the listing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pyarrow as pa
+
+from reclaim.catalog.addresses import new_uid
+from reclaim.errors import ClockSkew, Corrupt, IncompleteRead, StorageAhead, TooMuch
+from reclaim.model import SnapshotId
+from reclaim.policy import Policy
+from reclaim.run import document, snapshots
+from reclaim.run.decide import KEEPS_ALL, Decided, decide
+from reclaim.run.document import Counts, File, Group, Large, PlanDocument, StoreName, Where
+from reclaim.run.stages import Silent, Stages, Watcher
+from reclaim.storage import Storage
+from reclaim.stores.base import Collectable, Margins, Observation
+from reclaim.tasks.engine import Containers, Engine, Found, Objects
+from reclaim.tasks.judging import Rules, Tally
+from reclaim.tasks.parts import Opener, Place, open_storage
+from reclaim.tasks.reading import LIVE, TOPS
+
+SKEW = timedelta(minutes=5)
+MOST = 0.9
+"""A plan that takes a larger part of all objects than this needs a word from a person."""
+
+EXPIRED = "its commits expire by the policy"
+UNREACHED = "its commits are reached by no branch, tag or lease"
+CONDEMNED = "its commits were condemned by an earlier run"
+CAUSES = ("live", EXPIRED, UNREACHED, CONDEMNED)
+
+REASONS = {
+    "data": "uploaded, and in no commit",
+    "container": "written for a commit that failed",
+    "work": "left behind by a run",
+    "record": "a record of an old run",
+}
+DELETED = "the repository was deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """What a person asks of a plan."""
+
+    policy: Policy = KEEPS_ALL
+    margins: Margins = field(default_factory=Margins)
+    place: Place | None = None
+    inventory: Objects | None = None
+    inventory_name: str | None = None
+    allowed_fraction: float = MOST
+    delete_expired_tags: bool = False
+    delete_expired_branches: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan and where it is."""
+
+    place: Place
+    document: PlanDocument
+
+
+def make_plan(
+    store: Collectable,
+    engine: Engine,
+    options: PlanOptions | None = None,
+    *,
+    watcher: Watcher | None = None,
+    opener: Opener = open_storage,
+) -> Plan:
+    """Find what may go, and write it down."""
+    return _Planning(
+        store, engine, options or PlanOptions(), new_uid(), watcher or Silent(), opener
+    ).run()
+
+
+class _Planning:
+    """One plan in the making."""
+
+    def __init__(
+        self,
+        store: Collectable,
+        engine: Engine,
+        options: PlanOptions,
+        run_id: str,
+        watcher: Watcher,
+        opener: Opener,
+    ) -> None:
+        self._store = store
+        self._engine = engine
+        self._options = options
+        self._run = run_id
+        self._stages = Stages(run_id, watcher)
+        self._place = options.place or Place(*store.place(run_id))
+        self._storage = opener(self._place.url)
+        self._started = store.clock.now()
+
+    def run(self) -> Plan:
+        try:
+            plan = self._plan()
+        finally:
+            self._tidy()
+        return plan
+
+    def _plan(self) -> Plan:
+        stage, work = self._stages.stage, self._place.below("work")
+        with stage("check"):
+            self._store.check()
+            check_clock(self._store, self._storage, work)
+        with stage("list") as listing:
+            objects = self._options.inventory or self._list(work.below("listing"))
+            listing.facts["objects"] = sum(part.rows for part in objects.parts)
+        with stage("observe") as observing:
+            seen = self._store.observe(self._storage, work.at("roots/"))
+            observing.facts |= {"snapshots": len(seen.snapshots), "refs": len(seen.refs)}
+        with stage("decide") as deciding:
+            decided = self._decide(seen)
+            dead = _dead(seen, decided)
+            deciding.facts |= {"live": len(decided.live), "dead": len(dead)}
+        with stage("mark") as marking:
+            tops = _tops(seen, decided)
+            containers = self._engine.expand(
+                self._store.format, tops, self._place.below("containers")
+            )
+            marking.facts |= {"containers": containers.containers, "entries": containers.entries}
+        with stage("plan") as planning:
+            found = self._engine.find(
+                self._store.format,
+                objects,
+                containers,
+                seen.held,
+                self._rules(seen, objects),
+                self._place.below("objects"),
+            )
+            planning.facts |= {"candidates": sum(part.rows for part in found.parts)}
+        _check_complete(seen, decided, tops, containers, found)
+        _check_partitions(found)
+        made = self._document(seen, decided, dead, containers, found)
+        _check_fraction(made)
+        document.write(self._storage, self._place, made)
+        return Plan(self._place, document.read(self._storage, self._place))
+
+    def _list(self, place: Place) -> Objects:
+        own = self._place.prefix.rstrip("/")
+        found = self._store.format.units(self._store.storage)
+        units = [unit for unit in found if unit != own]
+        return self._engine.list(self._store.format, units, place)
+
+    def _decide(self, seen: Observation) -> Decided:
+        return decide(
+            self._options.policy,
+            snapshots=seen.snapshots,
+            refs=seen.refs,
+            leases=seen.leases,
+            busy=seen.busy,
+            now=seen.read_at,
+            delete_expired_tags=self._options.delete_expired_tags,
+            delete_expired_branches=self._options.delete_expired_branches,
+        )
+
+    def _rules(self, seen: Observation, objects: Objects) -> Rules:
+        margins = self._options.margins
+        ages = {"work": max(margins.objects, margins.work), "record": margins.records}
+        cutoffs = {}
+        for kind in self._store.format.order:
+            cutoffs[kind] = self._started - (
+                margins.objects if self._store.deleted else ages.get(kind, margins.objects)
+            )
+            if objects.before is not None:
+                cutoffs[kind] = min(cutoffs[kind], objects.before)
+        kinds = self._store.format.order
+        return Rules(
+            cutoffs=cutoffs,
+            closed=seen.closed,
+            open=seen.open,
+            causes=[DELETED] * len(CAUSES) if self._store.deleted else CAUSES,
+            reasons=dict.fromkeys(kinds, DELETED) if self._store.deleted else REASONS,
+            now=self._started,
+            own=self._place.prefix if self._place.url == self._store.storage.url else "",
+        )
+
+    def _document(
+        self,
+        seen: Observation,
+        decided: Decided,
+        dead: Mapping[SnapshotId, str],
+        containers: Containers,
+        found: Found,
+    ) -> PlanDocument:
+        store = self._store
+        written = snapshots.write(
+            self._storage,
+            self._place.at("snapshots.parquet"),
+            decided.history,
+            decided.live,
+            dead,
+            decided.edit,
+        )
+        read = found.read
+        return PlanDocument(
+            run=self._run,
+            place=Where(url=self._place.url, prefix=self._place.prefix),
+            store=StoreName(
+                kind=store.kind,
+                name=store.name,
+                uid=store.uid,
+                storage=store.storage.url,
+                deleted=store.deleted,
+            ),
+            promise=store.promise,
+            started_at=self._started,
+            read_at=seen.read_at,
+            cutoff=self._started - self._options.margins.objects,
+            policy=list(_words(self._options.policy)),
+            inventory=self._options.inventory_name,
+            objects=found.objects,
+            bytes=found.size,
+            candidates=sum(part.rows for part in found.parts),
+            candidate_bytes=sum(size for _, size in found.verdict.going.values()),
+            allowed_fraction=1.0 if store.deleted else self._options.allowed_fraction,
+            expected=Counts(
+                snapshots=len(decided.live),
+                containers=containers.containers,
+                entries=containers.entries,
+                held=seen.held_count,
+            ),
+            read=Counts(
+                snapshots=len(decided.live),
+                containers=read.containers,
+                entries=read.entries,
+                held=read.held,
+            ),
+            refs=len(seen.refs),
+            leases=len(seen.leases),
+            expired=sum(1 for one in dead if one in decided.before),
+            dead=len(dead),
+            going=_groups(found.verdict.going),
+            staying=_staying(found),
+            largest=[
+                Large(bytes=size, address=address, path=path)
+                for size, address, path in found.verdict.largest
+            ],
+            warnings=list(_warnings(decided, store)),
+            causes=list(CAUSES),
+            deleted_refs=[ref.name for ref in decided.edit.delete_refs],
+            files=[File.of(part) for part in found.parts],
+            containers=[File.of(part) for part in containers.parts],
+            snapshots=File.of(written),
+        )
+
+    def _tidy(self) -> None:
+        """Remove what only the making of the plan needed."""
+        for stored in list(self._storage.list(self._place.at("work"))):
+            self._storage.delete(stored.address)
+
+
+def check_clock(store: Collectable, storage: Storage, place: Place) -> None:
+    """Refuse to judge by a clock that is not the storage's."""
+    probe = place.at("clock")
+    storage.put(probe, b"")
+    told = storage.head(probe).last_modified
+    now = store.clock.now()
+    if abs(told - now) > SKEW:
+        raise ClockSkew(
+            f"this machine's clock says {now:%F %T} UTC and the storage's {told:%F %T} UTC",
+            hint="set the clock; ages cannot be judged otherwise",
+        )
+
+
+def _dead(seen: Observation, decided: Decided) -> dict[SnapshotId, str]:
+    """Every snapshot that is not live, and why."""
+    dead = {}
+    for snapshot in seen.snapshots:
+        if snapshot.id not in decided.live:
+            dead[snapshot.id] = decided.rule(snapshot.id)
+    for found, state in seen.marked.items():
+        if found not in decided.live and found not in dead:
+            dead[found] = f"{state} by an earlier run"
+    return dead
+
+
+def _tops(seen: Observation, decided: Decided) -> pa.Table:
+    """The containers that snapshots name themselves, each once; live ones win."""
+    causes: dict[tuple[str, str], int] = {}
+    for found, top in seen.tops.items():
+        if found in decided.live:
+            cause = LIVE
+        elif found in decided.before:
+            cause = CAUSES.index(EXPIRED)
+        else:
+            known = found in decided.history.numbers
+            cause = CAUSES.index(UNREACHED if known else CONDEMNED)
+        causes[top] = min(causes.get(top, cause), cause)
+    for found in decided.live:
+        if found not in decided.history.numbers:
+            raise Corrupt(f"the snapshot {found} is live and not there")
+    rows = [(address, kind, cause) for (address, kind), cause in causes.items()]
+    columns = zip(*rows, strict=True) if rows else [()] * len(TOPS)
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, TOPS, strict=True)], TOPS)
+
+
+def _check_complete(
+    seen: Observation, decided: Decided, tops: pa.Table, containers: Containers, found: Found
+) -> None:
+    """Refuse when less, or more, was read than there must be."""
+    live_tops = tops.column("cause").to_pylist().count(LIVE)
+    pairs = {
+        "containers of snapshots": (live_tops, containers.tops),
+        "containers": (containers.containers, found.read.containers),
+        "entries": (containers.entries, found.read.entries),
+        "staged or pending addresses": (seen.held_count, found.read.held),
+    }
+    for what, (expected, read) in pairs.items():
+        if expected != read:
+            raise IncompleteRead(
+                f"{expected} {what} were expected and {read} were read",
+                hint="nothing was planned; run it again, and look at the storage if it repeats",
+                expected=expected,
+                read=read,
+            )
+    if (seen.refs or seen.leases) and not decided.live:
+        raise IncompleteRead("there are refs, and no snapshot was found to be live")
+
+
+def _check_partitions(found: Found) -> None:
+    if found.verdict.strangers:
+        names = sorted(found.verdict.strangers)
+        raise StorageAhead(
+            f"the storage has {len(names)} partitions that the database does not know, such as "
+            f"{names[0]}",
+            hint="this database is a restored backup or a clone; if it is the right one, register "
+            "them with `reclaim doctor --adopt-partitions`",
+            partitions=names[:100],
+        )
+
+
+def _check_fraction(made: PlanDocument) -> None:
+    if made.fraction > made.allowed_fraction:
+        raise TooMuch(
+            f"{made.candidates} of {made.objects} objects would go, more than "
+            f"{math.floor(made.allowed_fraction * 100)} %",
+            hint="if that is right, say so with --unsafe-allow-fraction 1",
+            candidates=made.candidates,
+            objects=made.objects,
+        )
+
+
+def _groups(tally: Tally) -> list[Group]:
+    ordered = sorted(tally.items(), key=lambda item: (-item[1][1], item[0]))
+    return [
+        Group(
+            objects=count,
+            bytes=size,
+            kind=kind,
+            reason=reason,
+            branch=branch,
+            prefix=prefix,
+            age=age,
+        )
+        for (kind, reason, branch, prefix, age), (count, size) in ordered
+    ]
+
+
+def _staying(found: Found) -> list[Group]:
+    groups = [
+        Group(objects=count, bytes=size, kind=kind, reason=why)
+        for (kind, why), (count, size) in sorted(found.verdict.staying.items())
+    ]
+    tallies = (found.verdict.going, found.verdict.staying)
+    others = sum(count for tally in tallies for count, _ in tally.values())
+    rest = sum(size for tally in tallies for _, size in tally.values())
+    live = Group(
+        objects=found.objects - others,
+        bytes=found.size - rest,
+        kind="",
+        reason="in a commit that stays, or staged, or pending",
+    )
+    return [live, *groups]
+
+
+def _warnings(decided: Decided, store: Collectable) -> Iterator[str]:
+    for base in decided.edit.touched_bases:
+        yield (
+            f"the base of {base.branch} with the default branch is touched: a merge will treat "
+            "every difference as a conflict"
+        )
+    for ref in decided.edit.expired_tips:
+        if ref not in decided.edit.delete_refs:
+            yield f"the {ref.kind} {ref.name} is at an expired commit, and stays with it"
+    if store.promise.startswith("margin"):
+        yield f"what is live is protected by a {store.promise}"
+
+
+def _words(policy: Policy) -> Iterator[str]:
+    for match, rules in policy.matches:
+        kind = f"{match.kind} " if match.kind else ""
+        yield f"{kind}{match.glob}: {', '.join(rules.sentences()) or 'everything stays'}"
+    yield f"default: {', '.join(policy.default.sentences()) or 'everything stays'}"

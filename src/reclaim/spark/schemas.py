@@ -1,0 +1,17 @@
+"""The schemas of frames, in Spark's words; those of files are Arrow's, beside what writes them."""
+
+from __future__ import annotations
+
+LINES = "address string, rows bigint, sha256 string, group string, told string"
+"""What a task gives back: the parts that it wrote, and what it has to tell."""
+
+LISTED = "address string, size bigint, last_modified timestamp"
+CONTAINERS = "address string, kind string, detail string, entries bigint, cause int"
+NEEDED = "address string, entries bigint"
+READ = "address string, path string, kind string, entries bigint, cause int"
+ADDRESSES = "address string"
+CANDIDATES = (
+    "address string, size bigint, last_modified timestamp, kind string, branch string, "
+    "partition string, path string, reason string"
+)
+JOURNAL = "address string, size bigint, kind string, reason string, outcome string, error string"

@@ -1,0 +1,191 @@
+"""What Reclaim asks of a store.
+
+A store has two halves. The *format* knows names and files: it is small, can be pickled, and goes
+to the executors, which never see a database. The *store* itself stays on the driver: it observes
+the roots and makes the changes that need the store's own consistency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from reclaim.clock import Clock
+from reclaim.model import Lease, Ref, Snapshot, SnapshotId
+from reclaim.storage import Storage
+
+CONTAINERS = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        # What the format needs to read and verify it.
+        pa.field("detail", pa.string(), nullable=False),
+        # How many entries it must have.
+        pa.field("entries", pa.int64(), nullable=False),
+        # 0 for what is live; otherwise which cause made it dead (see tasks/causes.py).
+        pa.field("cause", pa.int32(), nullable=False),
+    ]
+)
+"""Containers that snapshots need, such as ranges or manifests."""
+
+ENTRIES = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("path", pa.string()),
+    ]
+)
+"""What a container lists: addresses in the store, and the logical path where there is one."""
+
+
+class Format(Protocol):
+    """How the objects of a store are named and its containers read."""
+
+    root: str
+    """The URL of the storage; addresses are relative to it."""
+    prefix: str
+    """The store's own part of the storage. Nothing outside it is ever deleted."""
+    order: Sequence[str]
+    """The kinds that may be collected, in the order in which they are deleted."""
+
+    def units(self, storage: Storage) -> Iterator[str]:
+        """Folders that together hold every object of the store, none inside another."""
+        ...
+
+    def describe(self, addresses: pa.Array) -> pa.StructArray:
+        """For each address its kind, branch and partition; "" where it has none."""
+        ...
+
+    def containers(self, storage: Storage, top: str) -> pa.Table:
+        """The containers that a snapshot's own container lists, as ``CONTAINERS``."""
+        ...
+
+    def entries(self, storage: Storage, container: Mapping[str, Any], *, paths: bool) -> pa.Table:
+        """What a container lists, verified, as ``ENTRIES``; paths only when asked for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a store says of itself, from one consistent read where it allows that.
+
+    ``tops`` names for each snapshot its own container (address and kind), for those that have
+    one; snapshots that are condemned already are in it and not among ``snapshots``. ``held`` are
+    files with addresses that are needed by something else than a snapshot. Of ``partitions``, one
+    that is neither open nor closed is not known at all.
+    """
+
+    refs: tuple[Ref, ...]
+    snapshots: tuple[Snapshot, ...]
+    leases: tuple[Lease, ...]
+    busy: frozenset[str]
+    tops: Mapping[SnapshotId, tuple[str, str]]
+    marked: Mapping[SnapshotId, str]
+    """Snapshots with a mark that is not terminal, and condemned ones: id → state."""
+    closed: frozenset[str]
+    open: frozenset[str]
+    held: tuple[str, ...]
+    held_count: int
+    read_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Margins:
+    """How old things must be before they may go. The defaults suit stores that guess nothing."""
+
+    objects: timedelta = timedelta(hours=24)
+    """Of an object that nothing refers to."""
+    work: timedelta = timedelta(hours=24)
+    """Of what a run wrote for itself and no longer needs; another may still be reading it."""
+    records: timedelta = timedelta(days=30)
+    """Of plans and journals."""
+
+
+class HeldLock(Protocol):
+    """The lock of a store, while it is held."""
+
+    def remaining(self) -> timedelta: ...
+
+    def check(self) -> None: ...
+
+    def renew(self) -> None: ...
+
+
+class Store(Protocol):
+    """A store that can be observed and collected."""
+
+    name: str
+    uid: str
+    kind: str
+    deleted: bool
+    """Whether the store itself is gone, so that nothing of it needs to stay."""
+    promise: str
+    """The sentence that says why nothing live is taken: exact references, or a margin."""
+    format: Format
+    storage: Storage
+    clock: Clock
+
+    def check(self) -> None:
+        """Refuse what must not be collected: other versions, a storage ahead of the database."""
+        ...
+
+    def observe(self, destination: Storage, prefix: str) -> Observation: ...
+
+    def place(self, run_id: str) -> tuple[str, str]:
+        """Where a run's plan goes by default: (URL of a storage, prefix in it)."""
+        ...
+
+    def lock(self, run_id: str) -> AbstractContextManager[HeldLock]:
+        """Exclude every other apply, undo and purge of the store."""
+        ...
+
+
+class RewritesHistory(Protocol):
+    """A store whose history can be edited: new parents, refs that go, all or nothing."""
+
+    def rewrite(
+        self,
+        run_id: str,
+        reparent: Mapping[SnapshotId, tuple[tuple[SnapshotId, ...], tuple[SnapshotId, ...]]],
+        delete_refs: Sequence[Ref],
+    ) -> None: ...
+
+
+class Condemns(Protocol):
+    """A store that can make snapshots impossible to refer to."""
+
+    def begin(self, run_id: str) -> None:
+        """Take back what a run that died left, and note that this one works here now."""
+        ...
+
+    def close_overdue(self) -> None:
+        """End, for good, what a plan may count as ended: partitions and uploads out of time."""
+        ...
+
+    def mark(self, run_id: str, rules: Mapping[SnapshotId, str]) -> None:
+        """Mark snapshots provisionally, with the rule that takes each."""
+        ...
+
+    def release(self, run_id: str, ids: Collection[SnapshotId]) -> None: ...
+
+    def promote(self, run_id: str) -> int: ...
+
+    def collect(self, ids: Collection[SnapshotId]) -> int:
+        """Let go of snapshots that are condemned and whose objects are gone."""
+        ...
+
+
+class Records(Protocol):
+    """A store that keeps the records of runs."""
+
+    def start(self, run_id: str, place: str, started_at: datetime) -> None: ...
+
+    def finish(self, run_id: str, state: str, summary: Mapping[str, Any]) -> None: ...
+
+
+class Collectable(Store, RewritesHistory, Condemns, Records, Protocol):
+    """A store with everything that apply needs."""

@@ -1,0 +1,224 @@
+"""A repository of our own catalog, as a store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.catalog import Collecting, HistoryEdit, Run
+from reclaim.catalog import ranges as containers
+from reclaim.catalog.ranges import RangeInfo
+from reclaim.catalog.schema import RunState
+from reclaim.clock import Clock
+from reclaim.errors import Corrupt, NotFound
+from reclaim.model import Ref, SnapshotId
+from reclaim.storage import Storage
+from reclaim.stores.base import CONTAINERS, ENTRIES, HeldLock, Observation
+
+DATA, RANGE, METARANGE, CONTAINER = "data", "range", "metarange", "container"
+WORK, RECORD, EPOCH, UNKNOWN = "work", "record", "epoch", "unknown"
+
+PROMISE = "exact: every reference is a row of one database, read after the listing"
+MANY_BRANCHES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogFormat:
+    """The files of one repository: data by branch and partition, containers, and our own."""
+
+    root: str
+    repo_uid: str
+    deleted: bool = False
+
+    @property
+    def prefix(self) -> str:
+        return f"repos/{self.repo_uid}/"
+
+    @property
+    def order(self) -> Sequence[str]:
+        # A crash in between leaves metadata that points at nothing, never data without any.
+        kinds = (DATA, RANGE, CONTAINER, METARANGE, WORK, RECORD)
+        return (*kinds, UNKNOWN, EPOCH) if self.deleted else kinds
+
+    def units(self, storage: Storage) -> Iterator[str]:
+        """The folders of branches, or of their partitions where that is not too many to ask for.
+
+        Objects in places that we never write to are not listed, and so never collected, unless
+        the whole repository is to go.
+        """
+        if self.deleted:
+            yield self.prefix.rstrip("/")
+            return
+        branches = _folders(storage, f"{self.prefix}branches")
+        if len(branches) > MANY_BRANCHES:
+            yield from branches
+        else:
+            for branch in branches:
+                yield from _folders(storage, branch)
+        for part in ("meta", "runs"):
+            yield from _folders(storage, f"{self.prefix}_reclaim/{part}")
+        yield f"{self.prefix}_reclaim/epoch"
+
+    def describe(self, addresses: pa.Array) -> pa.StructArray:
+        """Kind, branch and partition of addresses, from their parts."""
+        inside = pc.utf8_slice_codeunits(addresses, start=len(self.prefix))
+        inside = pc.if_else(pc.starts_with(addresses, self.prefix), inside, "")
+        parts = pc.split_pattern(inside, "/")
+        depth = pc.list_value_length(parts)
+        first, second, third = (_part(parts, depth, at) for at in range(3))
+        fourth = _part(parts, depth, 3)
+        data = pc.and_(pc.equal(first, "branches"), pc.equal(depth, 4))
+        ours = pc.equal(first, "_reclaim")
+        meta = pc.and_(pc.and_(ours, pc.equal(second, "meta")), pc.equal(depth, 4))
+        runs = pc.and_(pc.and_(ours, pc.equal(second, "runs")), pc.greater(depth, 3))
+        work = pc.and_(runs, pc.equal(fourth, "work"))
+        epoch = pc.and_(pc.and_(ours, pc.equal(second, "epoch")), pc.equal(depth, 3))
+        kind = pc.case_when(
+            pc.make_struct(data, meta, work, runs, epoch),
+            DATA,
+            CONTAINER,
+            WORK,
+            RECORD,
+            EPOCH,
+            UNKNOWN,
+        )
+        branch = pc.if_else(data, second, "")
+        partition = pc.if_else(pc.or_(data, meta), third, "")
+        return pc.make_struct(kind, branch, partition, field_names=["kind", "branch", "partition"])
+
+    def containers(self, storage: Storage, top: str) -> pa.Table:
+        found = containers.decode_metarange(_read(storage, top), top)
+        columns = (
+            [info.address for info in found],
+            [RANGE] * len(found),
+            [info.digest for info in found],
+            [info.count for info in found],
+            [0] * len(found),
+        )
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, CONTAINERS, strict=True)]
+        return pa.table(arrays, schema=CONTAINERS)
+
+    def entries(self, storage: Storage, container: Mapping[str, Any], *, paths: bool) -> pa.Table:
+        address = container["address"]
+        info = RangeInfo(address, container["detail"], "", "", container["entries"], 0)
+        rows = containers.decode_range(_read(storage, address), info)
+        if rows.num_rows != info.count:
+            raise Corrupt(
+                f"the container {address} has {rows.num_rows} entries; its metarange says "
+                f"{info.count}"
+            )
+        found = rows.column("address")
+        # Objects that lie elsewhere are not ours to collect.
+        owned = pc.invert(pc.match_substring(found, "://"))
+        if not pc.all(owned).as_py():
+            rows = rows.filter(owned)
+            found = rows.column("address")
+        path = rows.column("path") if paths else pa.nulls(rows.num_rows, pa.string())
+        return pa.table([found, path], schema=ENTRIES)
+
+
+class CatalogStore:
+    """One repository, seen by the collector."""
+
+    kind = "catalog"
+    promise = PROMISE
+
+    def __init__(self, repository: Collecting) -> None:
+        self._repository = repository
+        self.name = repository.name
+        self.uid = repository.uid
+        self.deleted = repository.deleted
+        self.storage: Storage = repository.storage
+        self.clock: Clock = repository.clock
+        self.format = CatalogFormat(self.storage.url, repository.uid, repository.deleted)
+
+    def check(self) -> None:
+        self._repository.check_epoch()
+
+    def observe(self, destination: Storage, prefix: str) -> Observation:
+        roots = self._repository.observe(destination, prefix)
+        return Observation(
+            refs=roots.history.refs,
+            snapshots=roots.history.snapshots,
+            leases=roots.leases,
+            busy=roots.history.busy,
+            tops={
+                SnapshotId(found): (metarange, METARANGE)
+                for found, metarange in roots.metaranges.items()
+                if metarange
+            },
+            marked={SnapshotId(found): state for found, state in roots.states.items()},
+            closed=roots.closed | roots.overdue,
+            open=roots.open,
+            held=tuple(prefix + file for file in roots.files),
+            held_count=roots.held,
+            read_at=roots.read_at,
+        )
+
+    def place(self, run_id: str) -> tuple[str, str]:
+        return self.storage.url, f"{self.format.prefix}_reclaim/runs/{run_id}/"
+
+    def lock(self, run_id: str) -> AbstractContextManager[HeldLock]:
+        return self._repository.lock(run_id)
+
+    def begin(self, run_id: str) -> None:
+        self._repository.release_leftovers()
+        self._repository.bump_epoch(run_id)
+
+    def close_overdue(self) -> None:
+        self._repository.close_overdue()
+        self._repository.expire_uploads()
+
+    def rewrite(
+        self,
+        run_id: str,
+        reparent: Mapping[SnapshotId, tuple[tuple[SnapshotId, ...], tuple[SnapshotId, ...]]],
+        delete_refs: Sequence[Ref],
+    ) -> None:
+        self._repository.rewrite(run_id, HistoryEdit(reparent, delete_refs))
+
+    def mark(self, run_id: str, rules: Mapping[SnapshotId, str]) -> None:
+        self._repository.mark(run_id, {str(one): rule for one, rule in rules.items()})
+
+    def release(self, run_id: str, ids: Collection[SnapshotId]) -> None:
+        self._repository.release(run_id, ids)
+
+    def promote(self, run_id: str) -> int:
+        return self._repository.promote(run_id)
+
+    def collect(self, ids: Collection[SnapshotId]) -> int:
+        return self._repository.collect(ids)
+
+    def start(self, run_id: str, place: str, started_at: datetime) -> None:
+        self._repository.start(Run(run_id, "collect", RunState.STARTED, started_at, {}, place))
+
+    def finish(self, run_id: str, state: str, summary: Mapping[str, Any]) -> None:
+        self._repository.finish(run_id, RunState(state), summary)
+
+
+def _folders(storage: Storage, folder: str) -> Sequence[str]:
+    found, _ = storage.folders(folder)
+    return found
+
+
+def _part(parts: pa.Array, depth: pa.Array, at: int) -> pa.Array:
+    """The nth part of each path, "" where it has fewer."""
+    enough = pc.greater(depth, at)
+    padded = pc.if_else(enough, parts, pa.scalar([""] * (at + 1), pa.list_(pa.string())))
+    return pc.list_element(padded, at)
+
+
+def _read(storage: Storage, address: str) -> bytes:
+    try:
+        return storage.get(address)
+    except NotFound as error:
+        raise Corrupt(
+            f"the container {address} is missing",
+            hint="restore it from a backup or another copy; nothing was deleted",
+        ) from error

@@ -1,0 +1,139 @@
+"""What an engine does for a run: the steps whose size is that of the data.
+
+Spark is one engine. Another, in ``reclaim.testing``, runs the same tasks in one process with
+sets in memory; what the two find must be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import pyarrow as pa
+
+from reclaim.stores.base import Format
+from reclaim.tasks.deleting import Deleter, Outcome
+from reclaim.tasks.judging import Rules, Verdict
+from reclaim.tasks.parts import Part, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """What exists: a listing that was written down, or an inventory of someone else.
+
+    ``columns`` are the names of address, size and time in the files, ``cut`` is what stands before
+    an address there. ``before`` is the inventory's date: what is younger is not judged by it.
+    """
+
+    url: str
+    parts: Sequence[Part]
+    columns: tuple[str, str, str] = ("address", "size", "last_modified")
+    cut: str = ""
+    before: datetime | None = None
+    verified: bool = True
+    """Whether the parts carry hashes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """Containers that were expanded from tops, in files, each once."""
+
+    parts: Sequence[Part]
+    tops: int
+    """Live ones that were read."""
+    containers: int
+    """Live ones that there are, tops included."""
+    entries: int
+    """That the live ones must have."""
+    dead: int = 0
+    """Containers that only dead snapshots have."""
+
+
+@dataclass(slots=True)
+class Read:
+    """How much of what live snapshots need was really read."""
+
+    containers: int = 0
+    entries: int = 0
+    held: int = 0
+
+
+@dataclass(slots=True)
+class Found:
+    """Candidates in files, how they were judged, and what was read to find them."""
+
+    parts: Sequence[Part] = ()
+    verdict: Verdict = field(default_factory=Verdict)
+    read: Read = field(default_factory=Read)
+    objects: int = 0
+    size: int = 0
+    """All objects that were looked at, and their bytes."""
+
+
+@dataclass(slots=True)
+class Swept:
+    """What a wave of deletes did. ``finished`` is false when time ran out."""
+
+    parts: Sequence[Part] = ()
+    outcome: Outcome = field(default_factory=Outcome)
+    finished: bool = True
+
+
+class Engine(Protocol):
+    """Spreads the tasks of a run."""
+
+    def list(self, format: Format, units: Sequence[str], place: Place) -> Objects:
+        """List folders and write down what is there."""
+        ...
+
+    def expand(
+        self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
+    ) -> Containers:
+        """The containers of tops, each once, live ones before dead ones, without known ones."""
+        ...
+
+    def find(
+        self,
+        format: Format,
+        objects: Objects,
+        containers: Containers,
+        held: Sequence[str],
+        rules: Rules,
+        place: Place,
+    ) -> Found:
+        """Objects that no live container lists and nothing holds, judged.
+
+        ``held`` are files with addresses, in the storage of the place.
+        """
+        ...
+
+    def confirm(
+        self,
+        format: Format,
+        candidates: Sequence[Part],
+        revived: Containers,
+        held: Sequence[str],
+        closed: frozenset[str],
+        done: Sequence[Part],
+        place: Place,
+    ) -> Found:
+        """Candidates that nothing reaches now either, without those that were done before.
+
+        They are written down by kind: the group of a part is the kind of its objects.
+        """
+        ...
+
+    def sweep(
+        self,
+        format: Format,
+        candidates: Sequence[Part],
+        kind: str,
+        done: Sequence[Part],
+        deleter: Deleter,
+        time: timedelta,
+        place: Place,
+    ) -> Swept:
+        """Take the candidates of one kind away, for as long as there is time."""
+        ...

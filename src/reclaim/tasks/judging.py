@@ -1,0 +1,227 @@
+"""Judging objects that no snapshot reaches: which of them may go, and why.
+
+Everything that is not certain stays: what is young, what lies in an open partition, what is of a
+kind that is not ours to judge.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.stores.base import Format
+
+SURVIVORS = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("last_modified", pa.timestamp("us", tz="UTC"), nullable=False),
+        # Where a dead container listed it, if one did.
+        pa.field("path", pa.string()),
+        pa.field("kind", pa.string()),
+        pa.field("cause", pa.int32()),
+    ]
+)
+"""Objects that nothing live reaches."""
+
+CANDIDATES = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("last_modified", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("branch", pa.string(), nullable=False),
+        pa.field("partition", pa.string(), nullable=False),
+        pa.field("path", pa.string()),
+        pa.field("reason", pa.string(), nullable=False),
+    ]
+)
+"""What a plan lists: objects that may go."""
+
+LARGEST = 20
+PREFIXES = 1_000
+"""More prefixes than this in a task's tally are counted together."""
+AGES = (1, 7, 30, 90, 365)
+"""Ages in days that summaries are grouped by."""
+
+Tally = dict[tuple[str, ...], tuple[int, int]]
+"""Group → (objects, bytes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a candidate must be. ``cutoffs`` has every kind that may go at all."""
+
+    cutoffs: Mapping[str, datetime]
+    closed: frozenset[str]
+    open: frozenset[str]
+    causes: Sequence[str]
+    """The sentences for causes, the live one (number 0) included."""
+    reasons: Mapping[str, str]
+    """The sentences for kinds that no dead container lists."""
+    now: datetime
+    own: str
+    """The folder of the run itself."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was found, in numbers."""
+
+    going: Tally = field(default_factory=dict)
+    """(kind, reason, branch, prefix, age) of what may go."""
+    staying: Tally = field(default_factory=dict)
+    """(kind, why) of what nothing reaches and stays nevertheless."""
+    largest: list[tuple[int, str, str]] = field(default_factory=list)
+    strangers: Counter[str] = field(default_factory=Counter)
+    """Partitions that are not known at all."""
+
+    def add(self, other: Verdict) -> None:
+        for mine, theirs in ((self.going, other.going), (self.staying, other.staying)):
+            for group, (objects, size) in theirs.items():
+                before = mine.get(group, (0, 0))
+                mine[group] = before[0] + objects, before[1] + size
+        self.largest = sorted([*self.largest, *other.largest], reverse=True)[:LARGEST]
+        self.strangers.update(other.strangers)
+
+    def encode(self) -> str:
+        """As text, for the way from a task to the driver."""
+        return json.dumps(
+            [
+                [[*group, *sums] for group, sums in self.going.items()],
+                [[*group, *sums] for group, sums in self.staying.items()],
+                self.largest,
+                self.strangers,
+            ]
+        )
+
+    @classmethod
+    def decode(cls, text: str) -> Verdict:
+        going, staying, largest, strangers = json.loads(text)
+        return cls(
+            {tuple(group): (objects, size) for *group, objects, size in going},
+            {tuple(group): (objects, size) for *group, objects, size in staying},
+            [(size, address, path) for size, address, path in largest],
+            Counter(strangers),
+        )
+
+
+def judge(format: Format, rows: pa.Table, rules: Rules) -> tuple[pa.Table, Verdict]:
+    """The candidates among some objects, and the verdict on all of them."""
+    verdict = Verdict()
+    if not rows.num_rows:
+        return CANDIDATES.empty_table(), verdict
+    rows = rows.combine_chunks()
+    address = rows.column("address")
+    described = pa.chunked_array(format.describe(address.combine_chunks()))
+    shape, branch, partition = (pc.struct_field(described, [at]) for at in range(3))
+    kind = pc.coalesce(rows.column("kind"), shape)
+    foreign = pc.invert(pc.starts_with(address, format.prefix))
+    cutoff = _lookup(shape, rules.cutoffs, pa.timestamp("us", tz="UTC"))
+    closed = pc.or_(
+        pc.equal(partition, ""), pc.is_in(partition, pa.array(rules.closed, pa.string()))
+    )
+    opened = pc.is_in(partition, pa.array(rules.open, pa.string()))
+    stranger = pc.and_(pc.invert(closed), pc.invert(opened))
+    protected = pc.or_(pc.is_null(cutoff), pc.starts_with(address, rules.own))
+    young = pc.fill_null(pc.greater_equal(rows.column("last_modified"), cutoff), True)
+    stays = pc.case_when(
+        pc.make_struct(foreign, protected, stranger, opened, young),
+        "outside the store",
+        "not collected",
+        "unknown partition",
+        "in an open partition",
+        "too young",
+    )
+    going = pc.is_null(stays)
+    reason = pc.coalesce(
+        _take(rows.column("cause"), rules.causes), _lookup(shape, rules.reasons, pa.string())
+    )
+    columns = {
+        "address": address,
+        "size": rows.column("size"),
+        "last_modified": rows.column("last_modified"),
+        "kind": kind,
+        "branch": branch,
+        "partition": partition,
+        "path": rows.column("path"),
+        "reason": pc.fill_null(reason, "nothing refers to it"),
+    }
+    judged = pa.table(columns)
+    candidates = judged.filter(going).cast(CANDIDATES)
+    verdict.staying = _tally(
+        judged.append_column("why", stays).filter(pc.invert(going)), ["kind", "why"]
+    )
+    verdict.strangers = Counter(
+        partition.filter(stranger).unique().to_pylist() if pc.any(stranger).as_py() else []
+    )
+    verdict.going = _few(_tally(_grouped(candidates, rules.now), GROUPS))
+    verdict.largest = _largest(candidates)
+    return candidates, verdict
+
+
+GROUPS = ["kind", "reason", "branch", "top", "age"]
+
+
+def _grouped(candidates: pa.Table, now: datetime) -> pa.Table:
+    path = pc.fill_null(candidates.column("path"), "")
+    top = pc.replace_substring_regex(path, "^([^/]*/?).*$", "\\1")
+    age = pa.chunked_array([pa.nulls(0, pa.string())])
+    modified = candidates.column("last_modified")
+    marks = [
+        pc.less(modified, pa.scalar(now - timedelta(days=days), modified.type)) for days in AGES
+    ]
+    age = pc.case_when(
+        pc.make_struct(*reversed(marks)),
+        *(f"over {days} d" for days in reversed(AGES)),
+        "under 1 d",
+    )
+    return candidates.append_column("top", top).append_column("age", age)
+
+
+def _tally(rows: pa.Table, groups: list[str]) -> Tally:
+    if not rows.num_rows:
+        return {}
+    counted = rows.group_by(groups).aggregate([("size", "sum"), ("size", "count")])
+    columns = [counted.column(name).to_pylist() for name in groups]
+    sizes = counted.column("size_sum").to_pylist()
+    counts = counted.column("size_count").to_pylist()
+    keys = zip(*columns, strict=True)
+    return {tuple(key): (count, size) for key, count, size in zip(keys, counts, sizes, strict=True)}
+
+
+def _few(tally: Tally) -> Tally:
+    """A tally that fits on the driver, however many prefixes there are."""
+    if len(tally) <= PREFIXES:
+        return tally
+    ordered = sorted(tally.items(), key=lambda item: item[1][1], reverse=True)
+    few = dict(ordered[:PREFIXES])
+    for (kind, reason, branch, _, age), (objects, size) in ordered[PREFIXES:]:
+        group = (kind, reason, branch, "(others)", age)
+        before = few.get(group, (0, 0))
+        few[group] = before[0] + objects, before[1] + size
+    return few
+
+
+def _largest(candidates: pa.Table) -> list[tuple[int, str, str]]:
+    order = pc.select_k_unstable(
+        candidates, k=min(LARGEST, candidates.num_rows), sort_keys=[("size", "descending")]
+    )
+    top = candidates.take(order).select(["size", "address", "path"]).to_pylist()
+    return [(row["size"], row["address"], row["path"] or "") for row in top]
+
+
+def _lookup(keys: pa.ChunkedArray, values: Mapping[str, object], type: pa.DataType) -> pa.Array:
+    """The value of each key, null where it has none."""
+    at = pc.index_in(keys, pa.array(list(values), pa.string()))
+    return pa.chunked_array([pa.array(list(values.values()), type)]).take(at)
+
+
+def _take(numbers: pa.ChunkedArray, sentences: Sequence[str]) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(list(sentences), pa.string())]).take(numbers)

@@ -1,0 +1,107 @@
+"""Parts: Parquet files that tasks write to a run's place, listed by the driver with their hashes.
+
+A task that failed may leave a file behind. It is in no list, so nobody reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from reclaim.errors import Corrupt, NotFound, PlanRefused
+from reclaim.storage import ObjectStorage, Storage
+
+ROWS = 500_000
+"""How many rows a part has at most."""
+
+Opener = Callable[[str], Storage]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder in some storage."""
+
+    url: str
+    prefix: str
+
+    def at(self, name: str) -> str:
+        return self.prefix + name
+
+    def below(self, name: str) -> Place:
+        return Place(self.url, f"{self.prefix}{name}/")
+
+    def __str__(self) -> str:
+        return f"{self.url.rstrip('/')}/{self.prefix}".rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file: where it is, how many rows it has, what it must hash to.
+
+    ``group`` is what its rows have in common, where they were sorted apart.
+    """
+
+    address: str
+    rows: int
+    sha256: str
+    group: str = ""
+
+
+@lru_cache(maxsize=8)
+def open_storage(url: str) -> Storage:
+    """A storage by its URL, opened once for each process."""
+    return ObjectStorage.open(url)
+
+
+def encode(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", compression_level=1)
+    return bytes(sink.getvalue())
+
+
+def write_part(storage: Storage, address: str, table: pa.Table) -> Part:
+    data = encode(table)
+    storage.put(address, data)
+    return Part(address, table.num_rows, hashlib.sha256(data).hexdigest())
+
+
+def write_parts(storage: Storage, stem: str, batches: Iterable[pa.Table]) -> Iterator[Part]:
+    """Write tables as few files, each with a bounded number of rows."""
+    waiting: list[pa.Table] = []
+    rows = number = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= ROWS:
+            yield write_part(storage, f"{stem}-{number}.parquet", pa.concat_tables(waiting))
+            waiting, rows, number = [], 0, number + 1
+    if rows:
+        yield write_part(storage, f"{stem}-{number}.parquet", pa.concat_tables(waiting))
+
+
+def read_part(storage: Storage, part: Part, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a part; refused unless it is as it was written."""
+    try:
+        data = storage.get(part.address)
+    except NotFound as error:
+        raise PlanRefused(
+            f"the file {part.address} of the plan is missing", hint="plan it again"
+        ) from error
+    if hashlib.sha256(data).hexdigest() != part.sha256:
+        raise PlanRefused(
+            f"the file {part.address} of the plan was changed after it was written",
+            hint="plan it again; a plan cannot be edited by hand",
+        )
+    return decode(data, part.address, columns)
+
+
+def decode(data: bytes, address: str, columns: Sequence[str] | None = None) -> pa.Table:
+    try:
+        return pq.ParquetFile(pa.BufferReader(data)).read(columns=columns)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise Corrupt(f"{address} cannot be read: {str(error).splitlines()[0]}") from error

@@ -1,0 +1,92 @@
+"""Reading containers: of live snapshots whole or not at all, of dead ones what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from reclaim.errors import Corrupt, NotFound, UnknownVersion
+from reclaim.storage import Storage
+from reclaim.stores.base import CONTAINERS, Format
+
+LIVE = 0
+"""The cause of what is live: none. Every other number is an index into a plan's causes."""
+
+TOPS = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("cause", pa.int32(), nullable=False),
+    ]
+)
+"""The containers that snapshots name themselves."""
+
+READ = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("path", pa.string()),
+        # Of a container itself its kind and how many entries were read; null for entries.
+        pa.field("kind", pa.string()),
+        pa.field("entries", pa.int64()),
+        pa.field("cause", pa.int32(), nullable=False),
+    ]
+)
+"""Addresses that containers list, and the containers themselves."""
+
+UNREADABLE = (Corrupt, NotFound, UnknownVersion)
+
+
+def expand(format: Format, storage: Storage, tops: pa.Table) -> Iterator[pa.Table]:
+    """The containers of tops, and the tops themselves (their entries are their containers)."""
+    for top in tops.to_pylist():
+        cause = top["cause"]
+        try:
+            found = format.containers(storage, top["address"])
+        except UNREADABLE:
+            if cause == LIVE:
+                raise
+            # Of a dead snapshot something may have been collected before.
+            found = CONTAINERS.empty_table()
+        itself = [top["address"], top["kind"], TOP, found.num_rows, cause]
+        arrays = [pa.array([v], f.type) for v, f in zip(itself, CONTAINERS, strict=True)]
+        causes = pa.array([cause] * found.num_rows, pa.int32())
+        listed = found.set_column(CONTAINERS.get_field_index("cause"), CONTAINERS.field(4), causes)
+        yield pa.concat_tables([pa.table(arrays, schema=CONTAINERS), listed])
+
+
+TOP = "top"
+"""The detail of a container that has been read while expanding."""
+
+
+def read(
+    format: Format, storage: Storage, containers: pa.Table, *, paths: bool
+) -> Iterator[pa.Table]:
+    """What containers list. A live one that cannot be read stops the run."""
+    for container in containers.to_pylist():
+        if container["detail"] == TOP:
+            yield _itself(container, container["entries"])
+            continue
+        try:
+            found = format.entries(storage, container, paths=paths)
+        except UNREADABLE:
+            if container["cause"] == LIVE:
+                raise
+            yield _itself(container, 0)
+            continue
+        yield _itself(container, container["entries"])
+        rows = found.num_rows
+        columns = (
+            found.column("address"),
+            found.column("path"),
+            pa.nulls(rows, pa.string()),
+            pa.nulls(rows, pa.int64()),
+            pa.array([container["cause"]], pa.int32()).take(pa.repeat(0, rows)),
+        )
+        yield pa.table(columns, schema=READ)
+
+
+def _itself(container: Mapping[str, Any], entries: int) -> pa.Table:
+    values = [container["address"], None, container["kind"], entries, container["cause"]]
+    return pa.table([pa.array([v], f.type) for v, f in zip(values, READ, strict=True)], READ)

@@ -1,0 +1,241 @@
+"""An engine without Spark: the same tasks, one after the other, with sets in memory.
+
+It is the oracle that Spark is held to, and what tests run that step through a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.clock import Clock, SystemClock
+from reclaim.storage import LISTED
+from reclaim.stores.base import CONTAINERS, Format
+from reclaim.tasks import inventory, judging, reading
+from reclaim.tasks.deleting import FAILED, JOURNAL, Deleter, Pace, delete
+from reclaim.tasks.engine import Containers, Found, Objects, Swept
+from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules
+from reclaim.tasks.parts import Opener, Part, Place, decode, open_storage, read_part, write_part
+from reclaim.tasks.reading import LIVE
+
+
+class PlainEngine:
+    """Runs tasks in this process. ``step`` is called before each of them."""
+
+    def __init__(
+        self,
+        opener: Opener = open_storage,
+        *,
+        clock: Clock | None = None,
+        step: Callable[[str], None] = lambda _name: None,
+    ) -> None:
+        self._open = opener
+        self._clock = clock or SystemClock()
+        self._step = step
+
+    def list(self, format: Format, units: Sequence[str], place: Place) -> Objects:
+        storage = self._open(format.root)
+        batches: list[pa.Table] = []
+        for unit in units:
+            self._step(f"list {unit}")
+            batches += [pa.Table.from_batches([batch]) for batch in storage.batches(unit)]
+        return Objects(place.url, self._write(place, "part", LISTED, batches))
+
+    def expand(
+        self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
+    ) -> Containers:
+        storage = self._open(format.root)
+        there = set()
+        for part in known:
+            rows = read_part(self._open(place.url), part)
+            live = rows.filter(pc.equal(rows.column("cause"), LIVE))
+            there |= set(live.column("address").to_pylist())
+        best: dict[str, dict[str, object]] = {}
+        read = 0
+        for table in reading.expand(format, storage, tops):
+            self._step("expand")
+            for row in table.to_pylist():
+                before = best.get(row["address"])
+                if before is None or row["cause"] < before["cause"]:
+                    best[row["address"]] = row
+            read += table.column("cause")[0].as_py() == LIVE
+        rows = [row for address, row in sorted(best.items()) if address not in there]
+        found = pa.Table.from_pylist(rows, schema=CONTAINERS)
+        live = found.filter(pc.equal(found.column("cause"), LIVE))
+        return Containers(
+            self._write(place, "part", CONTAINERS, [found]),
+            tops=read,
+            containers=live.num_rows,
+            entries=pc.sum(live.column("entries")).as_py() or 0,
+            dead=found.num_rows - live.num_rows,
+        )
+
+    def find(
+        self,
+        format: Format,
+        objects: Objects,
+        containers: Containers,
+        held: Sequence[str],
+        rules: Rules,
+        place: Place,
+    ) -> Found:
+        found = Found()
+        live, dead = self._needed(format, containers, held, place, found)
+        kept: list[pa.Table] = []
+        for rows in self._objects(format, objects):
+            self._step("find")
+            found.objects += rows.num_rows
+            found.size += pc.sum(rows.column("size")).as_py() or 0
+            addresses = rows.column("address").to_pylist()
+            causes = [dead.get(address, (None, None, None)) for address in addresses]
+            columns = [
+                rows.column("address"),
+                rows.column("size"),
+                rows.column("last_modified"),
+                *(
+                    pa.array([c[at] for c in causes], SURVIVORS.field(3 + at).type)
+                    for at in range(3)
+                ),
+            ]
+            table = pa.table(columns, schema=SURVIVORS)
+            survivors = table.filter(pa.array([a not in live for a in addresses]))
+            candidates, verdict = judging.judge(format, survivors, rules)
+            found.verdict.add(verdict)
+            kept.append(candidates)
+        found.parts = self._write(place, "part", CANDIDATES, kept)
+        return found
+
+    def confirm(
+        self,
+        format: Format,
+        candidates: Sequence[Part],
+        revived: Containers,
+        held: Sequence[str],
+        closed: frozenset[str],
+        done: Sequence[Part],
+        place: Place,
+    ) -> Found:
+        found = Found()
+        live, _ = self._needed(format, revived, held, place, found)
+        storage = self._open(place.url)
+        for part in done:
+            rows = read_part(storage, part, ["address", "outcome"])
+            over = rows.filter(pc.not_equal(rows.column("outcome"), FAILED))
+            live |= set(over.column("address").to_pylist())
+        kept = []
+        for part in candidates:
+            self._step("confirm")
+            rows = read_part(storage, part)
+            kept.append(
+                rows.filter(
+                    pa.array(
+                        [
+                            row["address"] not in live
+                            and (not row["partition"] or row["partition"] in closed)
+                            for row in rows.select(["address", "partition"]).to_pylist()
+                        ],
+                        pa.bool_(),
+                    )
+                )
+            )
+        whole = pa.concat_tables([CANDIDATES.empty_table(), *kept])
+        found.parts = [
+            replace(part, group=kind)
+            for kind in whole.column("kind").unique().to_pylist()
+            for part in self._write(
+                place, kind, CANDIDATES, [whole.filter(pc.equal(whole.column("kind"), kind))]
+            )
+        ]
+        return found
+
+    def sweep(
+        self,
+        format: Format,
+        candidates: Sequence[Part],
+        kind: str,
+        done: Sequence[Part],
+        deleter: Deleter,
+        time: timedelta,
+        place: Place,
+    ) -> Swept:
+        storage, own = self._open(format.root), self._open(place.url)
+        deadline = self._clock.now() + time
+        over: set[str] = set()
+        for part in done:
+            over |= set(read_part(own, part, ["address"]).column("address").to_pylist())
+        swept = Swept()
+        tables = []
+        todo = 0
+        for part in candidates:
+            if part.group != kind:
+                continue
+            rows = read_part(own, part)
+            rows = rows.filter(
+                pa.array([a not in over for a in rows.column("address").to_pylist()], pa.bool_())
+            )
+            todo += rows.num_rows
+            self._step(f"sweep {kind}")
+            for journal in delete(
+                format,
+                storage,
+                rows,
+                deleter=deleter,
+                in_time=lambda: self._clock.now() < deadline,
+                pace=Pace(sleep=lambda _seconds: None),
+            ):
+                tables.append(journal)
+                swept.outcome.count(journal)
+        swept.parts = self._write(place, f"{kind}-{len(done)}", JOURNAL, tables)
+        swept.finished = sum(table.num_rows for table in tables) == todo
+        return swept
+
+    def _needed(
+        self,
+        format: Format,
+        containers: Containers,
+        held: Sequence[str],
+        place: Place,
+        found: Found,
+    ) -> tuple[set[str], dict[str, tuple[str | None, str | None, int]]]:
+        """The live addresses, and for dead ones (path, kind, cause)."""
+        storage, own = self._open(format.root), self._open(place.url)
+        live: set[str] = set()
+        dead: dict[str, tuple[str | None, str | None, int]] = {}
+        for part in containers.parts:
+            self._step("read")
+            rows = read_part(own, part)
+            for table in reading.read(format, storage, rows, paths=True):
+                for row in table.to_pylist():
+                    if row["cause"] == LIVE:
+                        live.add(row["address"])
+                        found.read.containers += row["kind"] is not None
+                        found.read.entries += row["entries"] or 0
+                    else:
+                        told = row["path"], row["kind"], row["cause"]
+                        before = dead.get(row["address"], told)
+                        dead[row["address"]] = min(before, told, key=lambda one: one[2])
+        for file in held:
+            addresses = decode(own.get(file), file).column("address").to_pylist()
+            found.read.held += len(addresses)
+            live.update(addresses)
+        return live, dead
+
+    def _objects(self, format: Format, objects: Objects) -> Iterable[pa.Table]:
+        storage = self._open(objects.url)
+        for part in objects.parts:
+            if objects.verified:
+                yield read_part(storage, part)
+            else:
+                yield inventory.rows(storage.get(part.address), objects, format)
+
+    def _write(
+        self, place: Place, stem: str, schema: pa.Schema, tables: Iterable[pa.Table]
+    ) -> Sequence[Part]:
+        whole = pa.concat_tables([schema.empty_table(), *tables])
+        if not whole.num_rows:
+            return []
+        return [write_part(self._open(place.url), place.at(f"{stem}.parquet"), whole)]
