@@ -39,6 +39,10 @@ class Commit:
     marked: bool = False
 
 
+class BeingCollected(TransactionFailed):
+    """A commit is marked by a run that may still find it live and release it."""
+
+
 def _commit(row: RowMapping) -> Commit:
     return Commit(
         id=row["id"],
@@ -92,7 +96,8 @@ def hold(connection: Connection, repo_uid: str, ids: Iterable[str]) -> None:
         row = found.get(commit_id)
         if row is None or row.state != CommitState.LIVE:
             by = f"is being collected by run {row.run_id}" if row else "does not exist any more"
-            raise TransactionFailed(
+            marked = row is not None and row.state == CommitState.PROVISIONAL
+            raise (BeingCollected if marked else TransactionFailed)(
                 f"commit {commit_id} {by}; nothing may be built on it",
                 hint="start again from a commit that a branch or a tag still reaches",
                 commit=commit_id,

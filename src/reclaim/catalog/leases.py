@@ -10,24 +10,37 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from reclaim.catalog import addresses, commits
-from reclaim.catalog.database import Database
+from reclaim.catalog.database import ConnectionLost, Database
 from reclaim.catalog.names import check_text
 from reclaim.catalog.schema import leases
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, Clock, from_micros, to_micros
-from reclaim.errors import InvalidInput, LeaseLapsed, NotFound, ReclaimError, Unavailable
+from reclaim.errors import (
+    DatabaseUnavailable,
+    InvalidInput,
+    LeaseLapsed,
+    NotFound,
+    OutOfSpace,
+    ReclaimError,
+    Unavailable,
+)
 from reclaim.model import Lease, SnapshotId
 
 log = logging.getLogger(__name__)
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +148,36 @@ def _values(lease: Lease) -> dict[str, Any]:
 class Held:
     """A lease of this process, and until when it can be sure of it."""
 
+    repo_uid: str
     lease: Lease
     sure_until: datetime
     uses: int = 0
     lost: ReclaimError | None = field(default=None)
+
+
+class Use:
+    """One reader's use of a lease. It ends when it is closed, or by itself as garbage."""
+
+    def __init__(self, leases: Leases, held: Held) -> None:
+        self._leases = leases
+        self._held = held
+        # Garbage can be collected in the middle of any transaction, where the database must not
+        # be asked for another: the end is only noted, and the renewer sees to the rest.
+        self._unused = weakref.finalize(self, leases.unused.put, held)
+        self._unused.atexit = False
+
+    @property
+    def commit(self) -> str:
+        """The commit that is held."""
+        return self._held.lease.snapshot
+
+    def check(self) -> None:
+        """Fail once the holder can no longer be sure that the collector respects its lease."""
+        self._leases.check(self._held)
+
+    def close(self) -> None:
+        if self._unused.detach() is not None:
+            self._leases.end_use(self._held)
 
 
 class Leases:
@@ -152,23 +191,44 @@ class Leases:
         self._held: dict[tuple[str, str], Held] = {}
         self._stop = threading.Event()
         self._renewer: threading.Thread | None = None
+        self._warned = False
+        self.unused: SimpleQueue[Held | None] = SimpleQueue()
         self.times = LeaseTimes()
 
-    @contextmanager
-    def hold(self, workspace: Workspace, ref: str) -> Iterator[Held]:
-        """Hold a commit for as long as the block runs."""
+    def open(self, workspace: Workspace, ref: str) -> Use:
+        """Hold the commit that a ref names now, until the use of it ends."""
         with self._lock:
             held = self._take(workspace, ref)
             held.uses += 1
-        key = (workspace.repo_uid, held.lease.snapshot)
+            return Use(self, held)
+
+    def open_if_writable(self, workspace: Workspace, ref: str) -> Use:
+        """The same; of a database that cannot be written, the commit without a lease on it.
+
+        That is one that is read-only, or whose disk is full. A connection that was lost is not a
+        reason.
+        """
         try:
-            yield held
+            return self.open(workspace, ref)
+        except (DatabaseUnavailable, OutOfSpace) as error:
+            if ConnectionLost in (type(error), type(error.__cause__)):
+                raise
+            if not self._warned:
+                self._warned = True
+                log.warning("commits are read without a lease: %s", error)
+            with self._database.read() as connection:
+                commit = commits.resolve(connection, workspace.repo_uid, ref)
+            lease = Lease("", SnapshotId(commit.id), self._instance, _NEVER, timedelta(0))
+            return Use(self, Held(workspace.repo_uid, lease, sure_until=_NEVER))
+
+    @contextmanager
+    def hold(self, workspace: Workspace, ref: str) -> Iterator[Use]:
+        """Hold a commit for as long as the block runs."""
+        use = self.open(workspace, ref)
+        try:
+            yield use
         finally:
-            with self._lock:
-                held.uses -= 1
-                if held.uses == 0 and self._held.get(key) is held:
-                    del self._held[key]
-                    self._give_back(workspace.repo_uid, held)
+            use.close()
 
     def check(self, held: Held) -> None:
         """Fail once the holder can no longer be sure that the collector respects its lease.
@@ -186,19 +246,49 @@ class Leases:
     def renew(self) -> None:
         """Renew every lease; one that is lost says so at its next use."""
         with self._lock:
-            for (repo_uid, _), held in list(self._held.items()):
+            for held in list(self._held.values()):
                 sure_until = self._sure_until()
                 try:
-                    held.lease = renew(self._database, self._clock, repo_uid, held.lease.id)
+                    held.lease = renew(self._database, self._clock, held.repo_uid, held.lease.id)
                     held.sure_until = sure_until
-                except Unavailable as error:
-                    # It may come back before the lease lapses; the next try will tell.
+                except (Unavailable, commits.BeingCollected) as error:
+                    # The database may come back, or the run release the commit, for which this
+                    # very lease is a reason; the next try will tell.
                     log.warning("lease %s could not be renewed: %s", held.lease.id, error)
                 except ReclaimError as error:
                     held.lost = error
 
+    def end_use(self, held: Held) -> None:
+        """Give a lease back with its last use."""
+        with self._lock:
+            held.uses -= 1
+            key = (held.repo_uid, held.lease.snapshot)
+            if held.uses == 0 and self._held.get(key) is held:
+                del self._held[key]
+                try:
+                    release(self._database, held.repo_uid, held.lease.id)
+                except ReclaimError as error:
+                    # Harmless: a lease only keeps things, and it lapses by itself.
+                    log.warning("lease %s was not given back: %s", held.lease.id, error)
+
     def close(self) -> None:
+        """Give all leases back in one transaction. Who still reads by one of them must stop."""
         self._stop.set()
+        self.unused.put(None)
+        with self._lock:
+            if not self._held:
+                return
+            for held in self._held.values():
+                held.lost = LeaseLapsed(
+                    f"the lease on {held.lease.snapshot} was given back: the catalog was closed",
+                    hint="open the catalog again",
+                )
+            self._held.clear()
+            mine = delete(leases).where(leases.c.holder == self._instance)
+            try:
+                self._database.transact(lambda connection: connection.execute(mine))
+            except ReclaimError as error:
+                log.warning("leases of %s were not given back: %s", self._instance, error)
 
     def _take(self, workspace: Workspace, ref: str) -> Held:
         with self._database.read() as connection:
@@ -208,20 +298,13 @@ class Leases:
         if held is None or held.lost is not None or self._clock.now() >= held.sure_until:
             sure_until = self._sure_until()
             lease = take(workspace, commit.id, holder=self._instance, length=self.times.valid)
-            held = self._held[key] = Held(lease, sure_until)
+            held = self._held[key] = Held(workspace.repo_uid, lease, sure_until)
             self._start_renewer()
         return held
 
     def _sure_until(self) -> datetime:
         """Counted from before the request, so that it errs on the early side."""
         return self._clock.now() + self.times.valid - self.times.budget
-
-    def _give_back(self, repo_uid: str, held: Held) -> None:
-        try:
-            release(self._database, repo_uid, held.lease.id)
-        except ReclaimError as error:
-            # Harmless: a lease only keeps things, and it lapses by itself.
-            log.warning("lease %s was not given back: %s", held.lease.id, error)
 
     def _start_renewer(self) -> None:
         if self._renewer is None:
@@ -231,5 +314,14 @@ class Leases:
             self._renewer.start()
 
     def _keep_renewing(self) -> None:
-        while not self._stop.wait(self.times.refresh.total_seconds()):
-            self.renew()
+        """Renew when it is time, and until then give back what is not used any more."""
+        due = time.monotonic() + self.times.refresh.total_seconds()
+        while not self._stop.is_set():
+            try:
+                held = self.unused.get(timeout=max(0.0, due - time.monotonic()))
+            except Empty:
+                self.renew()
+                due = time.monotonic() + self.times.refresh.total_seconds()
+            else:
+                if held is not None:
+                    self.end_use(held)

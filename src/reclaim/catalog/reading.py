@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import pyarrow as pa
 from sqlalchemy import Connection
 
 from reclaim.catalog import commits, staging, tokens
 from reclaim.catalog.commits import Commit
 from reclaim.catalog.entries import Entry
+from reclaim.catalog.leases import Leases, Use
 from reclaim.catalog.names import after_prefix, check_path, check_prefix, check_text
+from reclaim.catalog.ranges import RangeInfo
 from reclaim.catalog.tree import Tree
 from reclaim.catalog.workspace import Workspace
-from reclaim.errors import InvalidInput, NotFound
+from reclaim.errors import Corrupt, InvalidInput, NotFound
 
 PAGE = 1_000
 MOST_FETCHED = 20_000
@@ -74,7 +78,39 @@ def scene(connection: Connection, workspace: Workspace, ref: str) -> Scene:
     with suppress(NotFound):
         staged = tokens.read_view(connection, workspace.repo_uid, ref).tokens
     commit = commits.resolve(connection, workspace.repo_uid, ref)
-    return Scene(commit, workspace.containers.tree(commit.metarange), staged)
+    return Scene(commit, tree_of(workspace, commit), staged)
+
+
+def tree_of(workspace: Workspace, commit: Commit) -> Tree:
+    """The tree of a commit, for readers that may race with a collection."""
+    with gone_if_collected(workspace, commit):
+        return CommitTree(workspace, commit)
+
+
+class CommitTree(Tree):
+    """A tree that knows its commit, and so why a range of it may be missing."""
+
+    def __init__(self, workspace: Workspace, commit: Commit) -> None:
+        super().__init__(workspace.containers.tree(commit.metarange).ranges, workspace.containers)
+        self._workspace = workspace
+        self._commit = commit
+
+    def rows(self, info: RangeInfo) -> pa.Table:
+        with gone_if_collected(self._workspace, self._commit):
+            return super().rows(info)
+
+
+@contextmanager
+def gone_if_collected(workspace: Workspace, commit: Commit) -> Iterator[None]:
+    """Where something is missing, look whether the commit was condemned since it was read."""
+    try:
+        yield
+    except Corrupt as error:
+        if isinstance(error.__cause__, NotFound):
+            # Another snapshot than the caller's, in which the commit is still live.
+            with workspace.database.read() as connection:
+                commits.get(connection, workspace.repo_uid, commit.id)
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,26 +126,25 @@ class Page:
 
 
 class Reader:
-    """Reads what a ref shows. A branch shows its uncommitted changes too."""
+    """Reads what a ref shows. A branch shows its uncommitted changes too.
+
+    A branch is read as it is at each call. With ``leases``, the first read of anything else opens
+    its commit: from then on that commit is read, and it is held until the reader is garbage or
+    the catalog is closed.
+    """
 
     def __init__(
-        self, workspace: Workspace, ref: str, guard: Callable[[], None] = lambda: None
+        self, workspace: Workspace, ref: str, leases: Leases | None = None, use: Use | None = None
     ) -> None:
         self._workspace = workspace
-        self._guard = guard
+        self._leases = leases
+        self._use = use
+        self._opening = threading.Lock()
         self.ref = ref
 
     def stat(self, path: str) -> Entry:
         """The entry at a path."""
-        check_path(path)
-        self._guard()
-        with self._workspace.database.read() as connection:
-            entry = scene(connection, self._workspace, self.ref).find(connection, path)
-        if entry is None:
-            raise NotFound(
-                f"there is no object {path!r} on {self.ref}", hint="list them with `reclaim ls`"
-            )
-        return entry
+        return self._find(path)[1]
 
     def exists(self, path: str) -> bool:
         """Whether there is an entry at a path."""
@@ -121,23 +156,25 @@ class Reader:
 
     def get(self, path: str) -> bytes:
         """The bytes of an object."""
-        entry = self.stat(path)
+        commit, entry = self._find(path)
         storage, address = self._workspace.locate(entry)
-        try:
-            return storage.get(address)
-        except NotFound as error:
-            raise self._workspace.missing(entry) from error
+        with gone_if_collected(self._workspace, commit):
+            try:
+                return storage.get(address)
+            except NotFound as error:
+                raise self._workspace.missing(entry) from error
 
     def stream(self, path: str) -> Iterator[bytes]:
         """The bytes of an object in pieces, for objects that need not fit in memory."""
-        entry = self.stat(path)
+        commit, entry = self._find(path)
         storage, address = self._workspace.locate(entry)
-        try:
-            for piece in storage.stream(address):
-                self._guard()
-                yield piece
-        except NotFound as error:
-            raise self._workspace.missing(entry) from error
+        with gone_if_collected(self._workspace, commit):
+            try:
+                for piece in storage.stream(address):
+                    self._check()
+                    yield piece
+            except NotFound as error:
+                raise self._workspace.missing(entry) from error
 
     def list(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", limit: int = PAGE
@@ -147,14 +184,12 @@ class Reader:
         With a ``delimiter`` (usually ``/``) everything below the next one is rolled up into a
         common prefix. Pass a page's ``after`` to get the page that follows it.
         """
-        self._guard()
         check_prefix(prefix)
         check_text(after)
         check_prefix(delimiter.replace("/", ""))
         if limit < 1:
             raise InvalidInput("a page must have room for at least one entry")
-        with self._workspace.database.read() as connection:
-            shown = scene(connection, self._workspace, self.ref)
+        with self._shown() as (connection, shown):
             return _page(connection, shown, prefix, delimiter, after, limit)
 
     def entries(self, prefix: str = "") -> Iterator[Entry]:
@@ -166,6 +201,38 @@ class Reader:
             if not page.after:
                 return
             after = page.after
+
+    def _find(self, path: str) -> tuple[Commit, Entry]:
+        check_path(path)
+        with self._shown() as (connection, shown):
+            entry = shown.find(connection, path)
+        if entry is None:
+            raise NotFound(
+                f"there is no object {path!r} on {self.ref}", hint="list them with `reclaim ls`"
+            )
+        return shown.commit, entry
+
+    @contextmanager
+    def _shown(self) -> Iterator[tuple[Connection, Scene]]:
+        """What is shown now, and the snapshot of the database that it is read from."""
+        self._open()
+        self._check()
+        ref = self._use.commit if self._use is not None else self.ref
+        with self._workspace.database.read() as connection:
+            yield connection, scene(connection, self._workspace, ref)
+
+    def _open(self) -> None:
+        with self._opening:
+            if self._leases is None or self._use is not None:
+                return
+            with suppress(NotFound), self._workspace.database.read() as connection:
+                tokens.read_view(connection, self._workspace.repo_uid, self.ref)
+                return
+            self._use = self._leases.open_if_writable(self._workspace, self.ref)
+
+    def _check(self) -> None:
+        if self._use is not None:
+            self._use.check()
 
 
 def _page(

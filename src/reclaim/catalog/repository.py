@@ -27,7 +27,7 @@ from reclaim.catalog.diffing import Change
 from reclaim.catalog.leases import Leases
 from reclaim.catalog.names import check_prefix
 from reclaim.catalog.prepare import Classify, Prepared, by_kind
-from reclaim.catalog.reading import Reader
+from reclaim.catalog.reading import Reader, tree_of
 from reclaim.catalog.records import Run
 from reclaim.catalog.refs import NamedRef
 from reclaim.catalog.rewriting import HistoryEdit, HistoryRead
@@ -59,8 +59,11 @@ class Repository:
         return Branch(self._workspace, name)
 
     def at(self, ref: str) -> Reader:
-        """Any branch, tag, commit id or expression like ``main~2``, to read."""
-        return Reader(self._workspace, ref)
+        """Any branch, tag, commit id or expression like ``main~2``, to read.
+
+        Reading anything but a branch holds its commit until the reader is no longer used.
+        """
+        return Reader(self._workspace, ref, self._leases)
 
     @contextmanager
     def lease(self, ref: str) -> Iterator[Reader]:
@@ -72,8 +75,8 @@ class Repository:
         The lease is renewed in the background. A reader whose lease could not be renewed fails
         with ``LeaseLapsed`` before anything that it reads may be collected.
         """
-        with self._leases.hold(self._workspace, ref) as held:
-            yield Reader(self._workspace, held.lease.snapshot, lambda: self._leases.check(held))
+        with self._leases.hold(self._workspace, ref) as use:
+            yield Reader(self._workspace, use.commit, use=use)
 
     def take_lease(self, ref: str, *, holder: str, length: timedelta) -> Lease:
         """Mark a commit as in use for a while, without renewing; for readers outside Python."""
@@ -171,11 +174,18 @@ class Repository:
             return commits.merge_base(connection, self.uid, *tips).commit
 
     def diff(self, before: str, after: str, prefix: str = "") -> Iterator[Change]:
-        """What changes from one commit to another, in path order."""
+        """What changes from one commit to another, in path order. Both are held until the end."""
         check_prefix(prefix)
-        left, right = self.commit(before), self.commit(after)
-        tree = self._workspace.containers.tree
-        return diffing.diff(tree(left.metarange), tree(right.metarange), prefix)
+        uses = [self._leases.open_if_writable(self._workspace, ref) for ref in (before, after)]
+        left, right = (tree_of(self._workspace, self.commit(use.commit)) for use in uses)
+
+        def changes() -> Iterator[Change]:
+            for change in diffing.diff(left, right, prefix):
+                yield change
+                for use in uses:
+                    use.check()
+
+        return changes()
 
     def prepare(
         self,
