@@ -6,6 +6,7 @@ and nowhere else. Writes are atomic: an object is there whole or not at all.
 
 from __future__ import annotations
 
+import io
 import os
 import posixpath
 import re
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol, cast
 from urllib.parse import quote, unquote, urlsplit
 
 import obstore
@@ -82,6 +83,10 @@ class Storage(Protocol):
 
     def stream(self, address: str) -> Iterator[bytes]:
         """The object's bytes in pieces, for objects that need not fit in memory."""
+        ...
+
+    def reader(self, address: str) -> BinaryIO:
+        """An object as a file, of which only what is asked for is read."""
         ...
 
     def head(self, address: str) -> StoredObject: ...
@@ -164,6 +169,10 @@ class ObjectStorage:
         with translated("read", address):
             for piece in obstore.get(self._store, address).stream():
                 yield bytes(piece)
+
+    def reader(self, address: str) -> BinaryIO:
+        with translated("read", address):
+            return cast(BinaryIO, _Readable(obstore.open_reader(self._store, address)))
 
     def head(self, address: str) -> StoredObject:
         with translated("look up", address):
@@ -363,6 +372,28 @@ def _translate(action: str, address: str, error: Exception) -> ReclaimError:
     if isinstance(error, foreign.JoinError):
         return Corrupt(what)
     return StorageUnavailable(what, hint="check that the storage is reachable, then try again")
+
+
+class _Readable(io.RawIOBase):
+    """obstore's reader as the file that other libraries expect."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return int(self._reader.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._reader.tell())
+
+    def read(self, size: int | None = -1) -> bytes:
+        return bytes(self._reader.read(None if size is None or size < 0 else size))
 
 
 def _stored(meta: Any) -> StoredObject:

@@ -145,7 +145,7 @@ class Catalog:
         return cls(database, storage, clock or SystemClock())
 
     def close(self) -> None:
-        """Close the partitions that this instance has open, and the database."""
+        """Close this instance's partitions, give its leases back, and close the database."""
         self._partitions.close()
         self._leases.close()
         self._database.close()
@@ -170,6 +170,10 @@ class Catalog:
     def storage_url(self) -> str:
         """Where the objects are."""
         return self._storage.url
+
+    @property
+    def storage(self) -> Storage:
+        return self._storage
 
     def create_repository(self, name: str, *, default_branch: str = "main") -> Repository:
         """Make a repository with an empty first commit on its default branch."""
@@ -264,7 +268,13 @@ class Catalog:
                 f"there is no repository {name!r}", hint="list them with `reclaim repo list`"
             )
         deleted = row.deleted_at is not None
-        return Collecting(self._workspace(row.uid), row.name, row.default_branch, deleted=deleted)
+        return Collecting(
+            self._workspace(row.uid),
+            row.name,
+            row.default_branch,
+            from_micros(row.created_at),
+            deleted=deleted,
+        )
 
     def collectable(self) -> list[Collecting]:
         """Every repository that may have something to collect, deleted ones last."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection
@@ -13,8 +14,10 @@ from reclaim.catalog import (
     cleaner,
     condemning,
     epochs,
+    leases,
     locks,
     observing,
+    partitions,
     records,
     rewriting,
 )
@@ -25,6 +28,8 @@ from reclaim.catalog.rewriting import HistoryEdit
 from reclaim.catalog.schema import RunState
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import Clock
+from reclaim.errors import LockLost
+from reclaim.model import Lease
 from reclaim.storage import Storage
 
 
@@ -32,13 +37,21 @@ class Collecting:
     """The door of the collector. Everything that it changes is a change of state in a row."""
 
     def __init__(
-        self, workspace: Workspace, name: str, default_branch: str, *, deleted: bool
+        self,
+        workspace: Workspace,
+        name: str,
+        default_branch: str,
+        created_at: datetime,
+        *,
+        deleted: bool,
     ) -> None:
         self._workspace = workspace
+        self.created_at = created_at
         self._default_branch = default_branch
         self.name = name
         self.uid = workspace.repo_uid
         self.deleted = deleted
+        self._held: Lock | None = None
 
     @property
     def storage(self) -> Storage:
@@ -53,12 +66,26 @@ class Collecting:
         """Everything of the repository lies below this."""
         return addresses.repository(self.uid)
 
-    def observe(self, destination: Storage, prefix: str) -> Roots:
+    def observe(self, destination: Storage, prefix: str, *, settled: bool = False) -> Roots:
         """Read all roots in one snapshot; see ``observing``."""
-        return observing.observe(self._workspace, self._default_branch, destination, prefix)
+        return observing.observe(
+            self._workspace, self._default_branch, destination, prefix, settled=settled
+        )
 
-    def lock(self, run_id: str) -> AbstractContextManager[Lock]:
-        return locks.hold(self._workspace, run_id)
+    @contextmanager
+    def lock(self, run_id: str) -> Iterator[Lock]:
+        """Exclude every other apply, undo and purge; what changes commits needs it."""
+        with locks.hold(self._workspace, run_id) as held:
+            self._held = held
+            try:
+                yield held
+            finally:
+                self._held = None
+
+    def _lock(self) -> Lock:
+        if self._held is None:
+            raise LockLost("the lock of the repository is not held", hint="take it first")
+        return self._held
 
     def check_epoch(self) -> None:
         """Refuse when the storage has been written by a newer copy of the database."""
@@ -98,17 +125,20 @@ class Collecting:
         )
 
     def release_leftovers(self) -> int:
-        """Take off the provisional marks of runs that died. The lock must be held."""
-        return condemning.release_all(self._workspace)
+        """Take off the provisional marks of runs that died."""
+        return condemning.release_all(self._workspace, self._lock())
 
-    def mark(self, run_id: str, rules: Mapping[str, str]) -> int:
-        return condemning.mark(self._workspace, run_id, rules)
+    def mark(self, rules: Mapping[str, str]) -> int:
+        """Mark commits provisionally, each with the rule that takes it."""
+        return condemning.mark(self._workspace, self._lock(), rules)
 
-    def release(self, run_id: str, ids: Collection[str]) -> None:
-        condemning.release(self._workspace, run_id, ids)
+    def release(self, ids: Collection[str]) -> None:
+        """Take the marks off commits that are live after all."""
+        condemning.release(self._workspace, self._lock(), ids)
 
-    def promote(self, run_id: str) -> int:
-        return condemning.promote(self._workspace, run_id)
+    def promote(self) -> int:
+        """Make the marks terminal."""
+        return condemning.promote(self._workspace, self._lock())
 
     def close_overdue(self) -> int:
         return condemning.close_overdue(self._workspace)
@@ -118,8 +148,42 @@ class Collecting:
 
     def collect(self, ids: Collection[str]) -> int:
         """Reduce condemned commits, whose bytes are gone, to a note of what took them."""
-        return condemning.collect(self._workspace, ids)
+        return condemning.collect(self._workspace, self._lock(), ids)
 
     def clean(self) -> None:
         """Remove the rows of changes that were committed or reset."""
         cleaner.clean(self._workspace.database, self._workspace.clock, self.uid)
+
+    def runs(self) -> list[Run]:
+        """What was done to the repository, the newest first."""
+        with self._workspace.database.read() as connection:
+            return records.list_runs(connection, self.uid)
+
+    def working(self) -> str | None:
+        """The run that holds the lock, if one does."""
+        with self._workspace.database.read() as connection:
+            return locks.holder(connection, self._workspace)
+
+    def lapsed(self) -> list[Lease]:
+        """Leases that hold nothing any more and were not given back."""
+        workspace = self._workspace
+        with workspace.database.read() as connection:
+            now = workspace.database.now(connection, workspace.clock)
+            return [
+                lease
+                for lease in leases.list_leases(connection, self.uid)
+                if not lease.valid_at(now)
+            ]
+
+    def adopt(self, run_id: str, unknown: Collection[str]) -> None:
+        """Register partitions that only the storage knows, as closed, and go on from its epoch.
+
+        For a person who knows that this database is the right one: what it does not refer to in
+        those partitions will be collected.
+        """
+        workspace = self._workspace
+        with self.lock(run_id):
+            workspace.database.transact(
+                lambda connection: partitions.adopt(connection, self.uid, unknown, workspace.now())
+            )
+            epochs.adopt_epoch(workspace.database, workspace.storage, self.uid)

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, and_, select, update
 
+from reclaim.catalog.locks import Lock
 from reclaim.catalog.partitions import OVERDUE
 from reclaim.catalog.schema import (
     CommitState,
@@ -33,7 +34,7 @@ BATCH = 1_000
 T = TypeVar("T")
 
 
-def mark(workspace: Workspace, run_id: str, rules: Mapping[str, str]) -> int:
+def mark(workspace: Workspace, lock: Lock, rules: Mapping[str, str]) -> int:
     """Mark commits provisionally, with a rule each; returns how many were marked.
 
     One that a ref or a valid lease names directly is left alone: it came back to life.
@@ -42,7 +43,8 @@ def mark(workspace: Workspace, run_id: str, rules: Mapping[str, str]) -> int:
     for batch in _batches(sorted(rules.items())):
 
         def work(connection: Connection, batch: list[tuple[str, str]] = batch) -> int:
-            return _mark(connection, workspace, run_id, dict(batch))
+            lock.assure(connection)
+            return _mark(connection, workspace, lock.run_id, dict(batch))
 
         done += workspace.database.transact(work)
     return done
@@ -80,26 +82,28 @@ def _mark(
     return len(locked)
 
 
-def release(workspace: Workspace, run_id: str, ids: Collection[str]) -> None:
+def release(workspace: Workspace, lock: Lock, ids: Collection[str]) -> None:
     """Take a run's provisional marks off commits that are live after all."""
     for batch in _batches(sorted(ids)):
 
         def work(connection: Connection, batch: list[str] = batch) -> None:
+            lock.assure(connection)
             mine = among(connection, commits.c.id, batch)
             connection.execute(
                 update(commits)
                 .where(commits.c.repo_uid == workspace.repo_uid, mine)
-                .where(commits.c.state == CommitState.PROVISIONAL, commits.c.run_id == run_id)
+                .where(commits.c.state == CommitState.PROVISIONAL, commits.c.run_id == lock.run_id)
                 .values(state=CommitState.LIVE, run_id=None, rule=None)
             )
 
         workspace.database.transact(work)
 
 
-def release_all(workspace: Workspace) -> int:
+def release_all(workspace: Workspace, lock: Lock) -> int:
     """Take every provisional mark off; for the holder of the lock, to whom they are left over."""
 
     def work(connection: Connection) -> int:
+        lock.assure(connection)
         return connection.execute(
             update(commits)
             .where(commits.c.repo_uid == workspace.repo_uid)
@@ -110,26 +114,31 @@ def release_all(workspace: Workspace) -> int:
     return workspace.database.transact(work)
 
 
-def promote(workspace: Workspace, run_id: str) -> int:
-    """Make a run's marks terminal; returns how many there were."""
+def promote(workspace: Workspace, lock: Lock) -> int:
+    """Make a run's marks terminal, all at once; returns how many there were.
+
+    One by one, a crash could leave a condemned commit with a child that the next run releases.
+    """
 
     def work(connection: Connection) -> int:
+        lock.assure(connection)
         return connection.execute(
             update(commits)
             .where(commits.c.repo_uid == workspace.repo_uid)
-            .where(commits.c.state == CommitState.PROVISIONAL, commits.c.run_id == run_id)
+            .where(commits.c.state == CommitState.PROVISIONAL, commits.c.run_id == lock.run_id)
             .values(state=CommitState.CONDEMNED)
         ).rowcount
 
     return workspace.database.transact(work)
 
 
-def collect(workspace: Workspace, ids: Collection[str]) -> int:
+def collect(workspace: Workspace, lock: Lock, ids: Collection[str]) -> int:
     """Reduce condemned commits to what tells their readers why they are gone."""
     done = 0
     for batch in _batches(sorted(ids)):
 
         def work(connection: Connection, batch: list[str] = batch) -> int:
+            lock.assure(connection)
             return connection.execute(
                 update(commits)
                 .where(commits.c.repo_uid == workspace.repo_uid)

@@ -61,8 +61,24 @@ def leave_epoch(storage: Storage, repo_uid: str, epoch: int, writer: str, older:
             storage.delete(address)
 
 
+def adopt_epoch(database: Database, storage: Storage, repo_uid: str) -> None:
+    """Count on from the storage's epoch, if it is ahead of the database's."""
+    listed = sorted(stored.address for stored in storage.list(addresses.epochs(repo_uid)))
+    if not listed:
+        return
+    newest = int(listed[-1].rsplit("/", 1)[-1])
+    writer = storage.get(listed[-1]).decode()
+    behind = update(repositories).where(
+        repositories.c.uid == repo_uid, repositories.c.epoch <= newest
+    )
+    database.transact(
+        lambda connection: connection.execute(behind.values(epoch=newest, epoch_writer=writer))
+    )
+
+
 def _ahead(repo_uid: str) -> StorageAhead:
     return StorageAhead(
         f"the storage of repository {repo_uid} has been written by a newer copy of this database",
-        hint="this database is a restored backup or a clone; use the newer one",
+        hint="this database is a restored backup or a clone; use the newer one, or, if this is the "
+        "right one, see `reclaim doctor --adopt-partitions`",
     )

@@ -69,6 +69,22 @@ class Lock:
             self.check()
         self._sure_until = before + LENGTH
 
+    def assure(self, connection: Connection) -> None:
+        """Fail in a transaction of the run unless it holds the lock as the transaction commits.
+
+        A slow run must not go on from marks that another has taken off meanwhile.
+        """
+        query = select(locks.c.expires_at).where(
+            locks.c.repo_uid == self._workspace.repo_uid, locks.c.owner == self.owner
+        )
+        expires_at = connection.execute(query.with_for_update(read=True)).scalar()
+        now = to_micros(self._workspace.database.now(connection, self._workspace.clock))
+        if expires_at is None or now >= expires_at:
+            raise LockLost(
+                f"run {self.run_id} lost its lock and stopped",
+                hint="apply it again; it finishes the rest",
+            )
+
     def start(self) -> None:
         self._renewer = threading.Thread(target=self._keep, name="reclaim-lock", daemon=True)
         self._renewer.start()

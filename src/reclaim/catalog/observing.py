@@ -60,8 +60,20 @@ class Roots:
     read_at: datetime
 
 
-def observe(workspace: Workspace, default_branch: str, destination: Storage, prefix: str) -> Roots:
-    """Read all roots; staged and pending addresses go to Parquet files below ``prefix``."""
+def observe(
+    workspace: Workspace,
+    default_branch: str,
+    destination: Storage,
+    prefix: str,
+    *,
+    settled: bool = False,
+) -> Roots:
+    """Read all roots; staged and pending addresses go to Parquet files below ``prefix``.
+
+    A plan may count partitions and upload tokens that are out of time as ended. Whoever deletes
+    asks with ``settled``: then only those count that condemning has ended, because the owner of
+    another one may still make a reference.
+    """
     uid = workspace.repo_uid
     out = Export(destination, prefix)
     with workspace.database.read() as connection:
@@ -72,8 +84,9 @@ def observe(workspace: Workspace, default_branch: str, destination: Storage, pre
                 commits.c.repo_uid == uid, commits.c.state != CommitState.COLLECTED
             )
         ).all()
-        held = out.write("held", ADDRESSES, _held(connection, uid, to_micros(now)))
-        known = _partitions(connection, uid, to_micros(now))
+        ended_at = None if settled else to_micros(now)
+        held = out.write("held", ADDRESSES, _held(connection, uid, ended_at))
+        known = _partitions(connection, uid, ended_at)
         valid = tuple(
             lease for lease in leasing.list_leases(connection, uid) if lease.valid_at(now)
         )
@@ -91,7 +104,7 @@ def observe(workspace: Workspace, default_branch: str, destination: Storage, pre
     )
 
 
-def _held(connection: Connection, repo_uid: str, now: int) -> Iterator[tuple[str]]:
+def _held(connection: Connection, repo_uid: str, now: int | None) -> Iterator[tuple[str]]:
     staged = (
         select(staged_entries.c.address)
         .join(staging_tokens, staging_tokens.c.id == staged_entries.c.token_id)
@@ -107,20 +120,21 @@ def _held(connection: Connection, repo_uid: str, now: int) -> Iterator[tuple[str
     pending = select(upload_tokens.c.address).where(
         upload_tokens.c.repo_uid == repo_uid,
         upload_tokens.c.state == UploadState.PENDING,
-        upload_tokens.c.expires_at > now,
     )
+    if now is not None:
+        pending = pending.where(upload_tokens.c.expires_at > now)
     for query in (staged, pending):
         for row in stream(connection, query):
             yield (row[0],)
 
 
-def _partitions(connection: Connection, repo_uid: str, now: int) -> dict[str, list[str]]:
+def _partitions(connection: Connection, repo_uid: str, now: int | None) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {"open": [], "overdue": [], "closed": []}
     query = select(partitions.c.id, partitions.c.state, partitions.c.renewed_at)
     for row in connection.execute(query.where(partitions.c.repo_uid == repo_uid)):
         if row.state == PartitionState.CLOSED:
             found["closed"].append(row.id)
-        elif row.renewed_at < now - OVERDUE // MICROSECOND:
+        elif now is not None and row.renewed_at < now - OVERDUE // MICROSECOND:
             found["overdue"].append(row.id)
         else:
             found["open"].append(row.id)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -25,7 +25,7 @@ from reclaim.catalog.database import Database
 from reclaim.catalog.epochs import check_epoch, count_epoch, leave_epoch
 from reclaim.catalog.schema import PartitionState, partitions
 from reclaim.clock import MICROSECOND, Clock, to_micros
-from reclaim.errors import ReclaimError, TransactionFailed
+from reclaim.errors import NotFound, ReclaimError, TransactionFailed
 from reclaim.storage import Storage
 
 ROLL_OBJECTS = 50_000
@@ -101,7 +101,7 @@ class Partitions:
         can simply be written again.
         """
         try:
-            with self.use(repo_uid) as partition:
+            with self.use(repo_uid) as partition, self._swept(partition):
                 return work(partition)
         except PartitionClosed:
             with self.use(repo_uid) as partition:
@@ -125,6 +125,16 @@ class Partitions:
             self._retired.extend(self._open.values())
             self._open.clear()
             self._close_idle()
+
+    @contextmanager
+    def _swept(self, partition: Partition) -> Iterator[None]:
+        """What was just written and is not there went with its partition, if that is closed."""
+        try:
+            yield
+        except NotFound:
+            with self._database.write() as connection:
+                check_open(connection, partition)
+            raise
 
     def _current(self, repo_uid: str) -> Partition:
         now = to_micros(self._clock.now())
@@ -255,3 +265,23 @@ def close_partition(connection: Connection, repo_uid: str, partition: str, now: 
         )
         .values(state=PartitionState.CLOSED, closed_at=now)
     )
+
+
+def adopt(connection: Connection, repo_uid: str, unknown: Iterable[str], now: int) -> None:
+    """Register partitions that are not known yet as closed."""
+    query = select(partitions.c.id).where(partitions.c.repo_uid == repo_uid)
+    known = set(connection.execute(query).scalars())
+    rows = [
+        {
+            "repo_uid": repo_uid,
+            "id": found,
+            "instance": found.partition("_")[2],
+            "state": PartitionState.CLOSED,
+            "opened_at": now,
+            "renewed_at": now,
+            "closed_at": now,
+        }
+        for found in sorted(set(unknown) - known)
+    ]
+    if rows:
+        connection.execute(insert(partitions), rows)

@@ -8,7 +8,7 @@ every database, because ranges are sorted that way. States change in one directi
     partition       open → closed
     ledger row      live → condemned
     commit          live ⇄ provisional → condemned → collected
-    run             started → done → undone, or → partial → done
+    run             started → stopped, or → partial, or → done → undone; applied again, onwards
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class LedgerState(StrEnum):
 
 class RunState(StrEnum):
     STARTED = "started"
+    # Stopped by an error before anything was deleted; or on the way, with a rest to do.
+    STOPPED = "stopped"
     PARTIAL = "partial"
     DONE = "done"
     UNDONE = "undone"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,7 +18,15 @@ from typing import Any
 import pyarrow as pa
 
 from reclaim.catalog.addresses import new_uid
-from reclaim.errors import IncompleteRead, OutOfTime, Partial, PlanRefused, TooMuch
+from reclaim.errors import (
+    IncompleteRead,
+    NotFound,
+    OutOfTime,
+    Partial,
+    PlanRefused,
+    ReclaimError,
+    TooMuch,
+)
 from reclaim.run import document, snapshots
 from reclaim.run.decide import KEEPS_ALL, Decided, decide
 from reclaim.run.document import PlanDocument
@@ -131,12 +140,35 @@ class _Applying:
         # Each apply has its own folder: one that died may have left files without a list.
         self._own = place.below("apply").below(new_uid())
         self._journal = Journal(storage, place.below("apply"), self._own)
+        self._condemned = False
 
     def run(self) -> Applied:
+        try:
+            return self._apply()
+        except (ReclaimError, KeyboardInterrupt) as error:
+            self._stop(error)
+            raise
+
+    def _stop(self, error: BaseException) -> None:
+        """Note how far it came; before anything is condemned for good, take the marks off."""
+        said = {"error": getattr(error, "kind", "interrupted")}
+        with suppress(ReclaimError):
+            if self._condemned:
+                if not isinstance(error, Partial):
+                    self._store.finish(self._run, "partial", said)
+            else:
+                self._store.finish(self._run, "stopped", said)
+                self._store.abandon()
+
+    def _apply(self) -> Applied:
         stage = self._stages.stage
         with stage("check"):
-            check_clock(self._store, self._storage, self._own.below("work"))
+            # The plan may lie elsewhere, so it is the store's own storage that is asked.
+            own = Place(*self._store.place(self._run)).below("work")
+            check_clock(self._store, self._store.storage, own)
             decided = snapshots.read(self._storage, self._planned.snapshots.part)
+            files = (*self._planned.files, *self._planned.containers)
+            self._engine.verify([file.part for file in files], self._place)
             self._store.begin(self._run)
             self._store.start(self._run, str(self._place), self._planned.started_at)
         with stage("expire") as expiring:
@@ -151,7 +183,8 @@ class _Applying:
             confirming.facts["dropped"] = dropped
         with stage("promote"):
             self._check_budget(seen.read_at)
-            condemned = self._store.promote(self._run)
+            condemned = self._store.promote()
+            self._condemned = True
         outcome = Outcome()
         for kind in self._store.format.order:
             if any(group.kind == kind for group in self._planned.going):
@@ -174,7 +207,9 @@ class _Applying:
         self._store.close_overdue()
         for _ in range(ROUNDS):
             self._lock.check()
-            seen = self._store.observe(self._storage, self._own.at(f"work/{new_uid()}/"))
+            seen = self._store.observe(
+                self._storage, self._own.at(f"work/{new_uid()}/"), settled=True
+            )
             now = decide(
                 KEEPS_ALL,
                 snapshots=seen.snapshots,
@@ -188,9 +223,9 @@ class _Applying:
                 if snapshot.id not in now.live and snapshot.id not in seen.marked
             }
             if not unmarked:
-                self._store.release(self._run, [one for one in seen.marked if one in now.live])
+                self._store.release([one for one in seen.marked if one in now.live])
                 return seen, now
-            self._store.mark(self._run, unmarked)
+            self._store.mark(unmarked)
         raise OutOfTime(
             "the history changed faster than what is dead in it could be marked",
             hint="nothing was deleted; apply it again when fewer branches are being deleted",
@@ -219,6 +254,7 @@ class _Applying:
             seen.closed,
             self._journal.parts(),
             self._own.below("objects"),
+            self._own.below("work"),
         )
         complete = (
             ("containers of snapshots", len(fresh), revived.tops),
@@ -273,16 +309,40 @@ class _Applying:
                 one
                 for one in decided.dead
                 if one not in now.live
-                and (one not in seen.tops or seen.tops[one] in staying or seen.tops[one][0] in gone)
+                and (
+                    one not in seen.tops
+                    or seen.tops[one] in staying
+                    or seen.tops[one][0] in gone
+                    # Condemned before this run, of which an earlier one took the rest.
+                    or (one not in now.history.numbers and self._missing(seen.tops[one][0]))
+                )
             ]
         )
+
+    def _missing(self, address: str) -> bool:
+        try:
+            self._store.storage.head(address)
+        except NotFound:
+            return True
+        return False
+
+    def _so_far(self, applied: Applied) -> dict[str, Any]:
+        """What all finished applies of the plan did together."""
+        total = applied.summary()
+        for stored in self._storage.list(self._place.at("apply")):
+            if stored.address.endswith("/" + RESULT) and stored.address != self._own.at(RESULT):
+                earlier = json.loads(self._storage.get(stored.address))
+                for name in ("objects", "bytes", "condemned", "collected"):
+                    total[name] += earlier[name]
+        total["dropped"] = max(0, self._planned.candidates - total["objects"] - total["failed"])
+        return total
 
     def _finish(self, applied: Applied) -> None:
         state = "partial" if applied.failed else "done"
         self._storage.put(
             self._own.at(RESULT), json.dumps({"state": state} | applied.summary()).encode()
         )
-        self._store.finish(self._run, state, applied.summary())
+        self._store.finish(self._run, state, self._so_far(applied))
         for stored in list(self._storage.list(self._own.at("work"))):
             self._storage.delete(stored.address)
         if applied.failed:

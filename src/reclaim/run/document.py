@@ -19,6 +19,8 @@ from reclaim.tasks.parts import Part, Place
 
 FORMAT = 1
 FILE = "plan.json"
+OF_RUNS = ("record", "work")
+"""Kinds of objects that runs write for themselves."""
 
 
 class _Model(BaseModel):
@@ -124,7 +126,10 @@ class PlanDocument(_Model):
 
     @property
     def fraction(self) -> float:
-        return self.candidates / self.objects if self.objects else 0.0
+        """The part of all objects that would go. What runs left of themselves does not count."""
+        left = sum(one.objects for one in (*self.going, *self.staying) if one.kind in OF_RUNS)
+        going = sum(one.objects for one in self.going if one.kind not in OF_RUNS)
+        return going / (self.objects - left) if self.objects > left else 0.0
 
     def sealed(self) -> PlanDocument:
         """The same with its hash."""

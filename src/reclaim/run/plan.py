@@ -8,14 +8,16 @@ is not in the listing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pyarrow as pa
 
 from reclaim.catalog.addresses import new_uid
-from reclaim.errors import ClockSkew, Corrupt, IncompleteRead, StorageAhead, TooMuch
+from reclaim.errors import ClockSkew, Corrupt, IncompleteRead, ReclaimError, StorageAhead, TooMuch
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy
 from reclaim.run import document, snapshots
@@ -103,12 +105,19 @@ class _Planning:
         self._place = options.place or Place(*store.place(run_id))
         self._storage = opener(self._place.url)
         self._started = store.clock.now()
+        self._partitions: frozenset[str] = frozenset()
+        """The partitions whose folders were listed one by one."""
 
     def run(self) -> Plan:
         try:
             plan = self._plan()
-        finally:
-            self._tidy()
+        except BaseException:
+            # A plan that was refused is no plan; what is left of it would only be listed again.
+            with suppress(ReclaimError):
+                self._tidy("work", "containers", "objects")
+                self._storage.delete(self._place.at("snapshots.parquet"))
+            raise
+        self._tidy("work")
         return plan
 
     def _plan(self) -> Plan:
@@ -140,10 +149,11 @@ class _Planning:
                 seen.held,
                 self._rules(seen, objects),
                 self._place.below("objects"),
+                work,
             )
             planning.facts |= {"candidates": sum(part.rows for part in found.parts)}
         _check_complete(seen, decided, tops, containers, found)
-        _check_partitions(found)
+        _check_partitions(self._partitions | found.verdict.strangers.keys(), seen)
         made = self._document(seen, decided, dead, containers, found)
         _check_fraction(made)
         document.write(self._storage, self._place, made)
@@ -153,6 +163,7 @@ class _Planning:
         own = self._place.prefix.rstrip("/")
         found = self._store.format.units(self._store.storage)
         units = [unit for unit in found if unit != own]
+        self._partitions = _partitions(self._store, units)
         return self._engine.list(self._store.format, units, place)
 
     def _decide(self, seen: Observation) -> Decided:
@@ -257,17 +268,19 @@ class _Planning:
             snapshots=File.of(written),
         )
 
-    def _tidy(self) -> None:
+    def _tidy(self, *folders: str) -> None:
         """Remove what only the making of the plan needed."""
-        for stored in list(self._storage.list(self._place.at("work"))):
-            self._storage.delete(stored.address)
+        for folder in folders:
+            for stored in list(self._storage.list(self._place.at(folder))):
+                self._storage.delete(stored.address)
 
 
 def check_clock(store: Collectable, storage: Storage, place: Place) -> None:
-    """Refuse to judge by a clock that is not the storage's."""
-    probe = place.at("clock")
+    """Refuse to judge by a clock that is not the storage's, which the time of a probe tells."""
+    probe = place.at(f"clock-{new_uid()}")
     storage.put(probe, b"")
     told = storage.head(probe).last_modified
+    storage.delete(probe)
     now = store.clock.now()
     if abs(told - now) > SKEW:
         raise ClockSkew(
@@ -331,9 +344,15 @@ def _check_complete(
         raise IncompleteRead("there are refs, and no snapshot was found to be live")
 
 
-def _check_partitions(found: Found) -> None:
-    if found.verdict.strangers:
-        names = sorted(found.verdict.strangers)
+def _partitions(store: Collectable, units: Sequence[str]) -> frozenset[str]:
+    inside = pa.array([f"{unit}/_" for unit in units], pa.string())
+    named = store.format.describe(inside).field("partition").to_pylist()
+    return frozenset(name for name in named if name)
+
+
+def _check_partitions(listed: AbstractSet[str], seen: Observation) -> None:
+    names = sorted(listed - seen.closed - seen.open)
+    if names:
         raise StorageAhead(
             f"the storage has {len(names)} partitions that the database does not know, such as "
             f"{names[0]}",
@@ -396,8 +415,8 @@ def _warnings(decided: Decided, store: Collectable) -> Iterator[str]:
     for ref in decided.edit.expired_tips:
         if ref not in decided.edit.delete_refs:
             yield f"the {ref.kind} {ref.name} is at an expired commit, and stays with it"
-    if store.promise.startswith("margin"):
-        yield f"what is live is protected by a {store.promise}"
+    if not store.exact:
+        yield "what is live is protected by the margins, not by exact references"
 
 
 def _words(policy: Policy) -> Iterator[str]:

@@ -3,59 +3,71 @@
 Only the DataFrame API that Spark Connect has as well. Tasks reach the storage through obstore, in
 ``mapInArrow``; they write what they find as parts and give back a line for each, so that nothing
 of the size of the data comes to the driver.
+
+What is live is written down as keys, eight bytes for each address. Up to ``lookup`` of them are
+loaded by every process that judges objects, so that the objects stay where they are; beyond that
+Spark joins the two by key.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from reclaim.clock import SystemClock
-from reclaim.spark import schemas, work
+from reclaim.spark import schemas
+from reclaim.spark import work as tasks
 from reclaim.spark.failures import Work, task, translated
+from reclaim.spark.keys import KeysOf, keys_of
+from reclaim.spark.work import Source
 from reclaim.stores.base import CONTAINERS, Format
-from reclaim.tasks import judging
-from reclaim.tasks.deleting import FAILED, Deleter, Outcome
-from reclaim.tasks.engine import Containers, Found, Objects, Swept
-from reclaim.tasks.judging import CANDIDATES, Rules, Verdict
+from reclaim.tasks.deleting import Deleter, Outcome
+from reclaim.tasks.engine import Containers, Found, Objects, Read, Swept
+from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
 from reclaim.tasks.parts import Part, Place
-from reclaim.tasks.reading import LIVE, TOP
+from reclaim.tasks.reading import LIVE
+
+LOOKUP = 32_000_000
+"""A quarter of a gigabyte of keys in each process."""
 
 
 class SparkEngine:
     """Runs the tasks of a run on a Spark session that someone else made and will stop."""
 
-    def __init__(self, spark: SparkSession, *, tasks: int = 4) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        tasks: int = 4,
+        lookup: int = LOOKUP,
+        keys_of: KeysOf = keys_of,
+    ) -> None:
         """``tasks`` is how many a job is cut into; more than there are cores evens them out."""
         self._spark = spark
         self._tasks = tasks
+        self._lookup = lookup
+        self._keys_of = keys_of
 
     def list(self, format: Format, units: Sequence[str], place: Place) -> Objects:
         if not units:
             return Objects(place.url, ())
-        rows = self._frame(pa.table({"unit": pa.array(units, pa.string())}))
-        spread = rows.repartition(min(self._tasks, len(units)))
-        lines = self._collect(spread, partial(work.list_units, format, place))
-        return Objects(place.url, _parts(lines))
+        rows = self._frame(pa.table({"unit": pa.array(units, pa.string())}), len(units))
+        return Objects(place.url, _parts(self._run(rows, partial(tasks.list_units, format, place))))
 
     def expand(
         self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
     ) -> Containers:
         if not tops.num_rows:
             return Containers((), 0, 0, 0)
-        spread = self._frame(tops).repartition(min(self._tasks, tops.num_rows))
-        read = Observation()
-        top = (F.col("detail") == TOP) & (F.col("cause") == LIVE)
-        listed = _map(spread, partial(work.expand, format), schemas.CONTAINERS).observe(
-            read, F.count(F.when(top, 1)).alias("tops")
-        )
+        spread = self._frame(tops, tops.num_rows)
+        listed = _map(spread, partial(tasks.expand, format), schemas.CONTAINERS)
         best = F.min_by(F.struct("kind", "detail", "entries", "cause"), "cause").alias("best")
         once = (
             listed.groupBy("address")
@@ -66,11 +78,11 @@ class SparkEngine:
             there = self._rows(place.url, known, schemas.CONTAINERS).where(F.col("cause") == LIVE)
             # By the whole address: a container that is taken for another would not be read.
             once = once.join(there.select("address"), on="address", how="left_anti")
-        lines = self._collect(once.select(*CONTAINERS.names), partial(work.write_containers, place))
-        told = [json.loads(line["told"]) for line in lines if line["told"]]
+        lines = self._run(once.select(*CONTAINERS.names), partial(tasks.write_containers, place))
+        told = _told(lines)
         return Containers(
             _parts(lines),
-            tops=read.get["tops"] or 0,
+            tops=sum(one["tops"] for one in told),
             containers=sum(one["containers"] for one in told),
             entries=sum(one["entries"] for one in told),
             dead=sum(one["dead"] for one in told),
@@ -84,32 +96,34 @@ class SparkEngine:
         held: Sequence[str],
         rules: Rules,
         place: Place,
+        work: Place,
     ) -> Found:
-        seen = Observation()
-        there = self._objects(format, objects).observe(
-            seen, F.count(F.lit(1)).alias("objects"), F.sum("size").alias("size")
-        )
-        live, note = self._live(format, containers, held, place)
-        survivors = there.withColumn("key", key("address")).join(live, on="key", how="left_anti")
-        if containers.dead:
-            dead = self._dead(format, containers, place)
-            survivors = survivors.join(dead, on="address", how="left")
+        live, read = self._keys(format, containers, held, (), work)
+        source = Source(format, objects)
+        found = Found(read=read)
+        judge = partial(tasks.judge, format, rules, place)
+        if containers.dead or self._many(live):
+            lines = self._survivors(source, live, work)
+            survivors = self._rows(place.url, _parts(lines), schemas.SURVIVORS)
+            if containers.dead:
+                dead = self._dead(format, containers, place)
+                survivors = survivors.drop("path", "kind", "cause").join(
+                    dead, on="address", how="left"
+                )
+            _count(found, lines)
+            lines = self._run(survivors.select(*SURVIVORS.names), judge)
         else:
-            nothing = {"path": "string", "kind": "string", "cause": "int"}
-            survivors = survivors.withColumns(
-                {name: F.lit(None).cast(type) for name, type in nothing.items()}
-            )
-        lines = self._collect(
-            survivors.select(*judging.SURVIVORS.names),
-            partial(work.judge, format, rules, place),
-        )
-        found = Found(parts=_parts(lines))
-        for line in lines:
-            if line["told"]:
-                found.verdict.add(Verdict.decode(line["told"]))
-        found.objects, found.size = seen.get["objects"] or 0, seen.get["size"] or 0
-        note(found)
+            look = partial(tasks.survivors, source, place.url, live, self._keys_of)
+            lines = self._run(self._files(objects.parts), partial(tasks.tell_after, look, judge))
+            _count(found, lines)
+        found.parts = _parts(lines)
+        for told in _told(lines):
+            found.verdict.add(Verdict.decode(told["verdict"]))
         return found
+
+    def verify(self, parts: Sequence[Part], place: Place) -> None:
+        if parts:
+            self._run(self._files(parts), partial(tasks.verify, place.url))
 
     def confirm(
         self,
@@ -120,19 +134,22 @@ class SparkEngine:
         closed: frozenset[str],
         done: Sequence[Part],
         place: Place,
+        work: Place,
     ) -> Found:
-        rows = self._rows(place.url, candidates, schemas.CANDIDATES)
-        live, note = self._live(format, revived, held, place)
-        left = rows.withColumn("key", key("address")).join(live, on="key", how="left_anti")
-        if done:
-            over = self._rows(place.url, done, schemas.JOURNAL).where(F.col("outcome") != FAILED)
-            left = left.join(over.select("address"), on="address", how="left_anti")
-        lines = self._collect(
-            left.select(*CANDIDATES.names), partial(work.keep_closed, closed, place)
-        )
-        found = Found(parts=_parts(lines))
-        note(found)
-        return found
+        live, read = self._keys(format, revived, held, done, work)
+        keep = partial(tasks.keep_closed, closed, place)
+        if self._many(live):
+            rows = _map(
+                self._files(candidates),
+                partial(tasks.with_keys, partial(tasks.read_parts, place.url), self._keys_of),
+                f"{schemas.CANDIDATES}, key bigint",
+            )
+            left = rows.join(self._key_rows(live, place), on="key", how="left_anti")
+            lines = self._run(left.select(*CANDIDATES.names), keep)
+        else:
+            drop = partial(tasks.unlisted, place.url, live, self._keys_of)
+            lines = self._run(self._files(candidates), partial(tasks.after, drop, keep))
+        return Found(parts=_parts(lines), read=read)
 
     def sweep(
         self,
@@ -154,84 +171,86 @@ class SparkEngine:
             over = self._rows(place.url, done, schemas.JOURNAL)
             rows = rows.join(over.select("address"), on="address", how="left_anti")
         spread = rows.select("address", "size", "kind", "reason").repartition(self._tasks)
-        lines = self._collect(
-            spread, partial(work.delete_rows, format, deleter, deadline, place, kind)
+        lines = self._run(
+            spread, partial(tasks.delete_rows, format, deleter, deadline, place, kind)
         )
         swept = Swept(parts=_parts(lines))
-        for line in lines:
-            if line["told"]:
-                told = json.loads(line["told"])
-                swept.outcome.add(Outcome.decode(told["outcome"]))
-                swept.finished = swept.finished and told["finished"]
+        for told in _told(lines):
+            swept.outcome.add(Outcome.decode(told["outcome"]))
+            swept.finished = swept.finished and told["finished"]
         return swept
 
-    def _live(
-        self, format: Format, containers: Containers, held: Sequence[str], place: Place
-    ) -> tuple[DataFrame, Callable[[Found], None]]:
-        """The keys of everything that is needed, and what notes how much of it was read."""
-        read, kept = Observation(), Observation()
-        parts = containers.parts if containers.containers else ()
-        rows = self._rows(place.url, parts, schemas.CONTAINERS).where(F.col("cause") == LIVE)
-        spread = rows.repartition(self._tasks * 2) if parts else rows
-        needed = _map(spread, partial(work.read_live, format), schemas.NEEDED).observe(
-            read, F.count("entries").alias("containers"), F.sum("entries").alias("entries")
-        )
-        files = self._frame(pa.table({"file": pa.array(held, pa.string())}))
-        others = _map(files, partial(work.read_held, place), schemas.ADDRESSES).observe(
-            kept, F.count(F.lit(1)).alias("held")
-        )
-        keys = needed.select(key("address").alias("key")).union(
-            others.select(key("address").alias("key"))
-        )
+    def _keys(
+        self,
+        format: Format,
+        containers: Containers,
+        held: Sequence[str],
+        done: Sequence[Part],
+        place: Place,
+    ) -> tuple[tuple[Part, ...], Read]:
+        """Write down the keys of all that is needed, or was done, and say how much was read."""
+        rows = self._frame(tasks.more_to_read(held, done), len(held) + len(done))
+        if containers.containers:
+            needed = self._rows(place.url, containers.parts, schemas.CONTAINERS)
+            live = needed.where(F.col("cause") == LIVE).repartition(self._tasks * 2)
+            rows = live.select(*CONTAINERS.names).union(rows)
+        lines = self._run(rows, partial(tasks.write_keys, format, place, self._keys_of))
+        read = Read()
+        for told in _told(lines):
+            read.containers += told["containers"]
+            read.entries += told["entries"]
+            read.held += told["held"]
+        return tuple(_parts(lines)), read
 
-        def note(found: Found) -> None:
-            found.read.containers = read.get["containers"] or 0
-            found.read.entries = read.get["entries"] or 0
-            found.read.held = kept.get["held"] or 0
+    def _survivors(self, source: Source, live: tuple[Part, ...], place: Place) -> Sequence[Any]:
+        """Write down the objects whose keys are not live; what is told counts all of them."""
+        files = self._files(source.objects.parts)
+        write = partial(tasks.write_survivors, place)
+        if not self._many(live):
+            look = partial(tasks.survivors, source, place.url, live, self._keys_of)
+            return self._run(files, partial(tasks.tell_after, look, write))
+        read = partial(tasks.with_keys, source.read, self._keys_of)
+        rows = _map(files, read, f"{schemas.LISTED}, key bigint")
+        left = rows.join(self._key_rows(live, place), on="key", how="left_anti")
+        lines = self._run(left.select("address", "size", "last_modified"), write)
+        totals = rows.agg(F.count("size").alias("objects"), F.sum("size").alias("size"))
+        with translated():
+            whole = totals.collect()[0]
+        told = {"objects": whole["objects"], "size": whole["size"] or 0}
+        return [*lines, {"address": "", "told": json.dumps(told)}]
 
-        return keys, note
+    def _key_rows(self, live: tuple[Part, ...], place: Place) -> DataFrame:
+        return _map(self._files(live), partial(tasks.read_keys, place.url), "key bigint")
+
+    def _many(self, live: tuple[Part, ...]) -> bool:
+        return sum(part.rows for part in live) > self._lookup
 
     def _dead(self, format: Format, containers: Containers, place: Place) -> DataFrame:
         """What dead containers listed, each address once, with the least cause."""
         rows = self._rows(place.url, containers.parts, schemas.CONTAINERS)
         spread = rows.where(F.col("cause") != LIVE).repartition(self._tasks)
-        listed = _map(spread, partial(work.read_dead, format), schemas.READ)
+        listed = _map(spread, partial(tasks.read_dead, format), schemas.READ)
         best = F.min_by(F.struct("path", "kind", "cause"), "cause").alias("best")
         each = listed.groupBy("address").agg(best)
         return each.select("address", "best.path", "best.kind", "best.cause")
 
-    def _objects(self, format: Format, objects: Objects) -> DataFrame:
-        if objects.verified:
-            return self._rows(objects.url, objects.parts, schemas.LISTED)
-        files = self._files(objects.parts)
-        return _map(files, partial(work.read_inventory, format, objects), schemas.LISTED)
-
     def _rows(self, url: str, parts: Sequence[Part], schema: str) -> DataFrame:
         """The rows of parts, each verified by its hash before any of it is used."""
-        return _map(self._files(parts), partial(work.read_parts, url), schema)
+        return _map(self._files(parts), partial(tasks.read_parts, url), schema)
 
     def _files(self, parts: Sequence[Part]) -> DataFrame:
-        columns = {
-            "address": pa.array([part.address for part in parts], pa.string()),
-            "rows": pa.array([part.rows for part in parts], pa.int64()),
-            "sha256": pa.array([part.sha256 for part in parts], pa.string()),
-        }
-        frame = self._frame(pa.table(columns))
-        return frame.repartition(min(self._tasks * 2, len(parts))) if parts else frame
+        return self._frame(tasks.listed(parts), len(parts))
 
-    def _frame(self, table: pa.Table) -> DataFrame:
+    def _frame(self, table: pa.Table, rows: int) -> DataFrame:
+        """Rows that stand for work, spread over tasks."""
         with translated():
-            return self._spark.createDataFrame(table)
+            frame = self._spark.createDataFrame(table)
+            return frame.repartition(min(self._tasks * 2, rows)) if rows > 1 else frame
 
-    def _collect(self, rows: DataFrame, run: Work) -> Sequence[Any]:
+    def _run(self, rows: DataFrame, run: Work) -> Sequence[Any]:
         """Run a job; what comes back is a few lines for each task."""
         with translated():
             return _map(rows, run, schemas.LINES).collect()
-
-
-def key(column: str) -> Column:
-    """What addresses are joined by. Two with one key can only keep each other."""
-    return F.xxhash64(column)
 
 
 def _map(rows: DataFrame, run: Work, schema: str) -> DataFrame:
@@ -244,3 +263,13 @@ def _parts(lines: Sequence[Any]) -> Sequence[Part]:
         for line in lines
         if line["address"]
     ]
+
+
+def _told(lines: Sequence[Any]) -> Sequence[Any]:
+    return [json.loads(line["told"]) for line in lines if line["told"]]
+
+
+def _count(found: Found, lines: Sequence[Any]) -> None:
+    for told in _told(lines):
+        found.objects += told.get("objects", 0)
+        found.size += told.get("size", 0)

@@ -7,9 +7,11 @@ LINES = "address string, rows bigint, sha256 string, group string, told string"
 
 LISTED = "address string, size bigint, last_modified timestamp"
 CONTAINERS = "address string, kind string, detail string, entries bigint, cause int"
-NEEDED = "address string, entries bigint"
+
 READ = "address string, path string, kind string, entries bigint, cause int"
-ADDRESSES = "address string"
+SURVIVORS = (
+    "address string, size bigint, last_modified timestamp, path string, kind string, cause int"
+)
 CANDIDATES = (
     "address string, size bigint, last_modified timestamp, kind string, branch string, "
     "partition string, path string, reason string"

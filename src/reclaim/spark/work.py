@@ -1,116 +1,231 @@
 """The work of executors: tables in, tables out, each function for one kind of task.
 
-What a task writes it names itself, so that no other attempt at the same task writes there too.
+What a task writes it names itself, so that no other attempt at the same task writes there too. It
+gives back a line for each file, and one with what it has to tell.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.clock import SystemClock
+from reclaim.spark import keys
+from reclaim.spark.failures import Work
+from reclaim.spark.keys import Key, KeysOf
 from reclaim.storage import LISTED
 from reclaim.stores.base import CONTAINERS, Format
-from reclaim.tasks import inventory, judging, reading
-from reclaim.tasks.deleting import Deleter, Outcome, Pace, delete
+from reclaim.tasks import judging, reading
+from reclaim.tasks.deleting import FAILED, Deleter, Outcome, Pace, delete
 from reclaim.tasks.engine import Objects
-from reclaim.tasks.judging import CANDIDATES, Rules, Verdict
+from reclaim.tasks.inventory import read_inventory
+from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
 from reclaim.tasks.parts import Part, Place, decode, open_storage, read_part, write_parts
-from reclaim.tasks.reading import LIVE
+from reclaim.tasks.reading import LIVE, TOP
+
+Tables = Iterator[pa.Table]
+
+HELD, DONE = "held", "done"
+"""The kinds of files that are read for keys besides containers."""
 
 
-def list_units(format: Format, place: Place, units: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    def found() -> Iterator[pa.Table]:
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where objects are read from."""
+
+    format: Format
+    objects: Objects
+
+    def read(self, files: Tables) -> Tables:
+        storage = open_storage(self.objects.url)
+        for part in _files(files):
+            if self.objects.verified:
+                yield read_part(storage, part)
+            else:
+                yield read_inventory(storage, part, self.objects, self.format)
+
+
+def list_units(format: Format, place: Place, units: Tables) -> Tables:
+    """List folders."""
+
+    def found() -> Tables:
         storage = open_storage(format.root)
         for table in units:
             for unit in table.column("unit").to_pylist():
                 for batch in storage.batches(unit):
                     yield pa.Table.from_batches([batch], schema=LISTED)
 
-    yield _lines(list(write_parts(open_storage(place.url), _stem(place), found())), "")
+    yield _lines(write_parts(open_storage(place.url), _stem(place), found()))
 
 
-def expand(format: Format, tops: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def expand(format: Format, tops: Tables) -> Tables:
     storage = open_storage(format.root)
     for table in tops:
         yield from reading.expand(format, storage, table)
 
 
-def write_containers(place: Place, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    counts = {"containers": 0, "entries": 0, "dead": 0}
+def write_containers(place: Place, rows: Tables) -> Tables:
+    """Write containers down, and tell how many live and dead ones there are."""
+    counts = {"tops": 0, "containers": 0, "entries": 0, "dead": 0}
 
-    def counted() -> Iterator[pa.Table]:
+    def counted() -> Tables:
         for table in rows:
             live = table.filter(pc.equal(table.column("cause"), LIVE))
+            counts["tops"] += pc.sum(pc.equal(live.column("detail"), TOP)).as_py() or 0
             counts["containers"] += live.num_rows
             counts["entries"] += pc.sum(live.column("entries")).as_py() or 0
             counts["dead"] += table.num_rows - live.num_rows
             yield table.cast(CONTAINERS)
 
-    parts = list(write_parts(open_storage(place.url), _stem(place), counted()))
-    yield _lines(parts, json.dumps(counts))
+    yield _lines(write_parts(open_storage(place.url), _stem(place), counted()), counts)
 
 
-def read_live(format: Format, containers: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    storage = open_storage(format.root)
-    for table in containers:
-        for found in reading.read(format, storage, table, paths=False):
-            yield found.select(["address", "entries"])
+def more_to_read(held: Sequence[str], done: Sequence[Part]) -> pa.Table:
+    """Files with addresses, in the shape of containers."""
+    rows = [(file, HELD, "", 0, LIVE) for file in held]
+    rows += [(part.address, DONE, part.sha256, part.rows, LIVE) for part in done]
+    columns = zip(*rows, strict=True) if rows else [()] * len(CONTAINERS)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, CONTAINERS, strict=True)]
+    return pa.table(arrays, schema=CONTAINERS)
 
 
-def read_dead(format: Format, containers: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> Tables:
+    """Write down the keys of containers and of all that they list, and of files of addresses."""
+    counts = {"containers": 0, "entries": 0, "held": 0}
+    storage, own = open_storage(format.root), open_storage(place.url)
+    found: list[Key] = []
+    for table in rows:
+        kind = table.column("kind")
+        others = pc.is_in(kind, pa.array([HELD, DONE]))
+        for row in table.filter(others).to_pylist():
+            addresses, count = _addresses(own, row)
+            counts["held"] += count
+            found.append(keys_of(addresses))
+        for read in reading.read(format, storage, table.filter(pc.invert(others)), paths=False):
+            counts["containers"] += read.num_rows - read.column("entries").null_count
+            counts["entries"] += pc.sum(read.column("entries")).as_py() or 0
+            found.append(keys_of(read.column("address")))
+    yield _lines(write_parts(own, _stem(place.below("keys")), [keys.table(found)]), counts)
+
+
+def _addresses(storage: Any, row: Mapping[str, Any]) -> tuple[pa.ChunkedArray, int]:
+    if row["kind"] == HELD:
+        addresses = decode(storage.get(row["address"]), row["address"]).column("address")
+        return addresses, len(addresses)
+    part = Part(row["address"], row["entries"], row["detail"])
+    journal = read_part(storage, part, ["address", "outcome"])
+    return journal.filter(pc.not_equal(journal.column("outcome"), FAILED)).column("address"), 0
+
+
+def read_dead(format: Format, containers: Tables) -> Tables:
     storage = open_storage(format.root)
     for table in containers:
         yield from reading.read(format, storage, table, paths=True)
 
 
-def read_held(place: Place, files: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    storage = open_storage(place.url)
-    for table in files:
-        for file in table.column("file").to_pylist():
-            yield decode(storage.get(file), file, ["address"])
-
-
-def read_inventory(
-    format: Format, objects: Objects, files: Iterator[pa.Table]
-) -> Iterator[pa.Table]:
-    storage = open_storage(objects.url)
-    for table in files:
-        for address in table.column("address").to_pylist():
-            yield inventory.rows(storage.get(address), objects, format)
-
-
-def read_parts(url: str, files: Iterator[pa.Table]) -> Iterator[pa.Table]:
+def read_parts(url: str, files: Tables) -> Tables:
     storage = open_storage(url)
-    for table in files:
-        for row in table.to_pylist():
-            yield read_part(storage, Part(row["address"], row["rows"], row["sha256"]))
+    for part in _files(files):
+        yield read_part(storage, part)
 
 
-def judge(
-    format: Format, rules: Rules, place: Place, survivors: Iterator[pa.Table]
-) -> Iterator[pa.Table]:
+def verify(url: str, files: Tables) -> Tables:
+    for _ in read_parts(url, files):
+        pass
+    yield _lines([])
+
+
+def read_keys(url: str, files: Tables) -> Tables:
+    for table in read_parts(url, files):
+        yield pa.table({"key": pa.array(table.column("key").to_numpy().view(np.int64))})
+
+
+def with_keys(read: Work, keys_of: KeysOf, files: Tables) -> Tables:
+    """Rows with their keys, for Spark to join them by."""
+    for table in read(files):
+        yield table.append_column("key", pa.array(keys_of(table.column("address")).view(np.int64)))
+
+
+def survivors(
+    source: Source, url: str, live: tuple[Part, ...], keys_of: KeysOf, files: Tables
+) -> Iterator[tuple[pa.Table, dict[str, int]]]:
+    """Objects whose keys are not live, with how many there were of all."""
+    loaded = keys.load(url, live)
+    for table in source.read(files):
+        counts = {"objects": table.num_rows, "size": pc.sum(table.column("size")).as_py() or 0}
+        yield _unlisted(table, loaded, keys_of), counts
+
+
+def unlisted(url: str, live: tuple[Part, ...], keys_of: KeysOf, files: Tables) -> Tables:
+    """Rows whose keys are not live."""
+    loaded = keys.load(url, live)
+    for table in read_parts(url, files):
+        yield _unlisted(table, loaded, keys_of)
+
+
+def _unlisted(table: pa.Table, live: Key, keys_of: KeysOf) -> pa.Table:
+    return table.filter(pa.array(~keys.among(keys_of(table.column("address")), live)))
+
+
+def write_survivors(place: Place, rows: Tables) -> Tables:
+    """Write survivors down as they are judged: with a place for where they were listed."""
+    written = write_parts(
+        open_storage(place.url), _stem(place.below("survivors")), map(_bare, rows)
+    )
+    yield _lines(written, {})
+
+
+def _bare(table: pa.Table) -> pa.Table:
+    blank = [pa.nulls(table.num_rows, field.type) for field in list(SURVIVORS)[3:]]
+    return pa.table([*table.select(LISTED.names).columns, *blank], schema=SURVIVORS)
+
+
+def tell_after(look: Any, write: Work, files: Tables) -> Tables:
+    """Look, then write; what is told also counts what was looked at."""
+    counts = {"objects": 0, "size": 0}
+
+    def rows() -> Tables:
+        for table, seen in look(files):
+            for name, count in seen.items():
+                counts[name] += count
+            yield _bare(table)
+
+    for lines in write(rows()):
+        told = [
+            json.dumps(json.loads(text) | counts) if text else ""
+            for text in lines.column("told").to_pylist()
+        ]
+        yield lines.set_column(lines.column_names.index("told"), "told", [pa.array(told)])
+
+
+def after(first: Work, then: Work, files: Tables) -> Tables:
+    """Two kinds of work in one task."""
+    return then(first(files))
+
+
+def judge(format: Format, rules: Rules, place: Place, rows: Tables) -> Tables:
+    """Judge survivors and write down the candidates."""
     verdict = Verdict()
 
-    def judged() -> Iterator[pa.Table]:
-        for table in survivors:
-            candidates, told = judging.judge(format, table.cast(judging.SURVIVORS), rules)
+    def judged() -> Tables:
+        for table in rows:
+            candidates, told = judging.judge(format, table.cast(SURVIVORS), rules)
             verdict.add(told)
             yield candidates
 
     parts = list(write_parts(open_storage(place.url), _stem(place), judged()))
-    yield _lines(parts, verdict.encode())
+    yield _lines(parts, {"verdict": verdict.encode()})
 
 
-def keep_closed(
-    closed: frozenset[str], place: Place, rows: Iterator[pa.Table]
-) -> Iterator[pa.Table]:
+def keep_closed(closed: frozenset[str], place: Place, rows: Tables) -> Tables:
     """Write down what lies in no partition or in a closed one, each kind in files of its own."""
     known = pa.array([*closed, ""], pa.string())
     kinds: dict[str, list[pa.Table]] = {}
@@ -119,27 +234,22 @@ def keep_closed(
         for kind in kept.column("kind").unique().to_pylist():
             kinds.setdefault(kind, []).append(kept.filter(pc.equal(kept.column("kind"), kind)))
     storage = open_storage(place.url)
-    parts = [
+    yield _lines(
         replace(part, group=kind)
         for kind, tables in kinds.items()
         for part in write_parts(storage, _stem(place), tables)
-    ]
-    yield _lines(parts, "")
+    )
 
 
 def delete_rows(
-    format: Format,
-    deleter: Deleter,
-    deadline: datetime,
-    place: Place,
-    kind: str,
-    rows: Iterator[pa.Table],
-) -> Iterator[pa.Table]:
+    format: Format, deleter: Deleter, deadline: datetime, place: Place, kind: str, rows: Tables
+) -> Tables:
+    """Delete, for as long as there is time, and write the journal."""
     storage, clock = open_storage(format.root), SystemClock()
     outcome, pace = Outcome(), Pace()
     todo = 0
 
-    def tried() -> Iterator[pa.Table]:
+    def tried() -> Tables:
         nonlocal todo
         for table in rows:
             todo += table.num_rows
@@ -157,13 +267,32 @@ def delete_rows(
     written = write_parts(open_storage(place.url), _stem(place), tried())
     parts = [replace(part, group=kind) for part in written]
     finished = sum(outcome.counts.values()) == todo
-    yield _lines(parts, json.dumps({"outcome": outcome.encode(), "finished": finished}))
+    yield _lines(parts, {"outcome": outcome.encode(), "finished": finished})
 
 
-def _lines(parts: Sequence[Part], told: str) -> pa.Table:
+def listed(parts: Sequence[Part]) -> pa.Table:
+    """Parts as rows, for tasks to read."""
+    rows = [(part.address, part.rows, part.sha256, part.group) for part in parts]
+    columns = list(zip(*rows, strict=True)) or [()] * 4
+    names = ("address", "rows", "sha256", "group")
+    types = (pa.string(), pa.int64(), pa.string(), pa.string())
+    return pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=names)
+
+
+def _files(files: Tables) -> Iterator[Part]:
+    for table in files:
+        for row in table.to_pylist():
+            yield Part(**row)
+
+
+def _lines(
+    parts: Iterator[Part] | Sequence[Part], told: Mapping[str, Any] | None = None
+) -> pa.Table:
     """The parts that a task wrote, and one line for what it has to tell."""
-    rows = [(part.address, part.rows, part.sha256, part.group, "") for part in parts]
-    columns = zip(*[*rows, ("", 0, "", "", told)], strict=True)
+    lines = [(part.address, part.rows, part.sha256, part.group, "") for part in parts]
+    # Only now is what it tells complete.
+    lines.append(("", 0, "", "", json.dumps(told) if told is not None else ""))
+    columns = zip(*lines, strict=True)
     return pa.table(dict(zip(("address", "rows", "sha256", "group", "told"), columns, strict=True)))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -45,12 +45,20 @@ ENTRIES = pa.schema(
 class Format(Protocol):
     """How the objects of a store are named and its containers read."""
 
-    root: str
-    """The URL of the storage; addresses are relative to it."""
-    prefix: str
-    """The store's own part of the storage. Nothing outside it is ever deleted."""
-    order: Sequence[str]
-    """The kinds that may be collected, in the order in which they are deleted."""
+    @property
+    def root(self) -> str:
+        """The URL of the storage; addresses are relative to it."""
+        ...
+
+    @property
+    def prefix(self) -> str:
+        """The store's own part of the storage. Nothing outside it is ever deleted."""
+        ...
+
+    @property
+    def order(self) -> Sequence[str]:
+        """The kinds that may be collected, in the order in which they are deleted."""
+        ...
 
     def units(self, storage: Storage) -> Iterator[str]:
         """Folders that together hold every object of the store, none inside another."""
@@ -123,17 +131,27 @@ class Store(Protocol):
     kind: str
     deleted: bool
     """Whether the store itself is gone, so that nothing of it needs to stay."""
+    exact: bool
+    """Whether all references are known; otherwise the margins protect what is live."""
     promise: str
     """The sentence that says why nothing live is taken: exact references, or a margin."""
-    format: Format
     storage: Storage
     clock: Clock
+
+    @property
+    def format(self) -> Format: ...
 
     def check(self) -> None:
         """Refuse what must not be collected: other versions, a storage ahead of the database."""
         ...
 
-    def observe(self, destination: Storage, prefix: str) -> Observation: ...
+    def observe(self, destination: Storage, prefix: str, *, settled: bool = False) -> Observation:
+        """Read all roots, in one consistent read where the store allows that.
+
+        With ``settled`` states alone count: what is out of time and was not ended as a state
+        (see ``close_overdue``) still protects its bytes, for its owner may go on with it.
+        """
+        ...
 
     def place(self, run_id: str) -> tuple[str, str]:
         """Where a run's plan goes by default: (URL of a storage, prefix in it)."""
@@ -166,13 +184,19 @@ class Condemns(Protocol):
         """End, for good, what a plan may count as ended: partitions and uploads out of time."""
         ...
 
-    def mark(self, run_id: str, rules: Mapping[SnapshotId, str]) -> None:
+    def mark(self, rules: Mapping[SnapshotId, str]) -> None:
         """Mark snapshots provisionally, with the rule that takes each."""
         ...
 
-    def release(self, run_id: str, ids: Collection[SnapshotId]) -> None: ...
+    def release(self, ids: Collection[SnapshotId]) -> None: ...
 
-    def promote(self, run_id: str) -> int: ...
+    def promote(self) -> int:
+        """Make the marks terminal, all at once."""
+        ...
+
+    def abandon(self) -> None:
+        """Take off the marks of a run that stops before it has condemned anything."""
+        ...
 
     def collect(self, ids: Collection[SnapshotId]) -> int:
         """Let go of snapshots that are condemned and whose objects are gone."""
@@ -185,6 +209,13 @@ class Records(Protocol):
     def start(self, run_id: str, place: str, started_at: datetime) -> None: ...
 
     def finish(self, run_id: str, state: str, summary: Mapping[str, Any]) -> None: ...
+
+
+@runtime_checkable
+class Cleans(Protocol):
+    """A store with rows that nobody reads any more."""
+
+    def clean(self) -> None: ...
 
 
 class Collectable(Store, RewritesHistory, Condemns, Records, Protocol):

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from reclaim.catalog import Collecting, HistoryEdit, Run
 from reclaim.catalog import ranges as containers
+from reclaim.catalog.addresses import ROOT
 from reclaim.catalog.ranges import RangeInfo
 from reclaim.catalog.schema import RunState
 from reclaim.clock import Clock
@@ -24,7 +25,7 @@ from reclaim.stores.base import CONTAINERS, ENTRIES, HeldLock, Observation
 DATA, RANGE, METARANGE, CONTAINER = "data", "range", "metarange", "container"
 WORK, RECORD, EPOCH, UNKNOWN = "work", "record", "epoch", "unknown"
 
-PROMISE = "exact: every reference is a row of one database, read after the listing"
+PROMISE = "Every reference is a row of one database and was read after the listing."
 MANY_BRANCHES = 64
 
 
@@ -115,7 +116,7 @@ class CatalogFormat:
             )
         found = rows.column("address")
         # Objects that lie elsewhere are not ours to collect.
-        owned = pc.invert(pc.match_substring(found, "://"))
+        owned = pc.starts_with(found, ROOT)
         if not pc.all(owned).as_py():
             rows = rows.filter(owned)
             found = rows.column("address")
@@ -127,6 +128,7 @@ class CatalogStore:
     """One repository, seen by the collector."""
 
     kind = "catalog"
+    exact = True
     promise = PROMISE
 
     def __init__(self, repository: Collecting) -> None:
@@ -141,8 +143,8 @@ class CatalogStore:
     def check(self) -> None:
         self._repository.check_epoch()
 
-    def observe(self, destination: Storage, prefix: str) -> Observation:
-        roots = self._repository.observe(destination, prefix)
+    def observe(self, destination: Storage, prefix: str, *, settled: bool = False) -> Observation:
+        roots = self._repository.observe(destination, prefix, settled=settled)
         return Observation(
             refs=roots.history.refs,
             snapshots=roots.history.snapshots,
@@ -164,6 +166,9 @@ class CatalogStore:
     def place(self, run_id: str) -> tuple[str, str]:
         return self.storage.url, f"{self.format.prefix}_reclaim/runs/{run_id}/"
 
+    def clean(self) -> None:
+        self._repository.clean()
+
     def lock(self, run_id: str) -> AbstractContextManager[HeldLock]:
         return self._repository.lock(run_id)
 
@@ -183,14 +188,17 @@ class CatalogStore:
     ) -> None:
         self._repository.rewrite(run_id, HistoryEdit(reparent, delete_refs))
 
-    def mark(self, run_id: str, rules: Mapping[SnapshotId, str]) -> None:
-        self._repository.mark(run_id, {str(one): rule for one, rule in rules.items()})
+    def mark(self, rules: Mapping[SnapshotId, str]) -> None:
+        self._repository.mark({str(one): rule for one, rule in rules.items()})
 
-    def release(self, run_id: str, ids: Collection[SnapshotId]) -> None:
-        self._repository.release(run_id, ids)
+    def release(self, ids: Collection[SnapshotId]) -> None:
+        self._repository.release(ids)
 
-    def promote(self, run_id: str) -> int:
-        return self._repository.promote(run_id)
+    def promote(self) -> int:
+        return self._repository.promote()
+
+    def abandon(self) -> None:
+        self._repository.release_leftovers()
 
     def collect(self, ids: Collection[SnapshotId]) -> int:
         return self._repository.collect(ids)

@@ -102,11 +102,17 @@ class Engine(Protocol):
         held: Sequence[str],
         rules: Rules,
         place: Place,
+        work: Place,
     ) -> Found:
         """Objects that no live container lists and nothing holds, judged.
 
-        ``held`` are files with addresses, in the storage of the place.
+        ``held`` are files with addresses, in the storage of the place; ``work`` is in the same
+        storage, for what is not needed afterwards.
         """
+        ...
+
+    def verify(self, parts: Sequence[Part], place: Place) -> None:
+        """Refuse parts that are not as they were written."""
         ...
 
     def confirm(
@@ -118,6 +124,7 @@ class Engine(Protocol):
         closed: frozenset[str],
         done: Sequence[Part],
         place: Place,
+        work: Place,
     ) -> Found:
         """Candidates that nothing reaches now either, without those that were done before.
 

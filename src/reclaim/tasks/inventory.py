@@ -6,7 +6,7 @@ inventory is not judged by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +22,7 @@ MODIFIED = ("last_modified", "last_modified_date")
 
 
 def find_inventory(storage: Storage, address: str, format: Format) -> Objects:
-    """An inventory: one Parquet file, or a folder of them."""
+    """An inventory: one Parquet file, or a folder of them. A part is a row group of a file."""
     files = [stored for stored in storage.list(address) if stored.address.endswith(".parquet")]
     if not files:
         try:
@@ -30,21 +30,16 @@ def find_inventory(storage: Storage, address: str, format: Format) -> Objects:
         except NotFound as error:
             raise NotFound(f"there is no inventory at {storage.url}/{address}") from error
     parts = []
-    columns = None
+    columns: tuple[str, str, str] | None = None
     for stored in sorted(files, key=lambda found: found.address):
-        # The whole file is read by a task; here its end is enough, but few storages need it.
-        data = pq.ParquetFile(pa.BufferReader(storage.get(stored.address)))
-        names = data.schema_arrow.names
-        modified = next((name for name in MODIFIED if name in names), None)
-        if "key" not in names or "size" not in names or modified is None:
-            raise InvalidInput(
-                f"the inventory {stored.address} has the columns {', '.join(names)}",
-                hint="it needs key, size and last_modified",
-            )
-        if columns not in (None, ("key", "size", modified)):
+        file = _open(storage, stored.address)
+        found = _columns(file.schema_arrow.names, stored.address)
+        if columns not in (None, found):
             raise InvalidInput("the files of the inventory have different columns")
-        columns = ("key", "size", modified)
-        parts.append(Part(stored.address, data.metadata.num_rows, ""))
+        columns = found
+        for number in range(file.num_row_groups):
+            rows = file.metadata.row_group(number).num_rows
+            parts.append(Part(stored.address, rows, "", str(number)))
     assert columns is not None
     _, _, path = format.root.partition("://")[2].partition("/")
     cut = "" if format.root.startswith("file:") or not path else path.rstrip("/") + "/"
@@ -52,21 +47,40 @@ def find_inventory(storage: Storage, address: str, format: Format) -> Objects:
     return Objects(storage.url, parts, columns, cut, before, verified=False)
 
 
-def rows(data: bytes, objects: Objects, format: Format) -> Iterator[pa.Table] | pa.Table:
-    """The objects of a store in one file of an inventory, as ``LISTED``."""
-    with translated("read", "an inventory"):
-        table = pq.ParquetFile(pa.BufferReader(data)).read(columns=list(objects.columns))
-    return select(table, objects, format)
-
-
-def select(table: pa.Table, objects: Objects, format: Format) -> pa.Table:
-    """The rows of a store, with addresses relative to its storage."""
+def read_inventory(storage: Storage, part: Part, objects: Objects, format: Format) -> pa.Table:
+    """The objects of a store in one part of an inventory, as ``LISTED``."""
+    with translated("read", part.address):
+        try:
+            file = _open(storage, part.address)
+            table = file.read_row_group(int(part.group), columns=list(objects.columns))
+        except pa.ArrowException as error:
+            raise InvalidInput(f"the inventory {part.address} cannot be read: {error}") from error
     key, size, modified = (table.column(name) for name in objects.columns)
     mine = pc.starts_with(key, objects.cut + format.prefix)
     if not pc.all(mine).as_py():
         key, size, modified = (column.filter(mine) for column in (key, size, modified))
     if objects.cut:
         key = pc.utf8_slice_codeunits(key, start=len(objects.cut))
-    columns: Sequence[pa.ChunkedArray] = (key, pc.fill_null(size, 0), modified)
+    columns = (key, pc.fill_null(size, 0), modified)
     typed = [column.cast(field.type) for column, field in zip(columns, LISTED, strict=True)]
     return pa.table(typed, schema=LISTED)
+
+
+def _open(storage: Storage, address: str) -> Any:
+    try:
+        return pq.ParquetFile(pa.PythonFile(storage.reader(address), mode="r"))
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidInput(
+            f"the inventory {address} is not a Parquet file",
+            hint="it needs the columns key, size and last_modified",
+        ) from error
+
+
+def _columns(names: list[str], address: str) -> tuple[str, str, str]:
+    modified = next((name for name in MODIFIED if name in names), None)
+    if "key" not in names or "size" not in names or modified is None:
+        raise InvalidInput(
+            f"the inventory {address} has the columns {', '.join(names)}",
+            hint="it needs key, size and last_modified",
+        )
+    return "key", "size", modified

@@ -67,7 +67,7 @@ class Rules:
     """The sentences for kinds that no dead container lists."""
     now: datetime
     own: str
-    """The folder of the run itself."""
+    """The folder of the run itself; "" when it lies in another storage."""
 
 
 @dataclass(slots=True)
@@ -129,7 +129,9 @@ def judge(format: Format, rows: pa.Table, rules: Rules) -> tuple[pa.Table, Verdi
     )
     opened = pc.is_in(partition, pa.array(rules.open, pa.string()))
     stranger = pc.and_(pc.invert(closed), pc.invert(opened))
-    protected = pc.or_(pc.is_null(cutoff), pc.starts_with(address, rules.own))
+    protected = pc.is_null(cutoff)
+    if rules.own:
+        protected = pc.or_(protected, pc.starts_with(address, rules.own))
     young = pc.fill_null(pc.greater_equal(rows.column("last_modified"), cutoff), True)
     stays = pc.case_when(
         pc.make_struct(foreign, protected, stranger, opened, young),

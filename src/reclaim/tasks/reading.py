@@ -82,7 +82,7 @@ def read(
             found.column("path"),
             pa.nulls(rows, pa.string()),
             pa.nulls(rows, pa.int64()),
-            pa.array([container["cause"]], pa.int32()).take(pa.repeat(0, rows)),
+            pa.repeat(pa.scalar(container["cause"], pa.int32()), rows),
         )
         yield pa.table(columns, schema=READ)
 

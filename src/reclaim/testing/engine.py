@@ -82,6 +82,7 @@ class PlainEngine:
         held: Sequence[str],
         rules: Rules,
         place: Place,
+        work: Place,  # noqa: ARG002
     ) -> Found:
         found = Found()
         live, dead = self._needed(format, containers, held, place, found)
@@ -109,6 +110,10 @@ class PlainEngine:
         found.parts = self._write(place, "part", CANDIDATES, kept)
         return found
 
+    def verify(self, parts: Sequence[Part], place: Place) -> None:
+        for part in parts:
+            read_part(self._open(place.url), part)
+
     def confirm(
         self,
         format: Format,
@@ -118,6 +123,7 @@ class PlainEngine:
         closed: frozenset[str],
         done: Sequence[Part],
         place: Place,
+        work: Place,  # noqa: ARG002
     ) -> Found:
         found = Found()
         live, _ = self._needed(format, revived, held, place, found)
@@ -230,7 +236,7 @@ class PlainEngine:
             if objects.verified:
                 yield read_part(storage, part)
             else:
-                yield inventory.rows(storage.get(part.address), objects, format)
+                yield inventory.read_inventory(storage, part, objects, format)
 
     def _write(
         self, place: Place, stem: str, schema: pa.Schema, tables: Iterable[pa.Table]

@@ -140,7 +140,7 @@ class SeaweedFS:
 @contextmanager
 def seaweedfs(folder: Path) -> Iterator[SeaweedFS]:
     """Run an S3 server with its data in a folder."""
-    s3, filer, master, volume = _ports(4)
+    s3, filer, master, volume = free_ports(4)
     command = [
         str(Path(sys.executable).with_name("weed")),
         "server",
@@ -189,7 +189,7 @@ def _wait_until_up(server: SeaweedFS, process: subprocess.Popen[bytes], log: Pat
     raise RuntimeError(f"the S3 server did not start in time:\n{log.read_text()[-2000:]}")
 
 
-def _ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Free ports whose gRPC neighbours, 10,000 above, are free as well.
 
     They lie below those that the system gives to clients, which might take one meanwhile.

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -29,6 +30,9 @@ class StorageWrapper:
 
     def stream(self, address: str) -> Iterator[bytes]:
         return self.inner.stream(address)
+
+    def reader(self, address: str) -> BinaryIO:
+        return self.inner.reader(address)
 
     def head(self, address: str) -> StoredObject:
         return self.inner.head(address)

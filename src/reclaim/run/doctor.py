@@ -1,0 +1,313 @@
+"""Doctor: whether a catalog and its storage are fit for collecting, one finding at a time.
+
+It changes nothing but for a probe that it writes and removes. A *problem* is what a run would stop
+at, or data that is missing; a *warning* is worth a look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import chain, islice
+
+from reclaim.catalog import Catalog, Collecting, Roots, Run, migrations
+from reclaim.catalog.addresses import new_uid
+from reclaim.clock import Clock
+from reclaim.errors import ClockSkew, Corrupt, NotFound, ReclaimError, StorageAhead
+from reclaim.model import SnapshotId, StoredObject
+from reclaim.run import machine
+from reclaim.run.decide import KEEPS_ALL, decide
+from reclaim.run.plan import SKEW
+from reclaim.storage import ObjectStorage
+from reclaim.stores.catalog import CatalogStore
+from reclaim.tasks.parts import decode
+
+TOO_OLD = timedelta(days=30)
+NAMED = 5
+"""How many of several things a sentence names."""
+
+
+class Level(StrEnum):
+    OK = "ok"
+    SKIPPED = "not checked"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found, and what to do about it."""
+
+    level: Level
+    check: str
+    sentence: str
+    hint: str = ""
+    repository: str = ""
+    exit_code: int = 0
+    """Of a problem: the exit code of the error that a run would end with."""
+
+
+def failed(check: str, error: ReclaimError, repository: str = "") -> Finding:
+    """A finding that is an error."""
+    return Finding(
+        Level.PROBLEM, check, error.message, error.hint or "", repository, error.exit_code
+    )
+
+
+def examine_machine() -> Iterator[Finding]:
+    """Java and Spark, without starting either."""
+    java, spark = machine.java(), machine.spark()
+    if java is None:
+        yield Finding(
+            Level.WARNING,
+            "java",
+            "there is no Java on this machine",
+            f"plan, apply and gc need Java {machine.OLDEST_JAVA} or newer, or a Connect server",
+        )
+    elif 0 < machine.major(java[1]) < machine.OLDEST_JAVA:
+        yield Finding(
+            Level.WARNING,
+            "java",
+            f"{java[0]} is Java {java[1]}",
+            f"Spark needs Java {machine.OLDEST_JAVA} or newer",
+        )
+    else:
+        yield Finding(Level.OK, "java", f"Java {java[1] or '(version unknown)'} at {java[0]}")
+    if spark is None:
+        yield Finding(
+            Level.WARNING,
+            "spark",
+            "PySpark is not installed",
+            "plan, apply and gc need it: pip install 'reclaim[spark]'",
+        )
+    else:
+        yield Finding(Level.OK, "spark", f"PySpark {spark} is installed")
+
+
+def examine(catalog: Catalog, clock: Clock, *, deep: bool = False) -> Iterator[Finding]:
+    """Everything about an opened catalog. ``deep`` reads all containers and lists all data."""
+    version = migrations.newest()
+    yield Finding(Level.OK, "database", f"{catalog.database_name}, schema version {version}")
+    yield from _storage(catalog, clock)
+    for repository in catalog.collectable():
+        try:
+            yield from _Examination(repository, clock, deep=deep).findings()
+        except ReclaimError as error:
+            yield failed("repository", error, repository.name)
+
+
+def unknown_partitions(repository: Collecting) -> list[str]:
+    """Partitions that are in the storage and that the database does not know."""
+    listed = _listed_partitions(repository)
+    return _unknown(listed, repository.observe(_nowhere(), ""))
+
+
+def _storage(catalog: Catalog, clock: Clock) -> Iterator[Finding]:
+    storage = catalog.storage
+    probe = f"_reclaim_probe/{new_uid()}"
+    try:
+        storage.put(probe, b"")
+        told = storage.head(probe).last_modified
+        now = clock.now()
+        storage.delete(probe)
+    except ReclaimError as error:
+        yield failed("storage", error)
+        return
+    yield Finding(Level.OK, "storage", f"{storage.url} can be written, read and deleted from")
+    off = abs(told - now)
+    if off > SKEW:
+        said = f"this machine's clock says {now:%F %T} UTC and the storage's {told:%F %T} UTC"
+        yield failed("clock", ClockSkew(said, hint="set the clock; no run starts until then"))
+    else:
+        yield Finding(Level.OK, "clock", f"{off.total_seconds():.0f} s from the storage's")
+    yield from _bucket(storage.url)
+
+
+def _bucket(url: str) -> Iterator[Finding]:
+    if not url.startswith("s3://"):
+        return
+    found = machine.kept_by_bucket(url)
+    if found is None:
+        hint = "pip install 'reclaim[s3]', with the right to read the bucket's settings"
+        sentence = "whether the bucket frees what is deleted could not be asked"
+        yield Finding(Level.SKIPPED, "bucket", sentence, hint)
+    elif found:
+        hint = "let a lifecycle rule of the bucket remove old versions"
+        yield Finding(Level.WARNING, "bucket", "; ".join(found), hint)
+    else:
+        yield Finding(Level.OK, "bucket", "neither versioning nor a lock keeps what is deleted")
+
+
+class _Examination:
+    """One repository. What is listed is listed before the database is read, but for containers."""
+
+    def __init__(self, repository: Collecting, clock: Clock, *, deep: bool) -> None:
+        self._repository = repository
+        self._store = CatalogStore(repository)
+        self._clock = clock
+        self._deep = deep
+
+    def findings(self) -> Iterator[Finding]:
+        repository = self._repository
+        if repository.deleted:
+            return
+        listed = _listed_partitions(repository)
+        held = _nowhere()
+        seen = self._repository.observe(held, "")
+        yield self._partitions(_unknown(listed, seen))
+        yield from self._left_over(seen)
+        yield self._runs(repository.runs())
+        yield self._missing(seen, held)
+
+    def _say(self, level: Level, check: str, sentence: str, hint: str = "") -> Finding:
+        return Finding(level, check, sentence, hint, self._repository.name)
+
+    def _partitions(self, unknown: list[str]) -> Finding:
+        name = self._repository.name
+        adopt = f"reclaim doctor --adopt-partitions {name}"
+        try:
+            self._store.check()
+        except ReclaimError as error:
+            return failed("partitions", error, name)
+        if unknown:
+            sentence = f"the storage has {len(unknown)} partitions that the database does not know"
+            hint = f"if this database is the right one: {adopt}"
+            ahead = StorageAhead(f"{sentence}: {_some(unknown)}", hint=hint)
+            return failed("partitions", ahead, name)
+        return self._say(Level.OK, "partitions", "the database knows all that are in the storage")
+
+    def _left_over(self, seen: Roots) -> Iterator[Finding]:
+        """What writers, readers and runs that died have left."""
+        repository = self._repository
+        if overdue := len(seen.overdue):
+            hint = "their writers have died; the next apply closes them"
+            sentence = f"{overdue} partitions are open and overdue"
+            yield self._say(Level.WARNING, "writers", sentence, hint)
+        if lapsed := repository.lapsed():
+            holders = _some(sorted({lease.holder for lease in lapsed}))
+            hint = f"their holders have died; see `reclaim lease list {repository.name}`"
+            sentence = f"{len(lapsed)} leases have lapsed: {holders}"
+            yield self._say(Level.WARNING, "leases", sentence, hint)
+        marks = sum(state == "provisional" for state in seen.states.values())
+        if marks and repository.working() is None:
+            hint = "a run has died; the next apply takes the marks off"
+            sentence = f"{marks} commits are marked by a run that no longer works"
+            yield self._say(Level.WARNING, "marks", sentence, hint)
+
+    def _runs(self, runs: list[Run]) -> Finding:
+        collects = [run for run in runs if run.kind == "collect"]
+        newest = collects[0] if collects else None
+        if newest and newest.state in ("started", "partial") and not self._repository.working():
+            sentence = f"the run {newest.id} was left {newest.state}"
+            return self._say(
+                Level.WARNING, "runs", sentence, f"finish it: reclaim apply {newest.place}"
+            )
+        done = max((run.started_at for run in collects if run.state == "done"), default=None)
+        return self._age(done)
+
+    def _age(self, done: datetime | None) -> Finding:
+        name = self._repository.name
+        since = done or self._repository.created_at
+        if self._clock.now() - since > TOO_OLD:
+            said = f"the last finished run is of {done:%F}" if done else "it was never collected"
+            hint = f"run `reclaim gc {name}` by a scheduler"
+            return self._say(Level.WARNING, "runs", said, hint)
+        return self._say(
+            Level.OK, "runs", f"last collected {done:%F}" if done else "never collected, and new"
+        )
+
+    def _missing(self, seen: Roots, held: ObjectStorage) -> Finding:
+        """Live objects that are not there. Asked for once more, for a run may be at work."""
+        storage = self._store.storage
+        live = decide(
+            KEEPS_ALL,
+            snapshots=seen.history.snapshots,
+            refs=seen.history.refs,
+            leases=seen.leases,
+            now=seen.read_at,
+        ).live
+        prefix = self._repository.prefix
+        folder = prefix.rstrip("/") if self._deep else f"{prefix}_reclaim/meta"
+        there = _addresses(storage.list(folder))
+        checked = 0
+        missing = []
+        for address in self._needed(seen, live, held, there):
+            checked += 1
+            if address not in there:
+                with suppress(NotFound):
+                    storage.head(address)
+                    continue
+                missing.append(address)
+        if missing:
+            sentence = f"{len(missing)} live objects are missing: {_some(missing)}"
+            hint = "restore them from a backup or another copy, before anything else runs"
+            return failed("objects", Corrupt(sentence, hint=hint), self._repository.name)
+        what = "containers and data" if self._deep else "containers (--deep checks data as well)"
+        return self._say(Level.OK, "objects", f"all {checked} are there of {what}")
+
+    def _needed(
+        self,
+        seen: Roots,
+        live: Iterable[SnapshotId],
+        held: ObjectStorage,
+        there: set[str],
+    ) -> Iterator[str]:
+        """The containers of all live snapshots; what those list, of tips or, if deep, of all."""
+        named = [
+            *(ref.snapshot for ref in seen.history.refs),
+            *(one.snapshot for one in seen.leases),
+        ]
+        tops = {seen.metaranges[one] for one in live} - {""}
+        opened = {seen.metaranges[one] for one in named} - {""}
+        yield from sorted(tops)
+        storage, format = self._store.storage, self._store.format
+        read: set[str] = set()
+        for top in sorted(tops if self._deep else opened):
+            if top not in there:
+                continue
+            for container in format.containers(storage, top).to_pylist():
+                address = container["address"]
+                if address in read:
+                    continue
+                read.add(address)
+                yield address
+                if self._deep and address in there:
+                    entries = format.entries(storage, container, paths=False)
+                    yield from entries.column("address").to_pylist()
+        if self._deep:
+            for file in seen.files:
+                found = decode(held.get(file), file).column("address").to_pylist()
+                # An upload that is pending need not be there yet.
+                yield from (address for address in found if address in there)
+
+
+def _listed_partitions(repository: Collecting) -> set[str]:
+    storage = repository.storage
+    branches, _ = storage.folders(f"{repository.prefix}branches")
+    places = chain(branches, [f"{repository.prefix}_reclaim/meta"])
+    return {
+        folder.rstrip("/").rsplit("/", 1)[-1]
+        for place in places
+        for folder in storage.folders(place)[0]
+    }
+
+
+def _unknown(listed: set[str], seen: Roots) -> list[str]:
+    return sorted(listed - seen.closed - seen.overdue - seen.open)
+
+
+def _addresses(found: Iterable[StoredObject]) -> set[str]:
+    return {stored.address for stored in found}
+
+
+def _nowhere() -> ObjectStorage:
+    """A storage in memory, for what an observation writes down."""
+    return ObjectStorage.open("memory://")
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(islice(names, NAMED))
+    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more"

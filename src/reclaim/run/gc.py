@@ -1,0 +1,67 @@
+"""Collect in one go: clean, plan, apply. What a scheduler runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from reclaim.run import snapshots
+from reclaim.run.apply import Applied, apply_plan
+from reclaim.run.document import OF_RUNS
+from reclaim.run.plan import Plan, PlanOptions, make_plan
+from reclaim.run.stages import Watcher
+from reclaim.stores.base import Cleans, Collectable
+from reclaim.tasks.engine import Engine
+from reclaim.tasks.parts import Opener, open_storage
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a collection did. Without ``applied`` there was nothing to collect."""
+
+    plan: Plan | None
+    applied: Applied | None
+
+
+def collect(
+    store: Collectable,
+    engine: Engine,
+    options: PlanOptions,
+    *,
+    watcher: Watcher | None = None,
+    opener: Opener = open_storage,
+) -> Collected:
+    """Plan and apply at once. Whatever stops it is raised: only a finished plan can be empty.
+
+    An empty plan is not applied. It is recorded as a run that is done, so that one can see that
+    the collector works.
+    """
+    if isinstance(store, Cleans):
+        store.clean()
+    if store.deleted and _is_done_with(store):
+        return Collected(None, None)
+    plan = make_plan(store, engine, options, watcher=watcher, opener=opener)
+    if _is_empty(plan, opener):
+        made = plan.document
+        store.start(made.run, str(plan.place), made.started_at)
+        store.finish(made.run, "done", {"objects": 0, "bytes": 0})
+        return Collected(plan, None)
+    return Collected(plan, apply_plan(store, engine, plan.place, watcher=watcher, opener=opener))
+
+
+def _is_empty(plan: Plan, opener: Opener) -> bool:
+    made = plan.document
+    if made.candidates or made.dead or made.deleted_refs:
+        return False
+    return not snapshots.read(opener(plan.place.url), made.snapshots.part).reparent
+
+
+def _is_done_with(store: Collectable) -> bool:
+    """Whether a deleted store has nothing left but the records of what was deleted."""
+    for batch in store.storage.batches(store.format.prefix.rstrip("/")):
+        described = store.format.describe(batch.column("address"))
+        kinds = pc.struct_field(described, "kind").unique().to_pylist()
+        if any(kind not in OF_RUNS for kind in kinds):
+            return False
+    return True

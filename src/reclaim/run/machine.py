@@ -1,0 +1,78 @@
+"""What a run needs beside a store: Java, Spark, a bucket that frees what is deleted."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+OLDEST_JAVA = 17
+
+
+def java() -> tuple[str, str] | None:
+    """Where Java is and its version ("" if it does not say), without starting it."""
+    home = os.environ.get("JAVA_HOME")
+    named = str(Path(home) / "bin" / "java") if home else ""
+    found = named if named and Path(named).exists() else shutil.which("java")
+    if not found:
+        return None
+    release = Path(found).resolve().parent.parent / "release"
+    text = release.read_text(encoding="utf-8") if release.is_file() else ""
+    told = re.search(r'^JAVA_VERSION="([^"]*)"', text, re.MULTILINE)
+    return found, told[1] if told else ""
+
+
+def major(java_version: str) -> int:
+    """The first number of a version; 0 if it has none."""
+    told = re.match(r"(?:1\.)?(\d+)", java_version)
+    return int(told[1]) if told else 0
+
+
+def spark() -> str | None:
+    """The version of PySpark that is installed, without importing it."""
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        return None
+
+
+def started(session: Any) -> tuple[str, str]:
+    """The versions of Spark and of its Java, from a session that runs."""
+    query = "SELECT java_method('java.lang.System', 'getProperty', 'java.version') AS java"
+    return session.version, session.sql(query).collect()[0]["java"]
+
+
+def kept_by_bucket(url: str) -> list[str] | None:
+    """Why deletes in a bucket free nothing, as sentences; None when that could not be asked."""
+    try:
+        import boto3  # type: ignore[import-untyped]
+        from botocore.config import Config  # type: ignore[import-untyped]
+        from botocore.exceptions import (  # type: ignore[import-untyped]
+            BotoCoreError,
+            ClientError,
+        )
+    except ImportError:
+        return None
+    endpoint = os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT")
+    config = Config(connect_timeout=5, read_timeout=10, retries={"max_attempts": 1})
+    bucket = urlsplit(url).netloc
+    found = []
+    try:
+        client = boto3.client("s3", endpoint_url=endpoint, config=config)
+        versioning = client.get_bucket_versioning(Bucket=bucket).get("Status")
+        if versioning:
+            found.append(f"versioning of {bucket} is {versioning.lower()}: old versions stay")
+        try:
+            lock = client.get_object_lock_configuration(Bucket=bucket)["ObjectLockConfiguration"]
+            if lock.get("ObjectLockEnabled") == "Enabled":
+                found.append(f"{bucket} has an object lock: locked versions cannot be deleted")
+        except (ClientError, KeyError):
+            # A bucket without a lock answers with an error; so do storages that have none.
+            pass
+    except (BotoCoreError, ClientError):
+        return None
+    return found

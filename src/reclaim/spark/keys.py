@@ -1,0 +1,94 @@
+"""Keys: 64-bit hashes that addresses are compared by, computed for whole columns at once.
+
+A live address always has its key among the live keys, so two addresses with one key can only keep
+each other. Nothing is ever chosen for deletion because a key matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from reclaim.tasks.parts import Part, open_storage, read_part
+
+Key = npt.NDArray[np.uint64]
+KeysOf = Callable[[pa.ChunkedArray], Key]
+
+KEYS = pa.schema([pa.field("key", pa.uint64(), nullable=False)])
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_MIX = np.uint64(0xD6E8FEB86659FD93)
+_HALF = np.uint64(32)
+
+
+def keys_of(addresses: pa.ChunkedArray) -> Key:
+    """The key of each address."""
+    chunks = [_keys(chunk) for chunk in addresses.chunks if len(chunk)]
+    return np.concatenate(chunks) if chunks else np.empty(0, np.uint64)
+
+
+def _keys(addresses: pa.Array) -> Key:
+    _, offsets, data = addresses.buffers()
+    edges = np.frombuffer(offsets, np.int32)[
+        addresses.offset : addresses.offset + len(addresses) + 1
+    ]
+    # Eight more bytes, so that a word can be read at every place.
+    text = np.concatenate([np.frombuffer(data or b"", np.uint8), np.zeros(8, np.uint8)])
+    words: Any = np.ndarray((len(text) - 7,), "<u8", buffer=text, strides=(1,))
+    starts, lengths = edges[:-1].astype(np.int64), np.diff(edges)
+    found = np.empty(len(addresses), np.uint64)
+    # Within a store few lengths occur, so all strings of one length are hashed at once.
+    for length in np.unique(lengths):
+        mine = np.flatnonzero(lengths == length)
+        found[mine] = _hash(words, starts[mine], int(length))
+    return found
+
+
+def _hash(words: Any, starts: npt.NDArray[np.int64], length: int) -> Key:
+    """Strings of one length: every whole word, and the rest of the last one."""
+    with np.errstate(over="ignore"):
+        mixed = np.full(len(starts), np.uint64(length) * _ODD, np.uint64)
+        for at in range(0, length, 8):
+            word = words[starts + at]
+            if at + 8 > length:
+                word = word & np.uint64((1 << 8 * (length - at)) - 1)
+            mixed = (mixed ^ word) * _ODD
+            mixed ^= mixed >> _HALF
+        mixed *= _MIX
+        mixed ^= mixed >> _HALF
+    return mixed
+
+
+@lru_cache(maxsize=2)
+def load(url: str, parts: tuple[Part, ...]) -> Key:
+    """All keys of some parts, sorted; once for each process that looks things up in them."""
+    storage = open_storage(url)
+    columns = [read_part(storage, part).column("key").to_numpy() for part in parts]
+    if not columns:
+        return np.empty(0, np.uint64)
+    # Parts are sorted in themselves, and this sort makes use of that.
+    return np.sort(np.concatenate(columns), kind="stable")
+
+
+def among(keys: Key, live: Key) -> npt.NDArray[np.bool_]:
+    """Whether each key is among the live ones, which are sorted."""
+    if not len(live):
+        return np.zeros(len(keys), np.bool_)
+    order = np.argsort(keys)
+    sorted_keys = keys[order]
+    at = np.searchsorted(live, sorted_keys)
+    at[at == len(live)] = 0
+    found = np.empty(len(keys), np.bool_)
+    found[order] = live[at] == sorted_keys
+    return found
+
+
+def table(keys: Sequence[Key]) -> pa.Table:
+    """Keys as they are written down."""
+    whole = np.sort(np.concatenate([np.empty(0, np.uint64), *keys]))
+    return pa.table([pa.array(whole)], schema=KEYS)

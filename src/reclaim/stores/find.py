@@ -1,0 +1,30 @@
+"""Finding the store that a name or a plan means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reclaim.catalog import Catalog
+from reclaim.errors import NotFound, PlanRefused
+from reclaim.stores.catalog import CatalogStore
+
+
+def find(catalog: Catalog, name: str) -> CatalogStore:
+    """A repository by name or, for a deleted one, by its uid."""
+    return CatalogStore(catalog.collecting(name))
+
+
+def find_planned(catalog: Catalog, *, name: str, uid: str) -> CatalogStore:
+    """The store that a plan was made for; a plan for one that is not here is refused."""
+    try:
+        return find(catalog, uid)
+    except NotFound as error:
+        raise PlanRefused(
+            f"the plan is for the repository {name} ({uid}), which this catalog does not have",
+            hint="name the catalog that it was made with: --catalog",
+        ) from error
+
+
+def find_all(catalog: Catalog) -> Iterator[CatalogStore]:
+    """Every repository, deleted ones last."""
+    return (CatalogStore(repository) for repository in catalog.collectable())

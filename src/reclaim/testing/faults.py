@@ -1,0 +1,213 @@
+"""Storage that goes wrong: calls that fail, listings that are old or cut off, files cut short.
+
+A *fault* is a function that is told of every call before it is made, with the name of the call
+and the address; it may raise, wait or move a clock. Faults are put together in a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from reclaim.errors import ReclaimError, StorageUnavailable
+from reclaim.model import StoredObject
+from reclaim.storage import Payload, Storage
+from reclaim.testing.storage import StorageWrapper, as_batches
+
+Fault = Callable[[str, str], None]
+"""Is told (name of the call, address) before the call is made."""
+
+EVERY = frozenset(
+    ("put", "get", "stream", "reader", "head", "list", "folders", "copy", "delete", "delete_page")
+)
+
+
+def slow_down(call: str, address: str) -> StorageUnavailable:
+    """What a storage says that is asked too much."""
+    return StorageUnavailable(f"cannot {call} {address}: 503 Slow Down")
+
+
+class FaultyStorage(StorageWrapper):
+    """Asks its faults before every call."""
+
+    def __init__(self, inner: Storage, *faults: Fault) -> None:
+        super().__init__(inner)
+        self.faults = list(faults)
+
+    def _ask(self, call: str, address: str) -> None:
+        for fault in self.faults:
+            fault(call, address)
+
+    def put(self, address: str, data: Payload, *, create: bool = False) -> None:
+        self._ask("put", address)
+        super().put(address, data, create=create)
+
+    def get(self, address: str) -> bytes:
+        self._ask("get", address)
+        return super().get(address)
+
+    def stream(self, address: str) -> Iterator[bytes]:
+        self._ask("stream", address)
+        return super().stream(address)
+
+    def reader(self, address: str) -> BinaryIO:
+        self._ask("reader", address)
+        return super().reader(address)
+
+    def head(self, address: str) -> StoredObject:
+        self._ask("head", address)
+        return super().head(address)
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        self._ask("list", prefix)
+        return super().list(prefix)
+
+    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
+        self._ask("list", prefix)
+        return super().batches(prefix)
+
+    def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
+        self._ask("folders", prefix)
+        return super().folders(prefix)
+
+    def copy(self, source: str, target: str) -> None:
+        self._ask("copy", target)
+        super().copy(source, target)
+
+    def delete(self, address: str) -> None:
+        self._ask("delete", address)
+        super().delete(address)
+
+    def delete_page(self, addresses: Sequence[str]) -> None:
+        for address in addresses:
+            self._ask("delete_page", address)
+        super().delete_page(addresses)
+
+
+class Nth:
+    """Fails the nth of some calls, and the ``times - 1`` after it."""
+
+    def __init__(
+        self,
+        n: int,
+        error: Callable[[str, str], BaseException] = slow_down,
+        *,
+        calls: Collection[str] = EVERY,
+        times: int = 1,
+        below: str = "",
+    ) -> None:
+        self.asked = 0
+        self._failing = range(n, n + times)
+        self._error = error
+        self._calls = calls
+        self._below = below
+
+    def __call__(self, call: str, address: str) -> None:
+        if call in self._calls and address.startswith(self._below):
+            self.asked += 1
+            if self.asked in self._failing:
+                raise self._error(call, address)
+
+
+class Denied:
+    """Fails some calls on some addresses until ``lift`` is called."""
+
+    def __init__(
+        self,
+        addresses: Collection[str],
+        error: Callable[[str], ReclaimError],
+        *,
+        calls: Collection[str] = EVERY,
+    ) -> None:
+        self._addresses = set(addresses)
+        self._error = error
+        self._calls = calls
+
+    def __call__(self, call: str, address: str) -> None:
+        if call in self._calls and address in self._addresses:
+            raise self._error(f"cannot {call} {address}: 403 Forbidden")
+
+    def lift(self) -> None:
+        self._addresses.clear()
+
+
+class Slow:
+    """Lets something happen before each of some calls, such as a clock that moves on."""
+
+    def __init__(self, wait: Callable[[], object], *, calls: Collection[str] = EVERY) -> None:
+        self._wait = wait
+        self._calls = calls
+
+    def __call__(self, call: str, _address: str) -> None:
+        if call in self._calls:
+            self._wait()
+
+
+Listing = Callable[[Iterator[StoredObject]], Iterable[StoredObject]]
+
+
+class ListingStorage(StorageWrapper):
+    """Storage whose listings are changed by a function."""
+
+    def __init__(self, inner: Storage, change: Listing) -> None:
+        super().__init__(inner)
+        self._change = change
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        return iter(self._change(super().list(prefix)))
+
+    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
+        # One object at a time, so that what came before an error has been seen.
+        for found in self.list(prefix):
+            yield from as_batches([found])
+
+
+def cut_off(after: int) -> Listing:
+    """Listings that break off with an error once so many objects were listed, in all of them."""
+    left = after
+
+    def change(found: Iterator[StoredObject]) -> Iterator[StoredObject]:
+        nonlocal left
+        for stored in found:
+            if left == 0:
+                raise StorageUnavailable("cannot list: the connection was reset")
+            left -= 1
+            yield stored
+
+    return change
+
+
+def without(addresses: Collection[str]) -> Listing:
+    """Listings that leave objects out and do not say so."""
+    return lambda found: (stored for stored in found if stored.address not in addresses)
+
+
+def stale(storage: Storage, prefix: str = "") -> Listing:
+    """Listings as of now: what is written later is missing, what is deleted is still there."""
+    then = {stored.address: stored for stored in storage.list(prefix)}
+
+    def change(found: Iterator[StoredObject]) -> Iterator[StoredObject]:
+        asked = [stored.address for stored in found]
+        folders = {address.rpartition("/")[0] for address in asked}
+        return (
+            stored
+            for address, stored in then.items()
+            if address in asked or address.rpartition("/")[0] in folders
+        )
+
+    return change
+
+
+class CutReads(StorageWrapper):
+    """Storage that gives only the beginning of some objects."""
+
+    def __init__(self, inner: Storage, addresses: Collection[str], *, keep: int) -> None:
+        super().__init__(inner)
+        self._addresses = set(addresses)
+        self._keep = keep
+
+    def get(self, address: str) -> bytes:
+        data = super().get(address)
+        return data[: self._keep] if address in self._addresses else data
