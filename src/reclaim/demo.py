@@ -1,8 +1,8 @@
 """The demonstration: three months of history on a clock that is moved by hand.
 
-``build`` makes a small catalog as a team would have left it. ``run`` does to it what the retention
-job does so far and takes a picture before and after. Nothing here prints, and nothing deletes
-bytes.
+``build`` makes a small catalog as a team would have left it. ``run`` does to it what a retention
+job does, takes pictures on the way, and reads back everything that is referenced. Nothing here
+prints.
 """
 
 from __future__ import annotations
@@ -12,19 +12,28 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pyarrow.parquet as pq
 
 from reclaim.catalog import Branch, Catalog, Prepared, Repository
 from reclaim.catalog.ranges import decode_metarange
 from reclaim.clock import Clock
+from reclaim.errors import Corrupt
 from reclaim.model import StoredObject
 from reclaim.policy import from_options
+from reclaim.run.apply import Applied, apply_plan
+from reclaim.run.document import Group
 from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.run.plan import Plan, make_plan
 from reclaim.storage import ObjectStorage, Storage
+from reclaim.stores.find import find
+from reclaim.tasks.engine import Engine
+from reclaim.tasks.parts import open_storage
 from reclaim.testing import ClockedStorage, FakeClock
 
 REPOSITORY = "sales"
@@ -35,9 +44,9 @@ REGIONS = ("north", "south", "east", "west")
 
 DATA = "data"
 CONTAINERS = "ranges and metaranges"
-EXPORTS = "exports for runs"
+RECORDS = "records of runs"
 BOOKKEEPING = "bookkeeping"
-KINDS = (DATA, CONTAINERS, EXPORTS, BOOKKEEPING)
+KINDS = (DATA, CONTAINERS, RECORDS, BOOKKEEPING)
 
 SHOWN = "a branch or a tag shows it"
 OLD = "only older commits have it"
@@ -84,16 +93,26 @@ class Report:
     released: int
     """Commits that no ref reaches any more, because of the rule."""
     run: str
-    exported: str
     before: Picture
+    expired: Picture
+    """Once history is edited, before anything is deleted."""
     after: Picture
+    plan: str
+    """Where the plan is."""
+    going: Mapping[str, Tally]
+    """What the plan took, by reason."""
+    collected: int
+    """Commits that were let go of."""
+    read_back: Tally
+    """What is referenced, and was read once more after all of it."""
 
 
-def run(folder: Path, *, until: datetime) -> Report:
-    """Build a catalog in a folder whose history ends at ``until``, and run what exists so far."""
+def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
+    """Build a catalog in a folder whose history ends at ``until``, and collect what is garbage."""
     began = until - timedelta(days=DAYS)
     clock = FakeClock(began)
     build(folder, clock)
+    # Who looks at commits holds them, so the looking and the collecting are processes apart.
     with _open(folder, clock) as catalog:
         repo = catalog.repository(REPOSITORY)
         storage = ObjectStorage.open(catalog.storage_url)
@@ -101,10 +120,17 @@ def run(folder: Path, *, until: datetime) -> Report:
         first = repo.prepare()
         seen = _Roots.read(storage, repo, first)
         cleaned = repo.clean()
-        plan = plan_expire(repo, from_options(keep_last=LAST, keep_weekly=WEEKS))
-        applied = apply_expire(repo, plan)
+        edit = plan_expire(repo, from_options(keep_last=LAST, keep_weekly=WEEKS))
+        applied = apply_expire(repo, edit)
         second = repo.prepare()
         roots = _Roots.read(storage, repo, second)
+        expired = _picture(list(storage.list(f"repos/{repo.uid}")), roots, second.staged)
+    with _open(folder, clock) as catalog:
+        plan, collected = _collect(catalog, engine, clock)
+    with _open(folder, clock) as catalog:
+        repo = catalog.repository(REPOSITORY)
+        read_back = _read_back(repo)
+        left = list(storage.list(f"repos/{repo.uid}"))
         return Report(
             catalog=str(folder.absolute()),
             began=began,
@@ -114,12 +140,53 @@ def run(folder: Path, *, until: datetime) -> Report:
             tokens_expired=sum(at <= clock.now() for at in roots.tokens.values()),
             rows_cleaned=cleaned.rows,
             rule=f"the last {LAST} commits of each ref, and one for each of {WEEKS} weeks",
-            released=len(plan.released()),
+            released=len(edit.released()),
             run=applied.id if applied else "",
-            exported=second.prefix,
             before=_picture(listed, seen, first.staged + cleaned.rows),
-            after=_picture(list(storage.list(f"repos/{repo.uid}")), roots, second.staged),
+            expired=expired,
+            after=_picture(left, roots, second.staged),
+            plan=unquote(urlsplit(str(plan.place)).path),
+            going=_sums(plan.document.going),
+            collected=collected.collected,
+            read_back=read_back,
         )
+
+
+def _collect(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[Plan, Applied]:
+    """Plan and apply, as the commands of these names do."""
+
+    def opener(url: str) -> Storage:
+        return ClockedStorage(open_storage(url), clock)
+
+    store = find(catalog, REPOSITORY)
+    plan = make_plan(store, engine, opener=opener)
+    return plan, apply_plan(store, engine, plan.place, opener=opener)
+
+
+def _sums(groups: Iterable[Group]) -> dict[str, Tally]:
+    sums: defaultdict[str, Tally] = defaultdict(Tally)
+    for group in groups:
+        before = sums[group.reason]
+        sums[group.reason] = Tally(before.objects + group.objects, before.bytes + group.bytes)
+    return dict(sums)
+
+
+def _read_back(repo: Repository) -> Tally:
+    """Read every object that a branch, with what is staged on it, a tag or an older commit has."""
+    names = [ref.name for ref in (*repo.branches(), *repo.tags())]
+    older = {commit.id for name in names for commit in repo.log(name)}
+    seen: set[str] = set()
+    read = Tally()
+    for ref in (*names, *sorted(older)):
+        reader = repo.at(ref)
+        for entry in reader.entries():
+            if entry.address not in seen:
+                seen.add(entry.address)
+                data = reader.get(entry.path)
+                if f"sha256:{sha256(data).hexdigest()}" != entry.checksum:
+                    raise Corrupt(f"{entry.path} of {ref} is not what it was")
+                read = read.plus(len(data))
+    return read
 
 
 def _open(folder: Path, clock: Clock) -> Catalog:
@@ -319,7 +386,7 @@ def _kind(address: str) -> str:
     if rest[0] == "branches":
         return DATA
     folder = rest[1] if len(rest) > 1 else ""
-    return {"meta": CONTAINERS, "runs": EXPORTS}.get(folder, BOOKKEEPING)
+    return {"meta": CONTAINERS, "runs": RECORDS}.get(folder, BOOKKEEPING)
 
 
 def _tallies(names: Iterable[str], found: Iterable[tuple[str, int]]) -> dict[str, Tally]:

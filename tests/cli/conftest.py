@@ -17,6 +17,8 @@ import pytest
 import reclaim
 from reclaim.catalog import Catalog
 from reclaim.cli.main import main
+from reclaim.cli.running import RunOptions
+from reclaim.testing.engine import PlainEngine
 
 SOURCE = Path(reclaim.__file__).resolve().parents[1]
 
@@ -106,6 +108,12 @@ def catalog(location: Path) -> Iterator[Catalog]:
     """The same catalog, opened beside the command line."""
     with Catalog.open(location) as opened:
         yield opened
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs in this process, where what Spark does is not the question."""
+    monkeypatch.setattr(RunOptions, "engine", lambda *_: PlainEngine())
 
 
 Spawn = Callable[..., "subprocess.Popen[bytes]"]

@@ -39,11 +39,19 @@ lease hold sales/v1 --for 1h --holder nightly
 lease list sales
 expire sales --keep-last 1 --plan
 expire sales --keep-last 1
+plan sales --keep-last 1 --min-age 0 --out {tmp}/plan
+show {tmp}/plan
+show {tmp}/plan --objects --limit 3
+apply {tmp}/plan --yes
+gc sales --min-age 0
 runs sales
+runs
+doctor --deep
 clean
 tag delete sales/v1
 branch delete sales/dev
 repo delete sales --yes
+gc --all --min-age 0
 demo {tmp}/demo
 """
 
@@ -80,7 +88,7 @@ def test_in_text(bare: CommandLine, location: Path, files: Path) -> None:
         assert "\x1b" not in result.out, line
 
 
-def test_in_json(bare: CommandLine, location: Path, files: Path) -> None:
+def test_in_json(bare: CommandLine, location: Path, files: Path, plain: None) -> None:
     for number, line in enumerate(_lines(files)):
         asked = ("--json", *line) if number % 2 else (*line, "--json")
         document = bare.ok(*asked).json

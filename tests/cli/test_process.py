@@ -40,6 +40,15 @@ def test_ls_starts_no_spark_and_no_jvm(cli: CommandLine, spawn: Spawn) -> None:
     assert not loaded & HEAVY
 
 
+def test_looking_at_runs_starts_no_spark(
+    cli: CommandLine, spawn: Spawn, tmp_path: Path, plain: None
+) -> None:
+    out = str(tmp_path / "plan")
+    cli.ok("plan", "sales", "--out", out)
+    for args in (("show", out, "--objects"), ("runs",), ("doctor",)):
+        assert not _loaded(spawn, *args) & {"pyspark", "py4j"}, args
+
+
 def test_ls_is_quick(cli: CommandLine, spawn: Spawn) -> None:
     cli.ok("put", "-", "sales/main/a", stdin=b"x")
 
@@ -169,6 +178,16 @@ def test_a_folder_upload_shows_progress(cli: CommandLine, spawn: Spawn, tmp_path
     assert "Uploading" in shown
     assert "20/20 objects" in shown
     assert "Put 20 objects (19.5 KiB) on main." in shown
+
+
+def test_a_plan_shows_its_stages_and_nothing_of_sparks(cli: CommandLine, spawn: Spawn) -> None:
+    cli.ok("put", "-", "sales/main/a", stdin=b"x")
+    shown = Terminal(spawn, "plan", "sales").read()
+    assert "start Spark" in shown
+    assert " objects" in shown
+    assert "To delete" in shown or "no need to apply" in shown
+    for noise in ("WARN", "log4j", "org.apache", "Exception"):
+        assert noise not in shown
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 6), ("", 6), ("\x04", 6)])

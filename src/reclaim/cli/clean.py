@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from reclaim.cli.command import command
 from reclaim.cli.output import Done
 from reclaim.cli.places import parse_repository
+from reclaim.cli.repo import AnyRepositoryArgument
 from reclaim.cli.session import Session
 
 
@@ -16,15 +15,7 @@ def register(app: typer.Typer) -> None:
     command(app, "clean", clean)
 
 
-def clean(
-    session: Session,
-    repository: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="REPO", help="By default all of them, deleted ones too.", show_default=False
-        ),
-    ] = None,
-) -> None:
+def clean(session: Session, repository: AnyRepositoryArgument = None) -> None:
     """Remove the database rows of changes that were committed or reset. No bytes are deleted."""
     with session.open() as catalog:
         if repository is None:

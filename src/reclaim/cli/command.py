@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -35,16 +36,25 @@ CommitterOption = Annotated[
 
 
 def command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
-    """Make a function a command. Its first parameter is the session; the rest are its own."""
+    """Make a function a command. Its first parameter is the session; the rest are its own.
+
+    A parameter whose type is a dataclass stands for the options that are its fields, so that
+    several commands can share them.
+    """
+    _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
 
     def run(ctx: typer.Context, catalog: str | None, as_json: bool, **own: Any) -> None:
         given = (ctx.obj or Globals()).then(catalog, as_json)
+        for parameter in parameters:
+            if is_dataclass(parameter.annotation):
+                group: Any = parameter.annotation
+                values = {field.name: own.pop(field.name) for field in fields(group)}
+                own[parameter.name] = group(**values)
         function(_session(given), **own)
 
-    _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
     shown = [
         _parameter("ctx", typer.Context),
-        *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters),
+        *(option for parameter in parameters for option in _options(parameter)),
         _parameter("catalog", CatalogOption, default=None),
         _parameter("as_json", JsonOption, default=False),
     ]
@@ -79,6 +89,16 @@ def take_globals(
 def _session(given: Globals) -> Session:
     location = given.catalog or os.environ.get(CATALOG_VARIABLE) or DEFAULT_CATALOG
     return Session(location, given.catalog is not None, output_for(given.as_json))
+
+
+def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    group = parameter.annotation
+    if not is_dataclass(group):
+        yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        return
+    hints = get_type_hints(group, include_extras=True)
+    for field in fields(group):
+        yield _parameter(field.name, hints[field.name], field.default)
 
 
 def _parameter(

@@ -13,8 +13,9 @@ import typer
 
 from reclaim.cli import local
 from reclaim.cli.command import command
-from reclaim.cli.describe import size
+from reclaim.cli.describe import commits, objects, size
 from reclaim.cli.output import Block, Table
+from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
 from reclaim.errors import AlreadyExists
 
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
     from reclaim.demo import Picture, Report
 
 CLOCK = "The clock is simulated: its history was written just now, with dates in the past."
-KEPT = (
-    "No bytes were deleted: the collector does not exist yet. Next come `plan` and `apply`, which "
-    "take what nothing reaches."
-)
 
 
 def register(app: typer.Typer) -> None:
@@ -41,11 +38,13 @@ def demo(
         ),
     ] = None,
 ) -> None:
-    """Build a small catalog with three months of history, and show what retention sees in it."""
+    """Build a small catalog with three months of history, and collect what nothing reaches."""
     from reclaim.clock import SystemClock
     from reclaim.demo import run
 
-    report = run(_place(folder), until=SystemClock().now())
+    place, running = _place(folder), RunOptions()
+    with running.watched() as watcher:
+        report = run(place, running.engine(watcher), until=SystemClock().now())
     session.output.answer(Demonstration(report))
 
 
@@ -66,11 +65,11 @@ class Demonstration:
     report: Report
 
     def document(self) -> Mapping[str, Any]:
+        going = self.report.going.values()
         return {
             "clock": CLOCK,
             **asdict(self.report),
-            "bytes_deleted": 0,
-            "next": KEPT,
+            "bytes_deleted": sum(tally.bytes for tally in going),
             "try": self._commands(),
         }
 
@@ -82,27 +81,27 @@ class Demonstration:
             f"from {report.began:%Y-%m-%d} to {report.ended:%Y-%m-%d}."
         )
         yield CLOCK
-        yield "\nThe retention job so far:"
-        yield f"Cleaned {report.rows_cleaned} rows of staging that nobody reads any more."
+        yield "\nThe retention job:"
+        yield f"clean   removed {report.rows_cleaned} rows of staging that nobody reads any more."
         yield (
-            f"Expired all but {report.rule}: "
+            f"expire  kept {report.rule}: "
             f"{report.released} of {report.commits} commits are reached by nothing any more."
         )
-        yield f"Exported what a run must know to {report.exported}"
+        going = report.going.values()
+        count, total = sum(one.objects for one in going), sum(one.bytes for one in going)
+        yield f"plan    found {objects(count)} ({size(total)}) that nothing reaches:"
+        rows = [(why, str(one.objects), size(one.bytes)) for why, one in report.going.items()]
+        yield Table(("why", "objects", "bytes"), rows, frozenset({"objects", "bytes"}), True)
+        yield f"apply   deleted them, and let go of {commits(report.collected)}."
         yield "\nWhat is in the storage:"
         yield _compare("kind", report.before, report.after, "kinds")
         yield "\nWhy data, ranges and metaranges are kept:"
         yield _compare("reason", report.before, report.after, "reasons")
-        if report.tokens_expired:
-            yield f"({report.tokens_expired} upload token has expired; a collection may end it.)"
-        yield "\nRows of staging:"
-        yield Table(
-            ("", "before", "after"),
-            [("rows", str(report.before.rows), str(report.after.rows))],
-            frozenset({"before", "after"}),
-            always_headed=True,
+        read = report.read_back
+        yield (
+            f"\nRead back {objects(read.objects)} ({size(read.bytes)}), all that branches, tags "
+            "and their history refer to:\nnothing that is referenced was lost."
         )
-        yield f"\n{KEPT}"
         yield "\nTry:"
         for line in self._commands():
             yield f"  {line}"
@@ -113,7 +112,9 @@ class Demonstration:
             f"reclaim log sales --oneline -n 10 {chosen}",
             f"reclaim diff sales/v1 v2 --stat {chosen}",
             f"reclaim diff sales/experiment {chosen}",
-            f"reclaim undo {self.report.run} {chosen}",
+            f"reclaim runs sales {chosen}",
+            f"reclaim show {shlex.quote(self.report.plan)} --objects --limit 10",
+            f"reclaim doctor {chosen}",
         ]
 
 

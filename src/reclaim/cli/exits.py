@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from reclaim.errors import ReclaimError
+from collections.abc import Iterable
+
+from reclaim.errors import Corrupt, ReclaimError
 
 DONE = 0
 UNEXPECTED = 1
@@ -20,6 +22,12 @@ def meanings() -> dict[int, str]:
         **dict(sorted(branches.items())),
         INTERRUPTED: "Interrupted with Ctrl-C.",
     }
+
+
+def worst(codes: Iterable[int]) -> int:
+    """The code of several outcomes: corruption, then the unexpected, then the higher one."""
+    order = {Corrupt.exit_code: 1_000, UNEXPECTED: 999}
+    return max(codes, key=lambda code: order.get(code, code), default=DONE)
 
 
 def epilog() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,12 +13,11 @@ from reclaim.cli.describe import SHORT, commits
 from reclaim.cli.output import Block, Table
 from reclaim.cli.places import parse_repository
 from reclaim.cli.repo import RepositoryArgument
+from reclaim.cli.rules import RuleOptions
 from reclaim.cli.session import Session
-from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
     from reclaim.catalog import Run
-    from reclaim.policy import Policy
     from reclaim.run.expire import ExpirePlan
 
 SHOWN = 50
@@ -28,11 +26,6 @@ SHOWN = 50
 
 def register(app: typer.Typer) -> None:
     command(app, "expire", expire)
-
-
-def _count(period: str) -> Any:
-    what = "The last N." if period == "last" else f"The newest of each of the last N, {period}."
-    return typer.Option(f"--keep-{period}", metavar="N", min=1, help=what, show_default=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,77 +90,25 @@ class Expired:
 def expire(
     session: Session,
     repository: RepositoryArgument,
-    older_than: Annotated[
-        str | None,
-        typer.Option(metavar="AGE", help="A duration (30d) or an instant.", show_default=False),
-    ] = None,
-    keep_within: Annotated[
-        str | None,
-        typer.Option(metavar="AGE", help="Counted back from a tip.", show_default=False),
-    ] = None,
-    keep_last: Annotated[int | None, _count("last")] = None,
-    keep_hourly: Annotated[int | None, _count("hourly")] = None,
-    keep_daily: Annotated[int | None, _count("daily")] = None,
-    keep_weekly: Annotated[int | None, _count("weekly")] = None,
-    keep_monthly: Annotated[int | None, _count("monthly")] = None,
-    keep_yearly: Annotated[int | None, _count("yearly")] = None,
-    keep_merge_bases: Annotated[
-        bool, typer.Option("--keep-merge-bases", help="Keep bases with the default branch.")
-    ] = False,
-    policy: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Rules by ref, in YAML or JSON.", show_default=False),
-    ] = None,
+    rules: RuleOptions,
     ref: Annotated[
         list[str] | None,
         typer.Option("--ref", metavar="REF", help="Edit only what this reaches; repeatable."),
     ] = None,
-    delete_expired_tags: Annotated[
-        bool, typer.Option("--delete-expired-tags", help="Delete tags at expired commits.")
-    ] = False,
-    delete_expired_branches: Annotated[
-        bool, typer.Option("--delete-expired-branches", help="Delete branches at expired commits.")
-    ] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Show it and change nothing.")] = False,
 ) -> None:
     """Take snapshots out of history by rules. Deletes no bytes, so it does not ask."""
     from reclaim.run.expire import apply_expire, plan_expire
 
-    options = {
-        "older_than": older_than,
-        "keep_within": keep_within,
-        "keep_last": keep_last,
-        "keep_hourly": keep_hourly,
-        "keep_daily": keep_daily,
-        "keep_weekly": keep_weekly,
-        "keep_monthly": keep_monthly,
-        "keep_yearly": keep_yearly,
-        "keep_merge_bases": keep_merge_bases or None,
-    }
-    rules = _policy(policy, options)
+    policy = rules.read()
     with session.open() as catalog:
         repo = catalog.repository(parse_repository(repository))
         planned = plan_expire(
             repo,
-            rules,
+            policy,
             refs=ref or (),
-            delete_expired_tags=delete_expired_tags,
-            delete_expired_branches=delete_expired_branches,
+            delete_expired_tags=rules.delete_expired_tags,
+            delete_expired_branches=rules.delete_expired_branches,
         )
         run = None if plan else apply_expire(repo, planned)
     session.output.answer(Expired(planned, run, plan))
-
-
-def _policy(file: Path | None, options: Mapping[str, Any]) -> Policy:
-    from reclaim.policy import from_options, read_policy
-
-    if file is None:
-        return from_options(**options)
-    if any(value is not None for value in options.values()):
-        raise InvalidInput(
-            "rules are given both in a file and as options", hint="write all of them in the file"
-        )
-    try:
-        return read_policy(file.read_text(encoding="utf-8"), source=str(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read the policy {file}: {error}") from error

@@ -15,12 +15,14 @@ from typer.main import get_command
 
 from reclaim import __version__
 from reclaim.cli import (
+    apply,
     branch,
     clean,
     commit,
     cp,
     demo,
     diff,
+    doctor,
     exits,
     expire,
     get,
@@ -30,21 +32,23 @@ from reclaim.cli import (
     ls,
     merge,
     mv,
+    plan,
     put,
     repo,
     reset,
     revert,
     rm,
     runs,
+    show,
     stage,
     tag,
 )
+from reclaim.cli import gc as collector
 from reclaim.cli.command import CatalogOption, JsonOption, take_globals
 from reclaim.cli.failure import Failure
 from reclaim.cli.output import ConsoleOutput, Done
+from reclaim.cli.running import DEBUG_VARIABLE
 from reclaim.cli.session import output_for
-
-DEBUG_VARIABLE = "RECLAIM_DEBUG"
 
 COMMANDS = (
     init,
@@ -66,7 +70,12 @@ COMMANDS = (
     reset,
     revert,
     expire,
+    plan,
+    show,
+    apply,
+    collector,
     runs,
+    doctor,
     lease,
     clean,
 )

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from reclaim.catalog import RepositoryInfo
 
 RepositoryArgument = Annotated[str, typer.Argument(metavar="REPO", show_default=False)]
+AnyRepositoryArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="REPO", help="By default all of them, deleted ones too.", show_default=False
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:

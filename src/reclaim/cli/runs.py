@@ -1,4 +1,4 @@
-"""``reclaim runs`` and ``reclaim undo``: what changed the history, and the way back."""
+"""``reclaim runs`` and ``reclaim undo``: what was done to repositories, and the way back."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.describe import instant
+from reclaim.cli.describe import instant, objects, size
 from reclaim.cli.output import Block, Done, Table
 from reclaim.cli.places import parse_repository
-from reclaim.cli.repo import RepositoryArgument
+from reclaim.cli.repo import AnyRepositoryArgument
 from reclaim.cli.session import Session
 
 if TYPE_CHECKING:
@@ -27,21 +27,25 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The answer that lists runs."""
+    """The answer that lists runs, by repository."""
 
-    found: Sequence[Run]
+    found: Sequence[tuple[str, Run]]
+    named: bool
+    """Whether all are of one repository, which was named."""
 
     def document(self) -> Mapping[str, Any]:
         return {
             "runs": [
                 {
                     "id": run.id,
+                    "repository": repository,
                     "kind": run.kind,
                     "state": run.state,
                     "started_at": run.started_at,
                     "summary": dict(run.summary),
+                    "plan": run.place or None,
                 }
-                for run in self.found
+                for repository, run in self.found
             ]
         }
 
@@ -49,25 +53,45 @@ class Runs:
         rows = (
             (
                 run.id,
+                *([] if self.named else [repository]),
                 run.kind,
                 run.state,
                 instant(run.started_at),
-                ", ".join(f"{key} {_short(value)}" for key, value in run.summary.items() if value),
+                _what(run),
             )
-            for run in self.found
+            for repository, run in self.found
         )
-        return [Table(("run", "kind", "state", "started (UTC)", "what"), rows)]
+        names = [] if self.named else ["repository"]
+        return [Table(("run", *names, "kind", "state", "started (UTC)", "what"), rows)]
+
+
+def _what(run: Run) -> str:
+    done = run.summary
+    if run.kind != "collect":
+        return ", ".join(f"{key} {_short(value)}" for key, value in done.items() if value)
+    if not done:
+        return "not finished: apply it again" if run.state == "started" else ""
+    if not any(done.values()):
+        return "nothing to collect"
+    said = f"deleted {objects(done.get('objects', 0))} ({size(done.get('bytes', 0))})"
+    others = ("failed", "dropped", "collected")
+    return ", ".join([said, *(f"{name} {done[name]}" for name in others if done.get(name))])
 
 
 def _short(value: Any) -> str:
     return " ".join(value) if isinstance(value, list) else json.dumps(value)
 
 
-def runs(session: Session, repository: RepositoryArgument) -> None:
-    """List what changed the history of a repository, the newest first."""
+def runs(session: Session, repository: AnyRepositoryArgument = None) -> None:
+    """List what changed history or deleted bytes, the newest first."""
     with session.open() as catalog:
-        found = catalog.repository(parse_repository(repository)).runs()
-    session.output.answer(Runs(found))
+        if repository is None:
+            stores = catalog.collectable()
+        else:
+            stores = [catalog.collecting(parse_repository(repository))]
+        found = [(store.name, run) for store in stores for run in store.runs()]
+    found.sort(key=lambda one: one[1].started_at, reverse=True)
+    session.output.answer(Runs(found, repository is not None))
 
 
 def undo(

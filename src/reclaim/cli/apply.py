@@ -1,0 +1,69 @@
+"""``reclaim apply``: do what a plan says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from reclaim.cli.command import YesOption, command
+from reclaim.cli.describe import commits, objects, size
+from reclaim.cli.output import Block
+from reclaim.cli.plans import PlanArgument, find_plan, shown
+from reclaim.cli.running import RunOptions
+from reclaim.cli.session import Session
+
+if TYPE_CHECKING:
+    from reclaim.run.apply import Applied
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "apply", apply)
+
+
+def apply(
+    session: Session, plan: PlanArgument, running: RunOptions, yes: YesOption = False
+) -> None:
+    """Delete what a plan lists, but for what something reaches now. Again, to finish the rest."""
+    from reclaim.run.apply import apply_plan
+    from reclaim.stores.find import find_planned
+
+    place, document = find_plan(plan)
+    with session.open() as catalog:
+        store = find_planned(catalog, name=document.store.name, uid=document.store.uid)
+        what = f"{objects(document.candidates)} ({size(document.candidate_bytes)})"
+        session.confirm(f"delete {what} of {document.store.name} for good", yes=yes)
+        with running.watched() as watcher:
+            done = apply_plan(store, running.engine(watcher), place, watcher=watcher)
+    session.output.answer(Outcome(document.store.name, done))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The answer that says what an apply did."""
+
+    store: str
+    applied: Applied
+
+    def document(self) -> Mapping[str, Any]:
+        done = self.applied
+        return {"run": done.run, "plan": shown(done.place), "store": self.store, **done.summary()}
+
+    def view(self) -> Iterator[Block]:
+        yield f"{self.store}: {sentence(self.applied)}."
+        if self.applied.dropped:
+            yield (
+                f"{self.applied.dropped} of the plan were left alone: something reaches them now, "
+                "or an earlier apply had deleted them."
+            )
+
+
+def sentence(applied: Applied) -> str:
+    """What an apply did, in a few words."""
+    done = applied.summary()
+    said = f"deleted {objects(done['objects'])} ({size(done['bytes'])})"
+    if done["failed"]:
+        said += f", failed to delete {done['failed']}"
+    return f"{said} and let go of {commits(done['collected'])}"

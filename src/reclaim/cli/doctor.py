@@ -1,0 +1,133 @@
+"""``reclaim doctor``: whether everything is fit for collecting, and what to do if not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reclaim.cli import exits
+from reclaim.cli.command import YesOption, command
+from reclaim.cli.output import Block, Done
+from reclaim.cli.places import parse_repository
+from reclaim.cli.running import RunOptions
+from reclaim.cli.session import Session
+from reclaim.errors import ReclaimError
+
+if TYPE_CHECKING:
+    from reclaim.run.doctor import Finding
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "doctor", doctor)
+
+
+def doctor(
+    session: Session,
+    running: RunOptions,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Look for the data of every live commit as well.")
+    ] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Start Spark, and run a job.")] = False,
+    adopt_partitions: Annotated[
+        str | None,
+        typer.Option(
+            "--adopt-partitions",
+            metavar="REPO",
+            help="Register partitions that only the storage knows, as closed.",
+            show_default=False,
+        ),
+    ] = None,
+    yes: YesOption = False,
+) -> None:
+    """Check storage, clock, database, Java and Spark, leftovers, and that live objects are there.
+
+    The exit code is 0 without a problem, otherwise the one that a run would end with: 8 if live
+    objects are missing, 5 if storage or database cannot be used, 6 if a run would be refused.
+    """
+    if adopt_partitions is not None:
+        _adopt(session, parse_repository(adopt_partitions), yes=yes)
+        return
+    answer = Findings(_findings(session, running, deep=deep, spark=spark))
+    session.output.answer(answer)
+    if code := exits.worst(one.exit_code for one in answer.seen):
+        raise typer.Exit(code)
+
+
+def _findings(
+    session: Session, running: RunOptions, *, deep: bool, spark: bool
+) -> Iterator[Finding]:
+    from reclaim.clock import SystemClock
+    from reclaim.run.doctor import examine, examine_machine, failed
+
+    yield from examine_machine()
+    if spark:
+        yield _spark(running)
+    try:
+        with session.open() as catalog:
+            yield from examine(catalog, SystemClock(), deep=deep)
+    except ReclaimError as error:
+        yield failed("catalog", error)
+
+
+def _spark(running: RunOptions) -> Finding:
+    from reclaim.run.doctor import Finding, Level, failed
+    from reclaim.run.machine import started
+
+    try:
+        spark, java = started(running.spark())
+    except ReclaimError as error:
+        return failed("spark", error)
+    return Finding(Level.OK, "spark", f"Spark {spark} runs a job, on Java {java}")
+
+
+def _adopt(session: Session, name: str, *, yes: bool) -> None:
+    from reclaim.catalog.addresses import new_uid
+    from reclaim.run.doctor import unknown_partitions
+
+    with session.open() as catalog:
+        repository = catalog.collecting(name)
+        unknown = unknown_partitions(repository)
+        if not session.output.for_programs:
+            session.output.answer(Done("\n".join(["Only the storage knows:", *unknown])))
+        session.confirm(
+            f"register {len(unknown)} partitions of {name} as closed, so that what this database "
+            "does not know in them is collected",
+            yes=yes,
+        )
+        repository.adopt(new_uid(), unknown)
+    session.output.answer(
+        Done(
+            f"Registered {len(unknown)} partitions of {name}.",
+            {"repository": name, "adopted": unknown},
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The answer: a line for each finding, as it is found."""
+
+    found: Iterator[Finding]
+    seen: list[Finding] = field(default_factory=list)
+
+    def document(self) -> Mapping[str, Any]:
+        findings = [asdict(one) for one in self._each()]
+        return {"healthy": not any(one.exit_code for one in self.seen), "findings": findings}
+
+    def view(self) -> Iterator[Block]:
+        for one in self._each():
+            where = f"{one.repository}: {one.check}" if one.repository else one.check
+            yield f"{one.level:<12} {where}: {one.sentence}"
+            if one.hint:
+                yield f"{'':<12} {one.hint}"
+        problems = sum(one.level == "problem" for one in self.seen)
+        warnings = sum(one.level == "warning" for one in self.seen)
+        yield f"Problems: {problems}, warnings: {warnings}."
+
+    def _each(self) -> Iterator[Finding]:
+        for one in self.found:
+            self.seen.append(one)
+            yield one

@@ -1,0 +1,128 @@
+"""``reclaim gc``: plan and apply in one go, for a scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reclaim.cli import exits
+from reclaim.cli.apply import sentence
+from reclaim.cli.command import command
+from reclaim.cli.failure import Failure
+from reclaim.cli.output import Block
+from reclaim.cli.plans import STORE, PlanningOptions, shown
+from reclaim.cli.rules import RuleOptions
+from reclaim.cli.running import RunOptions
+from reclaim.cli.session import Session
+from reclaim.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from reclaim.run.gc import Collected
+    from reclaim.stores.base import Collectable
+
+NOTHING = "nothing to collect"
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "gc", gc)
+
+
+def gc(
+    session: Session,
+    rules: RuleOptions,
+    planning: PlanningOptions,
+    running: RunOptions,
+    store: Annotated[
+        str | None, typer.Argument(metavar="STORE", help=STORE, show_default=False)
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every repository, and what deleted ones left.")
+    ] = False,
+) -> None:
+    """Plan and apply in one go, without asking. With --all a failure of one stops no other."""
+    from reclaim.run.gc import collect
+    from reclaim.stores.find import find, find_all
+
+    if (store is None) != everything:
+        raise InvalidInput("name a STORE, or ask for --all", hint="give one of them")
+    if everything and planning.out is not None:
+        raise InvalidInput("several plans do not fit into one place", hint="leave --out out")
+    options = planning.read(rules)
+    with session.open() as catalog, running.watched() as watcher:
+        found = [find(catalog, store)] if store else list(find_all(catalog))
+        engine = running.engine(watcher)
+
+        def results() -> Iterator[Result]:
+            for one in found:
+                try:
+                    done = collect(one, engine, options(one), watcher=watcher)
+                    yield Result(one, done)
+                except Exception as error:
+                    if not everything:
+                        raise
+                    yield Result(one, failure=Failure.of(error))
+
+        answer = Results(results())
+        session.output.answer(answer)
+    if code := exits.worst(answer.codes):
+        raise typer.Exit(code)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one store."""
+
+    store: Collectable
+    done: Collected | None = None
+    failure: Failure | None = None
+
+    def document(self) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            "store": self.store.name,
+            "uid": self.store.uid,
+            "deleted": self.store.deleted,
+            "state": "failed",
+        }
+        if self.failure is not None:
+            return {**told, **self.failure.document()}
+        assert self.done is not None
+        plan, applied = self.done.plan, self.done.applied
+        told["plan"] = None if plan is None else shown(plan.place)
+        if applied is None:
+            return {**told, "state": "nothing"}
+        return {**told, "state": "done", "run": applied.run, **applied.summary()}
+
+    def line(self) -> str:
+        name = f"{self.store.name} ({self.store.uid}, deleted)"
+        name = name if self.store.deleted else self.store.name
+        if self.failure is not None:
+            hint = f" ({self.failure.hint})" if self.failure.hint else ""
+            return f"{name}: failed: {self.failure.message}{hint}"
+        if self.done is None or self.done.applied is None:
+            return f"{name}: {NOTHING}"
+        return f"{name}: {sentence(self.done.applied)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The answer: each store as it is done."""
+
+    found: Iterator[Result]
+    codes: list[int] = field(default_factory=list)
+
+    def document(self) -> Mapping[str, Any]:
+        return {"stores": [one.document() for one in self._each()]}
+
+    def view(self) -> Iterator[Block]:
+        for one in self._each():
+            yield one.line()
+        if not self.codes:
+            yield "There is no repository."
+
+    def _each(self) -> Iterator[Result]:
+        for one in self.found:
+            self.codes.append(one.failure.exit_code if one.failure else exits.DONE)
+            yield one

@@ -1,0 +1,36 @@
+"""``reclaim plan``: what could go, and why, written down for review."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from reclaim.cli.command import command
+from reclaim.cli.plans import STORE, PlanningOptions, Summary
+from reclaim.cli.rules import RuleOptions
+from reclaim.cli.running import RunOptions
+from reclaim.cli.session import Session
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "plan", plan)
+
+
+def plan(
+    session: Session,
+    store: Annotated[str, typer.Argument(metavar="STORE", help=STORE, show_default=False)],
+    rules: RuleOptions,
+    planning: PlanningOptions,
+    running: RunOptions,
+) -> None:
+    """Find what nothing reaches, or would reach under rules, and write a plan. Changes nothing."""
+    from reclaim.run.plan import make_plan
+    from reclaim.stores.find import find
+
+    options = planning.read(rules)
+    with session.open() as catalog, running.watched() as watcher:
+        found = find(catalog, store)
+        asked = options(found)
+        made = make_plan(found, running.engine(watcher), asked, watcher=watcher)
+    session.output.answer(Summary(made.place, made.document))

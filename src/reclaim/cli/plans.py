@@ -1,0 +1,267 @@
+"""Plans on the command line: where they are, what is asked of them, how they look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import unquote, urlsplit
+
+import typer
+
+from reclaim.cli.describe import commits, instant, objects, size
+from reclaim.cli.output import Block, Table
+from reclaim.errors import AlreadyExists, InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from reclaim.cli.rules import RuleOptions
+    from reclaim.run.document import Counts, Group, PlanDocument
+    from reclaim.run.plan import PlanOptions
+    from reclaim.stores.base import Store
+    from reclaim.tasks.engine import Objects
+    from reclaim.tasks.parts import Place
+
+PlanArgument = Annotated[
+    str, typer.Argument(metavar="PLAN", help="Its folder or URL.", show_default=False)
+]
+STORE = "A repository; a deleted one by its uid."
+
+ROWS = 15
+"""How many rows people are shown of a long table; ``--json`` has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanningOptions:
+    """What can be asked of a plan, beside the rules."""
+
+    min_age: Annotated[
+        str, typer.Option(metavar="AGE", help="Younger objects stay, whatever they are.")
+    ] = "24h"
+    inventory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="A listing in Parquet (key, size, last_modified), instead of listing.",
+            show_default=False,
+        ),
+    ] = None
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="An empty folder or URL for the plan. Default: in the store.",
+            show_default=False,
+        ),
+    ] = None
+    unsafe_allow_fraction: Annotated[
+        float | None,
+        typer.Option(
+            "--unsafe-allow-fraction",
+            metavar="F",
+            min=0.0,
+            max=1.0,
+            help="Let a plan take more than 0.9 of all objects.",
+            show_default=False,
+        ),
+    ] = None
+
+    def read(self, rules: RuleOptions) -> Callable[[Store], PlanOptions]:
+        """The options of a plan for a store; what does not depend on the store is checked now."""
+        from reclaim.run.plan import MOST, PlanOptions
+        from reclaim.stores.base import Margins
+
+        policy = rules.read()
+        margins = Margins(objects=_age(self.min_age))
+        fraction = self.unsafe_allow_fraction
+
+        def options(store: Store) -> PlanOptions:
+            return PlanOptions(
+                policy=policy,
+                margins=margins,
+                place=None if self.out is None else _empty_place(self.out, store),
+                inventory=None if self.inventory is None else _inventory(self.inventory, store),
+                inventory_name=self.inventory,
+                allowed_fraction=MOST if fraction is None else fraction,
+                delete_expired_tags=rules.delete_expired_tags,
+                delete_expired_branches=rules.delete_expired_branches,
+            )
+
+        return options
+
+
+def find_plan(location: str) -> tuple[Place, PlanDocument]:
+    """The plan in a folder or at a URL, and the place that it names."""
+    from reclaim.run.document import FILE, find
+    from reclaim.storage import ObjectStorage, normalize
+
+    folder = location.rstrip("/").removesuffix("/" + FILE)
+    try:
+        return find(ObjectStorage.open(normalize(folder)), location)
+    except NotFound as error:
+        raise NotFound(
+            f"there is no plan at {location}", hint="make one with `reclaim plan`"
+        ) from error
+
+
+def shown(place: Place) -> str:
+    """A place as people and shells name it."""
+    text = str(place)
+    return unquote(urlsplit(text).path) if text.startswith("file://") else text
+
+
+def _age(text: str) -> timedelta:
+    from datetime import timedelta
+
+    from reclaim.clock import SystemClock
+    from reclaim.policy import Duration
+
+    if text.rstrip("ymwdhins") == "0":
+        return timedelta(0)
+    try:
+        length = Duration.parse(text)
+    except InvalidInput as error:
+        raise InvalidInput(f"--min-age: {error.message}", hint=error.hint) from error
+    now = SystemClock().now()
+    return now - length.before(now)
+
+
+def _empty_place(location: str, store: Store) -> Place:
+    from reclaim.storage import ObjectStorage, normalize
+    from reclaim.tasks.parts import Place
+
+    url = normalize(location)
+    if f"{url}/".startswith(str(Place(store.storage.url, store.format.prefix)) + "/"):
+        raise InvalidInput(f"{location} lies inside the store", hint="name a place outside it")
+    storage = ObjectStorage.open(url, create=True)
+    if next(storage.list(), None) is not None:
+        raise AlreadyExists(f"{location} is not empty", hint="name a new place for the plan")
+    return Place(storage.url, "")
+
+
+def _inventory(location: str, store: Store) -> Objects:
+    from reclaim.storage import ObjectStorage, normalize, split
+    from reclaim.tasks.inventory import find_inventory
+
+    root, address = split(normalize(location))
+    return find_inventory(ObjectStorage.open(root), address, store.format)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The answer that shows a plan."""
+
+    place: Place
+    plan: PlanDocument
+
+    def document(self) -> Mapping[str, Any]:
+        return {"plan": shown(self.place), **self.plan.model_dump(mode="json")}
+
+    def view(self) -> Iterator[Block]:
+        plan, where = self.plan, shown(self.place)
+        name = f"{plan.store.name} (deleted)" if plan.store.deleted else plan.store.name
+        yield f"Plan {plan.run} for {name}, made {instant(plan.started_at)} UTC"
+        yield f"  in {where}"
+        yield (
+            f"Of {objects(plan.objects)} ({size(plan.bytes)}) {plan.candidates} would go "
+            f"({size(plan.candidate_bytes)}, {plan.fraction:.0%})."
+        )
+        if plan.going:
+            yield from self._going()
+        yield "\nWhat stays, and why:"
+        yield _table("reason", _sums(plan.staying, _why), len(plan.staying))
+        yield "\nHistory:"
+        yield from self._history()
+        yield "\nChecked:"
+        yield _counts(plan.expected, plan.read)
+        if plan.inventory:
+            yield f"The objects were taken from the inventory {plan.inventory}."
+        yield plan.promise
+        for warning in plan.warnings:
+            yield f"Note: {warning}."
+        yield ""
+        if plan.candidates or plan.dead:
+            yield f"Nothing was changed. To see each object: reclaim show {where} --objects"
+            yield f"To delete them: reclaim apply {where}"
+        else:
+            yield "Nothing was changed, and nothing would go: there is no need to apply it."
+
+    def _going(self) -> Iterator[Block]:
+        plan = self.plan
+        yield "\nWhy:"
+        yield _table("reason", _sums(plan.going, lambda one: one.reason))
+        yield "\nWhat:"
+        yield _table("kind", _sums(plan.going, lambda one: one.kind))
+        data = [one for one in plan.going if one.branch or one.prefix]
+        if data:
+            yield "\nWhere, by the branch it was uploaded to and the start of its path:"
+            yield _table("branch and prefix", _sums(data, _where))
+        yield "\nHow old:"
+        yield _table("age", sorted(_sums(plan.going, lambda one: one.age), key=_by_age))
+        yield "\nThe largest:"
+        rows = [(size(one.bytes), one.path or one.address) for one in plan.largest[:ROWS]]
+        yield Table(("bytes", "path"), rows, frozenset({"bytes"}))
+
+    def _history(self) -> Iterator[Block]:
+        plan = self.plan
+        for line in plan.policy:
+            yield f"Policy: {line}."
+        unreached = plan.dead - plan.expired
+        yield (
+            f"{commits(plan.expected.snapshots)} stay, on {plan.refs} refs and {plan.leases} "
+            f"leases. {commits(plan.expired)} expire by the policy, {unreached} were reached by "
+            "nothing already."
+        )
+        if plan.deleted_refs:
+            yield f"Refs that go with their commits: {', '.join(plan.deleted_refs)}."
+
+
+Sum = tuple[str, int, int]
+"""What is summed up, objects, bytes."""
+
+
+def _sums(groups: list[Group], key: Callable[[Group], str]) -> list[Sum]:
+    """Groups added up by a key, the largest first."""
+    found: dict[str, tuple[int, int]] = {}
+    for group in groups:
+        count, total = found.get(key(group), (0, 0))
+        found[key(group)] = count + group.objects, total + group.bytes
+    ordered = sorted(found.items(), key=lambda item: (-item[1][1], item[0]))
+    return [(name, count, total) for name, (count, total) in ordered]
+
+
+def _table(head: str, sums: list[Sum], most: int = ROWS) -> Table:
+    rows = [(name, str(count), size(total)) for name, count, total in sums[:most]]
+    if len(sums) > most:
+        rest = sums[most:]
+        total = sum(one[2] for one in rest)
+        rows.append((f"({len(rest)} others)", str(sum(one[1] for one in rest)), size(total)))
+    return Table((head, "objects", "bytes"), rows, frozenset({"objects", "bytes"}), True)
+
+
+def _why(group: Group) -> str:
+    return f"{group.kind}: {group.reason}" if group.kind else group.reason
+
+
+def _where(group: Group) -> str:
+    return f"{unquote(group.branch) or '-'}  {group.prefix or '(path unknown)'}"
+
+
+def _by_age(one: Sum) -> int:
+    """Ages are words with a number of days in them."""
+    return 0 if one[0].startswith("under") else int("".join(filter(str.isdigit, one[0])) or 0)
+
+
+def _counts(expected: Counts, read: Counts) -> Table:
+    names = {
+        "snapshots": "commits that stay",
+        "containers": "containers that they need",
+        "entries": "entries in those",
+        "held": "staged or pending addresses",
+    }
+    rows = [
+        (text, str(getattr(expected, name)), str(getattr(read, name)))
+        for name, text in names.items()
+    ]
+    return Table(("", "expected", "read"), rows, frozenset({"expected", "read"}), True)

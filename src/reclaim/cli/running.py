@@ -1,0 +1,123 @@
+"""What commands that make runs share: an engine, how they are watched, where they log."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reclaim.cli.progress import watcher
+from reclaim.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from reclaim.run.stages import Watcher
+    from reclaim.tasks.engine import Engine
+
+LOG_VARIABLE = "RECLAIM_LOG"
+DEBUG_VARIABLE = "RECLAIM_DEBUG"
+LEVELS = ("debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Where a run's work is done, and what it tells a scheduler."""
+
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MASTER", help="Spark's master. Default: this machine.", show_default=False
+        ),
+    ] = None
+    log: Annotated[
+        bool,
+        typer.Option(
+            "--log", help=f"A log line for each stage, on stderr (or {LOG_VARIABLE}=info)."
+        ),
+    ] = False
+
+    @contextmanager
+    def watched(self) -> Iterator[Watcher]:
+        """Show stages on a terminal, log them where that was asked for."""
+        level = "info" if self.log else os.environ.get(LOG_VARIABLE, "").lower()
+        if level and level not in LEVELS:
+            raise InvalidInput(
+                f"{LOG_VARIABLE} is {level!r}", hint=f"set it to one of {', '.join(LEVELS)}"
+            )
+        with _logging(level), watcher(hidden=bool(level)) as shown:
+            yield shown
+
+    def engine(self, shown: Watcher) -> Engine:
+        """The engine on Spark, which is started now or was by an earlier command."""
+        from reclaim.run.stages import Stage
+
+        starting = Stage("start Spark")
+        shown.begin(starting)
+        session = self.spark()
+        shown.end(starting)
+
+        from reclaim.spark.engine import SparkEngine
+
+        return SparkEngine(session)
+
+    def spark(self) -> Any:
+        """A Spark session that says nothing of its own."""
+        try:
+            from reclaim.spark.session import build_session
+        except ModuleNotFoundError as error:
+            raise InvalidInput(
+                f"this needs Spark, and {error.name} is not installed",
+                hint="install it with: pip install 'reclaim[spark]'",
+            ) from error
+        with _quiet():
+            return build_session(master=self.master)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let what is started write to nowhere: a JVM says much that nobody asked for.
+
+    It keeps what it was given as stdout and stderr. What it says of a failed job reaches us as
+    an error; ``RECLAIM_DEBUG=1`` lets the rest through.
+    """
+    if os.environ.get(DEBUG_VARIABLE):
+        yield
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = {number: os.dup(number) for number in (1, 2)}
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for number in kept:
+            os.dup2(nowhere, number)
+        yield
+    finally:
+        for number, copy in kept.items():
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(nowhere)
+
+
+@contextmanager
+def _logging(level: str) -> Iterator[None]:
+    if not level:
+        # Otherwise Python would write what goes wrong to stderr, beside our own message.
+        logging.getLogger("reclaim.run").addHandler(logging.NullHandler())
+        yield
+        return
+    logger = logging.getLogger("reclaim")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)

@@ -1,0 +1,127 @@
+"""Doctor: each thing that it looks at, found when it is there."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reclaim.catalog import Catalog, Run
+from reclaim.run import doctor as examining
+from reclaim.run import machine
+from reclaim.run.doctor import Finding, Level
+from tests.cli.conftest import CommandLine
+
+
+@pytest.fixture
+def used(cli: CommandLine) -> None:
+    cli.ok("put", "-", "sales/main/a", stdin=b"x")
+    cli.ok("commit", "sales/main", "-m", "First")
+
+
+def findings(cli: CommandLine, *args: str) -> dict[str, dict[str, Any]]:
+    result = cli("doctor", *args, "--json")
+    document = result.json
+    found = {one["check"]: one for one in document["findings"]}
+    worst = max(one["exit_code"] for one in found.values())
+    assert (result.code, document["healthy"]) == (worst, not worst)
+    assert all(one["sentence"] for one in found.values())
+    return found
+
+
+def test_all_is_well(cli: CommandLine, used: None) -> None:
+    found = findings(cli, "--deep")
+    assert {one["level"] for one in found.values()} == {"ok"}
+    expected = "java spark database storage clock partitions runs objects"
+    assert set(found) == set(expected.split())
+    assert "Problems: 0, warnings: 0." in cli.ok("doctor").out
+
+
+def test_without_a_catalog(bare: CommandLine, tmp_path: Path) -> None:
+    found = findings(bare, "--catalog", str(tmp_path))
+    assert (found["catalog"]["level"], found["catalog"]["exit_code"]) == ("problem", 3)
+
+
+def test_a_storage_that_is_gone(cli: CommandLine, used: None, location: Path) -> None:
+    shutil.rmtree(location / "objects")
+    assert findings(cli)["catalog"]["level"] == "problem"
+
+
+def test_a_missing_container(cli: CommandLine, used: None, location: Path) -> None:
+    for file in location.glob("objects/repos/*/_reclaim/meta/*/*"):
+        file.unlink()
+    found = findings(cli)["objects"]
+    assert (found["level"], found["exit_code"]) == ("problem", 8)
+    assert "live objects are missing" in found["sentence"]
+    assert "restore" in found["hint"]
+
+
+def test_missing_data_is_found_when_asked_for(cli: CommandLine, used: None, location: Path) -> None:
+    [file] = [f for f in location.glob("objects/repos/*/branches/**/*") if f.is_file()]
+    file.unlink()
+    assert findings(cli)["objects"]["level"] == "ok"
+    found = findings(cli, "--deep")["objects"]
+    assert (found["level"], found["exit_code"]) == ("problem", 8)
+    assert file.name in found["sentence"]
+
+
+def test_a_storage_ahead_of_the_database(
+    cli: CommandLine, location: Path, tmp_path: Path, plain: None
+) -> None:
+    cli.ok("put", "-", "sales/main/a", stdin=b"x")
+    shutil.copy(location / "catalog.db", tmp_path / "backup.db")
+    cli.ok("put", "-", "sales/main/b", stdin=b"y")
+    cli.ok("put", "-", "sales/main/c", stdin=b"z")
+    for file in location.glob("catalog.db*"):
+        file.unlink()
+    shutil.copy(tmp_path / "backup.db", location / "catalog.db")
+
+    found = findings(cli)["partitions"]
+    assert (found["level"], found["exit_code"]) == ("problem", 6)
+    cli.fails("storage_ahead", 6, "plan", "sales")
+    asked = ("doctor", "--adopt-partitions", "sales")
+    assert cli(*asked).code == 6
+    assert findings(cli)["partitions"]["level"] == "problem"
+    assert len(cli.ok(*asked, "--yes", "--json").json["adopted"]) == 2
+    assert findings(cli)["partitions"]["level"] == "ok"
+    assert cli.ok("plan", "sales", "--min-age", "0", "--json").json["candidates"] == 2
+    cli.ok("put", "-", "sales/main/d", stdin=b"!")
+
+
+def test_what_died_is_named(cli: CommandLine, used: None, catalog: Catalog) -> None:
+    newest, oldest = catalog.repository("sales").log("main")
+    catalog.repository("sales").branch("main").reset_to(oldest.id)
+    repository = catalog.collecting("sales")
+    with repository.lock("a run"):
+        assert repository.mark({newest.id: "a rule"}) == 1
+        repository.start(Run("a run", "collect", "started", repository.clock.now(), {}, "a place"))
+        assert "marks" not in findings(cli)
+    found = findings(cli)
+    assert found["marks"]["level"] == "warning"
+    assert found["runs"]["sentence"] == "the run a run was left started"
+    assert "reclaim apply a place" in found["runs"]["hint"]
+
+
+@pytest.mark.parametrize(
+    ("found", "level"),
+    [
+        (None, Level.SKIPPED),
+        ([], Level.OK),
+        (["versioning of b is enabled: old versions stay"], Level.WARNING),
+    ],
+)
+def test_a_bucket_that_frees_nothing(
+    found: list[str] | None, level: Level, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "kept_by_bucket", lambda _: found)
+    [one] = examining._bucket("s3://b/prefix")
+    assert isinstance(one, Finding)
+    assert one.level == level
+    assert not list(examining._bucket("file:///b"))
+
+
+@pytest.mark.parametrize(("text", "number"), [("17.0.15", 17), ("1.8.0_392", 8), ("", 0)])
+def test_versions_of_java(text: str, number: int) -> None:
+    assert machine.major(text) == number
