@@ -232,14 +232,14 @@ def test_it_reads_one_snapshot(backend: Backend, repo: Repository, main: Branch)
     """A commit and a put that happen in the middle are seen not at all."""
     from collections.abc import Iterable, Sequence
 
-    from reclaim.catalog.prepare import _Export
+    from reclaim.catalog.prepare import Export
 
     main.put("a", b"x")
     head = repo.commit("main").id
     other = backend.open().repository("sales").branch("main")
-    write = _Export.write
+    write = Export.write
 
-    def interfering(self: _Export, name: str, schema: object, rows: Iterable[Sequence[Any]]) -> int:
+    def interfering(self: Export, name: str, schema: object, rows: Iterable[Sequence[Any]]) -> int:
         written = write(self, name, schema, rows)
         if name == "refs":
             other.commit("meanwhile")
@@ -247,7 +247,7 @@ def test_it_reads_one_snapshot(backend: Backend, repo: Repository, main: Branch)
         return written
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_Export, "write", interfering)
+        patch.setattr(Export, "write", interfering)
         prepared = repo.prepare()
     assert repo.commit("main").message == "meanwhile"
     assert [row["id"] for row in table(repo, prepared, "commits")] == [head]

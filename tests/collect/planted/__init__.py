@@ -1,0 +1,1 @@
+"""Planted bugs: each is a small change to the source, and a named test that must notice it."""

@@ -1,0 +1,55 @@
+"""A plugin for pytest that plants the bug named in ``RECLAIM_PLANTED`` as the module is loaded."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType, ModuleType
+
+from tests.collect.planted.bugs import BUGS, Bug
+
+VARIABLE = "RECLAIM_PLANTED"
+
+
+class _Loader(SourceFileLoader):
+    """Loads a module with the bug in it, past every cache of compiled code."""
+
+    def __init__(self, name: str, path: str, bug: Bug) -> None:
+        super().__init__(name, path)
+        self._bug = bug
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        return self.source_to_code(planted(self.get_source(fullname) or "", self._bug), self.path)
+
+
+class _Finder:
+    """Finds the one module that has the bug."""
+
+    def __init__(self, bug: Bug) -> None:
+        self._bug = bug
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self._bug.module:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        assert spec is not None
+        assert spec.origin is not None
+        loader = _Loader(fullname, spec.origin, self._bug)
+        return importlib.util.spec_from_file_location(fullname, spec.origin, loader=loader)
+
+
+def planted(source: str, bug: Bug) -> str:
+    if source.count(bug.right) != 1:
+        raise AssertionError(f"{bug.module} has {source.count(bug.right)} of {bug.right!r}")
+    return source.replace(bug.right, bug.wrong)
+
+
+if VARIABLE in os.environ:
+    _bug = BUGS[os.environ[VARIABLE]]
+    assert _bug.module not in sys.modules
+    sys.meta_path.insert(0, _Finder(_bug))

@@ -1,0 +1,331 @@
+"""A repository that is collected: what must be there, what is there, and a past that is dead.
+
+What is needed is worked out here from the catalog's own rows and trees, commit by commit, and
+shares nothing with the collector.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from reclaim.catalog import Catalog, Repository
+from reclaim.catalog.catalog import WrapStorage
+from reclaim.catalog.schema import (
+    CommitState,
+    TokenState,
+    UploadState,
+    commits,
+    staged_entries,
+    staging_tokens,
+    upload_tokens,
+)
+from reclaim.clock import to_micros
+from reclaim.policy import Policy
+from reclaim.run.apply import Applied, apply_plan
+from reclaim.run.decide import KEEPS_ALL
+from reclaim.run.plan import Plan, PlanOptions, make_plan
+from reclaim.storage import Storage
+from reclaim.stores.base import Collectable, Margins
+from reclaim.stores.catalog import CatalogStore
+from reclaim.tasks.parts import read_part
+from reclaim.testing import FakeClock, StorageWrapper
+from reclaim.testing.engine import PlainEngine
+from tests.catalog import raw
+from tests.conftest import Backend
+
+NAME = "sales"
+Step = Callable[[str], None]
+Files = dict[str, bytes]
+
+
+def nothing(_step: str) -> None:
+    pass
+
+
+@dataclass
+class World:
+    """One repository, and any number of instances that work on it."""
+
+    backend: Backend
+    repo: Repository
+    margins: Margins = field(default_factory=Margins)
+
+    @classmethod
+    def make(cls, backend: Backend) -> World:
+        return cls(backend, backend.init().create_repository(NAME))
+
+    @property
+    def clock(self) -> FakeClock:
+        return self.backend.clock
+
+    @property
+    def storage(self) -> Storage:
+        """The storage itself, around every wrapper but the clock."""
+        assert self.backend._clocked is not None
+        return self.backend._clocked
+
+    def opened(self, wrap: WrapStorage | None = None) -> Catalog:
+        return self.backend.open(wrap)
+
+    def other(self, wrap: WrapStorage | None = None) -> Repository:
+        """The repository as another instance sees it."""
+        return self.opened(wrap).repository(NAME)
+
+    def store(self, catalog: Catalog | None = None) -> CatalogStore:
+        return CatalogStore((catalog or self.opened()).collecting(NAME))
+
+    def age(self) -> None:
+        """Let so much time pass that no margin, token or partition protects anything."""
+        self.clock.advance(days=2)
+
+    def engine(self, step: Step = nothing, storage: Storage | None = None) -> PlainEngine:
+        found = storage or self.storage
+        return PlainEngine(lambda _url: found, clock=self.clock, step=step)
+
+    def plan(
+        self,
+        policy: Policy = KEEPS_ALL,
+        *,
+        step: Step = nothing,
+        store: Collectable | None = None,
+        storage: Storage | None = None,
+        **options: Any,
+    ) -> Plan:
+        asked = PlanOptions(policy=policy, margins=self.margins, **options)
+        found = storage or self.storage
+        return make_plan(
+            store or self.store(), self.engine(step, found), asked, opener=lambda _url: found
+        )
+
+    def apply(
+        self,
+        plan: Plan,
+        *,
+        step: Step = nothing,
+        store: Collectable | None = None,
+        storage: Storage | None = None,
+    ) -> Applied:
+        found = storage or self.storage
+        return apply_plan(
+            store or self.store(), self.engine(step, found), plan.place, opener=lambda _url: found
+        )
+
+    def candidates(self, plan: Plan) -> dict[str, str]:
+        """What a plan lists: address → reason."""
+        rows = [read_part(self.storage, file.part) for file in plan.document.files]
+        return {row["address"]: row["reason"] for table in rows for row in table.to_pylist()}
+
+    def there(self) -> set[str]:
+        """Everything in the storage but epochs and what runs write for themselves."""
+        ours = f"repos/{self.repo.uid}/_reclaim/"
+        return {
+            address
+            for address in raw.objects(self.repo)
+            if not address.startswith((ours + "epoch/", ours + "runs/"))
+        }
+
+    def needed(self) -> set[str]:
+        """Every address that a ref, a lease, staging or an upload needs."""
+        repo = self.other()
+        found = {address for commit in self.reached(repo) for address in addresses_of(repo, commit)}
+        now = to_micros(self.clock.now())
+        open_tokens = {
+            row.id
+            for row in raw.rows(repo, staging_tokens)
+            if row.state in (TokenState.OPEN, TokenState.SEALED)
+        }
+        found |= {
+            row.address
+            for row in raw.rows(repo, staged_entries)
+            if row.token_id in open_tokens and row.owned and row.address
+        }
+        found |= {
+            row.address
+            for row in raw.rows(repo, upload_tokens)
+            if row.state == UploadState.PENDING and row.expires_at > now
+        }
+        return found & self.there() | {a for a in found if "/branches/" not in a}
+
+    def reached(self, repo: Repository) -> set[str]:
+        """The commits that refs and valid leases reach."""
+        tips = [ref.commit for ref in (*repo.branches(), *repo.tags())]
+        tips += [str(lease.snapshot) for lease, valid in repo.leases() if valid]
+        return {commit.id for tip in tips for commit in repo.log(tip)}
+
+    def check(self) -> None:
+        """Everything that can be reached is there and reads back its bytes."""
+        repo = self.other()
+        for commit in self.reached(repo):
+            whole(repo, commit)
+        for ref in repo.branches():
+            whole(repo, ref.name)
+
+    def check_swept(self, plan: Plan, before: set[str]) -> None:
+        """Of what was there, exactly that went which the plan listed and nothing needs."""
+        self.check()
+        gone = before - self.there()
+        listed = {address for address in self.candidates(plan) if address in before}
+        assert gone == listed - self.needed()
+
+    def quiet(self) -> None:
+        """A run with nobody about leaves what is needed; a second one finds nothing."""
+        self.age()
+        store = self.store()
+        self.apply(self.plan(allowed_fraction=1.0, store=store), store=store)
+        self.check()
+        needed = self.needed()
+        assert self.there() == needed
+        again = self.plan(store=store)
+        assert again.document.candidates == 0
+        assert self.apply(again, store=store).summary()["objects"] == 0
+        assert self.there() == needed
+        assert leftovers(self.repo) == {}
+
+
+def addresses_of(repo: Repository, commit: str) -> set[str]:
+    """Every address that one commit needs."""
+    metarange = repo.commit(commit).metarange
+    if not metarange:
+        return set()
+    tree = repo._workspace.containers.tree(metarange)
+    entries = {entry.address for entry in tree.entries() if entry.owned}
+    return {metarange, *(info.address for info in tree.ranges), *entries}
+
+
+def whole(repo: Repository, ref: str) -> Files:
+    """What a ref shows, every byte of it compared with its checksum."""
+    reader = repo.at(ref)
+    shown: Files = {}
+    for entry in reader.entries():
+        data = reader.get(entry.path)
+        method, _, told = entry.checksum.partition(":")
+        assert len(data) == entry.size
+        assert method != "sha256" or hashlib.sha256(data).hexdigest() == told
+        shown[entry.path] = data
+    return shown
+
+
+def commit_states(repo: Repository) -> dict[str, str]:
+    return {row.id: row.state for row in raw.rows(repo, commits)}
+
+
+def leftovers(repo: Repository) -> dict[str, str]:
+    """Commits that are on their way out; after a quiet run there are none."""
+    on_the_way = (CommitState.PROVISIONAL, CommitState.CONDEMNED)
+    return {one: state for one, state in commit_states(repo).items() if state in on_the_way}
+
+
+@dataclass(frozen=True)
+class Past:
+    """A history with dead commits.
+
+    ``keep`` is where main is; ``first`` and ``second`` were made on a branch that was deleted, and
+    change some of what ``keep`` has and add to it.
+    """
+
+    keep: str
+    first: str
+    second: str
+    files: dict[str, Files]
+    """What each of them shows."""
+
+
+def bury(world: World) -> Past:
+    """Make a past, close everything, and let it grow old."""
+    catalog = world.opened()
+    repo = catalog.repository(NAME)
+    main = repo.branch("main")
+    for path in ("a", "b/1", "b/2", "c"):
+        main.put(path, f"main {path}".encode())
+    keep = main.commit("keep").id
+    world.clock.advance(hours=1)
+    old = repo.create_branch("old", "main")
+    old.put("a", b"old a")
+    old.put("x", b"old x")
+    first = old.commit("first").id
+    world.clock.advance(hours=1)
+    old.put("y", b"old y")
+    old.delete("c")
+    second = old.commit("second").id
+    files = {commit: whole(repo, commit) for commit in (keep, first, second)}
+    repo.delete_branch("old")
+    repo.create_branch("work", "main")
+    repo.create_branch("clean", "main")
+    catalog.close()
+    world.age()
+    return Past(keep, first, second, files)
+
+
+class Stepped:
+    """A store of which every call is a step: ``step`` is told before and after each."""
+
+    STEPS = (
+        "begin",
+        "start",
+        "close_overdue",
+        "rewrite",
+        "observe",
+        "mark",
+        "release",
+        "promote",
+        "collect",
+        "finish",
+    )
+
+    def __init__(self, inner: CatalogStore, step: Step) -> None:
+        self._inner = inner
+        self._step = step
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if name not in self.STEPS:
+            return found
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._step(f"before {name}")
+            result = found(*args, **kwargs)
+            self._step(f"after {name}")
+            return result
+
+        return call
+
+
+def stepped(inner: CatalogStore, step: Step) -> Collectable:
+    return cast(Collectable, Stepped(inner, step))
+
+
+class At:
+    """Does something once, at the nth time that a step is reached."""
+
+    def __init__(self, name: str, work: Callable[[], object], *, nth: int = 1) -> None:
+        self._name = name
+        self._work = work
+        self._left = nth
+        self.done = False
+
+    def __call__(self, step: str) -> None:
+        if step != self._name or self.done:
+            return
+        self._left -= 1
+        if self._left == 0:
+            self.done = True
+            self._work()
+
+
+class Interrupting(StorageWrapper):
+    """Does something once, when objects below a folder were written and are to be made to last."""
+
+    def __init__(self, inner: Storage, folder: str, work: Callable[[], object]) -> None:
+        super().__init__(inner)
+        self._folder = folder
+        self._work: Callable[[], object] | None = work
+
+    def flush(self, addresses: Iterable[str]) -> None:
+        written = list(addresses)
+        if self._work is not None and any(self._folder in address for address in written):
+            work, self._work = self._work, None
+            work()
+        super().flush(written)
