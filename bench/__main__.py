@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from bench import catalog, history
+from bench import catalog, collect, history
 
-FIGURES = catalog.FIGURES | history.FIGURES
+FIGURES = catalog.FIGURES | history.FIGURES | collect.FIGURES
 
 
 def main(names: list[str]) -> int:

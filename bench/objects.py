@@ -1,0 +1,151 @@
+"""Repositories with millions of objects, made without uploading them one by one."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sqlalchemy import insert, update
+
+from reclaim.catalog import Catalog
+from reclaim.catalog.ranges import ENTRIES, TARGET_ROWS, RangeInfo, encode_metarange, encode_range
+from reclaim.catalog.ranges import digest as digest_of
+from reclaim.catalog.schema import PartitionState, commits, partitions
+from reclaim.catalog.tree import entries_of
+from reclaim.clock import from_micros
+
+PARTITION = 50_000
+BATCH = 500_000
+CREATED = 1_760_000_000_000_000
+SIZE = 64
+
+_HEX = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), np.uint8).reshape(256, 2)
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A catalog with one repository, ``bench``, whose main branch names most of the objects."""
+
+    catalog: Catalog
+    folder: Path
+    inventory: Path
+    ranges: list[Path]
+    objects: int
+    live: int
+
+    @property
+    def storage(self) -> Path:
+        return self.folder / "catalog" / "objects"
+
+
+def make(folder: Path, objects: int, *, garbage: float, files: bool = False) -> Made:
+    """Make it; with ``files`` the objects are really there, otherwise only in the inventory."""
+    catalog = Catalog.init(folder / "catalog")
+    repo = catalog.create_repository("bench")
+    storage = folder / "catalog" / "objects"
+    inventory = folder / "inventory"
+    inventory.mkdir()
+    random = np.random.default_rng(7)
+    meta = f"repos/{repo.uid}/_reclaim/meta/{_partition(0)}"
+    (storage / meta).mkdir(parents=True)
+    infos: list[RangeInfo] = []
+    rest = ENTRIES.empty_table()
+    number = 0
+    for start in range(0, objects, BATCH):
+        count = min(BATCH, objects - start)
+        keys = np.vstack(list(_keys(repo.uid, start, count, random)))
+        live = np.sort(random.permutation(count)[: round(count * (1 - garbage))])
+        addresses = _strings(keys)
+        if files:
+            _write_files(storage, addresses)
+        sizes = pa.array(np.full(count, SIZE, np.int64))
+        times = pa.array(CREATED + np.arange(start, start + count)).cast(pa.timestamp("us", "UTC"))
+        listed = pa.table({"key": addresses, "size": sizes, "last_modified": times})
+        name = inventory / f"part-{start // BATCH:05d}.parquet"
+        pq.write_table(listed.sort_by("key"), name, compression="zstd", row_group_size=250_000)
+        paths = pa.array([f"table/day={n // 1000:05d}/part-{n:08d}" for n in start + live])
+        blank = pa.array([""]).take(pa.array(np.zeros(len(live), np.int64)))
+        taken = pa.array(live)
+        columns = [paths, addresses.take(taken), sizes.take(taken), times.take(taken)]
+        rows = pa.table([*columns, blank, blank, blank], schema=ENTRIES)
+        rest = pa.concat_tables([rest, rows]).combine_chunks()
+        while len(rest) >= TARGET_ROWS:
+            infos.append(_write_range(storage, meta, rest.slice(0, TARGET_ROWS).combine_chunks()))
+            rest = rest.slice(TARGET_ROWS)
+        number += len(live)
+    if len(rest):
+        infos.append(_write_range(storage, meta, rest.combine_chunks()))
+    digest, data = encode_metarange(infos)
+    top = f"{meta}/{digest}-{hashlib.md5(digest.encode()).hexdigest()}"
+    (storage / top).write_bytes(data)
+    with catalog._database.write() as connection:
+        connection.execute(
+            insert(partitions),
+            [
+                {
+                    "repo_uid": repo.uid,
+                    "id": _partition(at),
+                    "instance": "bench",
+                    "state": PartitionState.CLOSED,
+                    "opened_at": 0,
+                    "renewed_at": 0,
+                    "closed_at": 1,
+                }
+                for at in range(objects // PARTITION + 2)
+            ],
+        )
+        connection.execute(update(commits).values(metarange=top))
+    ranges = [storage / info.address for info in infos]
+    return Made(catalog, folder, inventory, ranges, objects, number)
+
+
+def _partition(number: int) -> str:
+    instance = hashlib.md5(str(number).encode()).hexdigest()
+    return f"{0xFFFFFFFFFFFFF - number * 3_600_000_000:014x}_{instance}"
+
+
+def _keys(uid: str, start: int, count: int, random: np.random.Generator) -> Iterator[Bytes]:
+    for at in range(start, start + count, PARTITION):
+        some = min(PARTITION, start + count - at)
+        folder = f"repos/{uid}/branches/main/{_partition(at // PARTITION)}/".encode()
+        names = _HEX[random.integers(0, 256, (some, 16), dtype=np.uint8)].reshape(some, -1)
+        prefix = np.broadcast_to(np.frombuffer(folder, np.uint8), (some, len(folder)))
+        yield np.hstack([prefix, names])
+
+
+def _strings(matrix: Bytes) -> pa.StringArray:
+    rows, width = matrix.shape
+    offsets = np.arange(0, (rows + 1) * width, width, dtype=np.int32)
+    data = pa.py_buffer(np.ascontiguousarray(matrix))
+    return pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), data)
+
+
+def _write_range(storage: Path, meta: str, rows: pa.Table) -> RangeInfo:
+    digest = digest_of(rows)
+    address = f"{meta}/{digest}-{hashlib.md5(digest.encode()).hexdigest()}"
+    (storage / address).write_bytes(encode_range(rows))
+    first, last = (next(entries_of(rows.slice(at, 1))).path for at in (0, len(rows) - 1))
+    return RangeInfo(address, digest, first, last, len(rows), len(rows) * SIZE)
+
+
+def _write_files(storage: Path, addresses: pa.StringArray) -> None:
+    body = b"x" * SIZE
+    old = from_micros(CREATED).timestamp()
+    made: set[str] = set()
+    for address in addresses.to_pylist():
+        folder = address.rsplit("/", 1)[0]
+        if folder not in made:
+            (storage / folder).mkdir(parents=True, exist_ok=True)
+            made.add(folder)
+        handle = os.open(storage / address, os.O_WRONLY | os.O_CREAT)
+        os.write(handle, body)
+        os.utime(handle, (old, old))
+        os.close(handle)
