@@ -276,7 +276,7 @@ def test_a_scheduler_gets_a_line_for_each_stage(
     assert " INFO reclaim.run run=" in line
     assert "seconds=" in line
     assert "objects=" in line
-    assert "stage=sweep data" in logged
+    assert "stage=sweep-data" in logged
     monkeypatch.setenv("RECLAIM_LOG", "info")
     assert "stage=list" in cli("gc", "sales", *NOW).err
     monkeypatch.setenv("RECLAIM_LOG", "loud")

@@ -14,6 +14,7 @@ from reclaim.catalog import (
     commits,
     diffing,
     leases,
+    locks,
     logs,
     records,
     refs,
@@ -160,7 +161,8 @@ class Repository:
 
     def undo(self, run_id: str) -> list[str]:
         """Take an edit of the history back; returns what changed since and was left."""
-        return rewriting.undo(self._workspace, run_id)
+        with locks.hold(self._workspace, run_id):
+            return rewriting.undo(self._workspace, run_id)
 
     def runs(self) -> list[Run]:
         """What changed the history, the newest first."""

@@ -41,6 +41,8 @@ from reclaim.errors import Conflict, NotFound, Refused, TransactionFailed
 from reclaim.model import Ref, RefKind, Snapshot, SnapshotId
 
 BATCH = 5_000
+EXPIRE = "expire"
+"""The kind of run that can be undone."""
 Parents = tuple[SnapshotId, ...]
 
 
@@ -208,8 +210,13 @@ def undo(workspace: Workspace, run_id: str) -> list[str]:
         ).first()
         if row is None:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
+        if row.kind != EXPIRE:
+            raise Refused(
+                f"run {run_id} is a {row.kind}: what it deleted cannot be brought back",
+                hint="only an expiration can be undone",
+            )
         if row.state != RunState.DONE:
-            raise Conflict(f"run {run_id} was undone already")
+            raise Conflict(f"run {run_id} is {row.state}", hint="see `reclaim runs`")
         left: list[str] = []
         edits = connection.execute(select(run_edits).where(run_edits.c.run_id == run_id)).all()
         for edit in edits:
@@ -238,8 +245,8 @@ def _restore(connection: Connection, repo_uid: str, edit: Any) -> bool:
         commits.hold(connection, repo_uid, old)
     except TransactionFailed as error:
         raise Refused(
-            f"the run cannot be undone: {error}",
-            hint="something that it let go has been collected since",
+            "the run cannot be undone: something that it let go has been collected since",
+            hint=str(error),
         ) from error
     _set_parents(connection, repo_uid, edit.commit_id, tuple(old), marked=edit.was_marked)
     return True

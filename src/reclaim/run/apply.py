@@ -188,7 +188,7 @@ class _Applying:
         outcome = Outcome()
         for kind in self._store.format.order:
             if any(group.kind == kind for group in self._planned.going):
-                with stage(f"sweep {kind}") as sweeping:
+                with stage(f"sweep-{kind}") as sweeping:
                     swept = self._sweep(candidates, kind)
                     sweeping.facts |= {
                         "objects": sum(swept.counts.values()),

@@ -10,13 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reclaim.catalog import HistoryEdit, HistoryRead, Repository, Run
+from reclaim.catalog.rewriting import EXPIRE
 from reclaim.history import Edit
 from reclaim.history.graph import reachable
 from reclaim.model import Decision, SnapshotId
 from reclaim.policy import Decisions, Policy, require_rules
 from reclaim.run.decide import decide
-
-KIND = "expire"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,4 +84,4 @@ def apply_expire(repository: Repository, plan: ExpirePlan) -> Run | None:
         "released": len(plan.released()),
         "deleted_refs": [ref.name for ref in plan.edit.delete_refs],
     }
-    return repository.edit_history(edit, kind=KIND, summary=summary)
+    return repository.edit_history(edit, kind=EXPIRE, summary=summary)

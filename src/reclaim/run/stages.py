@@ -59,7 +59,7 @@ class Stages:
             log.error("run=%s stage=%s failed=%s", self.run, name, type(error).__name__)
             raise
         stage.seconds = monotonic() - started
-        facts = " ".join(f"{key}={value}" for key, value in stage.facts.items())
-        log.info("run=%s stage=%s seconds=%.2f %s", self.run, name, stage.seconds, facts)
+        facts = "".join(f" {key}={value}" for key, value in stage.facts.items())
+        log.info("run=%s stage=%s seconds=%.2f%s", self.run, name, stage.seconds, facts)
         self.watcher.end(stage)
         self.done.append(stage)

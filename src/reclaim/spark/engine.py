@@ -26,6 +26,7 @@ from reclaim.spark import schemas
 from reclaim.spark import work as tasks
 from reclaim.spark.failures import Work, task, translated
 from reclaim.spark.keys import KeysOf, keys_of
+from reclaim.spark.session import PARTITIONS
 from reclaim.spark.work import Source
 from reclaim.stores.base import CONTAINERS, Format
 from reclaim.tasks.deleting import Deleter, Outcome
@@ -45,13 +46,16 @@ class SparkEngine:
         self,
         spark: SparkSession,
         *,
-        tasks: int = 4,
+        tasks: int | None = None,
         lookup: int = LOOKUP,
         keys_of: KeysOf = keys_of,
     ) -> None:
-        """``tasks`` is how many a job is cut into; more than there are cores evens them out."""
+        """``tasks`` is how many a job is cut into; by default what the session was made for.
+
+        More than there are cores evens them out.
+        """
         self._spark = spark
-        self._tasks = tasks
+        self._tasks = tasks or max(1, int(spark.conf.get(PARTITIONS, "8") or 8) // 2)
         self._lookup = lookup
         self._keys_of = keys_of
 

@@ -17,9 +17,13 @@ import pyarrow as pa
 from reclaim.tasks.parts import Part, open_storage, read_part
 
 Key = npt.NDArray[np.uint64]
+Bytes = npt.NDArray[np.uint8]
 KeysOf = Callable[[pa.ChunkedArray], Key]
 
 KEYS = pa.schema([pa.field("key", pa.uint64(), nullable=False)])
+
+BLOCK = 8_192
+"""Strings that are hashed at once: few enough for the processor's cache."""
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xD6E8FEB86659FD93)
@@ -34,31 +38,69 @@ def keys_of(addresses: pa.ChunkedArray) -> Key:
 
 def _keys(addresses: pa.Array) -> Key:
     _, offsets, data = addresses.buffers()
-    edges = np.frombuffer(offsets, np.int32)[
-        addresses.offset : addresses.offset + len(addresses) + 1
-    ]
+    first = addresses.offset
+    edges = np.frombuffer(offsets, np.int32)[first : first + len(addresses) + 1]
     # Eight more bytes, so that a word can be read at every place.
     text = np.concatenate([np.frombuffer(data or b"", np.uint8), np.zeros(8, np.uint8)])
-    words: Any = np.ndarray((len(text) - 7,), "<u8", buffer=text, strides=(1,))
-    starts, lengths = edges[:-1].astype(np.int64), np.diff(edges)
     found = np.empty(len(addresses), np.uint64)
-    # Within a store few lengths occur, so all strings of one length are hashed at once.
-    for length in np.unique(lengths):
-        mine = np.flatnonzero(lengths == length)
-        found[mine] = _hash(words, starts[mine], int(length))
+    for start in range(0, len(addresses), BLOCK):
+        block = edges[start : start + BLOCK + 1]
+        lengths = np.diff(block)
+        if lengths.min() == lengths.max():
+            # They lie one after the other, so that a word of each is found by counting on.
+            found[start : start + BLOCK] = _hash(_Even(text, block), int(lengths[0]))
+            continue
+        # Within a store few lengths occur: all strings of one are hashed at once.
+        for length in np.unique(lengths):
+            mine = np.flatnonzero(lengths == length)
+            found[start + mine] = _hash(_Uneven(text, block[mine]), int(length))
     return found
 
 
-def _hash(words: Any, starts: npt.NDArray[np.int64], length: int) -> Key:
+class _Even:
+    """Strings of one length that lie one after the other."""
+
+    def __init__(self, text: Bytes, edges: npt.NDArray[np.int32]) -> None:
+        self._text = text
+        self._first, self._step = int(edges[0]), int(edges[1] - edges[0])
+        self.count = len(edges) - 1
+
+    def words(self, at: int) -> Key:
+        """Eight bytes of each string, from a place in it on."""
+        place = self._first + at
+        seen: Any = np.ndarray((self.count,), "<u8", self._text, place, (self._step,))
+        found: Key = seen.copy()
+        return found
+
+
+class _Uneven:
+    """Strings of one length that lie anywhere."""
+
+    def __init__(self, text: Bytes, starts: npt.NDArray[np.int32]) -> None:
+        self._words: Any = np.ndarray((len(text) - 7,), "<u8", buffer=text, strides=(1,))
+        self._starts = starts
+        self.count = len(starts)
+
+    def words(self, at: int) -> Key:
+        found: Key = self._words[self._starts + at]
+        return found
+
+
+def _hash(strings: _Even | _Uneven, length: int) -> Key:
     """Strings of one length: every whole word, and the rest of the last one."""
     with np.errstate(over="ignore"):
-        mixed = np.full(len(starts), np.uint64(length) * _ODD, np.uint64)
+        mixed = np.full(strings.count, np.uint64(length) * _ODD, np.uint64)
         for at in range(0, length, 8):
-            word = words[starts + at]
+            word = strings.words(at)
             if at + 8 > length:
-                word = word & np.uint64((1 << 8 * (length - at)) - 1)
-            mixed = (mixed ^ word) * _ODD
-            mixed ^= mixed >> _HALF
+                word &= np.uint64((1 << 8 * (length - at)) - 1)
+            # A product with an odd number loses nothing; what is in the high bits goes round
+            # after every fourth word, which is cheaper than after each.
+            mixed ^= word
+            mixed *= _ODD
+            if at % 32 == 24:
+                mixed ^= mixed >> _HALF
+        mixed ^= mixed >> _HALF
         mixed *= _MIX
         mixed ^= mixed >> _HALF
     return mixed

@@ -1,19 +1,22 @@
 """The Spark session: one, made by entry points and given to everything else.
 
 A Connect server if one is named (``SPARK_REMOTE``), a cluster if its master is, otherwise this
-machine. The defaults are small: what a run sends through Spark is little more than names of files.
+machine. A program that ``spark-submit`` started stays where it was sent. The defaults are small:
+what a run sends through Spark is little more than names of files.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -22,14 +25,21 @@ from reclaim.errors import InvalidInput, Unavailable
 MASTER_VARIABLE = "RECLAIM_SPARK_MASTER"
 REMOTE_VARIABLE = "SPARK_REMOTE"
 LOG_VARIABLE = "RECLAIM_SPARK_LOG"
+SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
+PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")
 LOCAL = "local[*]"
+CONNECT_PORT = 15002
+REACH_SECONDS = 10
+
+TASKS_VARIABLE = "RECLAIM_SPARK_TASKS"
+TASKS = 4
+PARTITIONS = "spark.sql.shuffle.partitions"
 
 SETTINGS: Mapping[str, str] = {
     "spark.app.name": "reclaim",
     # Jobs have few rows and many bytes elsewhere; planning anew between stages costs more than
     # it could save.
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "8",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
@@ -52,31 +62,43 @@ def build_session(
     remote: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Make the session of this process, or find the one that there is."""
+    """Make the session of this process, or find the one that there is.
+
+    A master that is given goes before what the environment says, and a Connect server in the
+    environment before a master there.
+    """
     remote = remote or (None if master else os.environ.get(REMOTE_VARIABLE))
-    master = master or os.environ.get(MASTER_VARIABLE) or LOCAL
+    master = master or os.environ.get(MASTER_VARIABLE)
     # Executors on this machine must run the same Python, with the same libraries.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = {**SETTINGS, **(settings or {})}
-    builder = SparkSession.builder
-    if remote:
-        builder = builder.remote(remote)
-    else:
-        _check_java()
-        local = _local() if master.startswith("local") else {}
-        chosen = {**STATIC, **local, **chosen}
-        builder = builder.master(master)
+    chosen = {**SETTINGS, PARTITIONS: str(2 * _tasks()), **(settings or {})}
     try:
         # A session that runs already is used as it is; what it cannot change any more stays.
         with _quiet():
-            return builder.config(map=dict(chosen)).getOrCreate()
-    except (PySparkException, RuntimeError, OSError) as error:
-        where = remote or master
+            if remote:
+                _reach(remote)
+                return SparkSession.builder.remote(remote).config(map=dict(chosen)).getOrCreate()
+            with _without(REMOTE_VARIABLE):
+                return _classic(master, chosen)
+    except (PySparkException, Py4JError, RuntimeError, OSError) as error:
+        where = remote or master or LOCAL
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise Unavailable(
             f"no Spark session on {where}: {said}",
             hint=f"check that it can be reached; {LOG_VARIABLE}=FILE keeps what Java has to say",
         ) from error
+
+
+def _classic(master: str | None, settings: Mapping[str, str]) -> SparkSession:
+    builder = SparkSession.builder
+    if master is None and SUBMITTED_VARIABLE in os.environ:
+        # It has a driver and a master already, with the settings that it was submitted with.
+        return builder.config(map=dict(settings)).getOrCreate()
+    master = master or LOCAL
+    _check_java()
+    _reach(master)
+    local = _local() if master.startswith("local") else {}
+    return builder.master(master).config(map={**STATIC, **local, **settings}).getOrCreate()
 
 
 def _local() -> dict[str, str]:
@@ -104,12 +126,62 @@ def _quiet() -> Iterator[None]:
         os.close(log)
 
 
+@contextmanager
+def _without(name: str) -> Iterator[None]:
+    """Spark would follow a Connect server in the environment whatever master it is given."""
+    value = os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        if value is not None:
+            os.environ[name] = value
+
+
+def _tasks() -> int:
+    """How many tasks a job is cut into: few on one machine, more where there are many cores."""
+    text = os.environ.get(TASKS_VARIABLE, str(TASKS))
+    if not text.isdecimal() or not int(text):
+        raise InvalidInput(f"{TASKS_VARIABLE} is {text!r}", hint="give it a number, such as 200")
+    return int(text)
+
+
 def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        return
-    if shutil.which("java") is None:
-        raise InvalidInput(
+    if home and not (Path(home) / "bin" / "java").exists():
+        raise Unavailable(
+            f"Spark needs Java, and there is none in JAVA_HOME={home}",
+            hint="point JAVA_HOME to Java 17 or newer, or unset it",
+        )
+    if not home and shutil.which("java") is None:
+        raise Unavailable(
             "Spark needs Java, and there is none on this machine",
             hint="install Java 17 or newer, or name a Connect server in SPARK_REMOTE",
         )
+
+
+def _reach(url: str) -> None:
+    """See that somebody listens: Spark itself would try for minutes, and then say little."""
+    servers = _servers(url)
+    if not servers or any(os.environ.get(name) for name in PROXY_VARIABLES):
+        return
+    for host, port in servers:
+        with suppress(OSError), socket.create_connection((host, port), timeout=REACH_SECONDS):
+            return
+    raise Unavailable(
+        f"no Spark session on {url}: nobody answers there",
+        hint="check the address, and that the server runs",
+    )
+
+
+def _servers(url: str) -> Sequence[tuple[str, int]]:
+    """The hosts and ports in the URL of a Connect server or of a standalone master."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme not in ("sc", "spark"):
+        return ()
+    found = []
+    for server in rest.split(";")[0].strip("/").split(","):
+        host, _, port = server.rpartition(":") if ":" in server else (server, "", "")
+        if port and not port.isdigit():
+            return ()
+        found.append((host.strip("[]"), int(port or CONNECT_PORT)))
+    return found

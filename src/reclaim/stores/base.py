@@ -27,7 +27,7 @@ CONTAINERS = pa.schema(
         pa.field("detail", pa.string(), nullable=False),
         # How many entries it must have.
         pa.field("entries", pa.int64(), nullable=False),
-        # 0 for what is live; otherwise which cause made it dead (see tasks/causes.py).
+        # 0 for what is live; otherwise the number of what made it dead, among a plan's causes.
         pa.field("cause", pa.int32(), nullable=False),
     ]
 )

@@ -52,7 +52,9 @@ def read_inventory(storage: Storage, part: Part, objects: Objects, format: Forma
     with translated("read", part.address):
         try:
             file = _open(storage, part.address)
-            table = file.read_row_group(int(part.group), columns=list(objects.columns))
+            table = file.read_row_group(
+                int(part.group), columns=list(objects.columns), use_threads=False
+            )
         except pa.ArrowException as error:
             raise InvalidInput(f"the inventory {part.address} cannot be read: {error}") from error
     key, size, modified = (table.column(name) for name in objects.columns)

@@ -102,6 +102,6 @@ def read_part(storage: Storage, part: Part, columns: Sequence[str] | None = None
 
 def decode(data: bytes, address: str, columns: Sequence[str] | None = None) -> pa.Table:
     try:
-        return pq.ParquetFile(pa.BufferReader(data)).read(columns=columns)
+        return pq.ParquetFile(pa.BufferReader(data)).read(columns=columns, use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Corrupt(f"{address} cannot be read: {str(error).splitlines()[0]}") from error

@@ -1,0 +1,94 @@
+"""Where a session is made, and what is said when none can be."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from reclaim.errors import Unavailable
+from reclaim.spark.session import MASTER_VARIABLE, REMOTE_VARIABLE, SETTINGS, build_session
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """An address where nothing listens, and nothing will."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (MASTER_VARIABLE, REMOTE_VARIABLE, "http_proxy", "https_proxy", "grpc_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_session_has_our_settings(spark: SparkSession) -> None:
+    assert {name: spark.conf.get(name) for name in SETTINGS} == dict(SETTINGS)
+
+
+def test_a_second_session_is_the_first(spark: SparkSession) -> None:
+    assert build_session(master="local[2]") is spark
+
+
+def test_a_master_that_is_given_goes_before_a_server_in_the_environment(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, nobody: str
+) -> None:
+    monkeypatch.setenv(REMOTE_VARIABLE, f"sc://{nobody}")
+    assert build_session(master="local[2]") is spark
+
+
+@pytest.mark.parametrize("variable", [REMOTE_VARIABLE, MASTER_VARIABLE])
+def test_a_server_that_does_not_answer_is_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, nobody: str, variable: str
+) -> None:
+    url = f"{'sc' if variable == REMOTE_VARIABLE else 'spark'}://{nobody}"
+    monkeypatch.setenv(variable, url)
+    with pytest.raises(Unavailable, match="nobody answers there") as caught:
+        build_session()
+    assert url in caught.value.message
+    assert caught.value.hint
+
+
+def test_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Unavailable, match="none on this machine") as caught:
+        build_session(master="local[1]")
+    assert "Java 17" in str(caught.value.hint)
+
+
+def test_java_home_must_have_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(Unavailable, match="none in JAVA_HOME"):
+        build_session(master="local[1]")
+
+
+SUBMITTED = """
+from reclaim.spark.session import build_session
+session = build_session()
+print("master", session.conf.get("spark.master"))
+session.stop()
+"""
+
+
+def test_spark_submit_decides_where_its_program_runs(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(SUBMITTED, encoding="utf-8")
+    submit = Path(sys.executable).with_name("spark-submit")
+    done = subprocess.run(
+        [submit, "--master", "local[1]", "--conf", "spark.ui.enabled=false", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "master local[1]" in done.stdout, done.stderr[-2000:]
+    assert {path.name for path in tmp_path.iterdir()} <= {"program.py", "spark-warehouse"}
