@@ -61,7 +61,7 @@ from tests.collect.world import (
 from tests.conftest import Backend
 
 SOAK = bool(os.environ.get("RECLAIM_SOAK"))
-EXAMPLES, STEPS = (3_000, 40) if SOAK else (50, 15)
+EXAMPLES, STEPS = (3_000, 40) if SOAK else (30, 15)
 
 PATHS = st.sampled_from(["a", "a/b", "b/x", "c"])
 BYTES = st.binary(min_size=1, max_size=3)

@@ -1,0 +1,221 @@
+"""The contract of a store, as a class of tests.
+
+Whoever writes a store subclasses ``StoreContract`` and gives it a fixture ``subject``. The subject
+goes around the adapter wherever it can: it writes and lists objects in the storage itself, and
+works out from the store's own library what a snapshot needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import pyarrow as pa
+
+from reclaim.errors import Conflict
+from reclaim.model import SnapshotId
+from reclaim.stores.base import CONTAINERS, ENTRIES, Collectable, Observation
+from reclaim.tasks import reading
+from reclaim.tasks.deleting import check_inside
+from reclaim.tasks.parts import decode
+from reclaim.tasks.reading import LIVE, TOPS
+
+
+class Subject(Protocol):
+    """A store under test, with ways around it."""
+
+    store: Collectable
+
+    def another(self) -> Collectable:
+        """The same store, opened by someone else."""
+        ...
+
+    def objects(self) -> set[str]:
+        """Every object of the store that a collection may judge, listed in the storage itself."""
+        ...
+
+    def live(self) -> SnapshotId:
+        """Make a snapshot that a ref names."""
+        ...
+
+    def dead(self) -> SnapshotId:
+        """Make a snapshot that nothing reaches any more."""
+        ...
+
+    def needs(self, snapshot: SnapshotId) -> Mapping[str, str]:
+        """Every address that a snapshot needs, with the kind of a container and "data"."""
+        ...
+
+    def usable(self, snapshot: SnapshotId) -> bool:
+        """Whether a ref can be made at a snapshot; it is taken back at once."""
+        ...
+
+    def staged(self) -> str | None:
+        """Add something that is in no snapshot yet; its address, if the store has such things."""
+        ...
+
+    def uploading(self) -> str | None:
+        """Write bytes that nothing refers to yet, as a writer in the middle of its work."""
+        ...
+
+
+class StoreContract:
+    """What every store must do."""
+
+    def observed(self, subject: Subject, *, settled: bool = False) -> Observation:
+        _, prefix = subject.store.place("contract")
+        work = f"{prefix}work/"
+        return subject.store.observe(subject.store.storage, work, settled=settled)
+
+    def held(self, subject: Subject, seen: Observation) -> list[str]:
+        storage = subject.store.storage
+        tables = [decode(storage.get(file), file) for file in seen.held]
+        return [address for table in tables for address in table.column("address").to_pylist()]
+
+    def test_units_cover_every_object_once(self, subject: Subject) -> None:
+        subject.live()
+        subject.dead()
+        store = subject.store
+        units = list(store.format.units(store.storage))
+        folders = sorted(f"{unit.rstrip('/')}/" for unit in units)
+        assert len(set(folders)) == len(folders)
+        assert not any(a != b and b.startswith(a) for a in folders for b in folders)
+        listed = [stored.address for unit in units for stored in store.storage.list(unit)]
+        assert len(listed) == len(set(listed))
+        assert subject.objects() <= set(listed)
+        assert all(address.startswith(store.format.prefix) for address in listed)
+
+    def test_describe_knows_what_may_go(self, subject: Subject) -> None:
+        found = subject.needs(subject.live())
+        format = subject.store.format
+        _, place = subject.store.place("contract")
+        outside = ["elsewhere/x", "", format.prefix.rstrip("/") + "-not/x"]
+        addresses = [*found, f"{place}plan.json", *outside]
+        told = format.describe(pa.array(addresses, pa.string())).to_pylist()
+        kinds = dict(zip(addresses, (row["kind"] for row in told), strict=True))
+        assert all(kinds[address] in format.order for address in found)
+        data = {kinds[address] for address, kind in found.items() if kind == "data"}
+        assert kinds[f"{place}plan.json"] not in data
+        assert not {kinds[address] for address in outside} & set(format.order)
+
+    def test_nothing_outside_is_the_stores(self, subject: Subject) -> None:
+        check_inside(subject.store.format, list(subject.needs(subject.live())))
+        prefix = subject.store.format.prefix
+        for address in ("elsewhere/x", prefix, f"{prefix}../x", f"/{prefix}x"):
+            try:
+                check_inside(subject.store.format, [address])
+            except Exception:
+                continue
+            raise AssertionError(f"{address!r} counts as inside")
+
+    def test_containers_and_entries_are_complete(self, subject: Subject) -> None:
+        found = subject.live()
+        store, seen = subject.store, self.observed(subject)
+        address, kind = seen.tops[found]
+        tops = pa.table([[address], [kind], pa.array([LIVE], pa.int32())], schema=TOPS)
+        expanded = pa.concat_tables(reading.expand(store.format, store.storage, tops))
+        assert expanded.schema.equals(CONTAINERS)
+        read = {address: kind}
+        for container in expanded.to_pylist():
+            if container["address"] == address:
+                continue
+            read[container["address"]] = container["kind"]
+            entries = store.format.entries(store.storage, container, paths=True)
+            assert entries.schema.equals(ENTRIES)
+            assert entries.num_rows == container["entries"]
+            read |= dict.fromkeys(entries.column("address").to_pylist(), "data")
+        assert read == dict(subject.needs(found))
+
+    def test_observe_tells_the_living_from_the_dead(self, subject: Subject) -> None:
+        live, dead = subject.live(), subject.dead()
+        seen = self.observed(subject)
+        assert {live, dead} <= {snapshot.id for snapshot in seen.snapshots}
+        assert live in {ref.snapshot for ref in seen.refs}
+        assert dead not in {ref.snapshot for ref in seen.refs}
+        assert {live, dead} <= seen.tops.keys()
+        assert not seen.marked
+        assert seen.read_at <= subject.store.clock.now()
+        assert not seen.open & seen.closed
+        assert len(self.held(subject, seen)) == seen.held_count
+
+    def test_observe_holds_what_is_not_in_a_snapshot_yet(self, subject: Subject) -> None:
+        staged, uploading = subject.staged(), subject.uploading()
+        for settled in (False, True):
+            seen = self.observed(subject, settled=settled)
+            held = self.held(subject, seen)
+            if staged is not None:
+                assert staged in held
+            if uploading is not None:
+                told = subject.store.format.describe(pa.array([uploading])).to_pylist()
+                assert uploading in held or told[0]["partition"] in seen.open
+
+    def test_a_mark_is_provisional(self, subject: Subject) -> None:
+        dead = subject.dead()
+        assert subject.usable(dead)
+        with subject.store.lock("contract"):
+            subject.store.begin("contract")
+            subject.store.mark({dead: "a rule"})
+            assert not subject.usable(dead)
+            assert dead in self.observed(subject).marked
+            subject.store.release([dead])
+            assert subject.usable(dead)
+            assert dead not in self.observed(subject).marked
+
+    def test_a_promoted_mark_is_terminal(self, subject: Subject) -> None:
+        dead, live = subject.dead(), subject.live()
+        with subject.store.lock("contract"):
+            subject.store.begin("contract")
+            subject.store.mark({dead: "a rule"})
+            assert subject.store.collect([dead, live]) == 0
+            assert subject.store.promote() == 1
+            subject.store.release([dead])
+            assert not subject.usable(dead)
+            seen = self.observed(subject)
+            assert dead in seen.tops
+            assert dead not in {snapshot.id for snapshot in seen.snapshots}
+            assert subject.store.collect([dead, live]) == 1
+        seen = self.observed(subject)
+        assert dead not in seen.tops
+        assert dead not in seen.marked
+        assert live in {snapshot.id for snapshot in seen.snapshots}
+        assert not subject.usable(dead)
+
+    def test_what_a_ref_names_is_not_marked(self, subject: Subject) -> None:
+        live = subject.live()
+        with subject.store.lock("contract"):
+            subject.store.begin("contract")
+            subject.store.mark({live: "a rule"})
+            assert subject.store.promote() == 0
+        assert subject.usable(live)
+
+    def test_marks_that_were_left_are_taken_off(self, subject: Subject) -> None:
+        dead = subject.dead()
+        with subject.store.lock("first"):
+            subject.store.begin("first")
+            subject.store.mark({dead: "a rule"})
+        other = subject.another()
+        with other.lock("second"):
+            other.begin("second")
+            assert subject.usable(dead)
+            assert other.promote() == 0
+
+    def test_the_lock_excludes_others(self, subject: Subject) -> None:
+        other = subject.another()
+        with subject.store.lock("first") as lock:
+            lock.renew()
+            lock.check()
+            try:
+                with other.lock("second"):
+                    raise AssertionError("two have the lock")
+            except Conflict:
+                pass
+        with other.lock("second"):
+            pass
+
+    def test_a_plan_has_a_place_of_its_own(self, subject: Subject) -> None:
+        places = {subject.store.place(run) for run in ("one", "two")}
+        assert len(places) == 2
+        for url, prefix in places:
+            assert url == subject.store.storage.url
+            assert prefix.startswith(subject.store.format.prefix)
+            assert prefix.endswith("/")
