@@ -98,7 +98,7 @@ def test_what_a_person_is_told(cli: CommandLine, garbage: None, plain: None) -> 
         "What stays, and why:",
         "Policy: default: keep_last 1",
         "expected  read",
-        "exact: every reference",
+        "Every reference is a row of one database",
     ):
         assert words in said, words
     last = said.splitlines()[-1]

@@ -216,7 +216,7 @@ def undo(workspace: Workspace, run_id: str) -> list[str]:
                 hint="only an expiration can be undone",
             )
         if row.state != RunState.DONE:
-            raise Conflict(f"run {run_id} is {row.state}", hint="see `reclaim runs`")
+            raise Conflict(f"run {run_id} was undone already", hint="see `reclaim runs`")
         left: list[str] = []
         edits = connection.execute(select(run_edits).where(run_edits.c.run_id == run_id)).all()
         for edit in edits:

@@ -248,7 +248,8 @@ class SparkEngine:
     def _frame(self, table: pa.Table, rows: int) -> DataFrame:
         """Rows that stand for work, spread over tasks."""
         with translated():
-            frame = self._spark.createDataFrame(table)
+            # A table without rows does not tell its types by itself under Connect.
+            frame = self._spark.createDataFrame(table, schema=schemas.of(table.schema))
             return frame.repartition(min(self._tasks * 2, rows)) if rows > 1 else frame
 
     def _run(self, rows: DataFrame, run: Work) -> Sequence[Any]:

@@ -8,13 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from reclaim import errors
 from reclaim.errors import ReclaimError, Unavailable
 
 _MARK = "reclaim-error:"
-_MARKED = re.compile(re.escape(_MARK) + r"(\{.*\})")
+_RAISED = re.compile(r"^(?!org\.|java|scala)((?:\w+\.)*\w*(?:Error|Exception)\b.*)$", re.M)
+"""The last line of a traceback of Python's."""
+_CAUSE = re.compile(r".*SparkException: (.*)")
 
 Work = Callable[[Iterator[pa.Table]], Iterator[pa.Table]]
 
@@ -44,25 +47,35 @@ def translated() -> Iterator[None]:
         yield
     except ReclaimError:
         raise
-    except PySparkException as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        # A worker or a driver that died is told by the bridge to Java, not by Spark.
         raise _translate(str(error)) from error
 
 
 def _translate(text: str) -> ReclaimError:
-    marked = _MARKED.search(text)
+    _, marked, rest = text.partition(_MARK)
     if marked:
         try:
-            body = json.loads(marked[1])
+            # Whatever follows on the line is Spark's.
+            body, _ = json.JSONDecoder().raw_decode(rest)
             found = _KINDS.get(body["kind"], ReclaimError)
             return found(body["message"], hint=body.get("hint"), **body.get("details", {}))
         except ValueError:
             pass
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = next((line for line in lines if "Error" in line or "Exception" in line), text[:200])
     return Unavailable(
-        f"Spark could not finish a job: {said[:300]}",
-        hint="nothing was deleted by it; look at the executors' logs, then run it again",
+        f"Spark could not finish a job: {_said(text)[:300]}",
+        hint="look at the executors' logs, then run it again; what was done is in the journal",
     )
+
+
+def _said(text: str) -> str:
+    """What was raised in Python, if that is where it failed, otherwise Spark's first words."""
+    raised = _RAISED.findall(text)
+    if raised:
+        return str(raised[-1])
+    found = _CAUSE.search(text)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return found[1] if found else lines[0] if lines else "it gave no reason"
 
 
 def _kinds(root: type[ReclaimError]) -> Iterator[tuple[str, type[ReclaimError]]]:
@@ -71,4 +84,5 @@ def _kinds(root: type[ReclaimError]) -> Iterator[tuple[str, type[ReclaimError]]]
         yield from _kinds(below)
 
 
-_KINDS = dict(_kinds(errors.ReclaimError))
+# From the leaves up: of classes that share a kind, the one that defines it comes back.
+_KINDS = dict(reversed(list(_kinds(errors.ReclaimError))))

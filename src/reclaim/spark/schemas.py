@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
+_TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.int32(): "int"}
+
+
+def of(schema: pa.Schema) -> str:
+    """The schema of a table of work."""
+    return ", ".join(f"`{field.name}` {_TYPES[field.type]}" for field in schema)
+
+
 LINES = "address string, rows bigint, sha256 string, group string, told string"
 """What a task gives back: the parts that it wrote, and what it has to tell."""
 
