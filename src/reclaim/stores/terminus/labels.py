@@ -1,0 +1,82 @@
+"""Labels: the refs of a store, one small file each.
+
+``<name>.label`` holds a version and the id of a layer, each on a line of its own; a label without
+a layer has an empty second line. A label is rewritten in place under a lock, so that without the
+lock one can be read half written. Such a label is ``Corrupt``; it never counts as no label.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import quote, unquote_to_bytes
+
+from reclaim.errors import Corrupt
+from reclaim.model import SnapshotId
+
+SUFFIX = ".label"
+
+SYSTEM = (
+    "terminusdb:///system/data",
+    "terminusdb:///system/schema",
+    "http://terminusdb.com/schema/ref",
+    "http://terminusdb.com/schema/repository",
+    "http://terminusdb.com/schema/woql",
+)
+"""Labels that every server's store has."""
+
+_LABEL = re.compile(rb"([0-9]{1,20})\n([0-9a-f]{40})?\n")
+_ESCAPE = re.compile("%[0-9A-F]{2}")
+_ENCODED = re.compile("(?:[^%]|%[0-9A-Fa-f]{2})+")
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A name that points at a layer, or at none yet."""
+
+    name: str
+    version: int
+    layer: SnapshotId | None
+
+
+def encode_name(name: str) -> str:
+    """The name as a server writes it in a file's name: form-encoded, in lower case."""
+    return _ESCAPE.sub(lambda escape: escape[0].lower(), quote(name, safe=""))
+
+
+def decode_name(encoded: str) -> str:
+    if not _ENCODED.fullmatch(encoded):
+        raise Corrupt(f"the name of the label {encoded!r} is not form-encoded")
+    try:
+        return unquote_to_bytes(encoded.replace("+", " ")).decode()
+    except UnicodeError:
+        raise Corrupt(f"the name of the label {encoded!r} is not UTF-8") from None
+
+
+def file_name(name: str) -> str:
+    return encode_name(name) + SUFFIX
+
+
+def parse_label(file: str, data: bytes) -> Label:
+    """The label in a file, whose name (without a folder) carries the label's."""
+    if not file.endswith(SUFFIX):
+        raise Corrupt(f"{file!r} is not the name of a label's file")
+    name = decode_name(file.removesuffix(SUFFIX))
+    match = _LABEL.fullmatch(data)
+    if match is None:
+        raise Corrupt(
+            f"the label {name} cannot be read: it holds {data[:80]!r}",
+            hint="look whether a server is writing it; restore it if it is damaged",
+        )
+    return Label(name, int(match[1]), SnapshotId(match[2].decode()) if match[2] else None)
+
+
+def format_label(label: Label) -> bytes:
+    return f"{label.version}\n{label.layer or ''}\n".encode()
+
+
+def missing_system(labels: Iterable[Label]) -> list[str]:
+    """The labels of a server's own graphs that are not there, or have no layer."""
+    found = {label.name for label in labels if label.layer is not None}
+    return [name for name in SYSTEM if name not in found]

@@ -1,0 +1,149 @@
+"""A layer, as much of it as a collector must know: what it keeps alive."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from reclaim.errors import Corrupt, UnknownVersion
+from reclaim.model import SnapshotId
+from reclaim.stores.terminus.files import (
+    BASE_MARK,
+    BASE_REQUIRED,
+    CHILD_MARK,
+    CHILD_REQUIRED,
+    ID_MAPS_FILE,
+    OLD_VALUES_FILE,
+    PARENT_FILE,
+    ROLLUP_FILE,
+    VALUES_FILE,
+)
+from reclaim.stores.terminus.larch import Archive, check_complete, needed, parse_header
+from reclaim.stores.terminus.tfc import find_ids
+
+DIRECTORY_NEEDS = (VALUES_FILE, PARENT_FILE, ROLLUP_FILE)
+"""The files of a directory that have to be read; of the others the names are enough."""
+
+_ID = re.compile(rb"[0-9a-f]{40}")
+_ROLLUP = re.compile(rb"1\n([0-9a-f]{40})\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one layer keeps alive besides itself.
+
+    ``names`` are the ids in its own value dictionary, whether such layers exist or not.
+    ``rolled_up`` says that a rollup wrote it, to be loaded in the place of another.
+    """
+
+    id: SnapshotId
+    parent: SnapshotId | None = None
+    rollup: SnapshotId | None = None
+    names: tuple[SnapshotId, ...] = ()
+    rolled_up: bool = False
+
+
+def is_id(text: str) -> bool:
+    return bool(_ID.fullmatch(text.encode()))
+
+
+def decode_archive(layer: SnapshotId, data: bytes, *, rollup: bytes | None = None) -> Layer:
+    """The layer in a whole archive, and in the ``.rollup.hex`` beside it if there is one."""
+    try:
+        archive = parse_header(data)
+        values, parent = needed(archive)
+        return decode_parts(
+            layer,
+            archive,
+            size=len(data),
+            values=data[values[0] : values[1]],
+            parent=None if parent is None else data[parent[0] : parent[1]],
+            rollup=rollup,
+        )
+    except Corrupt as fault:
+        raise _of(layer, fault) from None
+
+
+def decode_parts(
+    layer: SnapshotId,
+    archive: Archive,
+    *,
+    size: int,
+    values: bytes,
+    parent: bytes | None,
+    rollup: bytes | None = None,
+) -> Layer:
+    """The layer from the parts of an archive of ``size`` bytes that ``larch.needed`` names."""
+    try:
+        check_complete(archive, size)
+        found = Layer(
+            layer,
+            parent=None if parent is None else parse_parent(parent),
+            names=tuple(map(SnapshotId, find_ids(values))),
+            rolled_up=archive.rolled_up,
+        )
+    except Corrupt as fault:
+        raise _of(layer, fault) from None
+    return found if rollup is None else with_rollup(found, rollup)
+
+
+def decode_directory(
+    layer: SnapshotId, files: Mapping[str, bytes], *, present: Collection[str] | None = None
+) -> Layer:
+    """The layer in a directory: its files by name, those of ``DIRECTORY_NEEDS`` at least.
+
+    ``present`` are the names of all files in it, if ``files`` has not all of them. The directory
+    and its parent are written before the rest, so that it counts as complete when every file that
+    its kind must have is there. Of the files that are not read nothing else is checked.
+    """
+    names = frozenset(files if present is None else present)
+    if OLD_VALUES_FILE in names:
+        raise UnknownVersion(
+            f"the layer {layer} was written by an older version, as {OLD_VALUES_FILE}",
+            hint="upgrade the store with its own tools",
+        )
+    try:
+        if (BASE_MARK in names) == (CHILD_MARK in names):
+            raise Corrupt("its directory is incomplete, or both of a base layer and of a child")
+        missing = (CHILD_REQUIRED if CHILD_MARK in names else BASE_REQUIRED) - names
+        if missing:
+            raise Corrupt(f"its directory is incomplete: {min(missing)} is missing")
+        if BASE_MARK in names and PARENT_FILE in names:
+            raise Corrupt("it has a parent and is a base layer")
+        found = Layer(
+            layer,
+            parent=parse_parent(files[PARENT_FILE]) if PARENT_FILE in names else None,
+            names=tuple(map(SnapshotId, find_ids(files[VALUES_FILE]))),
+            rolled_up=ID_MAPS_FILE in names,
+        )
+    except Corrupt as fault:
+        raise _of(layer, fault) from None
+    return with_rollup(found, files[ROLLUP_FILE]) if ROLLUP_FILE in names else found
+
+
+def with_rollup(layer: Layer, data: bytes) -> Layer:
+    """The layer with what its rollup file says, which is the same in both formats."""
+    try:
+        return replace(layer, rollup=parse_rollup(data))
+    except Corrupt as fault:
+        raise _of(layer.id, fault) from None
+
+
+def parse_parent(data: bytes) -> SnapshotId:
+    if not _ID.fullmatch(data):
+        raise Corrupt(f"its parent is {data[:60]!r}, which is no id")
+    return SnapshotId(data.decode())
+
+
+def parse_rollup(data: bytes) -> SnapshotId:
+    match = _ROLLUP.fullmatch(data)
+    if match is None:
+        raise Corrupt(f"its rollup is {data[:60]!r}, which is not a version and an id")
+    return SnapshotId(match[1].decode())
+
+
+def _of(layer: SnapshotId, fault: Corrupt) -> Corrupt:
+    if fault.details.get("layer") == layer:
+        return fault
+    return Corrupt(f"the layer {layer} cannot be read: {fault.message}", layer=layer)

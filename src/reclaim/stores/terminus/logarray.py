@@ -1,0 +1,70 @@
+"""Arrays of integers that all have the same width in bits.
+
+The bits are packed into 8-byte words, the most significant first. A control word says how many
+integers there are and how wide: u32 low part of the length, u8 width, u24 high part. It comes
+first in the header of an archive, and last in a file of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reclaim.errors import Corrupt
+
+WORD = 8
+WIDEST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class LogArray:
+    """An array that is decoded where it is asked. The words begin at ``start`` in ``data``."""
+
+    data: bytes
+    start: int
+    length: int
+    width: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> int:
+        if not 0 <= index < self.length:
+            raise IndexError(index)
+        first = index * self.width
+        last = first + self.width
+        end = (last + 7) >> 3
+        found = int.from_bytes(self.data[self.start + (first >> 3) : self.start + end], "big")
+        return (found >> ((end << 3) - last)) & ((1 << self.width) - 1)
+
+    def values(self) -> list[int]:
+        return [self[index] for index in range(self.length)]
+
+
+def decode_first(data: bytes, at: int = 0) -> tuple[LogArray, int]:
+    """The array at ``at`` whose control word comes first, and where it ends."""
+    control = data[at : at + WORD]
+    length, width = _control(control)
+    start = at + WORD
+    end = start + -(-length * width // 64) * WORD
+    if end > len(data):
+        raise Corrupt(f"an array of {length} numbers of {width} bits ends too early")
+    return LogArray(data, start, length, width), end
+
+
+def decode_last(data: bytes) -> LogArray:
+    """The array that fills ``data`` and whose control word comes last."""
+    length, width = _control(data[-WORD:])
+    if len(data) != -(-length * width // 64) * WORD + WORD:
+        raise Corrupt(f"{len(data)} bytes do not hold {length} numbers of {width} bits")
+    return LogArray(data, 0, length, width)
+
+
+def _control(word: bytes) -> tuple[int, int]:
+    if len(word) != WORD:
+        raise Corrupt("an array ends before its control word does")
+    number = int.from_bytes(word, "big")
+    length = ((number & 0xFFFFFF) << 32) | (number >> 32)
+    width = (number >> 24) & 0xFF
+    if width > WIDEST:
+        raise Corrupt(f"an array has numbers of {width} bits; {WIDEST} is the most there can be")
+    return length, width
