@@ -1,0 +1,26 @@
+"""A writer of TerminusDB stores for tests, beside the real ones that the tests carry.
+
+What a collector reads is as the real library writes it: labels, headers, dictionaries, parents,
+rollups. The lists of triples are empty, so that a server could open such a layer and find nothing.
+"""
+
+from reclaim.testing.terminus.database import Database, populate
+from reclaim.testing.terminus.encode import (
+    ValueFiles,
+    encode_archive,
+    encode_dictionary,
+    encode_logarray,
+    encode_values,
+)
+from reclaim.testing.terminus.store import StoreWriter
+
+__all__ = [
+    "Database",
+    "StoreWriter",
+    "ValueFiles",
+    "encode_archive",
+    "encode_dictionary",
+    "encode_logarray",
+    "encode_values",
+    "populate",
+]
