@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -212,7 +210,7 @@ def test_ids() -> None:
     assert not any(map(is_id, ("", ME[1:], ME + "0", "A" * 40, "ü" * 40, f"{ME}\n")))
 
 
-def test_the_names_of_files_are_those_of_real_stores(tmp_path: Path, sample: Sample) -> None:
+def test_the_names_of_files_are_those_of_real_stores(sample: Sample) -> None:
     known = {*BASE_FILES.values(), *CHILD_FILES.values(), *ID_MAP_FILES.values(), ROLLUP_FILE}
     found = {path.name for path in sample.folder.glob("*/*/*")}
     assert found - known <= {

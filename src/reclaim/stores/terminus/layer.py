@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 from reclaim.errors import Corrupt, UnknownVersion
 from reclaim.model import SnapshotId
@@ -80,7 +81,7 @@ def decode_parts(
         found = Layer(
             layer,
             parent=None if parent is None else parse_parent(parent),
-            names=tuple(map(SnapshotId, find_ids(values))),
+            names=_names(values),
             rolled_up=archive.rolled_up,
         )
     except Corrupt as fault:
@@ -114,7 +115,7 @@ def decode_directory(
         found = Layer(
             layer,
             parent=parse_parent(files[PARENT_FILE]) if PARENT_FILE in names else None,
-            names=tuple(map(SnapshotId, find_ids(files[VALUES_FILE]))),
+            names=_names(files[VALUES_FILE]),
             rolled_up=ID_MAPS_FILE in names,
         )
     except Corrupt as fault:
@@ -141,6 +142,11 @@ def parse_rollup(data: bytes) -> SnapshotId:
     if match is None:
         raise Corrupt(f"its rollup is {data[:60]!r}, which is not a version and an id")
     return SnapshotId(match[1].decode())
+
+
+def _names(values: bytes) -> tuple[SnapshotId, ...]:
+    # A cast, for there may be a great many.
+    return cast("tuple[SnapshotId, ...]", find_ids(values))
 
 
 def _of(layer: SnapshotId, fault: Corrupt) -> Corrupt:
