@@ -18,6 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("clock",),
     ("policy", "history"),
     ("storage",),
+    ("buckets",),
     ("catalog",),
     ("stores",),
     ("tasks",),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NewType
+from typing import Any, NewType
 
 SnapshotId = NewType("SnapshotId", str)
 
@@ -87,3 +87,43 @@ class Decision:
     id: SnapshotId
     kept: bool
     reasons: tuple[str, ...]
+
+
+class RunState(StrEnum):
+    """How far a run came."""
+
+    STARTED = "started"
+    # Stopped by an error before anything was deleted; or on the way, with a rest to do.
+    STOPPED = "stopped"
+    PARTIAL = "partial"
+    DONE = "done"
+    UNDONE = "undone"
+    # What it had set aside was deleted.
+    PURGED = "purged"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """An execution that changed something, as it was recorded.
+
+    ``place`` is where its plan and its journal are, if it has any.
+    """
+
+    id: str
+    kind: str
+    state: str
+    started_at: datetime
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    place: str = ""
+
+    @property
+    def quarantine(self) -> str | None:
+        """How its objects were set aside, as long as they are."""
+        ended = self.state in (RunState.UNDONE, RunState.PURGED)
+        return None if ended else self.summary.get("quarantine")
+
+    @property
+    def until(self) -> datetime | None:
+        """How long what it set aside is to be kept."""
+        told = self.summary.get("until")
+        return datetime.fromisoformat(told) if told and self.quarantine else None

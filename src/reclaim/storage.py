@@ -41,6 +41,7 @@ PIECE = 8 * 1024 * 1024
 """How much of a stream goes into one request."""
 
 LISTED_AT_ONCE = 10_000
+REQUESTS = 16
 LISTED = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
@@ -74,6 +75,8 @@ class Storage(Protocol):
 
     url: str
     """Where the root is, without credentials."""
+    at_once: int
+    """How many requests it is worth to have on the way at the same time."""
 
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
         """Write an object whole. With ``create`` an existing one is an ``AlreadyExists``."""
@@ -107,6 +110,13 @@ class Storage(Protocol):
         """Copy inside the storage, without moving the bytes through this process."""
         ...
 
+    def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
+        """Move an object inside the storage; the source goes only when the target is whole.
+
+        With ``fresh`` it counts as written now, as it does anyway where moving is copying.
+        """
+        ...
+
     def delete(self, address: str) -> None:
         """Delete an object; one that is not there counts as deleted."""
         ...
@@ -131,6 +141,7 @@ class ObjectStorage:
         self.url = url
         self._store = store
         self.folder = Path(unquote(urlsplit(url).path)) if url.startswith("file://") else None
+        self.at_once = 1 if self.folder else REQUESTS
 
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> ObjectStorage:
@@ -202,6 +213,16 @@ class ObjectStorage:
     def copy(self, source: str, target: str) -> None:
         with translated("copy", source):
             obstore.copy(self._store, source, target)
+
+    def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
+        if self.folder is not None:
+            with translated("move", source):
+                _rename(self.folder / source, self.folder / target, size, fresh=fresh)
+            return
+        self.copy(source, target)
+        if (found := self.head(target).size) != size:
+            raise Corrupt(f"{source} was copied to {target} as {found} bytes instead of {size}")
+        self.delete(source)
 
     def delete(self, address: str) -> None:
         try:
@@ -407,6 +428,19 @@ def _stored(meta: Any) -> StoredObject:
 
 def _file_url(path: Path) -> str:
     return path.expanduser().resolve().as_uri()
+
+
+def _rename(source: Path, target: Path, size: int, *, fresh: bool) -> None:
+    if (found := source.stat().st_size) != size:
+        raise Corrupt(f"{source} has {found} bytes instead of {size}")
+    if fresh:
+        # Before it moves: wherever it is found after a crash, it is not older than this.
+        os.utime(source)
+    try:
+        source.rename(target)
+    except FileNotFoundError:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.rename(target)
 
 
 def _fsync(path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from reclaim.catalog import Catalog
 from reclaim.errors import StorageDenied
-from reclaim.storage import ObjectStorage, Storage
+from reclaim.storage import ObjectStorage
 from reclaim.tasks.deleting import Remove
 from tests.cli.conftest import CommandLine
 
@@ -210,7 +209,7 @@ def test_some_that_cannot_be_deleted(
     plain: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(self: Remove, storage: Storage, addresses: str | Sequence[str]) -> None:
+    def fail(*_: object) -> None:
         raise StorageDenied("not allowed")
 
     made = plan(cli)

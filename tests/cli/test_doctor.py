@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from reclaim.catalog import Catalog, Run
+from reclaim.catalog import Catalog
+from reclaim.model import Run
 from reclaim.run import doctor as examining
 from reclaim.run import machine
 from reclaim.run.doctor import Finding, Level

@@ -43,7 +43,8 @@ plan sales --keep-last 1 --min-age 0 --out {tmp}/plan
 show {tmp}/plan
 show {tmp}/plan --objects --limit 3
 apply {tmp}/plan --yes
-gc sales --min-age 0
+gc sales --min-age 0 --quarantine --keep 1d
+purge sales --older-than 0d --yes
 runs sales
 runs
 doctor --deep

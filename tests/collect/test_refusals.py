@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import delete, select
 
 from reclaim.catalog import Catalog, locks
-from reclaim.catalog.schema import RunState, partitions
+from reclaim.catalog.schema import partitions
 from reclaim.errors import (
     ClockSkew,
     Conflict,
@@ -32,6 +32,7 @@ from reclaim.errors import (
     TooMuch,
     UnknownVersion,
 )
+from reclaim.model import RunState
 from reclaim.run import document
 from reclaim.run.document import File, PlanDocument
 from reclaim.run.plan import Plan, PlanOptions, make_plan

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, cast
 
 from reclaim.catalog import Catalog, Repository
@@ -27,6 +28,9 @@ from reclaim.policy import Policy
 from reclaim.run.apply import Applied, apply_plan
 from reclaim.run.decide import KEEPS_ALL
 from reclaim.run.plan import Plan, PlanOptions, make_plan
+from reclaim.run.purge import Purged, purge
+from reclaim.run.undo import Undone, undo_run
+from reclaim.run.ways import DELETE, Way
 from reclaim.storage import Storage
 from reclaim.stores.base import Collectable, Margins
 from reclaim.stores.catalog import CatalogStore
@@ -107,10 +111,44 @@ class World:
         step: Step = nothing,
         store: Collectable | None = None,
         storage: Storage | None = None,
+        way: Way = DELETE,
     ) -> Applied:
         found = storage or self.storage
         return apply_plan(
-            store or self.store(), self.engine(step, found), plan.place, opener=lambda _url: found
+            store or self.store(),
+            self.engine(step, found),
+            plan.place,
+            way=way,
+            opener=lambda _url: found,
+        )
+
+    def undo(
+        self,
+        run: str,
+        *,
+        step: Step = nothing,
+        store: Collectable | None = None,
+        storage: Storage | None = None,
+    ) -> Undone:
+        found = storage or self.storage
+        return undo_run(
+            store or self.store(), self.engine(step, found), run, opener=lambda _url: found
+        )
+
+    def purge(
+        self,
+        older_than: timedelta | None = None,
+        *,
+        step: Step = nothing,
+        store: Collectable | None = None,
+        storage: Storage | None = None,
+    ) -> Purged | None:
+        found = storage or self.storage
+        return purge(
+            store or self.store(),
+            self.engine(step, found),
+            older_than=older_than,
+            opener=lambda _url: found,
         )
 
     def candidates(self, plan: Plan) -> dict[str, str]:
@@ -124,7 +162,7 @@ class World:
         return {
             address
             for address in raw.objects(self.repo)
-            if not address.startswith((ours + "epoch/", ours + "runs/"))
+            if not address.startswith((ours + "epoch/", ours + "runs/", ours + "quarantine/"))
         }
 
     def needed(self) -> set[str]:
@@ -272,6 +310,10 @@ class Stepped:
         "release",
         "promote",
         "collect",
+        "set_aside",
+        "taken",
+        "restore",
+        "forget",
         "finish",
     )
 

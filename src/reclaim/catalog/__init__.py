@@ -20,7 +20,6 @@ from reclaim.catalog.observing import Roots
 from reclaim.catalog.physical import PhysicalAddress
 from reclaim.catalog.prepare import Prepared
 from reclaim.catalog.reading import Page, Reader
-from reclaim.catalog.records import Run
 from reclaim.catalog.refs import NamedRef
 from reclaim.catalog.repository import Repository
 from reclaim.catalog.rewriting import HistoryEdit, HistoryRead
@@ -46,6 +45,5 @@ __all__ = [
     "Repository",
     "RepositoryInfo",
     "Roots",
-    "Run",
     "Side",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection
@@ -20,16 +20,16 @@ from reclaim.catalog import (
     partitions,
     records,
     rewriting,
+    undoing,
 )
 from reclaim.catalog.locks import Lock
 from reclaim.catalog.observing import Roots
-from reclaim.catalog.records import Run
 from reclaim.catalog.rewriting import HistoryEdit
-from reclaim.catalog.schema import RunState
+from reclaim.catalog.undoing import Restored, TakenCommit
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import Clock
 from reclaim.errors import LockLost
-from reclaim.model import Lease
+from reclaim.model import Lease, Run, RunState, SnapshotId
 from reclaim.storage import Storage
 
 
@@ -110,6 +110,8 @@ class Collecting:
         def work(connection: Connection) -> None:
             if records.find_run(connection, self.uid, run.id) is None:
                 records.insert_run(connection, self._workspace, run)
+            else:
+                records.finish_run(connection, self.uid, run.id, RunState.STARTED, {**run.summary})
 
         self._workspace.database.transact(work)
 
@@ -147,8 +149,33 @@ class Collecting:
         return condemning.expire_uploads(self._workspace)
 
     def collect(self, ids: Collection[str]) -> int:
-        """Reduce condemned commits, whose bytes are gone, to a note of what took them."""
-        return condemning.collect(self._workspace, self._lock(), ids)
+        """Reduce condemned commits, whose bytes are gone, to a note of what took them.
+
+        Not those of which another run has set something aside: that run can be undone.
+        """
+        lock = self._lock()
+        aside = [run.id for run in self.runs() if run.quarantine and run.id != lock.run_id]
+        return condemning.collect(self._workspace, lock, ids, but_of=aside)
+
+    def set_aside(self, ids: Collection[str]) -> int:
+        """Note of condemned commits that their objects were set aside."""
+        return condemning.set_aside(self._workspace, self._lock(), ids)
+
+    def forget(self, run_id: str) -> int:
+        """Reduce the commits whose objects a run had set aside, which are deleted by now."""
+        return condemning.forget(self._workspace, self._lock(), run_id)
+
+    def taken(self, run_id: str) -> Mapping[SnapshotId, TakenCommit]:
+        """The commits that a run condemned or set aside."""
+        return undoing.taken(self._workspace, run_id)
+
+    def restore(self, run_id: str, whole: Collection[str], hold: timedelta) -> Restored:
+        """Make commits of a run live again; see ``undoing``."""
+        return undoing.restore(self._workspace, self._lock(), run_id, whole, hold)
+
+    def find_run(self, run_id: str) -> Run | None:
+        with self._workspace.database.read() as connection:
+            return records.find_run(connection, self.uid, run_id)
 
     def clean(self) -> None:
         """Remove the rows of changes that were committed or reset."""

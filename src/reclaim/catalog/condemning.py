@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, and_, select, update
 
@@ -31,6 +31,14 @@ from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, to_micros
 
 BATCH = 1_000
+_REDUCED = {
+    "state": CommitState.COLLECTED,
+    "parents": "[]",
+    "metarange": "",
+    "message": "",
+    "metadata": "{}",
+    "committer": "",
+}
 T = TypeVar("T")
 
 
@@ -132,8 +140,42 @@ def promote(workspace: Workspace, lock: Lock) -> int:
     return workspace.database.transact(work)
 
 
-def collect(workspace: Workspace, lock: Lock, ids: Collection[str]) -> int:
+def collect(
+    workspace: Workspace, lock: Lock, ids: Collection[str], *, but_of: Collection[str] = ()
+) -> int:
     """Reduce condemned commits to what tells their readers why they are gone."""
+    return _condemned(workspace, lock, ids, _REDUCED, but_of)
+
+
+def set_aside(workspace: Workspace, lock: Lock, ids: Collection[str]) -> int:
+    """Note of condemned commits that this run set their objects aside."""
+    values = {"state": CommitState.QUARANTINED, "run_id": lock.run_id}
+    return _condemned(workspace, lock, ids, values)
+
+
+def forget(workspace: Workspace, lock: Lock, run_id: str) -> int:
+    """Reduce the commits whose objects a run had set aside, which are deleted by now."""
+
+    def work(connection: Connection) -> int:
+        lock.assure(connection)
+        return connection.execute(
+            update(commits)
+            .where(commits.c.repo_uid == workspace.repo_uid, commits.c.run_id == run_id)
+            .where(commits.c.state == CommitState.QUARANTINED)
+            .values(**_REDUCED)
+        ).rowcount
+
+    return workspace.database.transact(work)
+
+
+def _condemned(
+    workspace: Workspace,
+    lock: Lock,
+    ids: Collection[str],
+    values: Mapping[str, Any],
+    but_of: Collection[str] = (),
+) -> int:
+    """Change condemned commits, in batches, but not those that some runs have condemned."""
     done = 0
     for batch in _batches(sorted(ids)):
 
@@ -144,14 +186,8 @@ def collect(workspace: Workspace, lock: Lock, ids: Collection[str]) -> int:
                 .where(commits.c.repo_uid == workspace.repo_uid)
                 .where(among(connection, commits.c.id, batch))
                 .where(commits.c.state == CommitState.CONDEMNED)
-                .values(
-                    state=CommitState.COLLECTED,
-                    parents="[]",
-                    metarange="",
-                    message="",
-                    metadata="{}",
-                    committer="",
-                )
+                .where(~among(connection, commits.c.run_id, but_of))
+                .values(**values)
             ).rowcount
 
         done += workspace.database.transact(work)

@@ -68,20 +68,27 @@ def take(workspace: Workspace, ref: str, *, holder: str, length: timedelta) -> L
 
     def work(connection: Connection) -> Lease:
         commit = commits.resolve(connection, workspace.repo_uid, ref)
-        commits.hold(connection, workspace.repo_uid, [commit.id])
-        now = workspace.database.now(connection, workspace.clock)
-        lease = Lease(addresses.new_uid(), SnapshotId(commit.id), holder, now, length)
-        same = (
-            (leases.c.repo_uid == workspace.repo_uid)
-            & (leases.c.commit_id == commit.id)
-            & (leases.c.holder == holder)
-        )
-        # One row for a holder and a commit: a newer lease takes the place of the older.
-        connection.execute(delete(leases).where(same))
-        connection.execute(insert(leases).values(repo_uid=workspace.repo_uid, **_values(lease)))
-        return lease
+        return hold(connection, workspace, commit.id, holder=holder, length=length)
 
     return workspace.database.transact(work)
+
+
+def hold(
+    connection: Connection, workspace: Workspace, commit_id: str, *, holder: str, length: timedelta
+) -> Lease:
+    """Take a lease on a commit, in a transaction."""
+    commits.hold(connection, workspace.repo_uid, [commit_id])
+    now = workspace.database.now(connection, workspace.clock)
+    lease = Lease(addresses.new_uid(), SnapshotId(commit_id), holder, now, length)
+    same = (
+        (leases.c.repo_uid == workspace.repo_uid)
+        & (leases.c.commit_id == commit_id)
+        & (leases.c.holder == holder)
+    )
+    # One row for a holder and a commit: a newer lease takes the place of the older.
+    connection.execute(delete(leases).where(same))
+    connection.execute(insert(leases).values(repo_uid=workspace.repo_uid, **_values(lease)))
+    return lease
 
 
 def renew(database: Database, clock: Clock, repo_uid: str, lease_id: str) -> Lease:

@@ -35,6 +35,9 @@ from reclaim.clock import MICROSECOND, to_micros
 from reclaim.model import Lease
 from reclaim.storage import Storage
 
+AWAY = (CommitState.QUARANTINED, CommitState.COLLECTED)
+"""Commits of which nothing is where it was."""
+
 ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
@@ -81,7 +84,7 @@ def observe(
         now = history.read_at
         rows = connection.execute(
             select(commits.c.id, commits.c.metarange, commits.c.state).where(
-                commits.c.repo_uid == uid, commits.c.state != CommitState.COLLECTED
+                commits.c.repo_uid == uid, commits.c.state.not_in(AWAY)
             )
         ).all()
         ended_at = None if settled else to_micros(now)

@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
-from reclaim.catalog.schema import RunState, runs
+from reclaim.catalog.schema import runs
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros, to_micros
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """An execution that changed something, as it was recorded.
-
-    ``place`` is where its plan and its journal are, if it has any.
-    """
-
-    id: str
-    kind: str
-    state: str
-    started_at: datetime
-    summary: Mapping[str, Any] = field(default_factory=dict)
-    place: str = ""
+from reclaim.model import Run, RunState
 
 
 def insert_run(connection: Connection, workspace: Workspace, run: Run) -> None:

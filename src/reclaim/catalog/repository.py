@@ -19,6 +19,7 @@ from reclaim.catalog import (
     records,
     refs,
     rewriting,
+    undoing,
 )
 from reclaim.catalog import prepare as preparing
 from reclaim.catalog.branch import Branch
@@ -29,11 +30,10 @@ from reclaim.catalog.leases import Leases
 from reclaim.catalog.names import check_prefix
 from reclaim.catalog.prepare import Classify, Prepared, by_kind
 from reclaim.catalog.reading import Reader, tree_of
-from reclaim.catalog.records import Run
 from reclaim.catalog.refs import NamedRef
 from reclaim.catalog.rewriting import HistoryEdit, HistoryRead
 from reclaim.catalog.workspace import Workspace
-from reclaim.model import Lease
+from reclaim.model import Lease, Run
 from reclaim.storage import ObjectStorage, normalize
 
 
@@ -160,9 +160,9 @@ class Repository:
         return rewriting.apply_edit(self._workspace, edit, kind=kind, summary=summary)
 
     def undo(self, run_id: str) -> list[str]:
-        """Take an edit of the history back; returns what changed since and was left."""
+        """Take an expiration back; returns what changed since and was left."""
         with locks.hold(self._workspace, run_id):
-            return rewriting.undo(self._workspace, run_id)
+            return undoing.undo_expire(self._workspace, run_id)
 
     def runs(self) -> list[Run]:
         """What changed the history, the newest first."""

@@ -1,4 +1,4 @@
-"""Editing history in place: new parents for commits, refs that go, and the way back.
+"""Editing history in place: new parents for commits, refs that go. The way back is ``undoing``.
 
 An edit is planned from one snapshot of the history and applied in one transaction. It conflicts
 only when a commit to be edited has other parents than planned, or a ref to be deleted has moved;
@@ -17,17 +17,14 @@ from typing import Any
 from sqlalchemy import Connection, delete, exists, insert, select, update
 
 from reclaim.catalog import addresses, commits, records, refs, tokens
-from reclaim.catalog.records import Run
 from reclaim.catalog.schema import (
     CommitState,
-    RunState,
     TokenState,
     UploadState,
     branches,
     repositories,
     run_edits,
     run_refs,
-    runs,
     staged_entries,
     staging_tokens,
     tags,
@@ -37,12 +34,10 @@ from reclaim.catalog.schema import commits as commit_rows
 from reclaim.catalog.sets import among
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros
-from reclaim.errors import Conflict, NotFound, Refused, TransactionFailed
-from reclaim.model import Ref, RefKind, Snapshot, SnapshotId
+from reclaim.errors import Conflict, TransactionFailed
+from reclaim.model import Ref, RefKind, Run, RunState, Snapshot, SnapshotId
 
 BATCH = 5_000
-EXPIRE = "expire"
-"""The kind of run that can be undone."""
 Parents = tuple[SnapshotId, ...]
 
 
@@ -122,7 +117,7 @@ def edit_history(
     for ref in edit.delete_refs:
         _delete_ref(connection, uid, run_id, ref)
     if edit.reparent or edit.delete_refs:
-        _bump(connection, uid)
+        bump(connection, uid)
 
 
 def _reparent(
@@ -151,7 +146,7 @@ def _reparent(
                 commit=commit_id,
             )
         commits.hold(connection, repo_uid, new)
-        _set_parents(connection, repo_uid, commit_id, new, marked=True)
+        set_parents(connection, repo_uid, commit_id, new, marked=True)
         connection.execute(
             insert(run_edits).values(
                 run_id=run_id,
@@ -196,78 +191,7 @@ def _delete_ref(connection: Connection, repo_uid: str, run_id: str, ref: Ref) ->
     )
 
 
-def undo(workspace: Workspace, run_id: str) -> list[str]:
-    """Take an edit of the history back; returns what had changed since and was left.
-
-    Refused once something that it would bring back is being collected.
-    """
-
-    def work(connection: Connection) -> list[str]:
-        uid = workspace.repo_uid
-        refs.check_repository(connection, uid, lock=True)
-        row = connection.execute(
-            select(runs).where(runs.c.id == run_id, runs.c.repo_uid == uid)
-        ).first()
-        if row is None:
-            raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
-        if row.kind != EXPIRE:
-            raise Refused(
-                f"run {run_id} is a {row.kind}: what it deleted cannot be brought back",
-                hint="only an expiration can be undone",
-            )
-        if row.state != RunState.DONE:
-            raise Conflict(f"run {run_id} was undone already", hint="see `reclaim runs`")
-        left: list[str] = []
-        edits = connection.execute(select(run_edits).where(run_edits.c.run_id == run_id)).all()
-        for edit in edits:
-            if not _restore(connection, uid, edit):
-                left.append(f"the parents of commit {edit.commit_id}")
-        gone = connection.execute(select(run_refs).where(run_refs.c.run_id == run_id)).all()
-        for ref in gone:
-            if not _restore_ref(connection, workspace, ref):
-                left.append(f"the {ref.kind} {ref.name}")
-        connection.execute(update(runs).where(runs.c.id == run_id).values(state=RunState.UNDONE))
-        _bump(connection, uid)
-        return left
-
-    return workspace.database.transact(work)
-
-
-def _restore(connection: Connection, repo_uid: str, edit: Any) -> bool:
-    query = select(commit_rows.c.parents).where(
-        commit_rows.c.repo_uid == repo_uid, commit_rows.c.id == edit.commit_id
-    )
-    parents = connection.execute(query.with_for_update()).scalar()
-    if parents != edit.new_parents:
-        return False
-    old: list[str] = json.loads(edit.old_parents)
-    try:
-        commits.hold(connection, repo_uid, old)
-    except TransactionFailed as error:
-        raise Refused(
-            "the run cannot be undone: something that it let go has been collected since",
-            hint=str(error),
-        ) from error
-    _set_parents(connection, repo_uid, edit.commit_id, tuple(old), marked=edit.was_marked)
-    return True
-
-
-def _restore_ref(connection: Connection, workspace: Workspace, ref: Any) -> bool:
-    for table in (branches, tags):
-        query = select(table.c.name).where(
-            table.c.repo_uid == workspace.repo_uid, table.c.name == ref.name
-        )
-        if connection.execute(query).first() is not None:
-            return False
-    commits.hold(connection, workspace.repo_uid, [ref.commit_id])
-    if ref.kind == RefKind.BRANCH:
-        refs.insert_branch(connection, workspace.repo_uid, ref.name, ref.commit_id, workspace.now())
-    else:
-        refs.insert_tag(connection, workspace.repo_uid, ref.name, ref.commit_id, workspace.now())
-    return True
-
-
-def _set_parents(
+def set_parents(
     connection: Connection,
     repo_uid: str,
     commit_id: str,
@@ -275,6 +199,7 @@ def _set_parents(
     *,
     marked: bool,
 ) -> None:
+    """Give a commit other parents."""
     connection.execute(
         update(commit_rows)
         .where(commit_rows.c.repo_uid == repo_uid, commit_rows.c.id == commit_id)
@@ -282,7 +207,8 @@ def _set_parents(
     )
 
 
-def _bump(connection: Connection, repo_uid: str) -> None:
+def bump(connection: Connection, repo_uid: str) -> None:
+    """Let readers of several pages notice that the history was edited."""
     connection.execute(
         update(repositories)
         .where(repositories.c.uid == repo_uid)

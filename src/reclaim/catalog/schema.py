@@ -7,8 +7,11 @@ every database, because ranges are sorted that way. States change in one directi
     upload token    pending → used, or → expired
     partition       open → closed
     ledger row      live → condemned
-    commit          live ⇄ provisional → condemned → collected
-    run             started → stopped, or → partial, or → done → undone; applied again, onwards
+    commit          live ⇄ provisional → condemned → collected, or → quarantined → collected
+    run             started → stopped, or → partial, or → done; applied again, onwards
+                    then → undone, or → purged
+
+An undo is the one way back: it makes condemned and quarantined commits live.
 """
 
 from __future__ import annotations
@@ -58,19 +61,12 @@ class LedgerState(StrEnum):
     CONDEMNED = "condemned"
 
 
-class RunState(StrEnum):
-    STARTED = "started"
-    # Stopped by an error before anything was deleted; or on the way, with a rest to do.
-    STOPPED = "stopped"
-    PARTIAL = "partial"
-    DONE = "done"
-    UNDONE = "undone"
-
-
 class CommitState(StrEnum):
     LIVE = "live"
     PROVISIONAL = "provisional"
     CONDEMNED = "condemned"
+    # Condemned, and what it needed was set aside: an undo can bring it back.
+    QUARANTINED = "quarantined"
     # What is left of a commit whose bytes are gone: its id, and which run took it and why.
     COLLECTED = "collected"
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from reclaim.cli.asides import AsideOptions
 from reclaim.cli.command import YesOption, command
-from reclaim.cli.describe import commits, objects, size
+from reclaim.cli.describe import commits, instant, objects, size
 from reclaim.cli.output import Block
 from reclaim.cli.plans import PlanArgument, find_plan, shown
 from reclaim.cli.running import RunOptions
@@ -24,7 +25,11 @@ def register(app: typer.Typer) -> None:
 
 
 def apply(
-    session: Session, plan: PlanArgument, running: RunOptions, yes: YesOption = False
+    session: Session,
+    plan: PlanArgument,
+    running: RunOptions,
+    asides: AsideOptions,
+    yes: YesOption = False,
 ) -> None:
     """Delete what a plan lists, but for what something reaches now. Again, to finish the rest."""
     from reclaim.run.apply import apply_plan
@@ -34,9 +39,11 @@ def apply(
     with session.open() as catalog:
         store = find_planned(catalog, name=document.store.name, uid=document.store.uid)
         what = f"{objects(document.candidates)} ({size(document.candidate_bytes)})"
-        session.confirm(f"delete {what} of {document.store.name} for good", yes=yes)
+        way = asides.way()
+        what = f"{what} of {document.store.name}"
+        session.confirm(f"set {what} aside" if way.name else f"delete {what} for good", yes=yes)
         with running.watched() as watcher:
-            done = apply_plan(store, running.engine(watcher), place, watcher=watcher)
+            done = apply_plan(store, running.engine(watcher), place, way=way, watcher=watcher)
     session.output.answer(Outcome(document.store.name, done))
 
 
@@ -58,12 +65,28 @@ class Outcome:
                 f"{self.applied.dropped} of the plan were left alone: something reaches them now, "
                 "or an earlier apply had deleted them."
             )
+        if until := self.applied.until:
+            yield (
+                f"They take as much space as before until {instant(until)}. "
+                f"{requests(self.applied)}Undo it with: reclaim undo {self.applied.run}"
+            )
 
 
 def sentence(applied: Applied) -> str:
     """What an apply did, in a few words."""
     done = applied.summary()
-    said = f"deleted {objects(done['objects'])} ({size(done['bytes'])})"
+    verb = "set aside" if applied.until else "deleted"
+    said = f"{verb} {objects(done['objects'])} ({size(done['bytes'])})"
     if done["failed"]:
-        said += f", failed to delete {done['failed']}"
-    return f"{said} and let go of {commits(done['collected'])}"
+        said += f", failed on {done['failed']}"
+    said += f" and let go of {commits(done['collected'])}"
+    if done["condemned"] > done["collected"]:
+        said += f"; {done['condemned'] - done['collected']} more were condemned"
+    return said
+
+
+def requests(applied: Applied) -> str:
+    """What setting aside costs beside space, where requests are paid for."""
+    if not applied.requests:
+        return ""
+    return f"It took {applied.requests} requests, and bringing them back takes as many. "

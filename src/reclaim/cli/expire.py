@@ -17,7 +17,7 @@ from reclaim.cli.rules import RuleOptions
 from reclaim.cli.session import Session
 
 if TYPE_CHECKING:
-    from reclaim.catalog import Run
+    from reclaim.model import Run
     from reclaim.run.expire import ExpirePlan
 
 SHOWN = 50

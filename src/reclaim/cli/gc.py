@@ -10,6 +10,7 @@ import typer
 
 from reclaim.cli import exits
 from reclaim.cli.apply import sentence
+from reclaim.cli.asides import AsideOptions
 from reclaim.cli.command import command
 from reclaim.cli.failure import Failure
 from reclaim.cli.output import Block
@@ -35,6 +36,7 @@ def gc(
     rules: RuleOptions,
     planning: PlanningOptions,
     running: RunOptions,
+    asides: AsideOptions,
     store: Annotated[
         str | None, typer.Argument(metavar="STORE", help=STORE, show_default=False)
     ] = None,
@@ -51,6 +53,7 @@ def gc(
     if everything and planning.out is not None:
         raise InvalidInput("several plans do not fit into one place", hint="leave --out out")
     options = planning.read(rules)
+    way = asides.way()
     with session.open() as catalog, running.watched() as watcher:
         found = [find(catalog, store)] if store else list(find_all(catalog))
         engine = running.engine(watcher)
@@ -58,7 +61,7 @@ def gc(
         def results() -> Iterator[Result]:
             for one in found:
                 try:
-                    done = collect(one, engine, options(one), watcher=watcher)
+                    done = collect(one, engine, options(one), way=way, watcher=watcher)
                     yield Result(one, done)
                 except Exception as error:
                     if not everything:

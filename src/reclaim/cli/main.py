@@ -33,6 +33,7 @@ from reclaim.cli import (
     merge,
     mv,
     plan,
+    purge,
     put,
     repo,
     reset,
@@ -42,6 +43,7 @@ from reclaim.cli import (
     show,
     stage,
     tag,
+    undo,
 )
 from reclaim.cli import gc as collector
 from reclaim.cli.command import CatalogOption, JsonOption, take_globals
@@ -74,6 +76,8 @@ COMMANDS = (
     show,
     apply,
     collector,
+    undo,
+    purge,
     runs,
     doctor,
     lease,

@@ -9,13 +9,12 @@ from urllib.parse import unquote, urlsplit
 
 import typer
 
+from reclaim.cli.ages import parse_age
 from reclaim.cli.describe import commits, instant, objects, size
 from reclaim.cli.output import Block, Table
 from reclaim.errors import AlreadyExists, InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from reclaim.cli.rules import RuleOptions
     from reclaim.run.document import Counts, Group, PlanDocument
     from reclaim.run.plan import PlanOptions
@@ -73,7 +72,7 @@ class PlanningOptions:
         from reclaim.stores.base import Margins
 
         policy = rules.read()
-        margins = Margins(objects=_age(self.min_age))
+        margins = Margins(objects=parse_age("--min-age", self.min_age))
         fraction = self.unsafe_allow_fraction
 
         def options(store: Store) -> PlanOptions:
@@ -109,22 +108,6 @@ def shown(place: Place) -> str:
     """A place as people and shells name it."""
     text = str(place)
     return unquote(urlsplit(text).path) if text.startswith("file://") else text
-
-
-def _age(text: str) -> timedelta:
-    from datetime import timedelta
-
-    from reclaim.clock import SystemClock
-    from reclaim.policy import Duration
-
-    if text.rstrip("ymwdhins") == "0":
-        return timedelta(0)
-    try:
-        length = Duration.parse(text)
-    except InvalidInput as error:
-        raise InvalidInput(f"--min-age: {error.message}", hint=error.hint) from error
-    now = SystemClock().now()
-    return now - length.before(now)
 
 
 def _empty_place(location: str, store: Store) -> Place:

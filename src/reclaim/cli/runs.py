@@ -1,28 +1,27 @@
-"""``reclaim runs`` and ``reclaim undo``: what was done to repositories, and the way back."""
+"""``reclaim runs``: what was done to repositories."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from reclaim.cli.command import command
 from reclaim.cli.describe import instant, objects, size
-from reclaim.cli.output import Block, Done, Table
+from reclaim.cli.output import Block, Table
 from reclaim.cli.places import parse_repository
 from reclaim.cli.repo import AnyRepositoryArgument
 from reclaim.cli.session import Session
 
 if TYPE_CHECKING:
-    from reclaim.catalog import Run
+    from reclaim.model import Run
 
 
 def register(app: typer.Typer) -> None:
     command(app, "runs", runs)
-    command(app, "undo", undo)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +43,8 @@ class Runs:
                     "started_at": run.started_at,
                     "summary": dict(run.summary),
                     "plan": run.place or None,
+                    "quarantine": run.quarantine,
+                    "until": run.until,
                 }
                 for repository, run in self.found
             ]
@@ -67,15 +68,19 @@ class Runs:
 
 def _what(run: Run) -> str:
     done = run.summary
-    if run.kind != "collect":
+    if run.kind not in ("collect", "purge"):
         return ", ".join(f"{key} {_short(value)}" for key, value in done.items() if value)
     if not done:
         return "not finished: apply it again" if run.state == "started" else ""
     if not any(done.values()):
         return "nothing to collect"
-    said = f"deleted {objects(done.get('objects', 0))} ({size(done.get('bytes', 0))})"
+    verb = "set aside" if done.get("quarantine") else "deleted"
+    said = [f"{verb} {objects(done.get('objects', 0))} ({size(done.get('bytes', 0))})"]
     others = ("failed", "dropped", "collected")
-    return ", ".join([said, *(f"{name} {done[name]}" for name in others if done.get(name))])
+    said += [f"{name} {done[name]}" for name in others if done.get(name)]
+    if run.until is not None:
+        said.append(f"in quarantine until {instant(run.until)}")
+    return ", ".join(said)
 
 
 def _short(value: Any) -> str:
@@ -92,16 +97,3 @@ def runs(session: Session, repository: AnyRepositoryArgument = None) -> None:
         found = [(store.name, run) for store in stores for run in store.runs()]
     found.sort(key=lambda one: one[1].started_at, reverse=True)
     session.output.answer(Runs(found, repository is not None))
-
-
-def undo(
-    session: Session,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Its id.", show_default=False)],
-) -> None:
-    """Take an expiration back, as long as nothing that it let go was collected."""
-    with session.open() as catalog:
-        left = catalog.repository_of_run(run).undo(run)
-    sentence = f"Undid run {run}."
-    if left:
-        sentence += "\nChanged since, and left as it is: " + "; ".join(left) + "."
-    session.output.answer(Done(sentence, {"run": run, "left": left}))

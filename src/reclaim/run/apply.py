@@ -27,6 +27,7 @@ from reclaim.errors import (
     ReclaimError,
     TooMuch,
 )
+from reclaim.model import Run, RunState
 from reclaim.run import document, snapshots
 from reclaim.run.decide import KEEPS_ALL, Decided, decide
 from reclaim.run.document import PlanDocument
@@ -34,9 +35,11 @@ from reclaim.run.journal import Journal
 from reclaim.run.plan import check_clock
 from reclaim.run.snapshots import PlannedSnapshots
 from reclaim.run.stages import Silent, Stages, Watcher
+from reclaim.run.sweep import sweep
+from reclaim.run.ways import DELETE, Way
 from reclaim.storage import Storage
 from reclaim.stores.base import Collectable, HeldLock, Observation
-from reclaim.tasks.deleting import FAILED, Deleter, Outcome, Remove
+from reclaim.tasks.deleting import FAILED, Outcome
 from reclaim.tasks.engine import Containers, Engine
 from reclaim.tasks.parts import Opener, Part, Place, open_storage
 from reclaim.tasks.reading import LIVE, TOPS
@@ -47,6 +50,8 @@ ROUNDS = 20
 """How often dead snapshots are looked for before the writers are asked to pause."""
 
 RESULT = "result.json"
+COLLECT = "collect"
+"""The kind of run that an apply is."""
 NO_CONTAINERS = Containers((), 0, 0, 0)
 
 
@@ -62,13 +67,18 @@ class Applied:
     condemned: int
     collected: int
     """Snapshots that were let go of."""
+    until: datetime | None = None
+    """How long what was taken is kept aside; None when it was deleted."""
+    requests: int = 0
+    """What setting it aside took, where requests are paid for."""
 
     @property
     def failed(self) -> int:
         return self.outcome.counts[FAILED]
 
     def summary(self) -> dict[str, Any]:
-        return {
+        aside = {} if self.until is None else {"until": self.until.isoformat()}
+        return aside | {
             "objects": sum(self.outcome.counts.values()) - self.failed,
             "bytes": sum(self.outcome.sizes.values()) - self.outcome.sizes[FAILED],
             "failed": self.failed,
@@ -83,17 +93,19 @@ def apply_plan(
     engine: Engine,
     place: Place,
     *,
-    deleter: Deleter | None = None,
+    way: Way = DELETE,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> Applied:
-    """Apply a plan, or the rest of it."""
+    """Apply a plan, or the rest of it; ``way`` is how objects are taken away."""
     storage = opener(place.url)
     planned = document.read(storage, place)
     _check_plan(planned, store)
+    way.check(store, planned)
     with store.lock(planned.run) as lock:
+        _check_begun(store.find_run(planned.run), way)
         return _Applying(
-            store, engine, place, storage, planned, lock, deleter or Remove(), watcher or Silent()
+            store, engine, place, storage, planned, lock, way, watcher or Silent()
         ).run()
 
 
@@ -114,6 +126,20 @@ def _check_plan(planned: PlanDocument, store: Collectable) -> None:
         raise TooMuch("the plan takes more than it was allowed to", hint="plan it again")
 
 
+def _check_begun(run: Run | None, way: Way) -> None:
+    """Refuse to go on with a run that has ended, or in another way than it was begun."""
+    if run is None:
+        return
+    if run.state in (RunState.UNDONE, RunState.PURGED):
+        raise PlanRefused(f"the plan was applied and {run.state} already", hint="plan it again")
+    if run.state != RunState.STOPPED and run.quarantine != way.name:
+        begun = f"with {run.quarantine} to quarantine" if run.quarantine else "without quarantine"
+        raise PlanRefused(
+            f"the plan was begun {begun}, and goes on only like that",
+            hint="apply it in the same way, or plan it again",
+        )
+
+
 class _Applying:
     """One apply, under the lock."""
 
@@ -125,7 +151,7 @@ class _Applying:
         storage: Storage,
         planned: PlanDocument,
         lock: HeldLock,
-        deleter: Deleter,
+        way: Way,
         watcher: Watcher,
     ) -> None:
         self._store = store
@@ -134,13 +160,14 @@ class _Applying:
         self._storage = storage
         self._planned = planned
         self._lock = lock
-        self._deleter = deleter
+        self._way = way
         self._run = planned.run
         self._stages = Stages(planned.run, watcher)
         # Each apply has its own folder: one that died may have left files without a list.
         self._own = place.below("apply").below(new_uid())
         self._journal = Journal(storage, place.below("apply"), self._own)
         self._condemned = False
+        self._facts = way.facts(store.clock.now())
 
     def run(self) -> Applied:
         try:
@@ -151,13 +178,13 @@ class _Applying:
 
     def _stop(self, error: BaseException) -> None:
         """Note how far it came; before anything is condemned for good, take the marks off."""
-        said = {"error": getattr(error, "kind", "interrupted")}
+        said = {"error": getattr(error, "kind", "interrupted")} | self._facts
         with suppress(ReclaimError):
             if self._condemned:
                 if not isinstance(error, Partial):
-                    self._store.finish(self._run, "partial", said)
+                    self._store.finish(self._run, RunState.PARTIAL, said)
             else:
-                self._store.finish(self._run, "stopped", said)
+                self._store.finish(self._run, RunState.STOPPED, said)
                 self._store.abandon()
 
     def _apply(self) -> Applied:
@@ -170,7 +197,16 @@ class _Applying:
             files = (*self._planned.files, *self._planned.containers)
             self._engine.verify([file.part for file in files], self._place)
             self._store.begin(self._run)
-            self._store.start(self._run, str(self._place), self._planned.started_at)
+            self._store.start(
+                Run(
+                    self._run,
+                    COLLECT,
+                    RunState.STARTED,
+                    self._planned.started_at,
+                    self._facts,
+                    str(self._place),
+                )
+            )
         with stage("expire") as expiring:
             expiring.facts["edited"] = len(decided.reparent)
             if decided.reparent or decided.delete_refs:
@@ -186,10 +222,20 @@ class _Applying:
             condemned = self._store.promote()
             self._condemned = True
         outcome = Outcome()
+        deleter = self._way.deleter(self._store, self._run)
         for kind in self._store.format.order:
             if any(group.kind == kind for group in self._planned.going):
                 with stage(f"sweep-{kind}") as sweeping:
-                    swept = self._sweep(candidates, kind)
+                    swept = sweep(
+                        self._store.format,
+                        self._engine,
+                        self._lock,
+                        deleter,
+                        candidates=candidates,
+                        kind=kind,
+                        journal=self._journal,
+                        place=self._own.below("journal"),
+                    )
                     sweeping.facts |= {
                         "objects": sum(swept.counts.values()),
                         "bytes": sum(swept.sizes.values()),
@@ -198,7 +244,17 @@ class _Applying:
         with stage("record") as recording:
             collected = 0 if outcome.counts[FAILED] else self._collect(decided, seen, now)
             recording.facts["snapshots"] = collected
-        applied = Applied(self._run, self._place, outcome, dropped, condemned, collected)
+        until = self._facts.get("until")
+        applied = Applied(
+            self._run,
+            self._place,
+            outcome,
+            dropped,
+            condemned,
+            collected,
+            None if until is None else datetime.fromisoformat(until),
+            self._way.requests(self._store, outcome.counts.total() - outcome.counts[FAILED]),
+        )
         self._finish(applied)
         return applied
 
@@ -278,33 +334,13 @@ class _Applying:
                 hint="nothing was deleted; apply it again, with more executors if it repeats",
             )
 
-    def _sweep(self, candidates: Sequence[Part], kind: str) -> Outcome:
-        """Delete one kind, in waves that each end before the lock could be lost."""
-        outcome = Outcome()
-        done: list[Part] = []
-        while True:
-            self._lock.renew()
-            swept = self._engine.sweep(
-                self._store.format,
-                candidates,
-                kind,
-                done,
-                self._deleter,
-                self._lock.remaining(),
-                self._own.below("journal"),
-            )
-            outcome.add(swept.outcome)
-            done.extend(swept.parts)
-            self._journal.note(kind, swept.parts)
-            if swept.finished:
-                return outcome
-
     def _collect(self, decided: PlannedSnapshots, seen: Observation, now: Decided) -> int:
         """Let go of the dead snapshots of which nothing is left."""
         staying = {seen.tops[one] for one in now.live if one in seen.tops}
         kinds = {kind for _, kind in seen.tops.values()}
         gone = self._journal.taken(kinds)
-        return self._store.collect(
+        return self._way.settle(
+            self._store,
             [
                 one
                 for one in decided.dead
@@ -316,7 +352,7 @@ class _Applying:
                     # Condemned before this run, of which an earlier one took the rest.
                     or (one not in now.history.numbers and self._missing(seen.tops[one][0]))
                 )
-            ]
+            ],
         )
 
     def _missing(self, address: str) -> bool:
@@ -328,7 +364,7 @@ class _Applying:
 
     def _so_far(self, applied: Applied) -> dict[str, Any]:
         """What all finished applies of the plan did together."""
-        total = applied.summary()
+        total = self._facts | applied.summary()
         for stored in self._storage.list(self._place.at("apply")):
             if stored.address.endswith("/" + RESULT) and stored.address != self._own.at(RESULT):
                 earlier = json.loads(self._storage.get(stored.address))
@@ -338,7 +374,7 @@ class _Applying:
         return total
 
     def _finish(self, applied: Applied) -> None:
-        state = "partial" if applied.failed else "done"
+        state = RunState.PARTIAL if applied.failed else RunState.DONE
         self._storage.put(
             self._own.at(RESULT), json.dumps({"state": state} | applied.summary()).encode()
         )

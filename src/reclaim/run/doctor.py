@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import chain, islice
 
-from reclaim.catalog import Catalog, Collecting, Roots, Run, migrations
+from reclaim.catalog import Catalog, Collecting, Roots, migrations
 from reclaim.catalog.addresses import new_uid
 from reclaim.clock import Clock
 from reclaim.errors import ClockSkew, Corrupt, NotFound, ReclaimError, StorageAhead
-from reclaim.model import SnapshotId, StoredObject
+from reclaim.model import Run, SnapshotId, StoredObject
 from reclaim.run import machine
 from reclaim.run.decide import KEEPS_ALL, decide
 from reclaim.run.plan import SKEW

@@ -19,7 +19,7 @@ from reclaim.tasks.parts import Part, Place
 
 FORMAT = 1
 FILE = "plan.json"
-OF_RUNS = ("record", "work")
+OF_RUNS = ("record", "work", "quarantine")
 """Kinds of objects that runs write for themselves."""
 
 
@@ -89,6 +89,13 @@ class Large(_Model):
     path: str
 
 
+class Noncurrent(_Model):
+    """Versions that a bucket keeps of what was deleted or replaced before."""
+
+    objects: int
+    bytes: int
+
+
 class PlanDocument(_Model):
     """Everything that a plan says, but for the lists of objects and snapshots beside it."""
 
@@ -102,6 +109,9 @@ class PlanDocument(_Model):
     cutoff: datetime
     policy: list[str]
     inventory: str | None
+    versioning: str = ""
+    """Whether the bucket keeps versions; then deletes alone free nothing."""
+    noncurrent: Noncurrent | None = None
     objects: int
     bytes: int
     candidates: int

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from reclaim.catalog import HistoryEdit, HistoryRead, Repository, Run
-from reclaim.catalog.rewriting import EXPIRE
+from reclaim.catalog import HistoryEdit, HistoryRead, Repository
+from reclaim.catalog.undoing import EXPIRE
 from reclaim.history import Edit
 from reclaim.history.graph import reachable
-from reclaim.model import Decision, SnapshotId
+from reclaim.model import Decision, Run, SnapshotId
 from reclaim.policy import Decisions, Policy, require_rules
 from reclaim.run.decide import decide
 

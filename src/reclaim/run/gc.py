@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
+from reclaim.model import Run, RunState
 from reclaim.run import snapshots
-from reclaim.run.apply import Applied, apply_plan
+from reclaim.run.apply import COLLECT, Applied, apply_plan
 from reclaim.run.document import OF_RUNS
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.stages import Watcher
+from reclaim.run.ways import DELETE, Way
 from reclaim.stores.base import Cleans, Collectable
 from reclaim.tasks.engine import Engine
 from reclaim.tasks.parts import Opener, open_storage
@@ -29,6 +31,7 @@ def collect(
     engine: Engine,
     options: PlanOptions,
     *,
+    way: Way = DELETE,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> Collected:
@@ -44,10 +47,11 @@ def collect(
     plan = make_plan(store, engine, options, watcher=watcher, opener=opener)
     if _is_empty(plan, opener):
         made = plan.document
-        store.start(made.run, str(plan.place), made.started_at)
-        store.finish(made.run, "done", {"objects": 0, "bytes": 0})
+        store.start(Run(made.run, COLLECT, RunState.STARTED, made.started_at, {}, str(plan.place)))
+        store.finish(made.run, RunState.DONE, {"objects": 0, "bytes": 0})
         return Collected(plan, None)
-    return Collected(plan, apply_plan(store, engine, plan.place, watcher=watcher, opener=opener))
+    done = apply_plan(store, engine, plan.place, way=way, watcher=watcher, opener=opener)
+    return Collected(plan, done)
 
 
 def _is_empty(plan: Plan, opener: Opener) -> bool:

@@ -8,7 +8,9 @@ import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+
+from reclaim.buckets import open_bucket
+from reclaim.errors import InvalidInput, StorageUnavailable
 
 OLDEST_JAVA = 17
 
@@ -49,30 +51,13 @@ def started(session: Any) -> tuple[str, str]:
 def kept_by_bucket(url: str) -> list[str] | None:
     """Why deletes in a bucket free nothing, as sentences; None when that could not be asked."""
     try:
-        import boto3  # type: ignore[import-untyped]
-        from botocore.config import Config  # type: ignore[import-untyped]
-        from botocore.exceptions import (  # type: ignore[import-untyped]
-            BotoCoreError,
-            ClientError,
-        )
-    except ImportError:
+        bucket = open_bucket(url)
+        versioning = bucket.versioning()
+    except (InvalidInput, StorageUnavailable):
         return None
-    endpoint = os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT")
-    config = Config(connect_timeout=5, read_timeout=10, retries={"max_attempts": 1})
-    bucket = urlsplit(url).netloc
     found = []
-    try:
-        client = boto3.client("s3", endpoint_url=endpoint, config=config)
-        versioning = client.get_bucket_versioning(Bucket=bucket).get("Status")
-        if versioning:
-            found.append(f"versioning of {bucket} is {versioning.lower()}: old versions stay")
-        try:
-            lock = client.get_object_lock_configuration(Bucket=bucket)["ObjectLockConfiguration"]
-            if lock.get("ObjectLockEnabled") == "Enabled":
-                found.append(f"{bucket} has an object lock: locked versions cannot be deleted")
-        except (ClientError, KeyError):
-            # A bucket without a lock answers with an error; so do storages that have none.
-            pass
-    except (BotoCoreError, ClientError):
-        return None
+    if versioning:
+        found.append(f"versioning of {bucket.name} is {versioning}: old versions stay")
+    if bucket.locked():
+        found.append(f"{bucket.name} has an object lock: locked versions cannot be deleted")
     return found

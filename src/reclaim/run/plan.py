@@ -16,13 +16,23 @@ from datetime import timedelta
 
 import pyarrow as pa
 
+from reclaim import buckets
 from reclaim.catalog.addresses import new_uid
 from reclaim.errors import ClockSkew, Corrupt, IncompleteRead, ReclaimError, StorageAhead, TooMuch
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy
 from reclaim.run import document, snapshots
 from reclaim.run.decide import KEEPS_ALL, Decided, decide
-from reclaim.run.document import Counts, File, Group, Large, PlanDocument, StoreName, Where
+from reclaim.run.document import (
+    Counts,
+    File,
+    Group,
+    Large,
+    Noncurrent,
+    PlanDocument,
+    StoreName,
+    Where,
+)
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.storage import Storage
 from reclaim.stores.base import Collectable, Margins, Observation
@@ -105,6 +115,8 @@ class _Planning:
         self._place = options.place or Place(*store.place(run_id))
         self._storage = opener(self._place.url)
         self._started = store.clock.now()
+        self._versioning = buckets.versioning(store.storage.url) or ""
+        self._noncurrent: Noncurrent | None = None
         self._partitions: frozenset[str] = frozenset()
         """The partitions whose folders were listed one by one."""
 
@@ -128,6 +140,11 @@ class _Planning:
         with stage("list") as listing:
             objects = self._options.inventory or self._list(work.below("listing"))
             listing.facts["objects"] = sum(part.rows for part in objects.parts)
+        if self._versioning:
+            with stage("versions") as counting:
+                count, size = self._engine.noncurrent(self._store.format, self._units())
+                self._noncurrent = Noncurrent(objects=count, bytes=size)
+                counting.facts |= {"noncurrent": count, "bytes": size}
         with stage("observe") as observing:
             seen = self._store.observe(self._storage, work.at("roots/"))
             observing.facts |= {"snapshots": len(seen.snapshots), "refs": len(seen.refs)}
@@ -159,10 +176,12 @@ class _Planning:
         document.write(self._storage, self._place, made)
         return Plan(self._place, document.read(self._storage, self._place))
 
+    def _units(self) -> Sequence[str]:
+        return list(self._store.format.units(self._store.storage))
+
     def _list(self, place: Place) -> Objects:
         own = self._place.prefix.rstrip("/")
-        found = self._store.format.units(self._store.storage)
-        units = [unit for unit in found if unit != own]
+        units = [unit for unit in self._units() if unit != own]
         self._partitions = _partitions(self._store, units)
         return self._engine.list(self._store.format, units, place)
 
@@ -233,6 +252,8 @@ class _Planning:
             cutoff=self._started - self._options.margins.objects,
             policy=list(_words(self._options.policy)),
             inventory=self._options.inventory_name,
+            versioning=self._versioning,
+            noncurrent=self._noncurrent,
             objects=found.objects,
             bytes=found.size,
             candidates=sum(part.rows for part in found.parts),
@@ -260,7 +281,7 @@ class _Planning:
                 Large(bytes=size, address=address, path=path)
                 for size, address, path in found.verdict.largest
             ],
-            warnings=list(_warnings(decided, store)),
+            warnings=list(_warnings(decided, store, self._noncurrent)),
             causes=list(CAUSES),
             deleted_refs=[ref.name for ref in decided.edit.delete_refs],
             files=[File.of(part) for part in found.parts],
@@ -406,7 +427,13 @@ def _staying(found: Found) -> list[Group]:
     return [live, *groups]
 
 
-def _warnings(decided: Decided, store: Collectable) -> Iterator[str]:
+def _warnings(decided: Decided, store: Collectable, noncurrent: Noncurrent | None) -> Iterator[str]:
+    if noncurrent is not None:
+        yield (
+            "the bucket keeps versions, so that deleting frees nothing by itself; it holds "
+            f"{noncurrent.objects} noncurrent versions of this store ({noncurrent.bytes} bytes): "
+            "expire those by a rule of the bucket, or apply with --quarantine --markers and purge"
+        )
     for base in decided.edit.touched_bases:
         yield (
             f"the base of {base.branch} with the default branch is touched: a merge will treat "

@@ -65,6 +65,13 @@ class SparkEngine:
         rows = self._frame(pa.table({"unit": pa.array(units, pa.string())}), len(units))
         return Objects(place.url, _parts(self._run(rows, partial(tasks.list_units, format, place))))
 
+    def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
+        if not units:
+            return 0, 0
+        rows = self._frame(pa.table({"unit": pa.array(units, pa.string())}), len(units))
+        told = _told(self._run(rows, partial(tasks.count_noncurrent, format)))
+        return sum(one["objects"] for one in told), sum(one["size"] for one in told)
+
     def expand(
         self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
     ) -> Containers:
@@ -174,7 +181,10 @@ class SparkEngine:
         if done:
             over = self._rows(place.url, done, schemas.JOURNAL)
             rows = rows.join(over.select("address"), on="address", how="left_anti")
-        spread = rows.select("address", "size", "kind", "reason").repartition(self._tasks)
+        spread = rows.select("address", "size", "kind", "reason")
+        if len(mine) < self._tasks:
+            # Otherwise as they were listed: neighbours are deleted faster together.
+            spread = spread.repartition(self._tasks)
         lines = self._run(
             spread, partial(tasks.delete_rows, format, deleter, deadline, place, kind)
         )
@@ -183,6 +193,25 @@ class SparkEngine:
             swept.outcome.add(Outcome.decode(told["outcome"]))
             swept.finished = swept.finished and told["finished"]
         return swept
+
+    def incomplete(
+        self, format: Format, tops: pa.Table, objects: Objects, place: Place
+    ) -> frozenset[str]:
+        if not tops.num_rows:
+            return frozenset()
+        spread = self._frame(tops, tops.num_rows)
+        lines = _map(spread, partial(tasks.owned, format), schemas.OWNED)
+        # Written down, for both of the joins below need them and reading takes long.
+        parts = _parts(self._run(lines, partial(tasks.write_rows, place.below("owned"))))
+        owned = self._rows(place.url, parts, schemas.OWNED)
+        each = owned.dropDuplicates(["address"]).select(*CONTAINERS.names)
+        needs = _map(each, partial(tasks.needs, format), schemas.NEEDS)
+        there = _map(self._files(objects.parts), Source(format, objects).read, schemas.LISTED)
+        missing = needs.join(there.select("address"), on="address", how="left_anti")
+        broken = missing.select(F.col("owner").alias("address")).distinct()
+        with translated():
+            found = owned.join(broken, on="address", how="left_semi").select("owner").distinct()
+            return frozenset(row["owner"] for row in found.collect())
 
     def _keys(
         self,

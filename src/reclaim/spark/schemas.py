@@ -18,6 +18,9 @@ LINES = "address string, rows bigint, sha256 string, group string, told string"
 LISTED = "address string, size bigint, last_modified timestamp"
 CONTAINERS = "address string, kind string, detail string, entries bigint, cause int"
 
+OWNED = f"owner string, {CONTAINERS}"
+NEEDS = "owner string, address string"
+
 READ = "address string, path string, kind string, entries bigint, cause int"
 SURVIVORS = (
     "address string, size bigint, last_modified timestamp, path string, kind string, cause int"

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim import buckets
 from reclaim.clock import SystemClock
 from reclaim.spark import keys
 from reclaim.spark.failures import Work
@@ -66,6 +67,13 @@ def list_units(format: Format, place: Place, units: Tables) -> Tables:
     yield _lines(write_parts(open_storage(place.url), _stem(place), found()))
 
 
+def count_noncurrent(format: Format, units: Tables) -> Tables:
+    """Count the versions that a bucket keeps of what is not there any more."""
+    found = [buckets.noncurrent(format.root, table.column("unit").to_pylist()) for table in units]
+    counts = {"objects": sum(one[0] for one in found), "size": sum(one[1] for one in found)}
+    yield _lines([], counts)
+
+
 def expand(format: Format, tops: Tables) -> Tables:
     storage = open_storage(format.root)
     for table in tops:
@@ -86,6 +94,11 @@ def write_containers(place: Place, rows: Tables) -> Tables:
             yield table.cast(CONTAINERS)
 
     yield _lines(write_parts(open_storage(place.url), _stem(place), counted()), counts)
+
+
+def write_rows(place: Place, rows: Tables) -> Tables:
+    """Write rows down as they are."""
+    yield _lines(write_parts(open_storage(place.url), _stem(place), rows))
 
 
 def more_to_read(held: Sequence[str], done: Sequence[Part]) -> pa.Table:
@@ -129,6 +142,18 @@ def read_dead(format: Format, containers: Tables) -> Tables:
     storage = open_storage(format.root)
     for table in containers:
         yield from reading.read(format, storage, table, paths=True)
+
+
+def owned(format: Format, tops: Tables) -> Tables:
+    storage = open_storage(format.root)
+    for table in tops:
+        yield from reading.owned(format, storage, table)
+
+
+def needs(format: Format, containers: Tables) -> Tables:
+    storage = open_storage(format.root)
+    for table in containers:
+        yield from reading.needs(format, storage, table)
 
 
 def read_parts(url: str, files: Tables) -> Tables:

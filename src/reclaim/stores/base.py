@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from reclaim.clock import Clock
-from reclaim.model import Lease, Ref, Snapshot, SnapshotId
+from reclaim.model import Lease, Ref, Run, RunState, Snapshot, SnapshotId
 from reclaim.storage import Storage
 
 CONTAINERS = pa.schema(
@@ -42,6 +42,10 @@ ENTRIES = pa.schema(
 """What a container lists: addresses in the store, and the logical path where there is one."""
 
 
+QUARANTINE = "quarantine"
+"""The kind of what a run has set aside. Only the run that did so, or its end, touches it."""
+
+
 class Format(Protocol):
     """How the objects of a store are named and its containers read."""
 
@@ -58,6 +62,11 @@ class Format(Protocol):
     @property
     def order(self) -> Sequence[str]:
         """The kinds that may be collected, in the order in which they are deleted."""
+        ...
+
+    def aside(self, run_id: str) -> str:
+        """The folder, inside the prefix, where a run sets objects aside; they are of the kind
+        ``QUARANTINE``, which is in no order."""
         ...
 
     def units(self, storage: Storage) -> Iterator[str]:
@@ -203,12 +212,52 @@ class Condemns(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What an undo brought back, and sentences about what it left."""
+
+    snapshots: int
+    left: Sequence[str]
+
+
+@runtime_checkable
+class Quarantines(Protocol):
+    """A store that can have snapshots back whose objects were set aside."""
+
+    def set_aside(self, ids: Collection[SnapshotId]) -> int:
+        """Note of condemned snapshots that their objects were set aside."""
+        ...
+
+    def taken(self, run_id: str) -> Mapping[SnapshotId, tuple[str, str] | None]:
+        """The snapshots that a run condemned, with their containers, as far as it has any."""
+        ...
+
+    def restore(self, run_id: str, whole: Collection[SnapshotId]) -> Restored:
+        """Take back what a run did to snapshots and refs, all at once, where nothing changed.
+
+        Only snapshots that are whole come back. The run counts as undone afterwards.
+        """
+        ...
+
+    def forget(self, run_id: str) -> int:
+        """Let go of the snapshots whose objects a run set aside; these are deleted by now."""
+        ...
+
+
 class Records(Protocol):
     """A store that keeps the records of runs."""
 
-    def start(self, run_id: str, place: str, started_at: datetime) -> None: ...
+    def start(self, run: Run) -> None:
+        """Record that a run has started; one that was started before goes on."""
+        ...
 
-    def finish(self, run_id: str, state: str, summary: Mapping[str, Any]) -> None: ...
+    def find_run(self, run_id: str) -> Run | None: ...
+
+    def runs(self) -> Sequence[Run]:
+        """All of them, the newest first."""
+        ...
+
+    def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None: ...
 
 
 @runtime_checkable

@@ -5,28 +5,36 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.catalog import Collecting, HistoryEdit, Run
+from reclaim.catalog import Collecting, HistoryEdit
 from reclaim.catalog import ranges as containers
 from reclaim.catalog.addresses import ROOT
 from reclaim.catalog.ranges import RangeInfo
-from reclaim.catalog.schema import RunState
 from reclaim.clock import Clock
 from reclaim.errors import Corrupt, NotFound
-from reclaim.model import Ref, SnapshotId
+from reclaim.model import Ref, Run, RunState, SnapshotId
 from reclaim.storage import Storage
-from reclaim.stores.base import CONTAINERS, ENTRIES, HeldLock, Observation
+from reclaim.stores.base import (
+    CONTAINERS,
+    ENTRIES,
+    QUARANTINE,
+    HeldLock,
+    Observation,
+    Restored,
+)
 
 DATA, RANGE, METARANGE, CONTAINER = "data", "range", "metarange", "container"
 WORK, RECORD, EPOCH, UNKNOWN = "work", "record", "epoch", "unknown"
 
 PROMISE = "Every reference is a row of one database and was read after the listing."
 MANY_BRANCHES = 64
+HELD_AFTER_UNDO = timedelta(hours=24)
+"""How long commits that came back, and that no ref names, are safe from the next run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,9 @@ class CatalogFormat:
         # A crash in between leaves metadata that points at nothing, never data without any.
         kinds = (DATA, RANGE, CONTAINER, METARANGE, WORK, RECORD)
         return (*kinds, UNKNOWN, EPOCH) if self.deleted else kinds
+
+    def aside(self, run_id: str) -> str:
+        return f"{self.prefix}_reclaim/{QUARANTINE}/{run_id}/"
 
     def units(self, storage: Storage) -> Iterator[str]:
         """The folders of branches, or of their partitions where that is not too many to ask for.
@@ -80,13 +91,15 @@ class CatalogFormat:
         runs = pc.and_(pc.and_(ours, pc.equal(second, "runs")), pc.greater(depth, 3))
         work = pc.and_(runs, pc.equal(fourth, "work"))
         epoch = pc.and_(pc.and_(ours, pc.equal(second, "epoch")), pc.equal(depth, 3))
+        aside = pc.and_(ours, pc.equal(second, QUARANTINE))
         kind = pc.case_when(
-            pc.make_struct(data, meta, work, runs, epoch),
+            pc.make_struct(data, meta, work, runs, epoch, aside),
             DATA,
             CONTAINER,
             WORK,
             RECORD,
             EPOCH,
+            QUARANTINE,
             UNKNOWN,
         )
         branch = pc.if_else(data, second, "")
@@ -203,11 +216,33 @@ class CatalogStore:
     def collect(self, ids: Collection[SnapshotId]) -> int:
         return self._repository.collect(ids)
 
-    def start(self, run_id: str, place: str, started_at: datetime) -> None:
-        self._repository.start(Run(run_id, "collect", RunState.STARTED, started_at, {}, place))
+    def set_aside(self, ids: Collection[SnapshotId]) -> int:
+        return self._repository.set_aside(ids)
 
-    def finish(self, run_id: str, state: str, summary: Mapping[str, Any]) -> None:
-        self._repository.finish(run_id, RunState(state), summary)
+    def taken(self, run_id: str) -> Mapping[SnapshotId, tuple[str, str] | None]:
+        return {
+            found: (commit.metarange, METARANGE) if commit.metarange else None
+            for found, commit in self._repository.taken(run_id).items()
+        }
+
+    def restore(self, run_id: str, whole: Collection[SnapshotId]) -> Restored:
+        done = self._repository.restore(run_id, whole, HELD_AFTER_UNDO)
+        return Restored(done.commits, done.left)
+
+    def forget(self, run_id: str) -> int:
+        return self._repository.forget(run_id)
+
+    def start(self, run: Run) -> None:
+        self._repository.start(run)
+
+    def find_run(self, run_id: str) -> Run | None:
+        return self._repository.find_run(run_id)
+
+    def runs(self) -> Sequence[Run]:
+        return self._repository.runs()
+
+    def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
+        self._repository.finish(run_id, state, summary)
 
 
 def _folders(storage: Storage, folder: str) -> Sequence[str]:

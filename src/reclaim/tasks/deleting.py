@@ -1,14 +1,15 @@
 """Deleting: pages of keys at a rate that the storage can take, with an outcome for each key.
 
-A *deleter* takes objects away; removing them is one way. It asks once and lets the storage say
-when it is too much: the rate grows while the storage answers and halves when it does not.
+A *deleter* takes objects away; removing them is one way, setting them aside is another (see
+``aside``). It asks once and lets the storage say when it is too much: the rate grows while the
+storage answers and halves when it does not.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -45,11 +46,11 @@ class Deleter(Protocol):
         """What the journal says of an object that it took."""
         ...
 
-    def page(self, storage: Storage, addresses: Sequence[str]) -> None:
-        """Take several at once; an error says nothing of the single ones."""
+    def page(self, storage: Storage, sizes: Mapping[str, int]) -> None:
+        """Take several at once (address → size); an error says nothing of the single ones."""
         ...
 
-    def one(self, storage: Storage, address: str) -> None:
+    def one(self, storage: Storage, address: str, size: int) -> None:
         """Take one; one that is not there counts as taken."""
         ...
 
@@ -62,10 +63,10 @@ class Remove:
     def outcome(self) -> str:
         return DELETED
 
-    def page(self, storage: Storage, addresses: Sequence[str]) -> None:
-        storage.delete_page(addresses)
+    def page(self, storage: Storage, sizes: Mapping[str, int]) -> None:
+        storage.delete_page(list(sizes))
 
-    def one(self, storage: Storage, address: str) -> None:
+    def one(self, storage: Storage, address: str, size: int) -> None:  # noqa: ARG002
         storage.delete(address)
 
 
@@ -106,7 +107,8 @@ def delete(
             return
         page = rows.slice(start, PAGE)
         addresses = page.column("address").to_pylist()
-        errors = _take(storage, addresses, deleter, in_time, pace)
+        sizes = dict(zip(addresses, page.column("size").to_pylist(), strict=True))
+        errors = _take(storage, sizes, deleter, in_time, pace)
         if errors is None:
             return
         outcomes = [FAILED if address in errors else deleter.outcome for address in addresses]
@@ -117,7 +119,7 @@ def delete(
 
 def _take(
     storage: Storage,
-    addresses: Sequence[str],
+    sizes: Mapping[str, int],
     deleter: Deleter,
     in_time: Callable[[], bool],
     pace: Pace,
@@ -128,22 +130,22 @@ def _take(
             return None
         started = time.monotonic()
         try:
-            deleter.page(storage, addresses)
+            deleter.page(storage, sizes)
         except NotFound:
             break
         except StorageUnavailable:
-            pace.refused(len(addresses))
+            pace.refused(len(sizes))
         except ReclaimError:
             break
         else:
-            pace.answered(len(addresses), time.monotonic() - started)
+            pace.answered(len(sizes), time.monotonic() - started)
             return {}
     errors: dict[str, str] = {}
-    for address in addresses:
+    for address, size in sizes.items():
         if not in_time():
             return None
         try:
-            deleter.one(storage, address)
+            deleter.one(storage, address, size)
         except ReclaimError as error:
             errors[address] = str(error)
     return errors

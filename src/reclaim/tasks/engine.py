@@ -88,6 +88,10 @@ class Engine(Protocol):
         """List folders and write down what is there."""
         ...
 
+    def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
+        """How many versions a bucket keeps of what was deleted or replaced, and their bytes."""
+        ...
+
     def expand(
         self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
     ) -> Containers:
@@ -143,4 +147,10 @@ class Engine(Protocol):
         place: Place,
     ) -> Swept:
         """Take the candidates of one kind away, for as long as there is time."""
+        ...
+
+    def incomplete(
+        self, format: Format, tops: pa.Table, objects: Objects, place: Place
+    ) -> frozenset[str]:
+        """The tops of which something that they need is not among the objects, or not readable."""
         ...

@@ -90,3 +90,46 @@ def read(
 def _itself(container: Mapping[str, Any], entries: int) -> pa.Table:
     values = [container["address"], None, container["kind"], entries, container["cause"]]
     return pa.table([pa.array([v], f.type) for v, f in zip(values, READ, strict=True)], READ)
+
+
+OWNED = pa.schema([pa.field("owner", pa.string(), nullable=False), *CONTAINERS])
+"""Containers, each with the top that lists it."""
+
+NEEDS = pa.schema(
+    [
+        pa.field("owner", pa.string(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+    ]
+)
+"""What containers need to be whole."""
+
+NOWHERE = ""
+"""What something needs that cannot even be read: an address that no object has."""
+
+
+def owned(format: Format, storage: Storage, tops: pa.Table) -> Iterator[pa.Table]:
+    """The containers of each top; one that is nowhere for a top that cannot be read."""
+    for top in tops.column("address").to_pylist():
+        try:
+            found = format.containers(storage, top)
+        except UNREADABLE:
+            nowhere = [NOWHERE, "", TOP, 0, LIVE]
+            found = pa.table(
+                [pa.array([v], f.type) for v, f in zip(nowhere, CONTAINERS, strict=True)],
+                schema=CONTAINERS,
+            )
+        owners = pa.repeat(pa.scalar(top, pa.string()), found.num_rows)
+        yield pa.table([owners, *found.columns], schema=OWNED)
+
+
+def needs(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
+    """What each container lists; of one that cannot be read, something that is nowhere."""
+    for container in containers.to_pylist():
+        nowhere = pa.chunked_array([[NOWHERE]], pa.string())
+        try:
+            missing = container["detail"] == TOP
+            found = nowhere if missing else format.entries(storage, container, paths=False)[0]
+        except UNREADABLE:
+            found = nowhere
+        owners = pa.repeat(pa.scalar(container["address"], pa.string()), len(found))
+        yield pa.table([owners, found], schema=NEEDS)

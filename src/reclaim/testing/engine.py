@@ -12,6 +12,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim import buckets
 from reclaim.clock import Clock, SystemClock
 from reclaim.storage import LISTED
 from reclaim.stores.base import CONTAINERS, Format
@@ -44,6 +45,9 @@ class PlainEngine:
             self._step(f"list {unit}")
             batches += [pa.Table.from_batches([batch]) for batch in storage.batches(unit)]
         return Objects(place.url, self._write(place, "part", LISTED, batches))
+
+    def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
+        return buckets.noncurrent(format.root, units)
 
     def expand(
         self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
@@ -198,6 +202,27 @@ class PlainEngine:
         swept.parts = self._write(place, f"{kind}-{len(done)}", JOURNAL, tables)
         swept.finished = sum(table.num_rows for table in tables) == todo
         return swept
+
+    def incomplete(
+        self,
+        format: Format,
+        tops: pa.Table,
+        objects: Objects,
+        place: Place,  # noqa: ARG002
+    ) -> frozenset[str]:
+        storage = self._open(format.root)
+        there = {
+            address
+            for rows in self._objects(format, objects)
+            for address in rows.column("address").to_pylist()
+        }
+        found = set()
+        for table in reading.owned(format, storage, tops):
+            self._step("verify")
+            for needed in reading.needs(format, storage, table.select(CONTAINERS.names)):
+                if not there.issuperset(needed.column("address").to_pylist()):
+                    found.add(table.column("owner")[0].as_py())
+        return frozenset(found)
 
     def _needed(
         self,

@@ -20,7 +20,10 @@ Fault = Callable[[str, str], None]
 """Is told (name of the call, address) before the call is made."""
 
 EVERY = frozenset(
-    ("put", "get", "stream", "reader", "head", "list", "folders", "copy", "delete", "delete_page")
+    (
+        *("put", "get", "stream", "reader", "head", "list", "folders"),
+        *("copy", "move", "delete", "delete_page"),
+    )
 )
 
 
@@ -75,6 +78,10 @@ class FaultyStorage(StorageWrapper):
     def copy(self, source: str, target: str) -> None:
         self._ask("copy", target)
         super().copy(source, target)
+
+    def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
+        self._ask("move", source)
+        super().move(source, target, size=size, fresh=fresh)
 
     def delete(self, address: str) -> None:
         self._ask("delete", address)

@@ -21,6 +21,7 @@ class StorageWrapper:
     def __init__(self, inner: Storage) -> None:
         self.inner = inner
         self.url = inner.url
+        self.at_once = inner.at_once
 
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
         self.inner.put(address, data, create=create)
@@ -48,6 +49,9 @@ class StorageWrapper:
 
     def copy(self, source: str, target: str) -> None:
         self.inner.copy(source, target)
+
+    def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
+        self.inner.move(source, target, size=size, fresh=fresh)
 
     def delete(self, address: str) -> None:
         self.inner.delete(address)
@@ -80,6 +84,11 @@ class ClockedStorage(StorageWrapper):
     def copy(self, source: str, target: str) -> None:
         super().copy(source, target)
         self._stamp(target)
+
+    def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
+        super().move(source, target, size=size, fresh=fresh)
+        if fresh or self._folder is None:
+            self._stamp(target)
 
     def head(self, address: str) -> StoredObject:
         return self._dated(super().head(address))

@@ -1,0 +1,138 @@
+"""Buckets that keep versions, through boto3: what obstore does not ask of S3.
+
+A delete in such a bucket writes a *marker* over the object, and its bytes stay as a noncurrent
+version until they are deleted by the version's id.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from reclaim.errors import InvalidInput, StorageUnavailable
+
+ENABLED = "enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of an object, or a marker that it was deleted."""
+
+    address: str
+    id: str
+    size: int
+    latest: bool
+    marker: bool
+
+
+class Bucket:
+    """The bucket of a storage; addresses are relative to the storage's root."""
+
+    def __init__(self, url: str, client: Any) -> None:
+        parts = urlsplit(url)
+        self.name = parts.netloc
+        self._root = f"{path}/" if (path := parts.path.strip("/")) else ""
+        self._client = client
+
+    def versioning(self) -> str:
+        """``enabled``, ``suspended``, or "" for a bucket that never kept versions."""
+        with _translated(f"the versioning of {self.name}"):
+            found = self._client.get_bucket_versioning(Bucket=self.name)
+        return str(found.get("Status") or "").lower()
+
+    def locked(self) -> bool:
+        """Whether it has an object lock, under which versions cannot be deleted."""
+        from botocore.exceptions import ClientError  # type: ignore[import-untyped]
+
+        try:
+            found = self._client.get_object_lock_configuration(Bucket=self.name)
+        except ClientError:
+            # A bucket without a lock answers with an error; so do storages that have none.
+            return False
+        told = found.get("ObjectLockConfiguration", {})
+        return bool(told.get("ObjectLockEnabled") == "Enabled")
+
+    def versions(self, prefix: str) -> Iterator[Version]:
+        """All versions and markers below a prefix, the newest of each object first."""
+        pages = self._client.get_paginator("list_object_versions")
+        with _translated(f"the versions below {prefix}"):
+            for page in pages.paginate(Bucket=self.name, Prefix=self._root + prefix):
+                found = [(row, False) for row in page.get("Versions", ())]
+                found += [(row, True) for row in page.get("DeleteMarkers", ())]
+                found.sort(key=lambda one: one[0]["LastModified"], reverse=True)
+                found.sort(key=lambda one: (one[0]["Key"], not one[0]["IsLatest"]))
+                for row, marker in found:
+                    yield Version(
+                        row["Key"][len(self._root) :],
+                        row["VersionId"],
+                        row.get("Size") or 0,
+                        row["IsLatest"],
+                        marker,
+                    )
+
+    def delete(self, versions: Sequence[Version]) -> None:
+        """Delete versions for good, or markers, which brings back what they covered."""
+        if not versions:
+            return
+        named = [{"Key": self._root + one.address, "VersionId": one.id} for one in versions]
+        with _translated(f"{len(named)} versions in {self.name}"):
+            told = self._client.delete_objects(
+                Bucket=self.name, Delete={"Objects": named, "Quiet": True}
+            )
+        if failed := told.get("Errors"):
+            raise StorageUnavailable(
+                f"cannot delete {failed[0].get('Key')}: {failed[0].get('Message')}"
+            )
+
+
+def noncurrent(url: str, units: Iterable[str]) -> tuple[int, int]:
+    """The noncurrent versions below some folders: how many, and their bytes."""
+    count = size = 0
+    for unit in units:
+        for version in open_bucket(url).versions(f"{unit}/"):
+            if not version.latest and not version.marker:
+                count, size = count + 1, size + version.size
+    return count, size
+
+
+@lru_cache(maxsize=8)
+def open_bucket(url: str) -> Bucket:
+    """The bucket of a storage on S3, opened once for each process."""
+    try:
+        import boto3  # type: ignore[import-untyped]
+        from botocore.config import Config  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise InvalidInput(
+            "versions of a bucket cannot be asked for without boto3",
+            hint="install it with: pip install 'reclaim[s3]'",
+        ) from error
+    endpoint = os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT")
+    config = Config(
+        connect_timeout=5, read_timeout=30, retries={"max_attempts": 3}, max_pool_connections=32
+    )
+    return Bucket(url, boto3.client("s3", endpoint_url=endpoint, config=config))
+
+
+def versioning(url: str) -> str | None:
+    """Whether a storage keeps versions (see ``Bucket.versioning``); None if it cannot be asked."""
+    if not url.startswith("s3://"):
+        return ""
+    try:
+        return open_bucket(url).versioning()
+    except (InvalidInput, StorageUnavailable):
+        return None
+
+
+@contextmanager
+def _translated(what: str) -> Iterator[None]:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise StorageUnavailable(f"cannot ask for {what}: {error}") from error

@@ -1,0 +1,232 @@
+"""The way back: parents, refs and commits as a run found them, where nothing changed since.
+
+An expiration is taken back whole or refused. Of a collection that set its objects aside, all that
+is whole again comes back; the rest is named and left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Row, select, update
+
+from reclaim.catalog import commits, leases, records, refs, rewriting
+from reclaim.catalog.locks import Lock
+from reclaim.catalog.schema import (
+    CommitState,
+    branches,
+    run_edits,
+    run_refs,
+    runs,
+    tags,
+)
+from reclaim.catalog.schema import commits as commit_rows
+from reclaim.catalog.sets import among
+from reclaim.catalog.workspace import Workspace
+from reclaim.errors import Conflict, NotFound, Refused, TransactionFailed
+from reclaim.model import RefKind, Run, RunState, SnapshotId
+
+EXPIRE = "expire"
+"""The kind of run that only edits history."""
+TAKEN = (CommitState.CONDEMNED, CommitState.QUARANTINED)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenCommit:
+    """A commit that a run let go of, as it was."""
+
+    parents: tuple[SnapshotId, ...]
+    metarange: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What an undo brought back, and sentences about what it left."""
+
+    commits: int
+    left: tuple[str, ...]
+
+
+def undo_expire(workspace: Workspace, run_id: str) -> list[str]:
+    """Take an edit of the history back; returns what had changed since and was left.
+
+    Refused once something that it would bring back is being collected.
+    """
+
+    def work(connection: Connection) -> list[str]:
+        refs.check_repository(connection, workspace.repo_uid, lock=True)
+        run = find(connection, workspace.repo_uid, run_id)
+        if run.kind != EXPIRE:
+            raise Refused(f"run {run_id} is a {run.kind}, not an expiration")
+        if run.state != RunState.DONE:
+            raise Conflict(f"run {run_id} was undone already", hint="see `reclaim runs`")
+        try:
+            left = _take_back(connection, workspace, run_id)
+        except TransactionFailed as error:
+            raise Refused(
+                "the run cannot be undone: something that it let go has been collected since",
+                hint=str(error),
+            ) from error
+        _end(connection, workspace.repo_uid, run_id)
+        return left
+
+    return workspace.database.transact(work)
+
+
+def find(connection: Connection, repo_uid: str, run_id: str) -> Run:
+    """The record of a run."""
+    run = records.find_run(connection, repo_uid, run_id)
+    if run is None:
+        raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
+    return run
+
+
+def taken(workspace: Workspace, run_id: str) -> dict[SnapshotId, TakenCommit]:
+    """The commits that a run condemned or set aside."""
+    with workspace.database.read() as connection:
+        return {
+            SnapshotId(row.id): TakenCommit(_parents(row), row.metarange)
+            for row in connection.execute(_taken(workspace.repo_uid, run_id))
+        }
+
+
+def restore(
+    workspace: Workspace, lock: Lock, run_id: str, whole: Collection[str], hold: timedelta
+) -> Restored:
+    """Make the commits of a run live again, of those that are whole, with parents and refs.
+
+    In one transaction. What no ref reaches afterwards is leased for a while, so that there is
+    time to name it before the next run.
+    """
+
+    def work(connection: Connection) -> Restored:
+        lock.assure(connection)
+        uid = workspace.repo_uid
+        refs.check_repository(connection, uid, lock=True)
+        query = _taken(uid, run_id).order_by(commit_rows.c.id).with_for_update()
+        rows = {row.id: row for row in connection.execute(query)}
+        back, left = _standing(connection, uid, rows, whole)
+        _set_state(connection, uid, back, CommitState.LIVE, run_id=None, rule=None)
+        # Their objects are back, so that the next run finds and explains them.
+        _set_state(connection, uid, rows.keys() - back, CommitState.CONDEMNED)
+        left += _take_back(connection, workspace, run_id, leave=True)
+        children = {parent for one in back for parent in _parents(rows[one])}
+        for one in sorted(back - children):
+            leases.hold(connection, workspace, one, holder=f"undo of {run_id}", length=hold)
+        _end(connection, uid, run_id)
+        return Restored(len(back), tuple(left))
+
+    return workspace.database.transact(work)
+
+
+def _taken(repo_uid: str, run_id: str) -> Any:
+    return select(commit_rows.c.id, commit_rows.c.parents, commit_rows.c.metarange).where(
+        commit_rows.c.repo_uid == repo_uid,
+        commit_rows.c.run_id == run_id,
+        commit_rows.c.state.in_(TAKEN),
+    )
+
+
+def _standing(
+    connection: Connection, repo_uid: str, rows: Mapping[str, Row[Any]], whole: Collection[str]
+) -> tuple[set[str], list[str]]:
+    """The whole commits whose parents are live or come back with them; and why others do not."""
+    back = rows.keys() & set(whole)
+    left = [f"commit {one}: not all of its objects are there" for one in sorted(rows.keys() - back)]
+    outside = {parent for one in back for parent in _parents(rows[one])} - back
+    query = select(commit_rows.c.id).where(
+        commit_rows.c.repo_uid == repo_uid,
+        commit_rows.c.state == CommitState.LIVE,
+        among(connection, commit_rows.c.id, outside),
+    )
+    gone = outside - set(connection.execute(query).scalars())
+    children: dict[str, list[str]] = {}
+    for one in back:
+        for parent in _parents(rows[one]):
+            children.setdefault(parent, []).append(one)
+    waiting: list[str] = sorted(gone)
+    while waiting:
+        lost = waiting.pop()
+        for one in children.get(lost, ()):
+            if one in back:
+                back.discard(one)
+                left.append(f"commit {one}: its parent {lost} is gone")
+                waiting.append(one)
+    return back, left
+
+
+def _take_back(
+    connection: Connection, workspace: Workspace, run_id: str, *, leave: bool = False
+) -> list[str]:
+    """Restore parents and refs that are as the run left them; returns the others.
+
+    One that needs a commit that is not live is a ``TransactionFailed``, or is left too.
+    """
+    left: list[str] = []
+    uid = workspace.repo_uid
+    for edit in connection.execute(select(run_edits).where(run_edits.c.run_id == run_id)).all():
+        old = json.loads(edit.old_parents)
+        if _unchanged(connection, uid, edit) and _stands(connection, uid, old, leave=leave):
+            rewriting.set_parents(connection, uid, edit.commit_id, old, marked=edit.was_marked)
+        else:
+            left.append(f"the parents of commit {edit.commit_id}")
+    for ref in connection.execute(select(run_refs).where(run_refs.c.run_id == run_id)).all():
+        free = not _name_taken(connection, uid, ref.name)
+        if free and _stands(connection, uid, [ref.commit_id], leave=leave):
+            insert = refs.insert_branch if ref.kind == RefKind.BRANCH else refs.insert_tag
+            insert(connection, uid, ref.name, ref.commit_id, workspace.now())
+        else:
+            left.append(f"the {ref.kind} {ref.name}")
+    return left
+
+
+def _stands(connection: Connection, repo_uid: str, ids: list[str], *, leave: bool) -> bool:
+    try:
+        commits.hold(connection, repo_uid, ids)
+    except TransactionFailed:
+        if not leave:
+            raise
+        return False
+    return True
+
+
+def _unchanged(connection: Connection, repo_uid: str, edit: Any) -> bool:
+    query = select(commit_rows.c.parents).where(
+        commit_rows.c.repo_uid == repo_uid, commit_rows.c.id == edit.commit_id
+    )
+    return bool(connection.execute(query.with_for_update()).scalar() == edit.new_parents)
+
+
+def _name_taken(connection: Connection, repo_uid: str, name: str) -> bool:
+    queries = (
+        select(table.c.name).where(table.c.repo_uid == repo_uid, table.c.name == name)
+        for table in (branches, tags)
+    )
+    return any(connection.execute(query).first() is not None for query in queries)
+
+
+def _set_state(
+    connection: Connection,
+    repo_uid: str,
+    ids: Collection[str],
+    state: CommitState,
+    **values: Any,
+) -> None:
+    connection.execute(
+        update(commit_rows)
+        .where(commit_rows.c.repo_uid == repo_uid, among(connection, commit_rows.c.id, ids))
+        .values(state=state, **values)
+    )
+
+
+def _end(connection: Connection, repo_uid: str, run_id: str) -> None:
+    connection.execute(update(runs).where(runs.c.id == run_id).values(state=RunState.UNDONE))
+    rewriting.bump(connection, repo_uid)
+
+
+def _parents(row: Row[Any]) -> tuple[SnapshotId, ...]:
+    return tuple(SnapshotId(parent) for parent in json.loads(row.parents))

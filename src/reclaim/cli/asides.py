@@ -1,0 +1,51 @@
+"""Options of commands that take objects away: for good, or aside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reclaim.cli.ages import parse_age
+from reclaim.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from reclaim.run.ways import Way
+
+
+@dataclass(frozen=True, slots=True)
+class AsideOptions:
+    """Whether objects are set aside instead of deleted, how, and for how long."""
+
+    quarantine: Annotated[
+        bool,
+        typer.Option(
+            "--quarantine", help="Move objects aside, for `reclaim undo`, instead of deleting them."
+        ),
+    ] = False
+    markers: Annotated[
+        bool,
+        typer.Option(
+            "--markers",
+            help="With --quarantine, in a bucket with versioning: delete markers, no copies.",
+        ),
+    ] = False
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="With --quarantine: until `reclaim purge` may delete them. Default: 7d.",
+            show_default=False,
+        ),
+    ] = None
+
+    def way(self) -> Way:
+        from reclaim.run.ways import DELETE, KEEP, Markers, Move
+
+        if not self.quarantine:
+            if self.markers or self.keep is not None:
+                raise InvalidInput("--markers and --keep need --quarantine")
+            return DELETE
+        keep = KEEP if self.keep is None else parse_age("--keep", self.keep)
+        return Markers(keep) if self.markers else Move(keep)

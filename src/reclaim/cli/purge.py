@@ -1,0 +1,83 @@
+"""``reclaim purge``: delete for good what runs have set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reclaim.cli.ages import parse_age
+from reclaim.cli.command import YesOption, command
+from reclaim.cli.describe import objects, size
+from reclaim.cli.output import Block
+from reclaim.cli.plans import STORE
+from reclaim.cli.running import RunOptions
+from reclaim.cli.session import Session
+
+if TYPE_CHECKING:
+    from reclaim.run.purge import Purged
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "purge", purge)
+
+
+def purge(
+    session: Session,
+    running: RunOptions,
+    store: Annotated[
+        str | None, typer.Argument(metavar="STORE", help=STORE + " Default: all of them.")
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGE",
+            help="What was set aside so long ago, whatever was said when it was.",
+            show_default=False,
+        ),
+    ] = None,
+    yes: YesOption = False,
+) -> None:
+    """End the quarantine of runs whose time is over: what they set aside is deleted for good."""
+    from reclaim.run import purge as purging
+    from reclaim.stores.find import find, find_all
+
+    age = None if older_than is None else parse_age("--older-than", older_than)
+    done: list[tuple[str, Purged]] = []
+    with session.open() as catalog:
+        stores = [find(catalog, store)] if store else list(find_all(catalog))
+        due = [(one, runs) for one in stores if (runs := purging.due(one, age))]
+        if due:
+            count = sum(len(runs) for _, runs in due)
+            session.confirm(f"delete for good what {count} runs have set aside", yes=yes)
+            with running.watched() as watcher:
+                engine = running.engine(watcher)
+                for one, _ in due:
+                    purged = purging.purge(one, engine, older_than=age, watcher=watcher)
+                    if purged is not None:
+                        done.append((one.name, purged))
+    session.output.answer(Outcome(done))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The answer that says what was purged, by store."""
+
+    done: Sequence[tuple[str, Purged]]
+
+    def document(self) -> Mapping[str, Any]:
+        return {
+            "stores": [
+                {"store": name, "run": purged.run, **purged.summary()} for name, purged in self.done
+            ]
+        }
+
+    def view(self) -> Iterator[Block]:
+        if not self.done:
+            yield "Nothing is in quarantine for long enough."
+        for name, purged in self.done:
+            told = purged.summary()
+            what = f"{objects(told['objects'])} ({size(told['bytes'])})"
+            yield f"{name}: deleted {what} for good, which {len(purged.runs)} runs had set aside."
