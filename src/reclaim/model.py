@@ -16,6 +16,7 @@ class RefKind(StrEnum):
 
     BRANCH = "branch"
     TAG = "tag"
+    LABEL = "label"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from reclaim.errors import (
 )
 from reclaim.model import Run, RunState
 from reclaim.run import document, snapshots
-from reclaim.run.decide import KEEPS_ALL, Decided, decide
+from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.document import PlanDocument
 from reclaim.run.journal import Journal
 from reclaim.run.plan import check_clock
@@ -227,14 +227,15 @@ class _Applying:
             if any(group.kind == kind for group in self._planned.going):
                 with stage(f"sweep-{kind}") as sweeping:
                     swept = sweep(
-                        self._store.format,
+                        self._store,
                         self._engine,
                         self._lock,
                         deleter,
                         candidates=candidates,
                         kind=kind,
                         journal=self._journal,
-                        place=self._own.below("journal"),
+                        place=self._own,
+                        storage=self._storage,
                     )
                     sweeping.facts |= {
                         "objects": sum(swept.counts.values()),
@@ -264,15 +265,13 @@ class _Applying:
         for _ in range(ROUNDS):
             self._lock.check()
             seen = self._store.observe(
-                self._storage, self._own.at(f"work/{new_uid()}/"), settled=True
+                self._storage,
+                self._own.at(f"work/{new_uid()}/"),
+                reader=self._engine,
+                margin=self._planned.started_at - self._planned.cutoff,
+                settled=True,
             )
-            now = decide(
-                KEEPS_ALL,
-                snapshots=seen.snapshots,
-                refs=seen.refs,
-                leases=seen.leases,
-                now=seen.read_at,
-            )
+            now = decide_seen(KEEPS_ALL, seen)
             unmarked = {
                 snapshot.id: decided.dead.get(snapshot.id) or now.rule(snapshot.id)
                 for snapshot in seen.snapshots

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from reclaim.errors import Corrupt, NotFound
+from reclaim.errors import Corrupt, NotFound, Refused
 from reclaim.history import Edit, build, expire
 from reclaim.history.graph import reachable
 from reclaim.model import History, Lease, Ref, Snapshot, SnapshotId
 from reclaim.policy import Decisions, Policy, evaluate
+from reclaim.stores.base import Observation
 
 KEEPS_ALL = Policy()
 
@@ -34,6 +35,40 @@ class Decided:
         if snapshot in self.before:
             return "; ".join(self.decisions[snapshot].reasons)
         return "no branch, tag or lease reaches it"
+
+
+def decide_seen(
+    policy: Policy,
+    seen: Observation,
+    *,
+    delete_expired_tags: bool = False,
+    delete_expired_branches: bool = False,
+) -> Decided:
+    """Decide from what a store was seen to be; by its own rules, where it has them."""
+    if seen.reached is not None:
+        if not policy.empty:
+            raise Refused(
+                "this kind of store has no history to expire",
+                hint="leave the rules out; what nothing refers to is collected",
+            )
+        return _as_reached(seen, seen.reached)
+    return decide(
+        policy,
+        snapshots=seen.snapshots,
+        refs=seen.refs,
+        leases=seen.leases,
+        busy=seen.busy,
+        now=seen.read_at,
+        delete_expired_tags=delete_expired_tags,
+        delete_expired_branches=delete_expired_branches,
+    )
+
+
+def _as_reached(seen: Observation, reached: frozenset[SnapshotId]) -> Decided:
+    numbers = {snapshot.id: number for number, snapshot in enumerate(seen.snapshots)}
+    history = History(seen.refs, seen.snapshots, numbers, (), ())
+    nothing = evaluate(KEEPS_ALL, build((), ()), now=seen.read_at)
+    return Decided(history, nothing, Edit({}, (), (), (), (), {}), live=reached, before=frozenset())
 
 
 def decide(

@@ -22,7 +22,7 @@ from reclaim.errors import ClockSkew, Corrupt, IncompleteRead, ReclaimError, Sto
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy
 from reclaim.run import document, snapshots
-from reclaim.run.decide import KEEPS_ALL, Decided, decide
+from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.document import (
     Counts,
     File,
@@ -146,7 +146,12 @@ class _Planning:
                 self._noncurrent = Noncurrent(objects=count, bytes=size)
                 counting.facts |= {"noncurrent": count, "bytes": size}
         with stage("observe") as observing:
-            seen = self._store.observe(self._storage, work.at("roots/"))
+            seen = self._store.observe(
+                self._storage,
+                work.at("roots/"),
+                reader=self._engine,
+                margin=self._options.margins.objects,
+            )
             observing.facts |= {"snapshots": len(seen.snapshots), "refs": len(seen.refs)}
         with stage("decide") as deciding:
             decided = self._decide(seen)
@@ -186,13 +191,9 @@ class _Planning:
         return self._engine.list(self._store.format, units, place)
 
     def _decide(self, seen: Observation) -> Decided:
-        return decide(
+        return decide_seen(
             self._options.policy,
-            snapshots=seen.snapshots,
-            refs=seen.refs,
-            leases=seen.leases,
-            busy=seen.busy,
-            now=seen.read_at,
+            seen,
             delete_expired_tags=self._options.delete_expired_tags,
             delete_expired_branches=self._options.delete_expired_branches,
         )
@@ -212,7 +213,7 @@ class _Planning:
             cutoffs=cutoffs,
             closed=seen.closed,
             open=seen.open,
-            causes=[DELETED] * len(CAUSES) if self._store.deleted else CAUSES,
+            causes=[DELETED] * len(CAUSES) if self._store.deleted else _causes(seen),
             reasons=dict.fromkeys(kinds, DELETED) if self._store.deleted else REASONS,
             now=self._started,
             own=self._place.prefix if self._place.url == self._store.storage.url else "",
@@ -282,7 +283,7 @@ class _Planning:
                 for size, address, path in found.verdict.largest
             ],
             warnings=list(_warnings(decided, store, self._noncurrent)),
-            causes=list(CAUSES),
+            causes=list(_causes(seen)),
             deleted_refs=[ref.name for ref in decided.edit.delete_refs],
             files=[File.of(part) for part in found.parts],
             containers=[File.of(part) for part in containers.parts],
@@ -315,24 +316,32 @@ def _dead(seen: Observation, decided: Decided) -> dict[SnapshotId, str]:
     dead = {}
     for snapshot in seen.snapshots:
         if snapshot.id not in decided.live:
-            dead[snapshot.id] = decided.rule(snapshot.id)
+            dead[snapshot.id] = seen.why.get(snapshot.id) or decided.rule(snapshot.id)
     for found, state in seen.marked.items():
         if found not in decided.live and found not in dead:
             dead[found] = f"{state} by an earlier run"
     return dead
 
 
+def _causes(seen: Observation) -> Sequence[str]:
+    """The sentences for what is live (the first one) or dead, ours and the store's own."""
+    return (*CAUSES, *sorted(set(seen.why.values()) - set(CAUSES)))
+
+
 def _tops(seen: Observation, decided: Decided) -> pa.Table:
     """The containers that snapshots name themselves, each once; live ones win."""
     causes: dict[tuple[str, str], int] = {}
+    numbers = {sentence: number for number, sentence in enumerate(_causes(seen))}
     for found, top in seen.tops.items():
         if found in decided.live:
             cause = LIVE
+        elif found in seen.why:
+            cause = numbers[seen.why[found]]
         elif found in decided.before:
-            cause = CAUSES.index(EXPIRED)
+            cause = numbers[EXPIRED]
         else:
             known = found in decided.history.numbers
-            cause = CAUSES.index(UNREACHED if known else CONDEMNED)
+            cause = numbers[UNREACHED if known else CONDEMNED]
         causes[top] = min(causes.get(top, cause), cause)
     for found in decided.live:
         if found not in decided.history.numbers:

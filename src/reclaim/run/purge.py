@@ -112,14 +112,15 @@ def _purge(
     assert way is not None
     assert isinstance(store, Quarantines)
     outcome = sweep(
-        store.format,
+        store,
         engine,
         lock,
         way.away(store, run.id),
         candidates=way.rows(store, engine, run, place.below("work"), opener),
         kind=QUARANTINE,
         journal=Journal(opener(place.url), place.below("journals"), place),
-        place=place.below("journal"),
+        place=place,
+        storage=opener(place.url),
     )
     done.outcome.add(outcome)
     if not outcome.counts[FAILED]:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import pyarrow as pa
+
+from reclaim.catalog.addresses import new_uid
 from reclaim.run.journal import Journal
-from reclaim.stores.base import Format, HeldLock
+from reclaim.storage import Storage
+from reclaim.stores.base import Collectable, HeldLock, Ordered
 from reclaim.tasks.deleting import Deleter, Outcome
 from reclaim.tasks.engine import Engine
-from reclaim.tasks.parts import Part, Place
+from reclaim.tasks.judging import CANDIDATES
+from reclaim.tasks.parts import Part, Place, read_part, write_part
 
 
 def sweep(
-    format: Format,
+    store: Collectable,
     engine: Engine,
     lock: HeldLock,
     deleter: Deleter,
@@ -21,15 +27,53 @@ def sweep(
     kind: str,
     journal: Journal,
     place: Place,
+    storage: Storage,
 ) -> Outcome:
     """Take the candidates of one kind; each wave counts once it is in the journal."""
     outcome = Outcome()
     done: list[Part] = []
     while True:
         lock.renew()
-        swept = engine.sweep(format, candidates, kind, done, deleter, lock.remaining(), place)
+        if isinstance(store, Ordered) and store.format.sequential:
+            mine = _in_order(store, storage, candidates, kind, done, place.below("work"))
+            over: Sequence[Part] = ()
+        else:
+            mine, over = candidates, done
+        swept = engine.sweep(
+            store.format, mine, kind, over, deleter, lock.remaining(), place.below("journal")
+        )
         outcome.add(swept.outcome)
         done.extend(swept.parts)
         journal.note(kind, swept.parts)
         if swept.finished:
             return outcome
+
+
+def _in_order(
+    store: Ordered,
+    storage: Storage,
+    candidates: Sequence[Part],
+    kind: str,
+    done: Sequence[Part],
+    place: Place,
+) -> Sequence[Part]:
+    """What is left of a kind, in the order in which it has to go, in one part.
+
+    The snapshots of such a store are known to the driver, so there may be as many rows here.
+    """
+    rows = pa.concat_tables(
+        [CANDIDATES.empty_table()]
+        + [read_part(storage, part) for part in candidates if part.group == kind]
+    )
+    over = {
+        address
+        for part in done
+        for address in read_part(storage, part, ["address"]).column("address").to_pylist()
+    }
+    numbers = {address: at for at, address in enumerate(rows.column("address").to_pylist())}
+    order = [numbers[one] for one in store.in_order(list(numbers)) if one not in over]
+    if not order:
+        return ()
+    sorted_rows = rows.take(pa.array(order, pa.int64()))
+    part = write_part(storage, place.at(f"{kind}-{new_uid()}.parquet"), sorted_rows)
+    return [replace(part, group=kind)]

@@ -114,7 +114,7 @@ class _Undoing:
             store.begin(self._run.id)
         with stage("restore") as restoring:
             outcome = sweep(
-                store.format,
+                store,
                 self._engine,
                 self._lock,
                 self._way.back(store, self._run.id),
@@ -123,7 +123,8 @@ class _Undoing:
                 ),
                 kind=QUARANTINE,
                 journal=journal,
-                place=own.below("journal"),
+                place=own,
+                storage=opener(own.url),
             )
             failed = outcome.counts.pop(FAILED, 0)
             outcome.sizes.pop(FAILED, 0)

@@ -28,7 +28,7 @@ from reclaim.spark.failures import Work, task, translated
 from reclaim.spark.keys import KeysOf, keys_of
 from reclaim.spark.session import PARTITIONS
 from reclaim.spark.work import Source
-from reclaim.stores.base import CONTAINERS, Format
+from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
 from reclaim.tasks.deleting import Deleter, Outcome
 from reclaim.tasks.engine import Containers, Found, Objects, Read, Swept
 from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
@@ -64,6 +64,14 @@ class SparkEngine:
             return Objects(place.url, ())
         rows = self._frame(pa.table({"unit": pa.array(units, pa.string())}), len(units))
         return Objects(place.url, _parts(self._run(rows, partial(tasks.list_units, format, place))))
+
+    def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
+        if not addresses:
+            return SNAPSHOTS.empty_table()
+        rows = self._frame(pa.table({"address": pa.array(addresses, pa.string())}), len(addresses))
+        with translated():
+            read = _map(rows, partial(tasks.read_snapshots, format), schemas.SNAPSHOTS)
+            return read.toArrow().cast(SNAPSHOTS)
 
     def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
         if not units:
@@ -182,7 +190,7 @@ class SparkEngine:
             over = self._rows(place.url, done, schemas.JOURNAL)
             rows = rows.join(over.select("address"), on="address", how="left_anti")
         spread = rows.select("address", "size", "kind", "reason")
-        if len(mine) < self._tasks:
+        if len(mine) < self._tasks and not format.sequential:
             # Otherwise as they were listed: neighbours are deleted faster together.
             spread = spread.repartition(self._tasks)
         lines = self._run(

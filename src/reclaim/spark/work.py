@@ -22,8 +22,8 @@ from reclaim.clock import SystemClock
 from reclaim.spark import keys
 from reclaim.spark.failures import Work
 from reclaim.spark.keys import Key, KeysOf
-from reclaim.storage import LISTED
-from reclaim.stores.base import CONTAINERS, Format
+from reclaim.storage import LISTED, Storage
+from reclaim.stores.base import CONTAINERS, DecodesSnapshots, Format
 from reclaim.tasks import judging, reading
 from reclaim.tasks.deleting import FAILED, Deleter, Outcome, Pace, delete
 from reclaim.tasks.engine import Objects
@@ -54,11 +54,16 @@ class Source:
                 yield read_inventory(storage, part, self.objects, self.format)
 
 
+def _storage(format: Format) -> Storage:
+    """The storage of a store, with objects as its format counts them."""
+    return format.view(open_storage(format.root))
+
+
 def list_units(format: Format, place: Place, units: Tables) -> Tables:
     """List folders."""
 
     def found() -> Tables:
-        storage = open_storage(format.root)
+        storage = _storage(format)
         for table in units:
             for unit in table.column("unit").to_pylist():
                 for batch in storage.batches(unit):
@@ -75,7 +80,7 @@ def count_noncurrent(format: Format, units: Tables) -> Tables:
 
 
 def expand(format: Format, tops: Tables) -> Tables:
-    storage = open_storage(format.root)
+    storage = _storage(format)
     for table in tops:
         yield from reading.expand(format, storage, table)
 
@@ -113,7 +118,7 @@ def more_to_read(held: Sequence[str], done: Sequence[Part]) -> pa.Table:
 def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> Tables:
     """Write down the keys of containers and of all that they list, and of files of addresses."""
     counts = {"containers": 0, "entries": 0, "held": 0}
-    storage, own = open_storage(format.root), open_storage(place.url)
+    storage, own = _storage(format), open_storage(place.url)
     found: list[Key] = []
     for table in rows:
         kind = table.column("kind")
@@ -139,19 +144,25 @@ def _addresses(storage: Any, row: Mapping[str, Any]) -> tuple[pa.ChunkedArray, i
 
 
 def read_dead(format: Format, containers: Tables) -> Tables:
-    storage = open_storage(format.root)
+    storage = _storage(format)
     for table in containers:
         yield from reading.read(format, storage, table, paths=True)
 
 
+def read_snapshots(format: DecodesSnapshots, rows: Tables) -> Tables:
+    storage = _storage(format)
+    for table in rows:
+        yield format.snapshots(storage, table.column("address").to_pylist())
+
+
 def owned(format: Format, tops: Tables) -> Tables:
-    storage = open_storage(format.root)
+    storage = _storage(format)
     for table in tops:
         yield from reading.owned(format, storage, table)
 
 
 def needs(format: Format, containers: Tables) -> Tables:
-    storage = open_storage(format.root)
+    storage = _storage(format)
     for table in containers:
         yield from reading.needs(format, storage, table)
 
@@ -270,7 +281,7 @@ def delete_rows(
     format: Format, deleter: Deleter, deadline: datetime, place: Place, kind: str, rows: Tables
 ) -> Tables:
     """Delete, for as long as there is time, and write the journal."""
-    storage, clock = open_storage(format.root), SystemClock()
+    storage, clock = _storage(format), SystemClock()
     outcome, pace = Outcome(), Pace()
     todo = 0
 

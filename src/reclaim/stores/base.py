@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, runtime_checkable
 
@@ -42,6 +42,19 @@ ENTRIES = pa.schema(
 """What a container lists: addresses in the store, and the logical path where there is one."""
 
 
+SNAPSHOTS = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        # What it refers to, as the format writes it: the kind of edge and an id.
+        pa.field("edges", pa.list_(pa.string()), nullable=False),
+        # What else the store wants to know of it.
+        pa.field("note", pa.string(), nullable=False),
+        # Why it cannot be read, if it cannot.
+        pa.field("fault", pa.string()),
+    ]
+)
+"""Snapshots that are files of the storage, as far as their graph is concerned."""
+
 QUARANTINE = "quarantine"
 """The kind of what a run has set aside. Only the run that did so, or its end, touches it."""
 
@@ -57,6 +70,15 @@ class Format(Protocol):
     @property
     def prefix(self) -> str:
         """The store's own part of the storage. Nothing outside it is ever deleted."""
+        ...
+
+    @property
+    def sequential(self) -> bool:
+        """Whether the objects of a kind are to be taken one after the other, as they are listed."""
+        ...
+
+    def view(self, storage: Storage) -> Storage:
+        """The storage with objects as this format counts them; most count files."""
         ...
 
     @property
@@ -86,6 +108,20 @@ class Format(Protocol):
         ...
 
 
+class DecodesSnapshots(Format, Protocol):
+    """A format whose snapshots are files that have to be read to know their graph."""
+
+    def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
+        """Read snapshots, as ``SNAPSHOTS``; one that cannot be read comes with its fault."""
+        ...
+
+
+class Reader(Protocol):
+    """Reads many snapshots at once, on other machines where there are any."""
+
+    def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Observation:
     """What a store says of itself, from one consistent read where it allows that.
@@ -108,6 +144,10 @@ class Observation:
     held: tuple[str, ...]
     held_count: int
     read_at: datetime
+    reached: frozenset[SnapshotId] | None = None
+    """What is live by the store's own rules, for a store whose history has no policy."""
+    why: Mapping[SnapshotId, str] = field(default_factory=dict)
+    """What snapshots that are not live once were, where the store can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +182,8 @@ class Store(Protocol):
     """Whether the store itself is gone, so that nothing of it needs to stay."""
     exact: bool
     """Whether all references are known; otherwise the margins protect what is live."""
+    careful: bool
+    """Whether objects are set aside unless one asks to delete them at once."""
     promise: str
     """The sentence that says why nothing live is taken: exact references, or a margin."""
     storage: Storage
@@ -154,8 +196,19 @@ class Store(Protocol):
         """Refuse what must not be collected: other versions, a storage ahead of the database."""
         ...
 
-    def observe(self, destination: Storage, prefix: str, *, settled: bool = False) -> Observation:
+    def observe(
+        self,
+        destination: Storage,
+        prefix: str,
+        *,
+        reader: Reader,
+        margin: timedelta,
+        settled: bool = False,
+    ) -> Observation:
         """Read all roots, in one consistent read where the store allows that.
+
+        What has to be written down for that goes below ``prefix``; what has to be read of
+        snapshots, a ``reader`` reads. What is younger than the margin may count as a root.
 
         With ``settled`` states alone count: what is out of time and was not ended as a state
         (see ``close_overdue``) still protects its bytes, for its owner may go on with it.
@@ -265,6 +318,22 @@ class Cleans(Protocol):
     """A store with rows that nobody reads any more."""
 
     def clean(self) -> None: ...
+
+
+@runtime_checkable
+class Ordered(Protocol):
+    """A store whose objects of one kind go one after the other."""
+
+    def in_order(self, addresses: Sequence[str]) -> Sequence[str]: ...
+
+
+@runtime_checkable
+class Rescues(Protocol):
+    """A store that may have begun to refer to something that was set aside."""
+
+    def needed(self, run_id: str, reader: Reader) -> Collection[str]:
+        """What of a run's quarantine something refers to now, by where it was set aside."""
+        ...
 
 
 class Collectable(Store, RewritesHistory, Condemns, Records, Protocol):

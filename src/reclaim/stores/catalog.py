@@ -25,6 +25,7 @@ from reclaim.stores.base import (
     QUARANTINE,
     HeldLock,
     Observation,
+    Reader,
     Restored,
 )
 
@@ -48,6 +49,13 @@ class CatalogFormat:
     @property
     def prefix(self) -> str:
         return f"repos/{self.repo_uid}/"
+
+    @property
+    def sequential(self) -> bool:
+        return False
+
+    def view(self, storage: Storage) -> Storage:
+        return storage
 
     @property
     def order(self) -> Sequence[str]:
@@ -142,6 +150,7 @@ class CatalogStore:
 
     kind = "catalog"
     exact = True
+    careful = False
     promise = PROMISE
 
     def __init__(self, repository: Collecting) -> None:
@@ -156,7 +165,15 @@ class CatalogStore:
     def check(self) -> None:
         self._repository.check_epoch()
 
-    def observe(self, destination: Storage, prefix: str, *, settled: bool = False) -> Observation:
+    def observe(
+        self,
+        destination: Storage,
+        prefix: str,
+        *,
+        reader: Reader,  # noqa: ARG002
+        margin: timedelta,  # noqa: ARG002
+        settled: bool = False,
+    ) -> Observation:
         roots = self._repository.observe(destination, prefix, settled=settled)
         return Observation(
             refs=roots.history.refs,

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from reclaim.stores.base import Format
+from reclaim.stores.base import DecodesSnapshots, Format
 from reclaim.tasks.deleting import Deleter, Outcome
 from reclaim.tasks.judging import Rules, Verdict
 from reclaim.tasks.parts import Part, Place
@@ -86,6 +86,10 @@ class Engine(Protocol):
 
     def list(self, format: Format, units: Sequence[str], place: Place) -> Objects:
         """List folders and write down what is there."""
+        ...
+
+    def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
+        """Read snapshots, as ``SNAPSHOTS``: for stores whose graph is in files."""
         ...
 
     def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from reclaim import buckets
 from reclaim.clock import Clock, SystemClock
 from reclaim.storage import LISTED
-from reclaim.stores.base import CONTAINERS, Format
+from reclaim.stores.base import CONTAINERS, DecodesSnapshots, Format
 from reclaim.tasks import inventory, judging, reading
 from reclaim.tasks.deleting import FAILED, JOURNAL, Deleter, Pace, delete
 from reclaim.tasks.engine import Containers, Found, Objects, Swept
@@ -39,12 +39,16 @@ class PlainEngine:
         self._step = step
 
     def list(self, format: Format, units: Sequence[str], place: Place) -> Objects:
-        storage = self._open(format.root)
+        storage = format.view(self._open(format.root))
         batches: list[pa.Table] = []
         for unit in units:
             self._step(f"list {unit}")
             batches += [pa.Table.from_batches([batch]) for batch in storage.batches(unit)]
         return Objects(place.url, self._write(place, "part", LISTED, batches))
+
+    def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
+        self._step("snapshots")
+        return format.snapshots(format.view(self._open(format.root)), addresses)
 
     def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
         return buckets.noncurrent(format.root, units)
@@ -52,7 +56,7 @@ class PlainEngine:
     def expand(
         self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
     ) -> Containers:
-        storage = self._open(format.root)
+        storage = format.view(self._open(format.root))
         there = set()
         for part in known:
             rows = read_part(self._open(place.url), part)
@@ -172,7 +176,7 @@ class PlainEngine:
         time: timedelta,
         place: Place,
     ) -> Swept:
-        storage, own = self._open(format.root), self._open(place.url)
+        storage, own = format.view(self._open(format.root)), self._open(place.url)
         deadline = self._clock.now() + time
         over: set[str] = set()
         for part in done:
@@ -210,7 +214,7 @@ class PlainEngine:
         objects: Objects,
         place: Place,  # noqa: ARG002
     ) -> frozenset[str]:
-        storage = self._open(format.root)
+        storage = format.view(self._open(format.root))
         there = {
             address
             for rows in self._objects(format, objects)
@@ -233,7 +237,7 @@ class PlainEngine:
         found: Found,
     ) -> tuple[set[str], dict[str, tuple[str | None, str | None, int]]]:
         """The live addresses, and for dead ones (path, kind, cause)."""
-        storage, own = self._open(format.root), self._open(place.url)
+        storage, own = format.view(self._open(format.root)), self._open(place.url)
         live: set[str] = set()
         dead: dict[str, tuple[str | None, str | None, int]] = {}
         for part in containers.parts:

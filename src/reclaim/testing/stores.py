@@ -8,6 +8,7 @@ works out from the store's own library what a snapshot needs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Protocol
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from reclaim.tasks import reading
 from reclaim.tasks.deleting import check_inside
 from reclaim.tasks.parts import decode
 from reclaim.tasks.reading import LIVE, TOPS
+from reclaim.testing.engine import PlainEngine
 
 
 class Subject(Protocol):
@@ -65,7 +67,13 @@ class StoreContract:
     def observed(self, subject: Subject, *, settled: bool = False) -> Observation:
         _, prefix = subject.store.place("contract")
         work = f"{prefix}work/"
-        return subject.store.observe(subject.store.storage, work, settled=settled)
+        return subject.store.observe(
+            subject.store.storage,
+            work,
+            reader=PlainEngine(lambda _url: subject.store.storage, clock=subject.store.clock),
+            margin=timedelta(0),
+            settled=settled,
+        )
 
     def held(self, subject: Subject, seen: Observation) -> list[str]:
         storage = subject.store.storage

@@ -40,8 +40,10 @@ BUGS: dict[str, Bug] = {
         "reclaim.run.plan",
         right="""        with stage("list") as listing:
 """,
-        wrong="""        seen = self._store.observe(self._storage, work.at("roots/"))
-        self._store.observe = lambda *_: seen
+        wrong="""        seen = self._store.observe(
+            self._storage, work.at("roots/"), reader=self._engine, margin=timedelta(0)
+        )
+        self._store.observe = lambda *_, **__: seen
         with stage("list") as listing:
 """,
         test=f"{BETWEEN}::test_a_writer_at_work_while_a_plan_is_made[embedded]",
@@ -95,7 +97,7 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "overdue partitions counted as closed": Bug(
         "reclaim.run.apply",
-        right=", settled=True",
+        right="                settled=True,\n",
         wrong="",
         test=f"{BETWEEN}::test_a_partition_that_becomes_overdue_too_late_is_not_counted_as_closed",
     ),
