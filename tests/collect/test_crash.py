@@ -1,0 +1,178 @@
+"""Runs that die at any of their steps: what is left is whole, and another one finishes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from reclaim.errors import Conflict
+from reclaim.model import RunState
+from reclaim.policy import Policy, Rules
+from reclaim.run.plan import Plan
+from reclaim.run.ways import DELETE, Move, Way
+from reclaim.tasks import deleting
+from reclaim.testing.servers import PostgreSQL
+from tests.collect.dying import End, Frozen, Work, aside, dies
+from tests.collect.world import Files, World, bury, whole
+
+MOST_STEPS = 400
+STRIDE = {"embedded": 1, "server": 13}
+"""A step on servers takes much longer, so that there only some of them are died at."""
+MOVE = Move()
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A plan with everything that can be in one, and what has happened since it was made."""
+
+    frozen: Frozen
+    plan: Plan
+    files: dict[str, Files]
+    """What each commit shows that can be read before the plan is applied."""
+
+    @property
+    def run(self) -> str:
+        return self.plan.document.run
+
+
+@pytest.fixture
+def postgres_if_any(request: pytest.FixtureRequest, world: World) -> PostgreSQL | None:
+    if world.backend.name == "embedded":
+        return None
+    found: PostgreSQL = request.getfixturevalue("postgres")
+    return found
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deleting, "PAGE", 2)
+
+
+def prepare(world: World) -> tuple[Plan, dict[str, Files]]:
+    """Commits that go by a policy and because nothing reaches them, an upload, a tag that goes."""
+    past = bury(world)
+    with world.opened() as catalog:
+        repo = catalog.repository(world.repo.name)
+        repo.create_tag("tag", past.first)
+        main = repo.branch("main")
+        main.put("a", b"newer")
+        later = main.commit("later").id
+        main.put("lost", b"lost")
+        main.reset()
+        for name in ("work", "clean"):
+            repo.delete_branch(name)
+        files = {**past.files, later: whole(repo, later)}
+    world.age()
+    plan = world.plan(Policy(Rules(keep_last=1)), delete_expired_tags=True, allowed_fraction=1.0)
+    # This one comes back, and the plan does not know.
+    world.other().create_branch("back", past.keep)
+    return plan, files
+
+
+@pytest.fixture
+def scene(world: World, tmp_path: Path, postgres_if_any: PostgreSQL | None) -> Scene:
+    plan, files = prepare(world)
+    return Scene(Frozen(world, tmp_path, postgres_if_any), plan, files)
+
+
+def each_death(frozen: Frozen, world: World, work: Work) -> Iterator[int]:
+    """Set the world back and die in some work, once at each step; ends with a life."""
+    for fatal in range(1, MOST_STEPS, STRIDE[world.backend.name]):
+        frozen.thaw()
+        died = dies(world, work, fatal)
+        yield fatal
+        if not died:
+            assert fatal > 20
+            return
+    pytest.fail("there are more steps than the test goes through")
+
+
+def again(world: World, work: Work) -> None:
+    """Do it again, when the lock of the one that died is over."""
+    with suppress(Conflict):
+        work(world)
+        return
+    world.clock.advance(minutes=12)
+    work(world)
+
+
+@pytest.mark.parametrize("way", [DELETE, MOVE], ids=["deletes", "sets aside"])
+def test_an_apply_that_dies_at_any_step(world: World, scene: Scene, way: Way) -> None:
+    def work(world: World, **how: object) -> object:
+        return world.apply(scene.plan, way=way, **how)  # type: ignore[arg-type]
+
+    scene.frozen.thaw()
+    before = world.there()
+    listed = set(world.candidates(scene.plan))
+    work(world)
+    world.check_swept(scene.plan, before)
+    end = End.of(world, scene.run)
+    for fatal in each_death(scene.frozen, world, work):
+        world.check()
+        gone = before - world.there()
+        assert gone <= listed
+        assert way is DELETE or gone <= aside(world), fatal
+        again(world, work)
+        assert End.of(world, scene.run) == end, fatal
+        assert whole(world.repo, "back") == scene.files[world.repo.commit("back").id]
+
+
+@pytest.fixture
+def applied(world: World, tmp_path: Path, postgres_if_any: PostgreSQL | None) -> Scene:
+    """The same, and what went is in quarantine."""
+    plan, files = prepare(world)
+    world.apply(plan, way=MOVE)
+    return Scene(Frozen(world, tmp_path, postgres_if_any), plan, files)
+
+
+def undone(world: World, run: str) -> bool:
+    return any(one.id == run and one.state == RunState.UNDONE for one in world.repo.runs())
+
+
+def test_an_undo_that_dies_at_any_step(world: World, applied: Scene) -> None:
+    def work(world: World, **how: object) -> object:
+        return world.undo(applied.run, **how)  # type: ignore[arg-type]
+
+    applied.frozen.thaw()
+    gone = aside(world)
+    assert gone
+    before = world.there()
+    work(world)
+    end = End.of(world, applied.run)
+    assert end.there == before | gone
+    for fatal in each_death(applied.frozen, world, work):
+        world.check()
+        assert world.there() | aside(world) == end.there, fatal
+        if not undone(world, applied.run):
+            again(world, work)
+        assert End.of(world, applied.run) == end, fatal
+        for commit, files in applied.files.items():
+            assert whole(world.repo, commit) == files
+
+
+def test_a_purge_that_dies_at_any_step(world: World, applied: Scene) -> None:
+    def work(world: World, **how: object) -> object:
+        return world.purge(MOVE.keep, **how)  # type: ignore[arg-type]
+
+    applied.frozen.thaw()
+    before = world.there()
+    world.clock.advance(MOVE.keep)
+    work(world)
+    end = End.of(world, applied.run)
+    assert end.there == before
+    assert not end.aside
+
+    def late(world: World, **how: object) -> object:
+        if how:
+            world.clock.advance(MOVE.keep)
+        return work(world, **how)
+
+    for fatal in each_death(applied.frozen, world, late):
+        world.check()
+        assert world.there() == before
+        again(world, late)
+        assert End.of(world, applied.run) == end, fatal
