@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import typer
 
 from reclaim.cli.asides import AsideOptions
 from reclaim.cli.command import YesOption, command
-from reclaim.cli.describe import commits, instant, objects, size
+from reclaim.cli.describe import instant, objects, size, snapshots
 from reclaim.cli.output import Block
 from reclaim.cli.plans import PlanArgument, find_plan, shown
 from reclaim.cli.running import RunOptions
@@ -33,18 +34,17 @@ def apply(
 ) -> None:
     """Delete what a plan lists, but for what something reaches now. Again, to finish the rest."""
     from reclaim.run.apply import apply_plan
-    from reclaim.stores.find import find_planned
 
     place, document = find_plan(plan)
-    with session.open() as catalog:
-        store = find_planned(catalog, name=document.store.name, uid=document.store.uid)
+    named = document.store
+    with session.planned(named.kind, named.name, named.uid) as store:
         what = f"{objects(document.candidates)} ({size(document.candidate_bytes)})"
-        way = asides.way()
+        way = asides.way(store)
         what = f"{what} of {document.store.name}"
         session.confirm(f"set {what} aside" if way.name else f"delete {what} for good", yes=yes)
         with running.watched() as watcher:
             done = apply_plan(store, running.engine(watcher), place, way=way, watcher=watcher)
-    session.output.answer(Outcome(document.store.name, done))
+    session.output.answer(Outcome(named.name, done, undo_option(named.kind, named.uid)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ class Outcome:
 
     store: str
     applied: Applied
+    undo: str = ""
+    """What `reclaim undo` needs to find the store, beside the run."""
 
     def document(self) -> Mapping[str, Any]:
         done = self.applied
@@ -68,7 +70,7 @@ class Outcome:
         if until := self.applied.until:
             yield (
                 f"They take as much space as before until {instant(until)}. "
-                f"{requests(self.applied)}Undo it with: reclaim undo {self.applied.run}"
+                f"{requests(self.applied)}Undo it with: reclaim undo {self.applied.run}{self.undo}"
             )
 
 
@@ -79,10 +81,14 @@ def sentence(applied: Applied) -> str:
     said = f"{verb} {objects(done['objects'])} ({size(done['bytes'])})"
     if done["failed"]:
         said += f", failed on {done['failed']}"
-    said += f" and let go of {commits(done['collected'])}"
+    said += f" and let go of {snapshots(done['collected'], applied.noun)}"
     if done["condemned"] > done["collected"]:
         said += f"; {done['condemned'] - done['collected']} more were condemned"
     return said
+
+
+def undo_option(kind: str, uid: str) -> str:
+    return "" if kind == "catalog" else f" --store {kind}:{unquote(urlsplit(uid).path)}"
 
 
 def requests(applied: Applied) -> str:

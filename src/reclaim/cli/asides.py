@@ -12,6 +12,7 @@ from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
     from reclaim.run.ways import Way
+    from reclaim.stores.base import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +20,14 @@ class AsideOptions:
     """Whether objects are set aside instead of deleted, how, and for how long."""
 
     quarantine: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--quarantine", help="Move objects aside, for `reclaim undo`, instead of deleting them."
+            "--quarantine/--no-quarantine",
+            help="Move objects aside, for `reclaim undo`, or delete them at once. Default: delete "
+            "those of a catalog, move those of a TerminusDB store.",
+            show_default=False,
         ),
-    ] = False
+    ] = None
     markers: Annotated[
         bool,
         typer.Option(
@@ -40,10 +44,11 @@ class AsideOptions:
         ),
     ] = None
 
-    def way(self) -> Way:
+    def way(self, store: Store) -> Way:
+        """How objects of a store are taken away."""
         from reclaim.run.ways import DELETE, KEEP, Markers, Move
 
-        if not self.quarantine:
+        if not (store.careful if self.quarantine is None else self.quarantine):
             if self.markers or self.keep is not None:
                 raise InvalidInput("--markers and --keep need --quarantine")
             return DELETE

@@ -68,7 +68,12 @@ def objects(count: int) -> str:
 
 
 def commits(count: int) -> str:
-    return "1 commit" if count == 1 else f"{count} commits"
+    return snapshots(count, "commit")
+
+
+def snapshots(count: int, noun: str) -> str:
+    """So many snapshots, by the word that their store has for them."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def first_line(text: str) -> str:

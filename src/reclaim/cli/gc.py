@@ -46,22 +46,19 @@ def gc(
 ) -> None:
     """Plan and apply in one go, without asking. With --all a failure of one stops no other."""
     from reclaim.run.gc import collect
-    from reclaim.stores.find import find, find_all
 
     if (store is None) != everything:
         raise InvalidInput("name a STORE, or ask for --all", hint="give one of them")
     if everything and planning.out is not None:
         raise InvalidInput("several plans do not fit into one place", hint="leave --out out")
     options = planning.read(rules)
-    way = asides.way()
-    with session.open() as catalog, running.watched() as watcher:
-        found = [find(catalog, store)] if store else list(find_all(catalog))
+    with session.stores(store) as found, running.watched() as watcher:
         engine = running.engine(watcher)
 
         def results() -> Iterator[Result]:
             for one in found:
                 try:
-                    done = collect(one, engine, options(one), way=way, watcher=watcher)
+                    done = collect(one, engine, options(one), way=asides.way(one), watcher=watcher)
                     yield Result(one, done)
                 except Exception as error:
                     if not everything:

@@ -17,6 +17,7 @@ from reclaim.cli.session import Session, login_name
 
 if TYPE_CHECKING:
     from reclaim.model import Lease
+    from reclaim.stores.terminus.store import TerminusStore
 
 
 def register(app: typer.Typer) -> None:
@@ -61,7 +62,15 @@ def _document(lease: Lease) -> dict[str, Any]:
 
 def hold(
     session: Session,
-    place: Annotated[str, typer.Argument(metavar="REPO/REF", help="What.", show_default=False)],
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="REPO/REF", help="What; or terminus:PATH and a layer.", show_default=False
+        ),
+    ],
+    layer: Annotated[
+        str | None, typer.Argument(metavar="LAYER", help="Its id.", show_default=False)
+    ] = None,
     length: Annotated[
         str, typer.Option("--for", metavar="DURATION", help="How long, such as 1h or 7d.")
     ] = "2h",
@@ -73,14 +82,22 @@ def hold(
     from reclaim.errors import InvalidInput
     from reclaim.policy import Duration
 
-    where = parse_ref(place)
     duration = Duration.parse(length)
     if duration.months:
         raise InvalidInput(f"{length!r} is not an exact length", hint="use w, d, h, min and s")
-    with session.open() as catalog:
-        lease = catalog.repository(where.repository).take_lease(
-            where.ref, holder=holder or login_name() or "unknown", length=duration.rest
-        )
+    who = holder or login_name() or "unknown"
+    if foreign := _foreign(place):
+        if layer is None:
+            raise InvalidInput("name the layer to hold", hint="reclaim lease hold terminus:PATH ID")
+        lease = foreign.take_lease(layer, holder=who, length=duration.rest)
+    else:
+        if layer is not None:
+            raise InvalidInput("a commit is named as REPO/REF, in one word")
+        where = parse_ref(place)
+        with session.open() as catalog:
+            lease = catalog.repository(where.repository).take_lease(
+                where.ref, holder=who, length=duration.rest
+            )
     until = instant(lease.refreshed_at + lease.length)
     session.output.answer(
         Done(
@@ -91,9 +108,12 @@ def hold(
 
 
 def list_(session: Session, repository: RepositoryArgument) -> None:
-    """List the leases of a repository."""
-    with session.open() as catalog:
-        found = catalog.repository(parse_repository(repository)).leases()
+    """List the leases of a repository, or of terminus:PATH."""
+    if foreign := _foreign(repository):
+        found = foreign.leases()
+    else:
+        with session.open() as catalog:
+            found = catalog.repository(parse_repository(repository)).leases()
     session.output.answer(LeasesFound(found))
 
 
@@ -103,6 +123,18 @@ def release(
     lease: Annotated[str, typer.Argument(metavar="LEASE", help="Its id.", show_default=False)],
 ) -> None:
     """Give a lease back before it lapses."""
-    with session.open() as catalog:
-        catalog.repository(parse_repository(repository)).release_lease(lease)
+    if foreign := _foreign(repository):
+        foreign.release_lease(lease)
+    else:
+        with session.open() as catalog:
+            catalog.repository(parse_repository(repository)).release_lease(lease)
     session.output.answer(Done(f"Released the lease {lease}.", {"released": lease}))
+
+
+def _foreign(place: str) -> TerminusStore | None:
+    """The store that is not of the catalog, if one is named."""
+    if ":" not in place:
+        return None
+    from reclaim.stores.find import find_foreign
+
+    return find_foreign(place)

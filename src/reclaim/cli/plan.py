@@ -26,11 +26,9 @@ def plan(
 ) -> None:
     """Find what nothing reaches, or would reach under rules, and write a plan. Changes nothing."""
     from reclaim.run.plan import make_plan
-    from reclaim.stores.find import find
 
     options = planning.read(rules)
-    with session.open() as catalog, running.watched() as watcher:
-        found = find(catalog, store)
+    with session.stores(store) as [found], running.watched() as watcher:
         asked = options(found)
         made = make_plan(found, running.engine(watcher), asked, watcher=watcher)
     session.output.answer(Summary(made.place, made.document))

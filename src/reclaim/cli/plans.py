@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 import typer
 
 from reclaim.cli.ages import parse_age
-from reclaim.cli.describe import commits, instant, objects, size
+from reclaim.cli.describe import instant, objects, size, snapshots
 from reclaim.cli.output import Block, Table
 from reclaim.errors import AlreadyExists, InvalidInput, NotFound
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PlanArgument = Annotated[
     str, typer.Argument(metavar="PLAN", help="Its folder or URL.", show_default=False)
 ]
-STORE = "A repository; a deleted one by its uid."
+STORE = "A repository; a deleted one by its uid; or terminus:PATH."
 
 ROWS = 15
 """How many rows people are shown of a long table; ``--json`` has them all."""
@@ -157,7 +157,7 @@ class Summary:
         yield "\nHistory:"
         yield from self._history()
         yield "\nChecked:"
-        yield _counts(plan.expected, plan.read)
+        yield _counts(plan.expected, plan.read, plan.store.noun)
         if plan.inventory:
             yield f"The objects were taken from the inventory {plan.inventory}."
         yield plan.promise
@@ -191,10 +191,11 @@ class Summary:
         for line in plan.policy:
             yield f"Policy: {line}."
         unreached = plan.dead - plan.expired
+        noun = plan.store.noun
         yield (
-            f"{commits(plan.expected.snapshots)} stay, on {plan.refs} refs and {plan.leases} "
-            f"leases. {commits(plan.expired)} expire by the policy, {unreached} were reached by "
-            "nothing already."
+            f"{snapshots(plan.expected.snapshots, noun)} stay, on {plan.refs} refs and "
+            f"{plan.leases} leases. {snapshots(plan.expired, noun)} expire by the policy, "
+            f"{unreached} were reached by nothing already."
         )
         if plan.deleted_refs:
             yield f"Refs that go with their commits: {', '.join(plan.deleted_refs)}."
@@ -236,9 +237,9 @@ def _by_age(one: Sum) -> int:
     return 0 if one[0].startswith("under") else int("".join(filter(str.isdigit, one[0])) or 0)
 
 
-def _counts(expected: Counts, read: Counts) -> Table:
+def _counts(expected: Counts, read: Counts, noun: str) -> Table:
     names = {
-        "snapshots": "commits that stay",
+        "snapshots": f"{noun}s that stay",
         "containers": "containers that they need",
         "entries": "entries in those",
         "held": "staged or pending addresses",

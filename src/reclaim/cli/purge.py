@@ -42,12 +42,10 @@ def purge(
 ) -> None:
     """End the quarantine of runs whose time is over: what they set aside is deleted for good."""
     from reclaim.run import purge as purging
-    from reclaim.stores.find import find, find_all
 
     age = None if older_than is None else parse_age("--older-than", older_than)
     done: list[tuple[str, Purged]] = []
-    with session.open() as catalog:
-        stores = [find(catalog, store)] if store else list(find_all(catalog))
+    with session.stores(store) as stores:
         due = [(one, runs) for one in stores if (runs := purging.due(one, age))]
         if due:
             count = sum(len(runs) for _, runs in due)
@@ -81,3 +79,5 @@ class Outcome:
             told = purged.summary()
             what = f"{objects(told['objects'])} ({size(told['bytes'])})"
             yield f"{name}: deleted {what} for good, which {len(purged.runs)} runs had set aside."
+            if told["rescued"]:
+                yield f"{objects(told['rescued'])} came back: something refers to them again."

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from reclaim.cli.command import command
 from reclaim.cli.describe import instant, objects, size
 from reclaim.cli.output import Block, Table
-from reclaim.cli.places import parse_repository
-from reclaim.cli.repo import AnyRepositoryArgument
+from reclaim.cli.plans import STORE
 from reclaim.cli.session import Session
 
 if TYPE_CHECKING:
@@ -87,13 +86,14 @@ def _short(value: Any) -> str:
     return " ".join(value) if isinstance(value, list) else json.dumps(value)
 
 
-def runs(session: Session, repository: AnyRepositoryArgument = None) -> None:
+def runs(
+    session: Session,
+    store: Annotated[
+        str | None, typer.Argument(metavar="STORE", help=f"{STORE} Default: all of the catalog.")
+    ] = None,
+) -> None:
     """List what changed history or deleted bytes, the newest first."""
-    with session.open() as catalog:
-        if repository is None:
-            stores = catalog.collectable()
-        else:
-            stores = [catalog.collecting(parse_repository(repository))]
-        found = [(store.name, run) for store in stores for run in store.runs()]
+    with session.stores(store) as stores:
+        found = [(one.name, run) for one in stores for run in one.runs()]
     found.sort(key=lambda one: one[1].started_at, reverse=True)
-    session.output.answer(Runs(found, repository is not None))
+    session.output.answer(Runs(found, store is not None))

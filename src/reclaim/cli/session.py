@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import getpass
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from reclaim.errors import InvalidInput, Refused
 
 if TYPE_CHECKING:
     from reclaim.catalog import Catalog
+    from reclaim.stores.base import Collectable
 
 DEFAULT_CATALOG = ".reclaim"
 CATALOG_VARIABLE = "RECLAIM_CATALOG"
@@ -43,6 +45,30 @@ class Session:
         from reclaim.catalog import Catalog
 
         return Catalog.open(self.location)
+
+    @contextmanager
+    def stores(self, name: str | None) -> Iterator[Sequence[Collectable]]:
+        """The store of a name, or all of the catalog; only for the latter it is opened."""
+        from reclaim.stores.find import find, find_all, find_foreign
+
+        foreign = None if name is None else find_foreign(name)
+        if foreign is not None:
+            yield [foreign]
+            return
+        with self.open() as catalog:
+            yield list(find_all(catalog)) if name is None else [find(catalog, name)]
+
+    @contextmanager
+    def planned(self, kind: str, name: str, uid: str) -> Iterator[Collectable]:
+        """The store that a plan was made for."""
+        from reclaim.stores.find import find_foreign_planned, find_planned
+
+        foreign = find_foreign_planned(kind, uid)
+        if foreign is not None:
+            yield foreign
+            return
+        with self.open() as catalog:
+            yield find_planned(catalog, name=name, uid=uid)
 
     def confirm(self, what: str, *, yes: bool) -> None:
         """Ask before something that cannot be taken back; without a terminal, ``--yes`` answers."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.describe import commits, objects, size
+from reclaim.cli.describe import objects, size
 from reclaim.cli.output import Done
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
+from reclaim.errors import NotFound
+
+if TYPE_CHECKING:
+    from reclaim.run.undo import Undone
+    from reclaim.stores.base import Collectable
 
 
 def register(app: typer.Typer) -> None:
@@ -21,27 +27,47 @@ def undo(
     session: Session,
     run: Annotated[str, typer.Argument(metavar="RUN", help="Its id.", show_default=False)],
     running: RunOptions,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STORE",
+            help="The store of the run, if it is not of the catalog: terminus:PATH.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Take a run back: an expiration, or an apply with --quarantine. Again, to finish the rest."""
     from reclaim.catalog.undoing import EXPIRE
-    from reclaim.run.undo import check_undo, undo_run
-    from reclaim.stores.find import find
 
-    with session.open() as catalog:
-        repository = catalog.repository_of_run(run)
-        found = next(one for one in repository.runs() if one.id == run)
-        if found.kind == EXPIRE:
-            left = repository.undo(run)
-            said, told = f"Undid run {run}.", {"run": run, "left": left}
-        else:
-            check_undo(found)
-            store = find(catalog, repository.uid)
-            with running.watched() as watcher:
-                done = undo_run(store, running.engine(watcher), run, watcher=watcher)
-            left = list(done.left)
-            told = {"run": run, **done.summary()}
-            what = f"{objects(done.objects)} ({size(done.bytes)}) and {commits(done.snapshots)}"
-            said = f"Undid run {run}: brought back {what}."
-    if left:
-        said += "\nChanged since, and left as it is: " + "; ".join(left) + "."
-    session.output.answer(Done(said, told))
+    if store is not None:
+        with session.stores(store) as [foreign]:
+            done = _bring_back(foreign, run, running)
+    else:
+        with session.open() as catalog:
+            repository = catalog.repository_of_run(run)
+            found = next(one for one in repository.runs() if one.id == run)
+            if found.kind == EXPIRE:
+                left = repository.undo(run)
+                said = f"Undid run {run}.{_left(left)}"
+                session.output.answer(Done(said, {"run": run, "left": left}))
+                return
+            with session.stores(repository.uid) as [mine]:
+                done = _bring_back(mine, run, running)
+    what = f"{objects(done.objects)} ({size(done.bytes)}) and {done.snapshots} snapshots"
+    said = f"Undid run {run}: brought back {what}.{_left(done.left)}"
+    session.output.answer(Done(said, {"run": run, **done.summary()}))
+
+
+def _bring_back(store: Collectable, run: str, running: RunOptions) -> Undone:
+    from reclaim.run.undo import check_undo, undo_run
+
+    found = store.find_run(run)
+    if found is None:
+        raise NotFound(f"there is no run {run} of {store.name}", hint="see `reclaim runs`")
+    check_undo(found)
+    with running.watched() as watcher:
+        return undo_run(store, running.engine(watcher), run, watcher=watcher)
+
+
+def _left(names: Sequence[str]) -> str:
+    return "\nChanged since, and left as it is: " + "; ".join(names) + "." if names else ""

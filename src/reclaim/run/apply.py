@@ -69,6 +69,7 @@ class Applied:
     """Snapshots that were let go of."""
     until: datetime | None = None
     """How long what was taken is kept aside; None when it was deleted."""
+    noun: str = "commit"
     requests: int = 0
     """What setting it aside took, where requests are paid for."""
 
@@ -254,6 +255,7 @@ class _Applying:
             condemned,
             collected,
             None if until is None else datetime.fromisoformat(until),
+            self._store.noun,
             self._way.requests(self._store, outcome.counts.total() - outcome.counts[FAILED]),
         )
         self._finish(applied)

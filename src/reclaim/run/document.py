@@ -35,6 +35,8 @@ class StoreName(_Model):
     uid: str
     storage: str
     deleted: bool
+    noun: str = "commit"
+    """What its people call a snapshot."""
 
 
 class Where(_Model):

@@ -246,6 +246,7 @@ class _Planning:
                 uid=store.uid,
                 storage=store.storage.url,
                 deleted=store.deleted,
+                noun=store.noun,
             ),
             promise=store.promise,
             started_at=self._started,
@@ -277,7 +278,7 @@ class _Planning:
             expired=sum(1 for one in dead if one in decided.before),
             dead=len(dead),
             going=_groups(found.verdict.going),
-            staying=_staying(found),
+            staying=_staying(found, store),
             largest=[
                 Large(bytes=size, address=address, path=path)
                 for size, address, path in found.verdict.largest
@@ -419,7 +420,7 @@ def _groups(tally: Tally) -> list[Group]:
     ]
 
 
-def _staying(found: Found) -> list[Group]:
+def _staying(found: Found, store: Collectable) -> list[Group]:
     groups = [
         Group(objects=count, bytes=size, kind=kind, reason=why)
         for (kind, why), (count, size) in sorted(found.verdict.staying.items())
@@ -431,7 +432,7 @@ def _staying(found: Found) -> list[Group]:
         objects=found.objects - others,
         bytes=found.size - rest,
         kind="",
-        reason="in a commit that stays, or staged, or pending",
+        reason=f"in a {store.noun} that stays{', or staged, or pending' if store.exact else ''}",
     )
     return [live, *groups]
 

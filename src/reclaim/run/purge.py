@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from reclaim.catalog.addresses import new_uid
 from reclaim.errors import Partial, ReclaimError
@@ -14,10 +17,12 @@ from reclaim.run.journal import Journal
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.ways import way_of
-from reclaim.stores.base import QUARANTINE, Collectable, HeldLock, Quarantines
+from reclaim.storage import Storage
+from reclaim.stores.base import QUARANTINE, Collectable, HeldLock, Quarantines, Rescues
+from reclaim.tasks.aside import RESTORED
 from reclaim.tasks.deleting import FAILED, Outcome
 from reclaim.tasks.engine import Engine
-from reclaim.tasks.parts import Opener, Place, open_storage
+from reclaim.tasks.parts import Opener, Part, Place, open_storage, read_part, write_part
 
 PURGE = "purge"
 """The kind of run that this is."""
@@ -37,10 +42,12 @@ class Purged:
         return self.outcome.counts[FAILED]
 
     def summary(self) -> dict[str, Any]:
+        counts, sizes = self.outcome.counts, self.outcome.sizes
         return {
             "runs": list(self.runs),
-            "objects": self.outcome.counts.total() - self.failed,
-            "bytes": self.outcome.sizes.total() - self.outcome.sizes[FAILED],
+            "objects": counts.total() - self.failed - counts[RESTORED],
+            "bytes": sizes.total() - sizes[FAILED] - sizes[RESTORED],
+            "rescued": counts[RESTORED],
             "failed": self.failed,
             "collected": self.collected,
         }
@@ -111,19 +118,42 @@ def _purge(
     way = way_of(run)
     assert way is not None
     assert isinstance(store, Quarantines)
-    outcome = sweep(
-        store,
-        engine,
-        lock,
-        way.away(store, run.id),
-        candidates=way.rows(store, engine, run, place.below("work"), opener),
-        kind=QUARANTINE,
-        journal=Journal(opener(place.url), place.below("journals"), place),
-        place=place,
-        storage=opener(place.url),
-    )
-    done.outcome.add(outcome)
-    if not outcome.counts[FAILED]:
-        done.collected += store.forget(run.id)
-        store.finish(run.id, RunState.PURGED, {**run.summary, "purged_by": done.run})
-        done.runs.append(run.id)
+    storage = opener(place.url)
+    journal = Journal(storage, place.below("journals"), place)
+    rows = way.rows(store, engine, run, place.below("work"), opener)
+    needed = frozenset(store.needed(run.id, engine)) if isinstance(store, Rescues) else frozenset()
+    back, away = _split(storage, rows, needed, place.below("work")) if needed else ((), rows)
+    for deleter, parts in ((way.back(store, run.id), back), (way.away(store, run.id), away)):
+        outcome = sweep(
+            store,
+            engine,
+            lock,
+            deleter,
+            candidates=parts,
+            kind=QUARANTINE,
+            journal=journal,
+            place=place,
+            storage=storage,
+        )
+        done.outcome.add(outcome)
+        if outcome.counts[FAILED]:
+            return
+    done.collected += store.forget(run.id)
+    store.finish(run.id, RunState.PURGED, {**run.summary, "purged_by": done.run})
+    done.runs.append(run.id)
+
+
+def _split(
+    storage: Storage, rows: Sequence[Part], needed: frozenset[str], place: Place
+) -> tuple[Sequence[Part], Sequence[Part]]:
+    """What something refers to again, and the rest."""
+    back: list[Part] = []
+    away: list[Part] = []
+    for part in rows:
+        table = read_part(storage, part)
+        kept = pc.is_in(table.column("address"), pa.array(sorted(needed), pa.string()))
+        for parts, mask in ((back, kept), (away, pc.invert(kept))):
+            if (some := table.filter(mask)).num_rows:
+                written = write_part(storage, place.at(f"{new_uid()}.parquet"), some)
+                parts.append(replace(written, group=QUARANTINE))
+    return back, away

@@ -178,6 +178,8 @@ class Store(Protocol):
     name: str
     uid: str
     kind: str
+    noun: str
+    """What its people call a snapshot."""
     deleted: bool
     """Whether the store itself is gone, so that nothing of it needs to stay."""
     exact: bool

@@ -149,6 +149,7 @@ class CatalogStore:
     """One repository, seen by the collector."""
 
     kind = "catalog"
+    noun = "commit"
     exact = True
     careful = False
     promise = PROMISE

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from reclaim.catalog import Catalog
 from reclaim.errors import NotFound, PlanRefused
 from reclaim.stores.catalog import CatalogStore
+from reclaim.stores.terminus.store import TerminusStore
 
 
 def find(catalog: Catalog, name: str) -> CatalogStore:
     """A repository by name or, for a deleted one, by its uid."""
     return CatalogStore(catalog.collecting(name))
+
+
+TERMINUS = "terminus:"
+
+
+def find_foreign(name: str) -> TerminusStore | None:
+    """The store that a name with a kind means, such as ``terminus:PATH``; None for our own."""
+    if name.startswith(TERMINUS):
+        return TerminusStore(Path(name.removeprefix(TERMINUS)))
+    return None
+
+
+def find_foreign_planned(kind: str, uid: str) -> TerminusStore | None:
+    """The store of another kind that a plan was made for; None for our own."""
+    if kind == TerminusStore.kind:
+        return TerminusStore(Path(unquote(urlsplit(uid).path)))
+    return None
 
 
 def find_planned(catalog: Catalog, *, name: str, uid: str) -> CatalogStore:

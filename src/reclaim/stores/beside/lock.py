@@ -1,0 +1,163 @@
+"""The lock of a store as objects, each of which can be written only once.
+
+The object with the highest number is the state of the lock. Every change writes the next number,
+which succeeds for one and fails for all others. Deletes that were sent on the strength of a lock
+have ended a request's time after its expiry; only then is it taken over.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from reclaim.catalog.addresses import new_uid
+from reclaim.catalog.locks import LENGTH, REQUEST
+from reclaim.clock import Clock
+from reclaim.errors import AlreadyExists, Conflict, LockLost, NotFound, ReclaimError
+from reclaim.storage import Storage
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    number: int
+    owner: str
+    run: str
+    expires_at: datetime | None
+    """None once it was given back."""
+
+
+class Lock:
+    """A lock that this process holds and renews in the background."""
+
+    def __init__(self, storage: Storage, prefix: str, clock: Clock, run_id: str) -> None:
+        self._storage = storage
+        self._prefix = prefix
+        self._clock = clock
+        self.run_id = run_id
+        self._owner = new_uid()
+        self._sure_until = clock.now()
+        self._turn = threading.Lock()
+        self._stop = threading.Event()
+
+    def remaining(self) -> timedelta:
+        """For how long a delete may still be sent on the strength of this lock."""
+        return self._sure_until - REQUEST - self._clock.now()
+
+    def check(self) -> None:
+        """Fail once the lock may be taken over by someone else."""
+        if self.remaining() <= timedelta(0):
+            raise LockLost(
+                f"run {self.run_id} could not renew its lock in time and stopped",
+                hint="apply it again; it finishes the rest",
+            )
+
+    def take(self) -> None:
+        state = self._read()
+        now = self._clock.now()
+        if state is not None and state.expires_at is not None:
+            free_at = state.expires_at + REQUEST
+            if now < free_at:
+                raise Conflict(
+                    f"run {state.run} is working on this store",
+                    hint=f"wait for it; if it has died, the lock is free at {free_at:%F %T} UTC",
+                    run=state.run,
+                )
+        try:
+            self._write((state.number if state else 0) + 1, now + LENGTH)
+        except AlreadyExists as error:
+            raise Conflict("another run took the lock of this store just now") from error
+        self._sure_until = now + LENGTH
+
+    def renew(self) -> None:
+        """Hold the lock for its whole length from now on."""
+        with self._turn:
+            now = self._clock.now()
+            state = self._mine()
+            try:
+                self._write(state.number + 1, now + LENGTH)
+            except AlreadyExists as error:
+                raise LockLost(f"run {self.run_id} lost its lock and stopped") from error
+            self._sure_until = now + LENGTH
+
+    def give_back(self) -> None:
+        with self._turn, suppress(LockLost, AlreadyExists):
+            self._write(self._mine().number + 1, None)
+
+    @contextmanager
+    def renewed(self) -> Iterator[None]:
+        """Renew it in the background while the block runs."""
+        renewer = threading.Thread(target=self._keep, name="reclaim-lock", daemon=True)
+        renewer.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            renewer.join()
+
+    def _keep(self) -> None:
+        while not self._stop.wait((LENGTH / 4).total_seconds()):
+            try:
+                self.renew()
+            except ReclaimError as error:
+                # The next try may succeed; until then ``check`` stops the run in time.
+                log.warning("the lock of run %s was not renewed: %s", self.run_id, error)
+
+    def _mine(self) -> _State:
+        state = self._read()
+        if state is None or state.owner != self._owner or state.expires_at is None:
+            self._sure_until = self._clock.now()
+            raise LockLost(f"run {self.run_id} lost its lock and stopped", hint="apply it again")
+        if self._clock.now() >= state.expires_at:
+            self._sure_until = self._clock.now()
+            raise LockLost(f"the lock of run {self.run_id} expired", hint="apply it again")
+        return state
+
+    def _read(self) -> _State | None:
+        while True:
+            numbers = [
+                int(name)
+                for one in self._storage.list(self._prefix.rstrip("/"))
+                if (name := one.address.removeprefix(self._prefix)).isdigit()
+            ]
+            if not numbers:
+                return None
+            number = max(numbers)
+            try:
+                told = json.loads(self._storage.get(f"{self._prefix}{number:012d}"))
+            except NotFound:
+                # Someone wrote a newer one and tidied up.
+                continue
+            when = told["expires_at"]
+            expires_at = datetime.fromisoformat(when) if when else None
+            return _State(number, told["owner"], told["run"], expires_at)
+
+    def _write(self, number: int, expires_at: datetime | None) -> None:
+        told = {
+            "owner": self._owner,
+            "run": self.run_id,
+            "expires_at": expires_at and expires_at.isoformat(),
+        }
+        address = f"{self._prefix}{number:012d}"
+        self._storage.put(address, json.dumps(told).encode(), create=True)
+        for one in list(self._storage.list(self._prefix.rstrip("/"))):
+            if one.address < address:
+                self._storage.delete(one.address)
+
+
+@contextmanager
+def hold(storage: Storage, prefix: str, clock: Clock, run_id: str) -> Iterator[Lock]:
+    """Hold the lock while the block runs; a ``Conflict`` if another run has it."""
+    lock = Lock(storage, prefix, clock, run_id)
+    lock.take()
+    try:
+        with lock.renewed():
+            yield lock
+    finally:
+        lock.give_back()

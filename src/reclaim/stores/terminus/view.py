@@ -1,0 +1,162 @@
+"""A store's folder with layers as objects: an archive is one, and so is a whole directory.
+
+A directory is listed, moved and deleted as one object, whose size is that of its files and whose
+time is that of the latest change in it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from reclaim.errors import Corrupt
+from reclaim.model import StoredObject
+from reclaim.storage import LISTED, Payload, Storage, translated
+from reclaim.stores.terminus.addresses import OURS, SHARD
+
+Facts = tuple[int, float]
+"""Size in bytes and time of the latest change."""
+
+
+class LayerView:
+    """A storage on a local disk, with directories of layers as objects."""
+
+    def __init__(self, inner: Storage, prefix: str) -> None:
+        self._inner = inner
+        self._prefix = prefix
+        self._root = Path(unquote(urlsplit(inner.url).path))
+        self.url = inner.url
+        self.at_once = 1
+
+    def path(self, address: str) -> Path:
+        return self._root / address
+
+    def shards(self) -> Sequence[str]:
+        """The folders with layers."""
+        with translated("list", self._prefix), os.scandir(self._root / self._prefix) as found:
+            names = [one.name for one in found if SHARD.fullmatch(one.name) and one.is_dir()]
+        return [self._prefix + name for name in sorted(names)]
+
+    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
+        if self._is_ours(prefix):
+            yield from self._inner.batches(prefix)
+            return
+        addresses, sizes, times = [], [], []
+        for address, (size, changed) in self._layers(prefix):
+            addresses.append(address)
+            sizes.append(size)
+            times.append(round(changed * 1e6))
+        if addresses:
+            columns = (addresses, sizes, times)
+            arrays = [pa.array(c, f.type) for c, f in zip(columns, LISTED, strict=True)]
+            yield pa.record_batch(arrays, schema=LISTED)
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        if self._is_ours(prefix):
+            yield from self._inner.list(prefix)
+            return
+        for address, (size, changed) in self._layers(prefix):
+            yield StoredObject(address, size, datetime.fromtimestamp(changed, UTC))
+
+    def _layers(self, folder: str) -> Iterator[tuple[str, Facts]]:
+        """What lies in a shard. A file that goes while it is listed was not there."""
+        try:
+            with translated("list", folder), os.scandir(self._root / folder) as found:
+                for one in found:
+                    if (facts := _facts(one.path)) is not None:
+                        yield f"{folder}/{one.name}", facts
+        except FileNotFoundError:
+            return
+
+    def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
+        path = self._root / prefix
+        with translated("list", prefix):
+            found = sorted(os.scandir(path), key=lambda one: one.name) if path.is_dir() else []
+        inside = [f"{prefix}/{one.name}" for one in found if one.is_dir()]
+        files = [f"{prefix}/{one.name}" for one in found if not one.is_dir()]
+        return inside, [self.head(file) for file in files]
+
+    def head(self, address: str) -> StoredObject:
+        if not self.path(address).is_dir():
+            return self._inner.head(address)
+        facts = _facts(str(self.path(address)))
+        assert facts is not None
+        return StoredObject(address, facts[0], datetime.fromtimestamp(facts[1], UTC))
+
+    def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
+        path, goal = self.path(source), self.path(target)
+        if not path.is_dir():
+            self._inner.move(source, target, size=size, fresh=fresh)
+            return
+        with translated("move", source):
+            found = _facts(str(path))
+            if found is None or found[0] != size:
+                raise Corrupt(f"{path} has {found and found[0]} bytes instead of {size}")
+            if goal.is_dir():
+                # It was made again, or brought back before: one of the two is enough.
+                shutil.rmtree(path)
+                return
+            if fresh:
+                os.utime(path)
+            goal.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(goal)
+
+    def delete(self, address: str) -> None:
+        if not self.path(address).is_dir():
+            self._inner.delete(address)
+            return
+        with translated("delete", address):
+            shutil.rmtree(self.path(address))
+
+    def delete_page(self, addresses: Sequence[str]) -> None:
+        # One after the other, so that what is left after a crash is whole.
+        for address in addresses:
+            self.delete(address)
+
+    def _is_ours(self, prefix: str) -> bool:
+        return prefix.startswith(f"{self._prefix}{OURS}") and f"/{QUARANTINE}/" not in prefix
+
+    def put(self, address: str, data: Payload, *, create: bool = False) -> None:
+        self._inner.put(address, data, create=create)
+
+    def get(self, address: str) -> bytes:
+        return self._inner.get(address)
+
+    def stream(self, address: str) -> Iterator[bytes]:
+        return self._inner.stream(address)
+
+    def reader(self, address: str) -> BinaryIO:
+        return self._inner.reader(address)
+
+    def copy(self, source: str, target: str) -> None:
+        self._inner.copy(source, target)
+
+    def flush(self, addresses: Iterable[str]) -> None:
+        self._inner.flush(addresses)
+
+
+QUARANTINE = "quarantine"
+
+
+def _facts(path: str) -> Facts | None:
+    """Size and time of a file, or of a directory with its files; None if it is not there."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - many small files
+        if not os.path.isdir(path):  # noqa: PTH112
+            return status.st_size, status.st_mtime
+        size, changed = 0, status.st_mtime
+        with os.scandir(path) as found:
+            for one in found:
+                inside = one.stat()
+                size += inside.st_size
+                changed = max(changed, inside.st_mtime)
+    except FileNotFoundError:
+        return None
+    return size, changed
