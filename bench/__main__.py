@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from bench import catalog, collect, history
+from bench import catalog, collect, history, terminus
 
-FIGURES = catalog.FIGURES | history.FIGURES | collect.FIGURES
+FIGURES = catalog.FIGURES | history.FIGURES | collect.FIGURES | terminus.FIGURES
 
 
 def main(names: list[str]) -> int:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ MILLION = 1_000_000
 SOON = Margins(objects=timedelta(0))
 
 
-def _engine() -> Any:
+def engine() -> Any:
     from reclaim.spark.engine import SparkEngine
     from reclaim.spark.session import build_session
 
@@ -39,7 +40,7 @@ def _engine() -> Any:
     return SparkEngine(session)
 
 
-def _plan(made: Made, engine: Any, *, inventory: bool = False, out: str = "plan") -> Plan:
+def _plan(made: Made, spark: Any, *, inventory: bool = False, out: str = "plan") -> Plan:
     place = made.folder / out
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
@@ -49,14 +50,14 @@ def _plan(made: Made, engine: Any, *, inventory: bool = False, out: str = "plan"
         storage = ObjectStorage.open(made.folder.as_uri())
         objects = find_inventory(storage, made.inventory.name, store.format)
     options = PlanOptions(margins=SOON, place=Place(place.as_uri(), ""), inventory=objects)
-    return make_plan(store, engine, options)
+    return make_plan(store, spark, options)
 
 
 def plan_inventory(runs: int = 3, count: int = 10 * MILLION) -> Figure:
     """A plan from an inventory against DuckDB's anti-join on strings over the same files."""
     import duckdb
 
-    engine = _engine()
+    spark = engine()
     ratios, notes = [], []
     with tempfile.TemporaryDirectory() as name:
         made = make(Path(name), count, garbage=0.1)
@@ -76,7 +77,7 @@ def plan_inventory(runs: int = 3, count: int = 10 * MILLION) -> Figure:
                 )
                 database.close()
             with Memory() as memory, timer("plan"):
-                plan = _plan(made, engine, inventory=True)
+                plan = _plan(made, spark, inventory=True)
             assert plan.document.candidates == count - made.live, plan.document.candidates
             ratios.append(timer.seconds["plan"] / timer.seconds["duckdb"])
             notes.append(
@@ -99,10 +100,11 @@ def apply_files(runs: int = 3, count: int = MILLION) -> Figure:
     return _files(runs, count)[1]
 
 
+@cache
 def _files(runs: int, count: int) -> tuple[Figure, Figure]:
     from deltalake import DeltaTable
 
-    engine = _engine()
+    spark = engine()
     planned, applied, notes = [], [], []
     for _ in range(runs):
         with tempfile.TemporaryDirectory() as name:
@@ -113,7 +115,7 @@ def _files(runs: int, count: int) -> tuple[Figure, Figure]:
                 delta = DeltaTable(table)
                 gone = delta.vacuum(0, dry_run=True, enforce_retention_duration=False, full=True)
             with timer("plan"):
-                plan = _plan(made, engine)
+                plan = _plan(made, spark)
             assert len(gone) == plan.document.candidates == count - made.live
             with timer("vacuum"):
                 DeltaTable(table).vacuum(
@@ -121,7 +123,7 @@ def _files(runs: int, count: int) -> tuple[Figure, Figure]:
                 )
             with timer("apply"):
                 store = CatalogStore(made.catalog.collecting("bench"))
-                done = apply_plan(store, engine, plan.place)
+                done = apply_plan(store, spark, plan.place)
             assert done.summary()["objects"] == len(gone)
             made.catalog.close()
             took = timer.seconds
@@ -188,7 +190,7 @@ def _delta_table(made: Made, folder: Path) -> str:
 
 def plan_shared(runs: int = 3, count: int = 1_000_000) -> Figure:
     """A plan over 10, 100 and 1,000 commits that share their ranges."""
-    engine = _engine()
+    spark = engine()
     ratios, notes = [], []
     with tempfile.TemporaryDirectory() as name:
         made = make(Path(name), count, garbage=0.1)
@@ -196,7 +198,7 @@ def plan_shared(runs: int = 3, count: int = 1_000_000) -> Figure:
         times: dict[int, list[float]] = {}
         ranges = {}
         done = 0
-        _plan(made, engine, inventory=True)
+        _plan(made, spark, inventory=True)
         for commits in (10, 100, 1_000):
             while done < commits:
                 main.put(f"table/day={done % 900:05d}/extra-{done}", b"x")
@@ -204,7 +206,7 @@ def plan_shared(runs: int = 3, count: int = 1_000_000) -> Figure:
                 done += 1
             for _ in range(runs):
                 start = time.perf_counter()
-                plan = _plan(made, engine, inventory=True)
+                plan = _plan(made, spark, inventory=True)
                 times.setdefault(commits, []).append(time.perf_counter() - start)
             ranges[commits] = plan.document.expected.containers - commits
         for commits, seconds in times.items():
