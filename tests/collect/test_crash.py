@@ -11,7 +11,7 @@ import pytest
 
 from reclaim.errors import Conflict
 from reclaim.model import RunState
-from reclaim.policy import Policy, Rules
+from reclaim.policy import from_options
 from reclaim.run.plan import Plan
 from reclaim.run.ways import DELETE, Move, Way
 from reclaim.tasks import deleting
@@ -67,7 +67,8 @@ def prepare(world: World) -> tuple[Plan, dict[str, Files]]:
             repo.delete_branch(name)
         files = {**past.files, later: whole(repo, later)}
     world.age()
-    plan = world.plan(Policy(Rules(keep_last=1)), delete_expired_tags=True, allowed_fraction=1.0)
+    plan = world.plan(from_options(older_than="3d"), delete_expired_tags=True, allowed_fraction=1.0)
+    assert plan.document.deleted_refs
     # This one comes back, and the plan does not know.
     world.other().create_branch("back", past.keep)
     return plan, files

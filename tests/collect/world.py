@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 from reclaim.catalog import Catalog, Repository
 from reclaim.catalog.catalog import WrapStorage
@@ -34,7 +34,7 @@ from reclaim.run.ways import DELETE, Way
 from reclaim.storage import Storage
 from reclaim.stores.base import Collectable, Margins
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks.parts import read_part
+from reclaim.tasks.parts import Opener, open_storage, read_part
 from reclaim.testing import FakeClock, StorageWrapper
 from reclaim.testing.engine import PlainEngine
 from tests.catalog import raw
@@ -131,9 +131,7 @@ class World:
         storage: Storage | None = None,
     ) -> Undone:
         found = storage or self.storage
-        return undo_run(
-            store or self.store(), self.engine(step, found), run, opener=lambda _url: found
-        )
+        return undo_run(store or self.store(), self.engine(step, found), run, opener=opening(found))
 
     def purge(
         self,
@@ -148,7 +146,7 @@ class World:
             store or self.store(),
             self.engine(step, found),
             older_than=older_than,
-            opener=lambda _url: found,
+            opener=opening(found),
         )
 
     def candidates(self, plan: Plan) -> dict[str, str]:
@@ -221,6 +219,11 @@ class World:
         assert self.apply(again, store=store).summary()["objects"] == 0
         assert self.there() == needed
         assert leftovers(self.repo) == {}
+
+
+def opening(found: Storage) -> Opener:
+    """Opens a storage as it is given; folders in it, where runs have their plans, as they are."""
+    return lambda url: open_storage(url) if url.startswith(f"{found.url}/") else found
 
 
 def addresses_of(repo: Repository, commit: str) -> set[str]:
@@ -297,46 +300,39 @@ def bury(world: World) -> Past:
     return Past(keep, first, second, files)
 
 
-class Stepped:
-    """A store of which every call is a step: ``step`` is told before and after each."""
-
-    STEPS = (
-        "begin",
-        "start",
-        "close_overdue",
-        "rewrite",
-        "observe",
-        "mark",
-        "release",
-        "promote",
-        "collect",
-        "set_aside",
-        "taken",
-        "restore",
-        "forget",
-        "finish",
-    )
-
-    def __init__(self, inner: CatalogStore, step: Step) -> None:
-        self._inner = inner
-        self._step = step
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-        if name not in self.STEPS:
-            return found
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            self._step(f"before {name}")
-            result = found(*args, **kwargs)
-            self._step(f"after {name}")
-            return result
-
-        return call
+STEPS = (
+    "begin",
+    "start",
+    "close_overdue",
+    "rewrite",
+    "observe",
+    "mark",
+    "release",
+    "promote",
+    "collect",
+    "set_aside",
+    "taken",
+    "restore",
+    "forget",
+    "finish",
+)
 
 
-def stepped(inner: CatalogStore, step: Step) -> Collectable:
-    return cast(Collectable, Stepped(inner, step))
+def stepped(store: CatalogStore, step: Step) -> Collectable:
+    """The store, of which every call that matters is a step: told before and after each."""
+    for name in STEPS:
+        setattr(store, name, _stepped(name, getattr(store, name), step))
+    return store
+
+
+def _stepped(name: str, found: Callable[..., Any], step: Step) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        step(f"before {name}")
+        result = found(*args, **kwargs)
+        step(f"after {name}")
+        return result
+
+    return call
 
 
 class At:
