@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 from reclaim.errors import InvalidInput, StorageUnavailable
 
 ENABLED = "enabled"
+MANY = 64
+"""So many folders are enough to share the work of listing them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,23 @@ class Bucket:
                         marker,
                     )
 
+    def folders(self, folder: str) -> tuple[list[str], bool]:
+        """The folders directly below one, and whether it has objects of its own as well.
+
+        Folders in which nothing is current are there too.
+        """
+        pages = self._client.get_paginator("list_object_versions")
+        found: list[str] = []
+        with _translated(f"the folders below {folder}"):
+            for page in pages.paginate(
+                Bucket=self.name, Prefix=f"{self._root}{folder}/", Delimiter="/"
+            ):
+                if page.get("Versions") or page.get("DeleteMarkers"):
+                    return [], True
+                for row in page.get("CommonPrefixes", ()):
+                    found.append(row["Prefix"][len(self._root) :].rstrip("/"))
+        return found, False
+
     def delete(self, versions: Sequence[Version]) -> None:
         """Delete versions for good, or markers, which brings back what they covered."""
         if not versions:
@@ -88,6 +107,25 @@ class Bucket:
             raise StorageUnavailable(
                 f"cannot delete {failed[0].get('Key')}: {failed[0].get('Message')}"
             )
+
+
+def folders(url: str, prefix: str) -> list[str]:
+    """Folders that together hold every version below a prefix, none inside another.
+
+    A listing would not do: it leaves out folders of which everything was deleted.
+    """
+    bucket = open_bucket(url)
+    whole: list[str] = []
+    found = [prefix.rstrip("/")]
+    while found and len(found) < MANY:
+        below: list[str] = []
+        for folder in found:
+            inside, holds = bucket.folders(folder)
+            if holds:
+                whole.append(folder)
+            below += inside
+        found = below
+    return [*whole, *found]
 
 
 def noncurrent(url: str, units: Iterable[str]) -> tuple[int, int]:

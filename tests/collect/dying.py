@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import pytest
 from sqlalchemy import event
 
+from reclaim.buckets import Bucket
 from reclaim.catalog import locks
 from reclaim.catalog.schema import commits
 from reclaim.storage import ObjectStorage
@@ -72,10 +73,8 @@ def dies(world: World, work: Work, fatal: int) -> bool:
 def _step_through_writes(patch: pytest.MonkeyPatch, step: Callable[[], None]) -> None:
     """Each write is a step, and so is each object of a page and each half of a move."""
 
-    def stepped(name: str) -> Callable[..., None]:
-        inner = getattr(ObjectStorage, name)
-
-        def call(self: ObjectStorage, *args: Any, **kwargs: Any) -> None:
+    def stepped(inner: Callable[..., None]) -> Callable[..., None]:
+        def call(self: Any, *args: Any, **kwargs: Any) -> None:
             step()
             inner(self, *args, **kwargs)
 
@@ -89,7 +88,8 @@ def _step_through_writes(patch: pytest.MonkeyPatch, step: Callable[[], None]) ->
             page(self, [address])
 
     for name in WRITES:
-        patch.setattr(ObjectStorage, name, stepped(name))
+        patch.setattr(ObjectStorage, name, stepped(getattr(ObjectStorage, name)))
+    patch.setattr(Bucket, "delete", stepped(Bucket.delete))
     patch.setattr(ObjectStorage, "delete_page", delete_page)
 
 

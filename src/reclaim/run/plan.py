@@ -142,7 +142,8 @@ class _Planning:
             listing.facts["objects"] = sum(part.rows for part in objects.parts)
         if self._versioning:
             with stage("versions") as counting:
-                count, size = self._engine.noncurrent(self._store.format, self._units())
+                units = buckets.folders(self._store.storage.url, self._store.format.prefix)
+                count, size = self._engine.noncurrent(self._store.format, units)
                 self._noncurrent = Noncurrent(objects=count, bytes=size)
                 counting.facts |= {"noncurrent": count, "bytes": size}
         with stage("observe") as observing:

@@ -1,0 +1,236 @@
+"""Delete markers in a bucket that keeps versions: another way aside, and back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import boto3  # type: ignore[import-untyped]
+import pytest
+
+from reclaim.buckets import open_bucket
+from reclaim.catalog.schema import CommitState
+from reclaim.errors import Conflict, Gone, Refused
+from reclaim.model import RunState
+from reclaim.policy import from_options
+from reclaim.run.ways import Markers, Move
+from reclaim.tasks import deleting
+from reclaim.testing import FakeClock
+from reclaim.testing.servers import SeaweedFS
+from tests.collect.dying import Work, dies
+from tests.collect.world import Past, World, bury, commit_states, leftovers, whole
+from tests.conftest import Backend
+
+MARKERS = Markers()
+STRIDE = 2
+
+
+def set_versioning(url: str, status: str) -> None:
+    client: Any = boto3.client("s3")
+    name = url.removeprefix("s3://").partition("/")[0]
+    client.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": status})
+
+
+def on(storage: str, folder: Path) -> Iterator[World]:
+    """A catalog with its database in a folder and its objects in a bucket."""
+    backend = Backend("server", str(folder / "catalog"), storage, FakeClock())
+    yield World.make(backend)
+    backend.close()
+
+
+@pytest.fixture(scope="session")
+def versioned_bucket(s3: SeaweedFS) -> str:
+    bucket = s3.new_bucket()
+    set_versioning(bucket, "Enabled")
+    return bucket
+
+
+@pytest.fixture
+def versioned(versioned_bucket: str, tmp_path: Path) -> Iterator[World]:
+    yield from on(f"{versioned_bucket}/{uuid4().hex}", tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deleting, "PAGE", 2)
+
+
+def versions(world: World) -> Counter[str]:
+    """How many versions with bytes each object has, current or not."""
+    found = open_bucket(world.storage.url).versions(f"repos/{world.repo.uid}/")
+    return Counter(one.address for one in found if not one.marker)
+
+
+def marked(world: World) -> set[str]:
+    """The objects that a marker covers."""
+    found = open_bucket(world.storage.url).versions(f"repos/{world.repo.uid}/")
+    return {one.address for one in found if one.marker}
+
+
+def check_back(world: World, past: Past) -> None:
+    for commit, files in past.files.items():
+        assert whole(world.other(), commit) == files
+    assert leftovers(world.repo) == {}
+
+
+def test_markers_are_set_and_taken_off(versioned: World) -> None:
+    world, past = versioned, bury(versioned)
+    before, kept = world.there(), versions(world)
+    plan = world.plan()
+    listed = set(world.candidates(plan))
+    done = world.apply(plan, way=MARKERS)
+    assert done.requests == 0
+    assert done.until == world.clock.now() + MARKERS.keep
+    assert before - world.there() == listed
+    assert listed <= marked(world)
+    assert all(versions(world)[address] == 1 for address in listed)
+    world.check()
+    run = world.repo.runs()[0]
+    assert (run.state, run.quarantine) == (RunState.DONE, "marked")
+    assert commit_states(world.repo)[past.first] == CommitState.QUARANTINED
+    with pytest.raises(Gone, match=run.id):
+        whole(world.other(), past.first)
+
+    undone = world.undo(run.id)
+    assert undone.left == ()
+    assert undone.objects == len(listed)
+    assert world.there() == before
+    assert not listed & marked(world)
+    assert {address: versions(world)[address] for address in kept} == kept
+    check_back(world, past)
+    with pytest.raises(Conflict, match="undone already"):
+        world.undo(run.id)
+
+
+def test_a_purge_frees_the_bytes(versioned: World) -> None:
+    world, past = versioned, bury(versioned)
+    plan = world.plan()
+    listed = set(world.candidates(plan))
+    run = world.apply(plan, way=MARKERS).run
+    there = world.there()
+    world.clock.advance(MARKERS.keep)
+    purged = world.purge()
+    assert purged is not None
+    assert purged.runs == [run]
+    assert purged.summary()["objects"] == len(listed)
+    assert not listed & (versions(world).keys() | marked(world))
+    assert world.there() == there
+    world.check()
+    assert commit_states(world.repo)[past.first] == CommitState.COLLECTED
+    with pytest.raises(Refused, match="purged"):
+        world.undo(run)
+
+
+def test_parents_and_refs_come_back_as_well(versioned: World) -> None:
+    world, main = versioned, versioned.repo.branch("main")
+    ids = []
+    for number in range(3):
+        main.put("a", f"{number}".encode())
+        ids.append(main.commit(f"{number}").id)
+        world.clock.advance(days=1)
+    world.repo.create_tag("old", ids[0])
+    world.age()
+    log = [commit.id for commit in world.other().log("main")]
+    plan = world.plan(from_options(older_than="3d"), delete_expired_tags=True, allowed_fraction=1.0)
+    run = world.apply(plan, way=MARKERS).run
+    assert world.other().tags() == []
+    assert world.undo(run).left == ()
+    assert [commit.id for commit in world.other().log("main")] == log
+    assert world.other().commit("old").id == ids[0]
+    for number, commit in enumerate(ids):
+        assert whole(world.other(), commit) == {"a": f"{number}".encode()}
+
+
+def test_a_plan_counts_what_the_bucket_keeps(versioned: World) -> None:
+    world = versioned
+    bury(world)
+    first = world.plan()
+    assert first.document.versioning == "enabled"
+    sizes = {one.address: one.size for one in world.storage.list(f"repos/{world.repo.uid}")}
+    gone = set(world.candidates(first))
+    assert first.document.noncurrent is not None
+    before = first.document.noncurrent
+    world.apply(first)
+    kept = world.plan().document
+    assert kept.noncurrent is not None
+    # Deleting frees nothing here. A run leaves some of its own work behind as well.
+    assert kept.noncurrent.objects >= before.objects + len(gone)
+    assert kept.noncurrent.bytes >= before.bytes + sum(sizes[address] for address in gone)
+    [warning] = [text for text in kept.warnings if "keeps versions" in text]
+    assert f"{kept.noncurrent.objects} noncurrent versions" in warning
+    assert "--markers" in warning
+
+
+def test_without_versions_there_is_nothing_to_count(world: World) -> None:
+    bury(world)
+    plan = world.plan()
+    assert (plan.document.versioning, plan.document.noncurrent) == ("", None)
+    assert not [text for text in plan.document.warnings if "versions" in text]
+
+
+def test_markers_need_versions(world: World) -> None:
+    bury(world)
+    plan, before = world.plan(), world.there()
+    with pytest.raises(Refused, match="it is off here") as refused:
+        world.apply(plan, way=MARKERS)
+    assert refused.value.hint
+    assert world.there() == before
+    assert world.repo.runs() == []
+    world.apply(plan, way=Move())
+
+
+def test_suspended_versioning_is_refused(s3: SeaweedFS, tmp_path: Path) -> None:
+    bucket = s3.new_bucket()
+    set_versioning(bucket, "Enabled")
+    for world in on(f"{bucket}/catalog", tmp_path):
+        bury(world)
+        set_versioning(bucket, "Suspended")
+        plan, before = world.plan(), world.there()
+        assert plan.document.versioning == "suspended"
+        with pytest.raises(Refused, match="it is suspended here"):
+            world.apply(plan, way=MARKERS)
+        assert world.there() == before
+
+
+def stumble(world: World, work: Work) -> Iterator[int]:
+    """Die at a later step each time, from where the last one left off, until one lives."""
+    fatal, died = 1, True
+    while died:
+        died = dies(world, work, fatal)
+        world.clock.advance(minutes=12)
+        yield fatal
+        fatal += STRIDE
+    assert fatal > 20
+
+
+def test_dying_at_each_step(versioned: World) -> None:
+    """Apply and undo, and apply and purge: each dies many times, and gets there."""
+    world, past = versioned, bury(versioned)
+    plan, before = world.plan(), world.there()
+    listed = set(world.candidates(plan))
+    for _ in stumble(world, lambda world, **how: world.apply(plan, way=MARKERS, **how)):
+        world.check()
+        assert before - world.there() <= listed
+    run = plan.document.run
+    assert before - world.there() == listed
+    for _ in stumble(world, lambda world, **how: world.undo(run, **how)):
+        world.check()
+        assert world.there() <= before
+    assert world.there() == before
+    check_back(world, past)
+
+    world.age()
+    again = world.plan()
+    listed = {address for address in world.candidates(again) if address in before}
+    assert listed
+    world.apply(again, way=MARKERS)
+    there = world.there()
+    world.clock.advance(MARKERS.keep)
+    for _ in stumble(world, lambda world, **how: world.purge(**how)):
+        world.check()
+        assert world.there() == there
+    assert not listed & (versions(world).keys() | marked(world))
+    assert commit_states(world.repo)[past.first] == CommitState.COLLECTED
