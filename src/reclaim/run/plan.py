@@ -34,11 +34,11 @@ from reclaim.run.document import (
     Where,
 )
 from reclaim.run.stages import Silent, Stages, Watcher
-from reclaim.storage import Storage
-from reclaim.stores.base import Collectable, Margins, Observation
+from reclaim.storage import LISTED, Storage
+from reclaim.stores.base import Collectable, DecodesSnapshots, Margins, Observation, Survey
 from reclaim.tasks.engine import Containers, Engine, Found, Objects
 from reclaim.tasks.judging import Rules, Tally
-from reclaim.tasks.parts import Opener, Place, open_storage
+from reclaim.tasks.parts import Opener, Place, open_storage, write_part
 from reclaim.tasks.reading import LIVE, TOPS
 
 SKEW = timedelta(minutes=5)
@@ -117,6 +117,7 @@ class _Planning:
         self._started = store.clock.now()
         self._versioning = buckets.versioning(store.storage.url) or ""
         self._noncurrent: Noncurrent | None = None
+        self._survey: Survey | None = None
         self._partitions: frozenset[str] = frozenset()
         """The partitions whose folders were listed one by one."""
 
@@ -152,6 +153,7 @@ class _Planning:
                 work.at("roots/"),
                 reader=self._engine,
                 margin=self._options.margins.objects,
+                survey=self._survey,
             )
             observing.facts |= {"snapshots": len(seen.snapshots), "refs": len(seen.refs)}
         with stage("decide") as deciding:
@@ -189,7 +191,15 @@ class _Planning:
         own = self._place.prefix.rstrip("/")
         units = [unit for unit in self._units() if unit != own]
         self._partitions = _partitions(self._store, units)
-        return self._engine.list(self._store.format, units, place)
+        format = self._store.format
+        if not isinstance(format, DecodesSnapshots):
+            return self._engine.list(format, units, place)
+        # Its snapshots are files: they are read where they are listed, and once.
+        rows = self._engine.survey(format, units)
+        self._survey = Survey(rows, self._started)
+        listed = rows.select(LISTED.names)
+        parts = [write_part(self._storage, place.at("survey.parquet"), listed)]
+        return Objects(place.url, parts if rows.num_rows else ())
 
     def _decide(self, seen: Observation) -> Decided:
         return decide_seen(

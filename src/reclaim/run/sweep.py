@@ -35,7 +35,7 @@ def sweep(
     while True:
         lock.renew()
         if isinstance(store, Ordered) and store.format.sequential:
-            mine = _in_order(store, storage, candidates, kind, done, place.below("work"))
+            mine = _in_order(store, engine, storage, candidates, kind, done, place.below("work"))
             over: Sequence[Part] = ()
         else:
             mine, over = candidates, done
@@ -51,6 +51,7 @@ def sweep(
 
 def _in_order(
     store: Ordered,
+    engine: Engine,
     storage: Storage,
     candidates: Sequence[Part],
     kind: str,
@@ -71,7 +72,7 @@ def _in_order(
         for address in read_part(storage, part, ["address"]).column("address").to_pylist()
     }
     numbers = {address: at for at, address in enumerate(rows.column("address").to_pylist())}
-    order = [numbers[one] for one in store.in_order(list(numbers)) if one not in over]
+    order = [numbers[one] for one in store.in_order(list(numbers), engine) if one not in over]
     if not order:
         return ()
     sorted_rows = rows.take(pa.array(order, pa.int64()))

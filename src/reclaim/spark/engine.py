@@ -30,9 +30,9 @@ from reclaim.spark.session import PARTITIONS
 from reclaim.spark.work import Source
 from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
 from reclaim.tasks.deleting import Deleter, Outcome
-from reclaim.tasks.engine import Containers, Found, Objects, Read, Swept
+from reclaim.tasks.engine import Containers, Found, Objects, Read, Swept, flat_containers
 from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
-from reclaim.tasks.parts import Part, Place
+from reclaim.tasks.parts import Part, Place, open_storage
 from reclaim.tasks.reading import LIVE
 
 LOOKUP = 32_000_000
@@ -65,13 +65,22 @@ class SparkEngine:
         rows = self._frame(pa.table({"unit": pa.array(units, pa.string())}), len(units))
         return Objects(place.url, _parts(self._run(rows, partial(tasks.list_units, format, place))))
 
+    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
+        return self._snapshots(
+            pa.table({"unit": pa.array(units, pa.string())}), tasks.survey, format
+        )
+
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
-        if not addresses:
+        rows = pa.table({"address": pa.array(addresses, pa.string())})
+        return self._snapshots(rows, tasks.read_snapshots, format)
+
+    def _snapshots(self, rows: pa.Table, read: Any, format: DecodesSnapshots) -> pa.Table:
+        if not rows.num_rows:
             return SNAPSHOTS.empty_table()
-        rows = self._frame(pa.table({"address": pa.array(addresses, pa.string())}), len(addresses))
         with translated():
-            read = _map(rows, partial(tasks.read_snapshots, format), schemas.SNAPSHOTS)
-            return read.toArrow().cast(SNAPSHOTS)
+            spread = self._frame(rows, rows.num_rows)
+            found = _map(spread, partial(read, format), schemas.SNAPSHOTS)
+            return found.toArrow().cast(SNAPSHOTS)
 
     def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
         if not units:
@@ -85,6 +94,8 @@ class SparkEngine:
     ) -> Containers:
         if not tops.num_rows:
             return Containers((), 0, 0, 0)
+        if flat := flat_containers(format, tops, place, open_storage(place.url)):
+            return flat
         spread = self._frame(tops, tops.num_rows)
         listed = _map(spread, partial(tasks.expand, format), schemas.CONTAINERS)
         best = F.min_by(F.struct("kind", "detail", "entries", "cause"), "cause").alias("best")

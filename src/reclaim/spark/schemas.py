@@ -30,4 +30,4 @@ CANDIDATES = (
     "partition string, path string, reason string"
 )
 JOURNAL = "address string, size bigint, kind string, reason string, outcome string, error string"
-SNAPSHOTS = "address string, edges array<string>, note string, fault string"
+SNAPSHOTS = f"{LISTED}, edges string, note string, fault string"

@@ -23,14 +23,14 @@ from reclaim.spark import keys
 from reclaim.spark.failures import Work
 from reclaim.spark.keys import Key, KeysOf
 from reclaim.storage import LISTED, Storage
-from reclaim.stores.base import CONTAINERS, DecodesSnapshots, Format
+from reclaim.stores.base import CONTAINERS, TOP, DecodesSnapshots, Format
 from reclaim.tasks import judging, reading
 from reclaim.tasks.deleting import FAILED, Deleter, Outcome, Pace, delete
 from reclaim.tasks.engine import Objects
 from reclaim.tasks.inventory import read_inventory
 from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
 from reclaim.tasks.parts import Part, Place, decode, open_storage, read_part, write_parts
-from reclaim.tasks.reading import LIVE, TOP
+from reclaim.tasks.reading import LIVE
 
 Tables = Iterator[pa.Table]
 
@@ -147,6 +147,13 @@ def read_dead(format: Format, containers: Tables) -> Tables:
     storage = _storage(format)
     for table in containers:
         yield from reading.read(format, storage, table, paths=True)
+
+
+def survey(format: DecodesSnapshots, rows: Tables) -> Tables:
+    storage = _storage(format)
+    for table in rows:
+        for unit in table.column("unit").to_pylist():
+            yield format.survey(storage, unit)
 
 
 def read_snapshots(format: DecodesSnapshots, rows: Tables) -> Tables:

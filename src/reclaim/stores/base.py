@@ -33,6 +33,9 @@ CONTAINERS = pa.schema(
 )
 """Containers that snapshots need, such as ranges or manifests."""
 
+TOP = "top"
+"""The detail of a container that need not be read any more."""
+
 ENTRIES = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
@@ -45,15 +48,17 @@ ENTRIES = pa.schema(
 SNAPSHOTS = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
-        # What it refers to, as the format writes it: the kind of edge and an id.
-        pa.field("edges", pa.list_(pa.string()), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("last_modified", pa.timestamp("us", tz="UTC"), nullable=False),
+        # What it refers to, as the format writes it.
+        pa.field("edges", pa.string(), nullable=False),
         # What else the store wants to know of it.
         pa.field("note", pa.string(), nullable=False),
         # Why it cannot be read, if it cannot.
         pa.field("fault", pa.string()),
     ]
 )
-"""Snapshots that are files of the storage, as far as their graph is concerned."""
+"""Snapshots that are files of the storage: a listing, with what tells their graph."""
 
 QUARANTINE = "quarantine"
 """The kind of what a run has set aside. Only the run that did so, or its end, touches it."""
@@ -99,6 +104,13 @@ class Format(Protocol):
         """For each address its kind, branch and partition; "" where it has none."""
         ...
 
+    def flatten(self, tops: pa.Table) -> pa.Table | None:
+        """All objects of snapshots, as ``CONTAINERS``, where names alone tell; otherwise None.
+
+        ``tops`` has an address, a kind and a cause for each snapshot.
+        """
+        ...
+
     def containers(self, storage: Storage, top: str) -> pa.Table:
         """The containers that a snapshot's own container lists, as ``CONTAINERS``."""
         ...
@@ -108,18 +120,37 @@ class Format(Protocol):
         ...
 
 
+@runtime_checkable
 class DecodesSnapshots(Format, Protocol):
     """A format whose snapshots are files that have to be read to know their graph."""
 
-    def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
-        """Read snapshots, as ``SNAPSHOTS``; one that cannot be read comes with its fault."""
+    def survey(self, storage: Storage, unit: str) -> pa.Table:
+        """The objects of a folder, as ``SNAPSHOTS``; one that cannot be read has a fault."""
         ...
+
+    def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
+        """Some objects, in the same way."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The objects of a store as ``SNAPSHOTS``, and when it was begun to list them."""
+
+    rows: pa.Table
+    started_at: datetime
 
 
 class Reader(Protocol):
     """Reads many snapshots at once, on other machines where there are any."""
 
-    def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table: ...
+    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
+        """The objects of folders, as ``SNAPSHOTS``."""
+        ...
+
+    def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
+        """Some objects, in the same way."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +236,14 @@ class Store(Protocol):
         *,
         reader: Reader,
         margin: timedelta,
+        survey: Survey | None = None,
         settled: bool = False,
     ) -> Observation:
         """Read all roots, in one consistent read where the store allows that.
 
         What has to be written down for that goes below ``prefix``; what has to be read of
-        snapshots, a ``reader`` reads. What is younger than the margin may count as a root.
+        snapshots, a ``reader`` reads, unless a ``survey`` has it already. What is younger than the
+        margin may count as a root.
 
         With ``settled`` states alone count: what is out of time and was not ended as a state
         (see ``close_overdue``) still protects its bytes, for its owner may go on with it.
@@ -326,7 +359,7 @@ class Cleans(Protocol):
 class Ordered(Protocol):
     """A store whose objects of one kind go one after the other."""
 
-    def in_order(self, addresses: Sequence[str]) -> Sequence[str]: ...
+    def in_order(self, addresses: Sequence[str], reader: Reader) -> Sequence[str]: ...
 
 
 @runtime_checkable

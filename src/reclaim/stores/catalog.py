@@ -27,6 +27,7 @@ from reclaim.stores.base import (
     Observation,
     Reader,
     Restored,
+    Survey,
 )
 
 DATA, RANGE, METARANGE, CONTAINER = "data", "range", "metarange", "container"
@@ -114,6 +115,9 @@ class CatalogFormat:
         partition = pc.if_else(pc.or_(data, meta), third, "")
         return pc.make_struct(kind, branch, partition, field_names=["kind", "branch", "partition"])
 
+    def flatten(self, tops: pa.Table) -> pa.Table | None:  # noqa: ARG002
+        return None
+
     def containers(self, storage: Storage, top: str) -> pa.Table:
         found = containers.decode_metarange(_read(storage, top), top)
         columns = (
@@ -173,6 +177,7 @@ class CatalogStore:
         *,
         reader: Reader,  # noqa: ARG002
         margin: timedelta,  # noqa: ARG002
+        survey: Survey | None = None,  # noqa: ARG002
         settled: bool = False,
     ) -> Observation:
         roots = self._repository.observe(destination, prefix, settled=settled)

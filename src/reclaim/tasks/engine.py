@@ -12,11 +12,13 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from reclaim.storage import Storage
 from reclaim.stores.base import DecodesSnapshots, Format
 from reclaim.tasks.deleting import Deleter, Outcome
 from reclaim.tasks.judging import Rules, Verdict
-from reclaim.tasks.parts import Part, Place
+from reclaim.tasks.parts import Part, Place, write_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,19 @@ class Containers:
     """That the live ones must have."""
     dead: int = 0
     """Containers that only dead snapshots have."""
+
+
+def flat_containers(
+    format: Format, tops: pa.Table, place: Place, storage: Storage
+) -> Containers | None:
+    """The containers of tops, where names alone tell, written down; otherwise None."""
+    found = format.flatten(tops)
+    if found is None:
+        return None
+    live = pc.sum(pc.equal(found.column("cause"), 0)).as_py() or 0
+    parts = [write_part(storage, place.at("flat.parquet"), found)] if found.num_rows else []
+    read = pc.sum(pc.equal(tops.column("cause"), 0)).as_py() or 0
+    return Containers(parts, tops=read, containers=live, entries=0, dead=found.num_rows - live)
 
 
 @dataclass(slots=True)
@@ -88,8 +103,12 @@ class Engine(Protocol):
         """List folders and write down what is there."""
         ...
 
+    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
+        """List folders and read the snapshots in them: for stores whose graph is in files."""
+        ...
+
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
-        """Read snapshots, as ``SNAPSHOTS``: for stores whose graph is in files."""
+        """Read some snapshots of such a store."""
         ...
 
     def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from reclaim.errors import Corrupt, NotFound, UnknownVersion
 from reclaim.storage import Storage
-from reclaim.stores.base import CONTAINERS, Format
+from reclaim.stores.base import CONTAINERS, TOP, Format
 
 LIVE = 0
 """The cause of what is live: none. Every other number is an index into a plan's causes."""
@@ -56,18 +57,18 @@ def expand(format: Format, storage: Storage, tops: pa.Table) -> Iterator[pa.Tabl
         yield pa.concat_tables([pa.table(arrays, schema=CONTAINERS), listed])
 
 
-TOP = "top"
-"""The detail of a container that has been read while expanding."""
-
-
 def read(
     format: Format, storage: Storage, containers: pa.Table, *, paths: bool
 ) -> Iterator[pa.Table]:
     """What containers list. A live one that cannot be read stops the run."""
-    for container in containers.to_pylist():
-        if container["detail"] == TOP:
-            yield _itself(container, container["entries"])
-            continue
+    tops = pc.equal(containers.column("detail"), TOP)
+    if pc.any(tops).as_py():
+        # They have been read, or need not be; there may be very many of them.
+        known = containers.filter(tops)
+        path = pa.nulls(known.num_rows, pa.string())
+        kind, entries, cause = (known.column(name) for name in ("kind", "entries", "cause"))
+        yield pa.table([known.column("address"), path, kind, entries, cause], schema=READ)
+    for container in containers.filter(pc.invert(tops)).to_pylist():
         try:
             found = format.entries(storage, container, paths=paths)
         except UNREADABLE:

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from reclaim import buckets
 from reclaim.clock import Clock, SystemClock
 from reclaim.storage import LISTED
-from reclaim.stores.base import CONTAINERS, DecodesSnapshots, Format
+from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
 from reclaim.tasks import inventory, judging, reading
 from reclaim.tasks.deleting import FAILED, JOURNAL, Deleter, Pace, delete
-from reclaim.tasks.engine import Containers, Found, Objects, Swept
+from reclaim.tasks.engine import Containers, Found, Objects, Swept, flat_containers
 from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules
 from reclaim.tasks.parts import Opener, Part, Place, decode, open_storage, read_part, write_part
 from reclaim.tasks.reading import LIVE
@@ -46,6 +46,14 @@ class PlainEngine:
             batches += [pa.Table.from_batches([batch]) for batch in storage.batches(unit)]
         return Objects(place.url, self._write(place, "part", LISTED, batches))
 
+    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
+        storage = format.view(self._open(format.root))
+        tables = [SNAPSHOTS.empty_table()]
+        for unit in units:
+            self._step(f"survey {unit}")
+            tables.append(format.survey(storage, unit))
+        return pa.concat_tables(tables)
+
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
         self._step("snapshots")
         return format.snapshots(format.view(self._open(format.root)), addresses)
@@ -56,6 +64,8 @@ class PlainEngine:
     def expand(
         self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
     ) -> Containers:
+        if flat := flat_containers(format, tops, place, self._open(place.url)):
+            return flat
         storage = format.view(self._open(format.root))
         there = set()
         for part in known:

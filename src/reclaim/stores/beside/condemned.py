@@ -1,4 +1,8 @@
-"""Lists of condemned snapshots, one for each run: ids, each with the rule that takes it."""
+"""Lists of condemned snapshots: for each run ids, each with the rule that takes it.
+
+All lists of a run are one object, so that a snapshot goes from one list to the next in one write:
+whoever reads sees it on one of them.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,6 @@ from reclaim.errors import Corrupt, NotFound
 from reclaim.model import SnapshotId
 from reclaim.storage import Storage
 
-Rules = Mapping[SnapshotId, str]
-
 
 class Condemnation(StrEnum):
     """How final a list is."""
@@ -22,47 +24,53 @@ class Condemnation(StrEnum):
     QUARANTINED = "quarantined"
 
 
+Rules = dict[SnapshotId, str]
+Lists = Mapping[Condemnation, Rules]
+
+
 class CondemnedLists:
-    """The lists of a store: run and state → ids and rules."""
+    """The lists of a store, by run."""
 
     def __init__(self, storage: Storage, prefix: str) -> None:
         self._storage = storage
         self._prefix = prefix
 
-    def of(self, run_id: str, state: Condemnation) -> dict[SnapshotId, str]:
+    def of(self, run_id: str, state: Condemnation) -> Rules:
+        return dict(self.of_run(run_id).get(state, {}))
+
+    def of_run(self, run_id: str) -> Lists:
         try:
-            return _decode(self._storage.get(self._address(run_id, state)))
+            return _decode(self._storage.get(self._address(run_id)))
         except NotFound:
             return {}
 
-    def write(self, run_id: str, state: Condemnation, rules: Rules) -> None:
-        """Write a list, or remove it when it is empty."""
-        address = self._address(run_id, state)
-        if rules:
-            self._storage.put(address, json.dumps(dict(rules)).encode())
-        else:
-            self._storage.delete(address)
+    def write(self, run_id: str, changed: Lists) -> None:
+        """Put lists in the place of a run's, all at once; the others stay as they are."""
+        before = self.of_run(run_id)
+        after = {state: rules for state, rules in {**before, **changed}.items() if rules}
+        if after:
+            self._storage.put(self._address(run_id), json.dumps(after).encode())
+        elif before:
+            self._storage.delete(self._address(run_id))
 
-    def each(self) -> list[tuple[str, Condemnation]]:
-        found = []
+    def all(self) -> dict[str, Lists]:
+        """The lists of every run that has any."""
+        found = {}
         for one in self._storage.list(self._prefix.rstrip("/")):
-            run_id, _, state = one.address.removeprefix(self._prefix).partition(".")
-            found.append((run_id, Condemnation(state.removesuffix(".json"))))
-        return sorted(found)
+            run_id = one.address.removeprefix(self._prefix).removesuffix(".json")
+            if lists := self.of_run(run_id):
+                found[run_id] = lists
+        return dict(sorted(found.items()))
 
-    def read(self) -> dict[str, dict[SnapshotId, str]]:
-        """All that is condemned in any way, by run."""
-        found: dict[str, dict[SnapshotId, str]] = {}
-        for run_id, state in self.each():
-            found.setdefault(run_id, {}).update(self.of(run_id, state))
-        return found
-
-    def _address(self, run_id: str, state: Condemnation) -> str:
-        return f"{self._prefix}{run_id}.{state}.json"
+    def _address(self, run_id: str) -> str:
+        return f"{self._prefix}{run_id}.json"
 
 
-def _decode(data: bytes) -> dict[SnapshotId, str]:
+def _decode(data: bytes) -> Lists:
     try:
-        return {SnapshotId(found): str(rule) for found, rule in json.loads(data).items()}
+        return {
+            Condemnation(state): {SnapshotId(found): str(rule) for found, rule in rules.items()}
+            for state, rules in json.loads(data).items()
+        }
     except (ValueError, AttributeError) as error:
         raise Corrupt("a list of condemned snapshots cannot be read") from error

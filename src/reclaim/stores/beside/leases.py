@@ -70,16 +70,19 @@ class Leases:
         return lease
 
     def _check(self, lease: Lease, needs: Needs) -> None:
+        # The lists first: what was taken off one of them since is gone, and then found missing.
+        lists = self._condemned.all()
         wanted = set(needs(lease.snapshot))
-        for run, listed in self._condemned.read().items():
-            if lost := wanted & listed.keys():
-                one = min(lost)
-                raise Gone(
-                    f"{one} is being collected by run {run} ({listed[one]})",
-                    hint="nothing may be held that needs it; look again once that run has ended",
-                    run=run,
-                    rule=listed[one],
-                )
+        for run, states in lists.items():
+            for listed in states.values():
+                if lost := wanted & listed.keys():
+                    one = min(lost)
+                    raise Gone(
+                        f"{one} is being collected by run {run} ({listed[one]})",
+                        hint="nothing may be held that needs it; look again when that run is over",
+                        run=run,
+                        rule=listed[one],
+                    )
 
     def renew(self, lease: Lease) -> Lease:
         """Make a lease last for its length from now on; one that lapsed cannot be."""
@@ -95,8 +98,8 @@ class Leases:
                 hint="take a new one; that checks that everything is still there",
             )
         self._write(current)
-        for run, listed in self._condemned.read().items():
-            if lease.snapshot in listed:
+        for run, states in self._condemned.all().items():
+            if any(lease.snapshot in listed for listed in states.values()):
                 raise LeaseLapsed(f"{lease.snapshot} is being collected by run {run}")
         return current
 

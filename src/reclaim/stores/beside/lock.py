@@ -1,7 +1,8 @@
 """The lock of a store as objects, each of which can be written only once.
 
 The object with the highest number is the state of the lock. Every change writes the next number,
-which succeeds for one and fails for all others. Deletes that were sent on the strength of a lock
+which succeeds for one and fails for all others; lower ones are removed, so that whoever was late
+must look whether there are higher ones. Deletes that were sent on the strength of a lock
 have ended a request's time after its expiry; only then is it taken over.
 """
 
@@ -146,9 +147,14 @@ class Lock:
         }
         address = f"{self._prefix}{number:012d}"
         self._storage.put(address, json.dumps(told).encode(), create=True)
-        for one in list(self._storage.list(self._prefix.rstrip("/"))):
-            if one.address < address:
-                self._storage.delete(one.address)
+        there = [one.address for one in self._storage.list(self._prefix.rstrip("/"))]
+        if any(one > address for one in there):
+            # Others went on while this one slept, and had removed what it met with.
+            self._storage.delete(address)
+            raise AlreadyExists(f"{address} was written and removed before")
+        for one in there:
+            if one < address:
+                self._storage.delete(one)
 
 
 @contextmanager

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.clock import to_micros
 from reclaim.errors import Corrupt, NotFound, UnknownVersion
 from reclaim.model import SnapshotId
 from reclaim.storage import Storage
-from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE, SNAPSHOTS
+from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE, SNAPSHOTS, TOP
 from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, layer_of
-from reclaim.stores.terminus.graph import Edge
 from reclaim.stores.terminus.larch import HEAD, needed, parse_header
 from reclaim.stores.terminus.layer import (
     DIRECTORY_NEEDS,
@@ -24,7 +25,7 @@ from reclaim.stores.terminus.layer import (
     decode_directory,
     decode_parts,
 )
-from reclaim.stores.terminus.view import LayerView
+from reclaim.stores.terminus.view import Facts, LayerView
 
 LAYER, ROLLUP_FILE, WORK, RECORD, UNKNOWN = "layer", "rollup", "work", "record", "unknown"
 WHOLE = 64 * 1024
@@ -87,16 +88,28 @@ class TerminusFormat:
         blank = pa.array([""]).take(pa.array([0] * len(addresses), pa.int64()))
         return pc.make_struct(kind, blank, blank, field_names=["kind", "branch", "partition"])
 
-    def containers(self, storage: Storage, top: str) -> pa.Table:  # noqa: ARG002
-        """The other objects that a layer may have: its rollup file, and the other format.
+    def flatten(self, tops: pa.Table) -> pa.Table:
+        """The objects that layers may have: an archive, a directory, a rollup file.
 
         Whether they are there makes no difference: what is live is only not taken.
         """
-        bare = top.removesuffix(ARCHIVE)
-        others = [(bare + ROLLUP, ROLLUP_FILE), (bare if bare != top else bare + ARCHIVE, LAYER)]
-        columns = ([one for one, _ in others], [kind for _, kind in others], *_NOTHING)
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, CONTAINERS, strict=True)]
-        return pa.table(arrays, schema=CONTAINERS)
+        bare = pc.replace_substring_regex(tops.column("address"), r"\.larch$", "")
+        kinds = {ARCHIVE: LAYER, "": LAYER, ROLLUP: ROLLUP_FILE}
+        tables = []
+        for suffix, kind in kinds.items():
+            rows = tops.num_rows
+            columns = (
+                pc.binary_join_element_wise(bare, suffix, ""),
+                _repeat(kind, rows),
+                _repeat(TOP, rows),
+                pa.array(np.zeros(rows, np.int64)),
+                tops.column("cause"),
+            )
+            tables.append(pa.table(columns, schema=CONTAINERS))
+        return pa.concat_tables(tables)
+
+    def containers(self, storage: Storage, top: str) -> pa.Table:  # noqa: ARG002
+        return CONTAINERS.empty_table()
 
     def entries(
         self,
@@ -107,37 +120,67 @@ class TerminusFormat:
     ) -> pa.Table:
         return ENTRIES.empty_table()
 
-    def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
-        """Read layers, by the address of their archive or directory."""
+    def survey(self, storage: Storage, unit: str) -> pa.Table:
+        """The objects in a shard, and of each layer what it refers to."""
         view = self.view(storage)
-        rows: list[tuple[str, list[str], str, str | None]] = []
+        listed = view.layers(unit)
+        rollups = {one[0] for one in listed if one[0].endswith(ROLLUP)}
+        return _rows(view, listed, lambda base: base + ROLLUP in rollups)
+
+    def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
+        """Some layers, by the address of their archive or directory."""
+        view = self.view(storage)
+        listed = []
         for address in addresses:
             try:
-                layer = read_layer(view, address)
-            except (Corrupt, UnknownVersion, NotFound, OSError) as fault:
-                rows.append((address, [], "", str(fault)))
-                continue
-            rows.append((address, list(_edges(layer)), ROLLED_UP if layer.rolled_up else "", None))
-        columns = zip(*rows, strict=True) if rows else [()] * len(SNAPSHOTS)
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, SNAPSHOTS, strict=True)]
-        return pa.table(arrays, schema=SNAPSHOTS)
+                one = view.head(address)
+            except NotFound:
+                # Whoever asked has seen it, so that it is missed.
+                listed.append((address, 0, 0))
+            else:
+                listed.append((address, one.size, to_micros(one.last_modified)))
+        return _rows(view, listed, lambda _base: None)
 
 
-_NOTHING = (["", ""], [0, 0], [0, 0])
+def _rows(
+    view: LayerView, listed: Sequence[Facts], rolled: Callable[[str], bool | None]
+) -> pa.Table:
+    rows: list[tuple[str, int, int, str, str, str | None]] = []
+    for address, size, changed in listed:
+        edges, note, fault = "", "", None
+        if not address.endswith(ROLLUP) and layer_of(address):
+            try:
+                layer = read_layer(view, address, rolled=rolled(address.removesuffix(ARCHIVE)))
+                edges, note = _told(layer)
+            except (Corrupt, UnknownVersion, OSError) as error:
+                fault = str(error)
+        rows.append((address, size, changed, edges, note, fault))
+    columns = zip(*rows, strict=True) if rows else [()] * len(SNAPSHOTS)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, SNAPSHOTS, strict=True)]
+    return pa.table(arrays, schema=SNAPSHOTS)
 
 
-def read_layer(view: LayerView, address: str) -> Layer:
-    """A layer from its archive or directory. Of a large archive only what is needed is read."""
+def _repeat(text: str, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.string()), rows)
+
+
+def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> Layer:
+    """A layer from its archive or directory. Of a large archive only what is needed is read.
+
+    ``rolled`` says whether an archive has a rollup file beside it, for who knows that already.
+    """
     layer = layer_of(address)
     if layer is None:
         raise Corrupt(f"{address} is not the address of a layer")
-    path = str(view.path(address))
+    path = f"{view.root}/{address}"
     if not address.endswith(ARCHIVE):
         present = os.listdir(path)  # noqa: PTH208 - many small files
         files = {name: _read(f"{path}/{name}") for name in DIRECTORY_NEEDS if name in present}
         return decode_directory(layer, files, present=present)
     rollup = path.removesuffix(ARCHIVE) + ROLLUP
-    beside = _read(rollup) if os.path.exists(rollup) else None  # noqa: PTH110
+    if rolled is None:
+        rolled = os.path.exists(rollup)  # noqa: PTH110
+    beside = _read(rollup) if rolled else None
     with open(path, "rb", buffering=0) as file:  # noqa: PTH123
         head = file.read(WHOLE) or b""
         if len(head) < WHOLE:
@@ -170,23 +213,16 @@ def _span(handle: int, start: int, end: int) -> bytes:
     return found
 
 
-def _edges(layer: Layer) -> Iterator[str]:
-    if layer.parent is not None:
-        yield f"{Edge.PARENT}:{layer.parent}"
-    if layer.rollup is not None:
-        yield f"{Edge.ROLLUP}:{layer.rollup}"
-    for name in layer.names:
-        yield f"{Edge.DATA}:{name}"
+def _told(layer: Layer) -> tuple[str, str]:
+    """What a layer refers to, in one word: parent, rollup, and then the ids in it."""
+    edges = f"{layer.parent or ''},{layer.rollup or ''},{','.join(layer.names)}"
+    return edges, ROLLED_UP if layer.rolled_up else ""
 
 
-def to_layer(row: Mapping[str, Any]) -> Layer:
-    """A layer from what was read of it."""
-    found = layer_of(row["address"])
+def to_layer(address: str, edges: str, note: str) -> Layer:
+    """A layer from what was told of it."""
+    found = layer_of(address)
     assert found is not None
-    edges: dict[str, list[SnapshotId]] = {}
-    for edge in row["edges"]:
-        kind, _, target = edge.partition(":")
-        edges.setdefault(kind, []).append(target)
-    parent, rollup = (next(iter(edges.get(kind, ())), None) for kind in (Edge.PARENT, Edge.ROLLUP))
-    names = tuple(edges.get(Edge.DATA, ()))
-    return Layer(found, parent, rollup, names, rolled_up=row["note"] == ROLLED_UP)
+    parent, rollup, *names = cast("list[SnapshotId]", edges.split(","))
+    ids = tuple(names) if names[0] else ()
+    return Layer(found, parent or None, rollup or None, ids, rolled_up=note == ROLLED_UP)

@@ -75,7 +75,7 @@ def reach(
         found = layers.get(layer)
         if found is None:
             raise _unusable(steps, layer, broken.get(layer))
-        for edge, target in _edges(found, edges):
+        for edge, target in edges_of(found, edges):
             if target in steps:
                 continue
             if edge is Edge.DATA and target not in layers and target not in broken:
@@ -85,7 +85,10 @@ def reach(
     return Reached(steps)
 
 
-def _edges(layer: Layer, edges: Collection[Edge]) -> Iterator[tuple[Edge, SnapshotId]]:
+def edges_of(
+    layer: Layer, edges: Collection[Edge] = ALL_EDGES
+) -> Iterator[tuple[Edge, SnapshotId]]:
+    """What a layer keeps alive, and how."""
     if layer.parent is not None and Edge.PARENT in edges:
         yield Edge.PARENT, layer.parent
     if layer.rollup is not None and Edge.ROLLUP in edges:

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from reclaim.errors import Corrupt
+from reclaim.clock import from_micros
+from reclaim.errors import Corrupt, NotFound
 from reclaim.model import StoredObject
 from reclaim.storage import LISTED, Payload, Storage, translated
-from reclaim.stores.terminus.addresses import OURS, SHARD
+from reclaim.stores.terminus.addresses import SHARD
 
-Facts = tuple[int, float]
-"""Size in bytes and time of the latest change."""
+Facts = tuple[str, int, int]
+"""An object's address, its size, and the microsecond of its latest change."""
 
 
 class LayerView:
@@ -31,52 +33,58 @@ class LayerView:
     def __init__(self, inner: Storage, prefix: str) -> None:
         self._inner = inner
         self._prefix = prefix
-        self._root = Path(unquote(urlsplit(inner.url).path))
+        self.root = Path(unquote(urlsplit(inner.url).path))
         self.url = inner.url
         self.at_once = 1
 
     def path(self, address: str) -> Path:
-        return self._root / address
+        return self.root / address
 
     def shards(self) -> Sequence[str]:
         """The folders with layers."""
-        with translated("list", self._prefix), os.scandir(self._root / self._prefix) as found:
+        with translated("list", self._prefix), os.scandir(self.root / self._prefix) as found:
             names = [one.name for one in found if SHARD.fullmatch(one.name) and one.is_dir()]
         return [self._prefix + name for name in sorted(names)]
 
     def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
-        if self._is_ours(prefix):
+        if not is_shard(prefix):
             yield from self._inner.batches(prefix)
             return
-        addresses, sizes, times = [], [], []
-        for address, (size, changed) in self._layers(prefix):
-            addresses.append(address)
-            sizes.append(size)
-            times.append(round(changed * 1e6))
-        if addresses:
-            columns = (addresses, sizes, times)
+        if rows := self.layers(prefix):
+            columns = zip(*rows, strict=True)
             arrays = [pa.array(c, f.type) for c, f in zip(columns, LISTED, strict=True)]
             yield pa.record_batch(arrays, schema=LISTED)
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        if self._is_ours(prefix):
+        if not is_shard(prefix):
             yield from self._inner.list(prefix)
             return
-        for address, (size, changed) in self._layers(prefix):
-            yield StoredObject(address, size, datetime.fromtimestamp(changed, UTC))
+        for address, size, changed in self.layers(prefix):
+            yield StoredObject(address, size, from_micros(changed))
 
-    def _layers(self, folder: str) -> Iterator[tuple[str, Facts]]:
-        """What lies in a shard. A file that goes while it is listed was not there."""
-        try:
-            with translated("list", folder), os.scandir(self._root / folder) as found:
-                for one in found:
-                    if (facts := _facts(one.path)) is not None:
-                        yield f"{folder}/{one.name}", facts
-        except FileNotFoundError:
-            return
+    def layers(self, folder: str) -> Sequence[Facts]:
+        """What lies in a shard. What goes while it is listed was not there."""
+        found: list[Facts] = []
+        with suppress(NotFound), translated("list", folder):
+            with os.scandir(f"{self.root}/{folder}") as entries:
+                for one in entries:
+                    if (facts := _facts(one)) is not None:
+                        found.append((f"{folder}/{one.name}", *facts))
+        return found
+
+    def names(self, folder: str) -> Sequence[str]:
+        """The names of what lies in a shard, and nothing else of it."""
+        with suppress(NotFound), translated("list", folder):
+            return os.listdir(f"{self.root}/{folder}")  # noqa: PTH208 - many small files
+        return ()
+
+    def there(self, addresses: Iterable[str]) -> Sequence[Facts]:
+        """Those of some objects that are there."""
+        found = ((address, _facts(self.path(address))) for address in addresses)
+        return [(address, *facts) for address, facts in found if facts is not None]
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
-        path = self._root / prefix
+        path = self.root / prefix
         with translated("list", prefix):
             found = sorted(os.scandir(path), key=lambda one: one.name) if path.is_dir() else []
         inside = [f"{prefix}/{one.name}" for one in found if one.is_dir()]
@@ -86,9 +94,9 @@ class LayerView:
     def head(self, address: str) -> StoredObject:
         if not self.path(address).is_dir():
             return self._inner.head(address)
-        facts = _facts(str(self.path(address)))
+        facts = _facts(self.path(address))
         assert facts is not None
-        return StoredObject(address, facts[0], datetime.fromtimestamp(facts[1], UTC))
+        return StoredObject(address, facts[0], from_micros(facts[1]))
 
     def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
         path, goal = self.path(source), self.path(target)
@@ -96,7 +104,7 @@ class LayerView:
             self._inner.move(source, target, size=size, fresh=fresh)
             return
         with translated("move", source):
-            found = _facts(str(path))
+            found = _facts(path)
             if found is None or found[0] != size:
                 raise Corrupt(f"{path} has {found and found[0]} bytes instead of {size}")
             if goal.is_dir():
@@ -120,9 +128,6 @@ class LayerView:
         for address in addresses:
             self.delete(address)
 
-    def _is_ours(self, prefix: str) -> bool:
-        return prefix.startswith(f"{self._prefix}{OURS}") and f"/{QUARANTINE}/" not in prefix
-
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
         self._inner.put(address, data, create=create)
 
@@ -142,21 +147,23 @@ class LayerView:
         self._inner.flush(addresses)
 
 
-QUARANTINE = "quarantine"
+def is_shard(folder: str) -> bool:
+    """Whether a folder has layers, in the store or set aside; others have files of ours."""
+    return SHARD.fullmatch(folder.rpartition("/")[2]) is not None
 
 
-def _facts(path: str) -> Facts | None:
+def _facts(entry: os.DirEntry[str] | Path) -> tuple[int, int] | None:
     """Size and time of a file, or of a directory with its files; None if it is not there."""
     try:
-        status = os.stat(path)  # noqa: PTH116 - many small files
-        if not os.path.isdir(path):  # noqa: PTH112
-            return status.st_size, status.st_mtime
-        size, changed = 0, status.st_mtime
-        with os.scandir(path) as found:
+        status = entry.stat()
+        if not stat.S_ISDIR(status.st_mode):
+            return status.st_size, status.st_mtime_ns // 1000
+        size, changed = 0, status.st_mtime_ns
+        with os.scandir(entry) as found:
             for one in found:
                 inside = one.stat()
                 size += inside.st_size
-                changed = max(changed, inside.st_mtime)
+                changed = max(changed, inside.st_mtime_ns)
     except FileNotFoundError:
         return None
-    return size, changed
+    return size, changed // 1000

@@ -1,0 +1,213 @@
+"""The layers of a store: what is there, and what each refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from reclaim.errors import Corrupt, Gone, NotFound
+from reclaim.model import SnapshotId, StoredObject
+from reclaim.storage import Storage
+from reclaim.stores.base import Reader
+from reclaim.stores.terminus import graph
+from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP, layer_of, stem
+from reclaim.stores.terminus.format import TerminusFormat, read_layer, to_layer
+from reclaim.stores.terminus.layer import Layer
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The objects of one layer: the one to read, and the time of the latest change."""
+
+    address: str
+    changed: datetime
+
+
+Listing = Mapping[SnapshotId, Listed]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Layers that were read, and those that cannot be, with the reason.
+
+    ``listed`` has them all, also some that were not asked for: others need them.
+    """
+
+    listed: Listing
+    layers: Mapping[SnapshotId, Layer]
+    broken: Mapping[SnapshotId, str]
+
+
+class Survey:
+    """Lists and reads layers. One that could be read is read once, for it never changes."""
+
+    def __init__(self, format: TerminusFormat, storage: Storage) -> None:
+        self._format = format
+        self._view = format.view(storage)
+        self._known: dict[tuple[str, datetime], Layer] = {}
+
+    def every(self) -> Listing:
+        """Every layer that is there, in either format."""
+        shards = self._view.shards()
+        return group(
+            (one.address, one.last_modified) for shard in shards for one in self._view.list(shard)
+        )
+
+    def look(self, reader: Reader) -> pa.Table:
+        """List every layer and read it at once, where the reader reads."""
+        return reader.survey(self._format, self._view.shards())
+
+    def take(self, rows: pa.Table) -> Listing:
+        """Every layer in what was listed and read at once; what could be read is remembered."""
+        columns = ("address", "last_modified", "edges", "note", "fault")
+        values = [rows.column(name).to_pylist() for name in columns]
+        listed = group(zip(values[0], values[1], strict=True))
+        for address, changed, edges, note, fault in zip(*values, strict=True):
+            layer = layer_of(address)
+            if layer is None or fault is not None or address.endswith(ROLLUP):
+                continue
+            one = listed[layer]
+            # Of two copies the one that is read; when it changed last is when any of it did.
+            if one.address == address:
+                key = address, max(one.changed, changed)
+                self._known[key] = to_layer(address, edges, note)
+        return listed
+
+    def more(self, listed: Listing) -> Listing:
+        """The layers that came since they were listed.
+
+        What a label names was written before the label was. So a listing that is begun after
+        the labels were read has all that they reach, which an earlier one need not have.
+        """
+        come = {
+            layer
+            for shard in self._view.shards()
+            for name in self._view.names(shard)
+            if (layer := layer_of(f"{shard}/{name}")) is not None and layer not in listed
+        }
+        return self._look(come)
+
+    def aside(self, run_id: str) -> dict[SnapshotId, list[str]]:
+        """What a run has set aside, by layer."""
+        found: dict[SnapshotId, list[str]] = {}
+        shards, _ = self._view.folders(self._format.aside(run_id).rstrip("/"))
+        for shard in shards:
+            for one in self._view.list(shard):
+                if layer := layer_of(one.address):
+                    found.setdefault(layer, []).append(one.address)
+        return found
+
+    def read(self, listed: Listing, reader: Reader) -> Found:
+        """Read layers, and what they cannot be loaded without if it came after the listing."""
+        layers: dict[SnapshotId, Layer] = {}
+        broken: dict[SnapshotId, str] = {}
+        every, waiting = dict(listed), dict(listed)
+        while waiting:
+            self._decode(waiting, reader, layers, broken)
+            missing = {
+                target
+                for one in waiting
+                for target in graph.targets(layers.get(one))
+                if target not in every
+            }
+            waiting = self._look(missing)
+            every |= waiting
+        return Found(every, layers, broken)
+
+    def read_at(self, addresses: Sequence[str], reader: Reader) -> dict[SnapshotId, Layer]:
+        """The layers at some addresses, wherever these lie; without those that cannot be read."""
+        rows = reader.snapshots(self._format, addresses).to_pylist() if addresses else []
+        found = (_layer(row) for row in rows if row["fault"] is None)
+        return {layer.id: layer for layer in found}
+
+    def fault(self, layer: SnapshotId, listed: Listing) -> str | None:
+        """Why a layer cannot be loaded; None if it can."""
+        if layer not in listed:
+            return "it is not there"
+        try:
+            found = read_layer(self._view, listed[layer].address)
+        except (Corrupt, OSError) as error:
+            return str(error)
+        missing = [one for one in graph.targets(found) if one not in listed]
+        return f"it needs {missing[0]}, which is not there" if missing else None
+
+    def needs(self, layer: SnapshotId) -> Collection[SnapshotId]:
+        """A layer and all that it keeps alive, read now; also ids that need not be layers."""
+        wanted = {layer}
+        waiting = [(layer, True)]
+        while waiting:
+            one, must = waiting.pop()
+            try:
+                found = read_layer(self._view, self._address(one))
+            except (FileNotFoundError, NotFound) as error:
+                if not must:
+                    continue
+                raise Gone(f"there is no layer {one}", hint="it may be collected") from error
+            for edge, target in graph.edges_of(found):
+                if target not in wanted:
+                    wanted.add(target)
+                    waiting.append((target, edge is not graph.Edge.DATA))
+        return wanted
+
+    def _decode(
+        self,
+        listed: Listing,
+        reader: Reader,
+        layers: dict[SnapshotId, Layer],
+        broken: dict[SnapshotId, str],
+    ) -> None:
+        known = self._known
+        new = [one.address for one in listed.values() if (one.address, one.changed) not in known]
+        rows = reader.snapshots(self._format, new).to_pylist() if new else []
+        told = {row["address"]: row for row in rows}
+        if len(told) != len(set(new)):
+            raise Corrupt(f"{len(set(new))} layers were to be read and {len(told)} were")
+        for layer, one in listed.items():
+            key = one.address, one.changed
+            if key not in known:
+                row = told[one.address]
+                if row["fault"] is not None:
+                    # Not remembered: it may be being written just now.
+                    broken[layer] = row["fault"]
+                    continue
+                known[key] = _layer(row)
+            layers[layer] = known[key]
+
+    def _look(self, layers: Collection[SnapshotId]) -> dict[SnapshotId, Listed]:
+        """Those of some layers that are there, looked up one by one."""
+        objects: list[StoredObject] = []
+        for layer in layers:
+            base = f"{self._format.prefix}{stem(layer)}"
+            for address in (base, base + ARCHIVE, base + ROLLUP):
+                try:
+                    objects.append(self._view.head(address))
+                except NotFound:
+                    continue
+        return group((one.address, one.last_modified) for one in objects)
+
+    def _address(self, layer: SnapshotId) -> str:
+        base = f"{self._format.prefix}{stem(layer)}"
+        return base + ARCHIVE if self._view.path(base + ARCHIVE).exists() else base
+
+
+def _layer(row: Mapping[str, str]) -> Layer:
+    return to_layer(row["address"], row["edges"], row["note"])
+
+
+def group(objects: Iterator[tuple[str, datetime]]) -> dict[SnapshotId, Listed]:
+    """Addresses and times by layer. Of both formats the archive is read, as servers do."""
+    addresses: dict[SnapshotId, str] = {}
+    times: dict[SnapshotId, datetime] = {}
+    for address, modified in objects:
+        layer = layer_of(address)
+        if layer is None:
+            continue
+        changed = times.get(layer)
+        times[layer] = modified if changed is None or modified > changed else changed
+        if not address.endswith(ROLLUP) and not addresses.get(layer, "").endswith(ARCHIVE):
+            addresses[layer] = address
+    # A rollup file without a layer is no layer.
+    return {layer: Listed(address, times[layer]) for layer, address in addresses.items()}
