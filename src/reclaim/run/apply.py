@@ -219,12 +219,16 @@ class _Applying:
             candidates, dropped = self._confirm(decided, seen, now)
             confirming.facts["dropped"] = dropped
         with stage("promote"):
+            # A clock that jumped since has made young what is old, or leases look lapsed.
+            check_clock(self._store, self._store.storage, own)
             self._check_budget(seen.read_at)
             condemned = self._store.promote()
             self._condemned = True
         outcome = Outcome()
         deleter = self._way.deleter(self._store, self._run)
         for kind in self._store.format.order:
+            if outcome.counts[FAILED] and self._store.format.sequential:
+                break
             if any(group.kind == kind for group in self._planned.going):
                 with stage(f"sweep-{kind}") as sweeping:
                     swept = sweep(

@@ -19,7 +19,7 @@ from reclaim.tasks.parts import Part, Place
 
 FORMAT = 1
 FILE = "plan.json"
-OF_RUNS = ("record", "work", "quarantine")
+OF_RUNS = ("record", "run", "work", "quarantine")
 """Kinds of objects that runs write for themselves."""
 
 

@@ -156,6 +156,8 @@ class _Planning:
                 survey=self._survey,
             )
             observing.facts |= {"snapshots": len(seen.snapshots), "refs": len(seen.refs)}
+            # A clock that jumped since has made old what is young.
+            check_clock(self._store, self._storage, work)
         with stage("decide") as deciding:
             decided = self._decide(seen)
             dead = _dead(seen, decided)

@@ -11,7 +11,8 @@ from reclaim.catalog.addresses import new_uid
 from reclaim.run.journal import Journal
 from reclaim.storage import Storage
 from reclaim.stores.base import Collectable, HeldLock, Ordered
-from reclaim.tasks.deleting import Deleter, Outcome
+from reclaim.tasks.aside import RESTORED
+from reclaim.tasks.deleting import FAILED, Deleter, Outcome
 from reclaim.tasks.engine import Engine
 from reclaim.tasks.judging import CANDIDATES
 from reclaim.tasks.parts import Part, Place, read_part, write_part
@@ -35,7 +36,10 @@ def sweep(
     while True:
         lock.renew()
         if isinstance(store, Ordered) and store.format.sequential:
-            mine = _in_order(store, engine, storage, candidates, kind, done, place.below("work"))
+            back = deleter.outcome == RESTORED
+            mine = _in_order(
+                store, engine, storage, candidates, kind, done, place.below("work"), back=back
+            )
             over: Sequence[Part] = ()
         else:
             mine, over = candidates, done
@@ -45,7 +49,8 @@ def sweep(
         outcome.add(swept.outcome)
         done.extend(swept.parts)
         journal.note(kind, swept.parts)
-        if swept.finished:
+        # Where the order matters, nothing goes that comes after one that could not.
+        if swept.finished or (store.format.sequential and outcome.counts[FAILED]):
             return outcome
 
 
@@ -57,6 +62,8 @@ def _in_order(
     kind: str,
     done: Sequence[Part],
     place: Place,
+    *,
+    back: bool,
 ) -> Sequence[Part]:
     """What is left of a kind, in the order in which it has to go, in one part.
 
@@ -72,7 +79,10 @@ def _in_order(
         for address in read_part(storage, part, ["address"]).column("address").to_pylist()
     }
     numbers = {address: at for at, address in enumerate(rows.column("address").to_pylist())}
-    order = [numbers[one] for one in store.in_order(list(numbers), engine) if one not in over]
+    addresses = store.in_order(list(numbers), engine)
+    if back:
+        addresses = addresses[::-1]
+    order = [numbers[one] for one in addresses if one not in over]
     if not order:
         return ()
     sorted_rows = rows.take(pa.array(order, pa.int64()))

@@ -359,7 +359,9 @@ class Cleans(Protocol):
 class Ordered(Protocol):
     """A store whose objects of one kind go one after the other."""
 
-    def in_order(self, addresses: Sequence[str], reader: Reader) -> Sequence[str]: ...
+    def in_order(self, addresses: Sequence[str], reader: Reader) -> Sequence[str]:
+        """Objects, from the first to go to the last; they come back the other way round."""
+        ...
 
 
 @runtime_checkable

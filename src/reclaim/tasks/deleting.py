@@ -108,13 +108,18 @@ def delete(
         page = rows.slice(start, PAGE)
         addresses = page.column("address").to_pylist()
         sizes = dict(zip(addresses, page.column("size").to_pylist(), strict=True))
-        errors = _take(storage, sizes, deleter, in_time, pace)
+        errors = _take(storage, sizes, deleter, in_time, pace, sequential=format.sequential)
         if errors is None:
             return
+        if errors and format.sequential:
+            page = page.slice(0, addresses.index(next(iter(errors))) + 1)
+            addresses = page.column("address").to_pylist()
         outcomes = [FAILED if address in errors else deleter.outcome for address in addresses]
         columns = [page.column(name) for name in ("address", "size", "kind", "reason")]
         said = [errors.get(address) for address in addresses]
         yield pa.table([*columns, pa.array(outcomes), pa.array(said, pa.string())], schema=JOURNAL)
+        if errors and format.sequential:
+            return
 
 
 def _take(
@@ -123,8 +128,13 @@ def _take(
     deleter: Deleter,
     in_time: Callable[[], bool],
     pace: Pace,
+    *,
+    sequential: bool,
 ) -> dict[str, str] | None:
-    """The keys of a page that could not be taken, and why; None when time ran out."""
+    """The keys of a page that could not be taken, and why; None when time ran out.
+
+    Where the order matters, the first one that could not be taken is the last one that was tried.
+    """
     for _ in range(PATIENCE):
         if not in_time():
             return None
@@ -148,6 +158,8 @@ def _take(
             deleter.one(storage, address, size)
         except ReclaimError as error:
             errors[address] = str(error)
+            if sequential:
+                break
     return errors
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -16,6 +17,7 @@ from reclaim.errors import Corrupt, NotFound, UnknownVersion
 from reclaim.model import SnapshotId
 from reclaim.storage import Storage
 from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE, SNAPSHOTS, TOP
+from reclaim.stores.beside.records import FILE as RUN_FILE
 from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, layer_of
 from reclaim.stores.terminus.larch import HEAD, needed, parse_header
 from reclaim.stores.terminus.layer import (
@@ -25,9 +27,11 @@ from reclaim.stores.terminus.layer import (
     decode_directory,
     decode_parts,
 )
-from reclaim.stores.terminus.view import Facts, LayerView
+from reclaim.stores.terminus.view import Facts, LayerView, is_shard
 
 LAYER, ROLLUP_FILE, WORK, RECORD, UNKNOWN = "layer", "rollup", "work", "record", "unknown"
+RUN = "run"
+"""What says that there was a run. It stays: without it nobody finds what the run set aside."""
 WHOLE = 64 * 1024
 """Archives up to this size are read at once."""
 ROLLED_UP = "rolled up"
@@ -74,12 +78,14 @@ class TerminusFormat:
             pc.make_struct(
                 like(rf"{shard}(\.larch)?"),
                 like(rf"{shard}\.rollup\.hex"),
+                like(rf"\{OURS}/runs/[^/]+/{re.escape(RUN_FILE)}"),
                 like(rf"\{OURS}/runs/[^/]+/(.+/)?work/.+"),
                 like(rf"\{OURS}/runs/[^/]+/.+"),
                 like(rf"\{OURS}/{QUARANTINE}/.+"),
             ),
             LAYER,
             ROLLUP_FILE,
+            RUN,
             WORK,
             RECORD,
             QUARANTINE,
@@ -121,8 +127,11 @@ class TerminusFormat:
         return ENTRIES.empty_table()
 
     def survey(self, storage: Storage, unit: str) -> pa.Table:
-        """The objects in a shard, and of each layer what it refers to."""
+        """The objects in a folder, and of each layer what it refers to."""
         view = self.view(storage)
+        if not is_shard(unit):
+            files = [(one.address, one.size, one.last_modified) for one in view.list(unit)]
+            return _rows(view, [(*one[:2], to_micros(one[2])) for one in files], lambda _: None)
         listed = view.layers(unit)
         rollups = {one[0] for one in listed if one[0].endswith(ROLLUP)}
         return _rows(view, listed, lambda base: base + ROLLUP in rollups)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from reclaim.errors import Corrupt, Gone, NotFound
+from reclaim.errors import Corrupt, Gone, NotFound, UnknownVersion
 from reclaim.model import SnapshotId, StoredObject
 from reclaim.storage import Storage
 from reclaim.stores.base import Reader
@@ -129,7 +129,7 @@ class Survey:
             return "it is not there"
         try:
             found = read_layer(self._view, listed[layer].address)
-        except (Corrupt, OSError) as error:
+        except (Corrupt, UnknownVersion, OSError) as error:
             return str(error)
         missing = [one for one in graph.targets(found) if one not in listed]
         return f"it needs {missing[0]}, which is not there" if missing else None
