@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -234,3 +235,23 @@ def test_dying_at_each_step(versioned: World) -> None:
         assert world.there() == there
     assert not listed & (versions(world).keys() | marked(world))
     assert commit_states(world.repo)[past.first] == CommitState.COLLECTED
+
+
+def test_a_purge_leaves_what_another_run_has_marked(versioned: World) -> None:
+    """What a run's plan listed and confirm dropped is not that run's to purge."""
+    world, past = versioned, bury(versioned)
+    plan = world.plan()
+    with world.opened() as catalog:
+        catalog.repository("sales").create_branch("back", past.second)
+    first = world.apply(plan, way=Markers(timedelta(days=1)))
+    assert first.summary()["objects"] == 0
+    with world.opened() as catalog:
+        catalog.repository("sales").delete_branch("back")
+    world.age()
+    second = world.apply(world.plan(), way=MARKERS)
+    assert second.summary()["objects"] > 0
+    purged = world.purge()
+    assert purged is not None
+    assert purged.runs == [first.run]
+    assert world.undo(second.run).left == ()
+    check_back(world, past)

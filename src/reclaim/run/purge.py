@@ -120,7 +120,7 @@ def _purge(
     assert isinstance(store, Quarantines)
     storage = opener(place.url)
     journal = Journal(storage, place.below("journals"), place)
-    rows = way.rows(store, engine, run, place.below("work"), opener)
+    rows = way.ended(store, engine, run, place.below("work"), opener)
     needed = frozenset(store.needed(run.id, engine)) if isinstance(store, Rescues) else frozenset()
     back, away = _split(storage, rows, needed, place.below("work")) if needed else ((), rows)
     for deleter, parts in ((way.back(store, run.id), back), (way.away(store, run.id), away)):

@@ -15,6 +15,7 @@ from reclaim.errors import Refused
 from reclaim.model import Run, SnapshotId
 from reclaim.run import document
 from reclaim.run.document import PlanDocument
+from reclaim.run.journal import Journal
 from reclaim.stores.base import QUARANTINE, Collectable, Margins, Quarantines
 from reclaim.tasks.aside import Aside, BringBack, SetAside
 from reclaim.tasks.deleting import Deleter, Remove
@@ -64,6 +65,12 @@ class AsideWay(Way, Protocol):
         self, store: Collectable, engine: Engine, run: Run, place: Place, opener: Opener
     ) -> Sequence[Part]:
         """What a run has set aside, as far as it is still there."""
+        ...
+
+    def ended(
+        self, store: Collectable, engine: Engine, run: Run, place: Place, opener: Opener
+    ) -> Sequence[Part]:
+        """What goes for good when the window ends: what the run took, and nothing else."""
         ...
 
     def back(self, store: Collectable, run_id: str) -> Deleter: ...
@@ -154,6 +161,11 @@ class Move:
         )
         return [replace(part, group=QUARANTINE) for part in found.parts]
 
+    def ended(
+        self, store: Collectable, engine: Engine, run: Run, place: Place, opener: Opener
+    ) -> Sequence[Part]:
+        return self.rows(store, engine, run, place, opener)
+
     def back(self, store: Collectable, run_id: str) -> Deleter:
         return BringBack(_aside(store, run_id))
 
@@ -209,6 +221,20 @@ class Markers:
         parts = [file.part for file in planned.files]
         engine.verify(parts, found)
         return [replace(part, group=QUARANTINE) for part in parts]
+
+    def ended(
+        self,
+        store: Collectable,  # noqa: ARG002
+        engine: Engine,  # noqa: ARG002
+        run: Run,
+        place: Place,  # noqa: ARG002
+        opener: Opener,
+    ) -> Sequence[Part]:
+        # A marker does not tell whose it is: what the plan lists may be another run's by now.
+        found, _ = document.find(opener(run.place), run.place)
+        applies = found.below("apply")
+        journal = Journal(opener(found.url), applies, applies)
+        return [replace(part, group=QUARANTINE) for part in journal.parts()]
 
     def back(self, store: Collectable, run_id: str) -> Deleter:  # noqa: ARG002
         return Unmark()

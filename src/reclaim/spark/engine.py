@@ -196,11 +196,11 @@ class SparkEngine:
             return Swept()
         # From here on by the clocks of the machines, which are taken to agree by a minute.
         deadline = SystemClock().now() + time
-        rows = self._rows(place.url, mine, schemas.CANDIDATES)
+        # A plan's files or a journal's: both have the columns that are needed.
+        spread = _map(self._files(mine), partial(tasks.read_going, place.url), schemas.GOING)
         if done:
             over = self._rows(place.url, done, schemas.JOURNAL)
-            rows = rows.join(over.select("address"), on="address", how="left_anti")
-        spread = rows.select("address", "size", "kind", "reason")
+            spread = spread.join(over.select("address"), on="address", how="left_anti")
         if len(mine) < self._tasks and not format.sequential:
             # Otherwise as they were listed: neighbours are deleted faster together.
             spread = spread.repartition(self._tasks)

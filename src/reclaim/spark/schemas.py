@@ -29,5 +29,6 @@ CANDIDATES = (
     "address string, size bigint, last_modified timestamp, kind string, branch string, "
     "partition string, path string, reason string"
 )
+GOING = "address string, size bigint, kind string, reason string"
 JOURNAL = "address string, size bigint, kind string, reason string, outcome string, error string"
 SNAPSHOTS = f"{LISTED}, edges string, note string, fault string"

@@ -180,6 +180,12 @@ def read_parts(url: str, files: Tables) -> Tables:
         yield read_part(storage, part)
 
 
+def read_going(url: str, files: Tables) -> Tables:
+    storage = open_storage(url)
+    for part in _files(files):
+        yield read_part(storage, part, ["address", "size", "kind", "reason"])
+
+
 def verify(url: str, files: Tables) -> Tables:
     for _ in read_parts(url, files):
         pass
