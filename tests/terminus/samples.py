@@ -62,7 +62,7 @@ def unpack(name: str, folder: Path) -> Sample:
 def read_store(folder: Path) -> Contents:
     """Every layer and label of a store in a folder, in either format."""
     contents = Contents({}, {}, {})
-    for path in folder.glob("*/*"):
+    for path in folder.glob("[0-9a-f]" * 3 + "/*"):
         if path.name.endswith(".rollup.hex"):
             continue
         layer = SnapshotId(path.name.removesuffix(".larch"))

@@ -45,8 +45,8 @@ def test_the_test_of_dead_layers_sees_a_missing_edge(
     sample: Sample, contents: Contents, edge: Edge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted bug: a collector that does not follow one kind of edge."""
-    real = graph._edges
-    monkeypatch.setattr(graph, "_edges", lambda layer, edges: real(layer, {*edges} - {edge}))
+    real = graph.edges_of
+    monkeypatch.setattr(graph, "edges_of", lambda layer, edges: real(layer, {*edges} - {edge}))
     with pytest.raises(AssertionError):
         test_exactly_the_dead_layers_are_unreached(sample, contents)
 

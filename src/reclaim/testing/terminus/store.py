@@ -31,7 +31,8 @@ class StoreWriter:
 
     ``archives`` chooses the format of what is written next and can be changed at any time, for
     stores with both. ``written_at`` (seconds since 1970) is set on every file that is written
-    next, if there is one. Ids come from ``random``, so that equal seeds give equal stores.
+    next and on its directory, if there is one. Ids come from ``random``, so that equal seeds give
+    equal stores.
     """
 
     def __init__(
@@ -131,3 +132,5 @@ class StoreWriter:
             file.write(data)
         if self.written_at is not None:
             os.utime(path, (self.written_at, self.written_at))
+            if "/" in folder:
+                os.utime(f"{self.folder}/{folder}", (self.written_at, self.written_at))

@@ -1,0 +1,306 @@
+"""A store that is collected: what is in it, what must stay, and a past that is dead.
+
+What must stay is worked out here from the files, layer by layer, and shares nothing with the
+collector but the decoding of single layers, which has tests of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+from reclaim.model import SnapshotId
+from reclaim.run.apply import Applied, apply_plan
+from reclaim.run.plan import Plan, PlanOptions, make_plan
+from reclaim.run.purge import Purged, purge
+from reclaim.run.undo import Undone, undo_run
+from reclaim.run.ways import Move, Way
+from reclaim.storage import ObjectStorage, Storage
+from reclaim.stores.base import Collectable, Margins
+from reclaim.stores.terminus.layer import Layer
+from reclaim.stores.terminus.store import TerminusStore
+from reclaim.testing import ClockedStorage, FakeClock
+from reclaim.testing.engine import PlainEngine
+from reclaim.testing.terminus import StoreWriter
+from tests.terminus.samples import Contents, read_store
+
+Step = Callable[[str], None]
+Wrap = Callable[[Storage], Storage]
+MOVE = Move()
+DAY = timedelta(days=1)
+
+
+def nothing(_step: str) -> None:
+    pass
+
+
+@dataclass
+class World:
+    """One store, and any number of processes that work on it."""
+
+    folder: Path
+    clock: FakeClock
+    margins: Margins = field(default_factory=Margins)
+    _writer: StoreWriter | None = None
+
+    @property
+    def storage(self) -> Storage:
+        """The storage itself, with the clock of the test."""
+        return ClockedStorage(ObjectStorage.open(self.folder.parent.as_uri()), self.clock)
+
+    @property
+    def write(self) -> StoreWriter:
+        """Writes as a server does, at the time that it is now."""
+        if self._writer is None:
+            self._writer = StoreWriter(self.folder)
+        self._writer.written_at = self.clock.now().timestamp()
+        return self._writer
+
+    def store(self, wrap: Wrap = lambda storage: storage) -> TerminusStore:
+        return TerminusStore(self.folder, clock=self.clock, storage=wrap(self.storage))
+
+    def age(self) -> None:
+        """Let so much time pass that no margin protects anything."""
+        self.clock.advance(days=2)
+
+    def engine(self, step: Step = nothing, storage: Storage | None = None) -> PlainEngine:
+        found = storage or self.storage
+        return PlainEngine(lambda _url: found, clock=self.clock, step=step)
+
+    def plan(
+        self,
+        *,
+        step: Step = nothing,
+        store: Collectable | None = None,
+        storage: Storage | None = None,
+        **options: Any,
+    ) -> Plan:
+        found = storage or self.storage
+        asked = PlanOptions(**{"margins": self.margins, **options})
+        return make_plan(
+            store or self.store(), self.engine(step, found), asked, opener=lambda _url: found
+        )
+
+    def apply(
+        self,
+        plan: Plan,
+        *,
+        step: Step = nothing,
+        store: Collectable | None = None,
+        storage: Storage | None = None,
+        way: Way = MOVE,
+    ) -> Applied:
+        found = storage or self.storage
+        return apply_plan(
+            store or self.store(),
+            self.engine(step, found),
+            plan.place,
+            way=way,
+            opener=lambda _url: found,
+        )
+
+    def undo(self, run: str, *, step: Step = nothing, store: Collectable | None = None) -> Undone:
+        found = self.storage
+        return undo_run(store or self.store(), self.engine(step), run, opener=lambda _url: found)
+
+    def purge(
+        self,
+        older_than: timedelta | None = None,
+        *,
+        step: Step = nothing,
+        store: Collectable | None = None,
+    ) -> Purged | None:
+        found = self.storage
+        return purge(
+            store or self.store(),
+            self.engine(step),
+            older_than=older_than,
+            opener=lambda _url: found,
+        )
+
+    def contents(self) -> Contents:
+        return read_store(self.folder)
+
+    def there(self) -> set[SnapshotId]:
+        return self.contents().ids
+
+    def aside(self) -> set[SnapshotId]:
+        """The layers in quarantine."""
+        found = self.folder.glob(".reclaim/quarantine/*/???/*")
+        return {SnapshotId(path.name.partition(".")[0]) for path in found}
+
+    def held(self) -> set[SnapshotId]:
+        return {lease.snapshot for lease, valid in self.store().leases() if valid}
+
+    def live(self) -> set[SnapshotId]:
+        """What labels and valid leases reach; everything that they need must be there."""
+        contents = self.contents()
+        return needed(contents.layers, {*contents.roots, *self.held()})
+
+    def check(self) -> None:
+        """What is left opens, every live layer is whole, and no layer lacks what it needs."""
+        self.live()
+        contents = self.contents()
+        for layer in contents.layers.values():
+            for target in (layer.parent, layer.rollup):
+                assert target is None or target in contents.ids, f"{layer.id} lacks {target}"
+
+    def quiet(self) -> None:
+        """A run with nobody about leaves what is needed; a second one finds nothing."""
+        self.age()
+        store = self.store()
+        self.apply(self.plan(allowed_fraction=1.0, store=store), store=store)
+        self.check()
+        assert self.there() == self.live()
+        again = self.plan(store=store)
+        assert again.document.candidates == 0
+        assert not list(self.folder.glob(".reclaim/condemned/*provisional*"))
+
+
+def needed(layers: dict[SnapshotId, Layer], roots: Collection[SnapshotId]) -> set[SnapshotId]:
+    """The oracle: what roots reach by parents, rollups and ids in data."""
+    found: set[SnapshotId] = set()
+    waiting = list(roots)
+    while waiting:
+        one = waiting.pop()
+        if one in found:
+            continue
+        assert one in layers, f"{one} is live, and not there or not whole"
+        found.add(one)
+        layer = layers[one]
+        waiting += [target for target in (layer.parent, layer.rollup) if target]
+        waiting += [name for name in layer.names if name in layers]
+    return found
+
+
+@dataclass(frozen=True)
+class Past:
+    """A store in both formats, with dead layers in it.
+
+    ``main`` is a line of three, its tip rolled up. ``old`` is a line of three that lost its label,
+    with a rollup of the second; ``torn`` was cut off while it was written.
+    """
+
+    main: tuple[SnapshotId, ...]
+    rollup: SnapshotId
+    old: tuple[SnapshotId, ...]
+    old_rollup: SnapshotId
+    torn: SnapshotId
+
+    @property
+    def live(self) -> set[SnapshotId]:
+        return {*self.main, self.rollup}
+
+    @property
+    def dead(self) -> set[SnapshotId]:
+        return {*self.old, self.old_rollup, self.torn}
+
+
+def bury(world: World) -> Past:
+    """Make a past, and let it grow old."""
+    write = world.write
+
+    def line(name: str, *formats: bool) -> tuple[SnapshotId, ...]:
+        found: list[SnapshotId] = []
+        for number, archives in enumerate(formats):
+            write.archives = archives
+            under = found[-1] if found else None
+            found.append(write.layer(under, values=[f"{name} {number}"]))
+        return tuple(found)
+
+    main = line("main", True, False, True)
+    rollup = write.rollup(main[-1], values=["main"])
+    write.label("main", main[-1])
+    old = line("old", False, True, False)
+    old_rollup = write.rollup(old[1], values=["old"])
+    write.archives = True
+    torn = write.layer(old[0], values=["torn"])
+    cut(world, torn)
+    world.age()
+    return Past(main, rollup, old, old_rollup, torn)
+
+
+def cut(world: World, layer: SnapshotId) -> None:
+    """Leave a layer as one that was cut off while it was written."""
+    path = world.folder / world.write.path(layer)
+    told = path.stat().st_mtime
+    if path.is_dir():
+        (path / "value_dictionary_blocks.tfc").unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-7])
+    os.utime(path, (told, told))
+
+
+def age_all(folder: Path, clock: FakeClock) -> None:
+    """Let every file look as if it were written now, by the clock."""
+    now = clock.now().timestamp()
+    for path in (folder, *folder.rglob("*")):
+        os.utime(path, (now, now))
+
+
+class Frozen:
+    """A whole store as it was at one time, to go back to as often as one likes."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._now = world.clock.now()
+        self._copy = world.folder.with_name("frozen")
+        shutil.copytree(world.folder, self._copy)
+
+    def thaw(self) -> None:
+        shutil.rmtree(self._world.folder)
+        shutil.copytree(self._copy, self._world.folder)
+        self._world.clock.set(self._now)
+
+
+class Stepped:
+    """A store of which every call is a step: ``step`` is told before and after each."""
+
+    STEPS = (
+        *("check", "begin", "start", "observe", "mark", "release", "promote", "collect"),
+        *("set_aside", "in_order", "taken", "restore", "needed", "forget", "finish"),
+    )
+
+    def __init__(self, inner: TerminusStore, step: Step) -> None:
+        self._inner = inner
+        self._step = step
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if name not in self.STEPS:
+            return found
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._step(f"before {name}")
+            result = found(*args, **kwargs)
+            self._step(f"after {name}")
+            return result
+
+        return call
+
+
+def stepped(inner: TerminusStore, step: Step) -> Collectable:
+    return cast(Collectable, Stepped(inner, step))
+
+
+class At:
+    """Does something once, when a step is reached whose name begins so, for the nth time."""
+
+    def __init__(self, name: str, work: Callable[[], object], *, nth: int = 1) -> None:
+        self._name = name
+        self._work = work
+        self._left = nth
+        self.done = False
+
+    def __call__(self, step: str) -> None:
+        if self.done or not step.startswith(self._name):
+            return
+        self._left -= 1
+        if self._left == 0:
+            self.done = True
+            self._work()
