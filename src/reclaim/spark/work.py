@@ -152,8 +152,7 @@ def read_dead(format: Format, containers: Tables) -> Tables:
 def survey(format: DecodesSnapshots, rows: Tables) -> Tables:
     storage = _storage(format)
     for table in rows:
-        for unit in table.column("unit").to_pylist():
-            yield format.survey(storage, unit)
+        yield format.survey(storage, table.column("unit").to_pylist())
 
 
 def read_snapshots(format: DecodesSnapshots, rows: Tables) -> Tables:

@@ -124,8 +124,8 @@ class Format(Protocol):
 class DecodesSnapshots(Format, Protocol):
     """A format whose snapshots are files that have to be read to know their graph."""
 
-    def survey(self, storage: Storage, unit: str) -> pa.Table:
-        """The objects of a folder, as ``SNAPSHOTS``; one that cannot be read has a fault."""
+    def survey(self, storage: Storage, units: Sequence[str]) -> pa.Table:
+        """The objects of folders, as ``SNAPSHOTS``; one that cannot be read has a fault."""
         ...
 
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:

@@ -51,7 +51,7 @@ class PlainEngine:
         tables = [SNAPSHOTS.empty_table()]
         for unit in units:
             self._step(f"survey {unit}")
-            tables.append(format.survey(storage, unit))
+            tables.append(format.survey(storage, [unit]))
         return pa.concat_tables(tables)
 
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:

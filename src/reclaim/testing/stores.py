@@ -48,6 +48,10 @@ class Subject(Protocol):
         """Every address that a snapshot needs, with the kind of a container and "data"."""
         ...
 
+    def swept(self, snapshot: SnapshotId) -> None:
+        """Remove the objects of a dead snapshot, where it is there as long as they are."""
+        ...
+
     def usable(self, snapshot: SnapshotId) -> bool:
         """Whether a ref can be made at a snapshot; it is taken back at once."""
         ...
@@ -121,6 +125,11 @@ class StoreContract:
         store, seen = subject.store, self.observed(subject)
         address, kind = seen.tops[found]
         tops = pa.table([[address], [kind], pa.array([LIVE], pa.int32())], schema=TOPS)
+        if (flat := store.format.flatten(tops)) is not None:
+            assert flat.schema.equals(CONTAINERS)
+            told = {row["address"]: row["kind"] for row in flat.to_pylist()}
+            assert told.items() >= subject.needs(found).items()
+            return
         expanded = pa.concat_tables(reading.expand(store.format, store.storage, tops))
         assert expanded.schema.equals(CONTAINERS)
         read = {address: kind}
@@ -181,6 +190,7 @@ class StoreContract:
             seen = self.observed(subject)
             assert dead in seen.tops
             assert dead not in {snapshot.id for snapshot in seen.snapshots}
+            subject.swept(dead)
             assert subject.store.collect([dead, live]) == 1
         seen = self.observed(subject)
         assert dead not in seen.tops

@@ -126,13 +126,17 @@ class TerminusFormat:
     ) -> pa.Table:
         return ENTRIES.empty_table()
 
-    def survey(self, storage: Storage, unit: str) -> pa.Table:
-        """The objects in a folder, and of each layer what it refers to."""
+    def survey(self, storage: Storage, units: Sequence[str]) -> pa.Table:
+        """The objects in folders, and of each layer what it refers to."""
         view = self.view(storage)
-        if not is_shard(unit):
-            files = [(one.address, one.size, one.last_modified) for one in view.list(unit)]
-            return _rows(view, [(*one[:2], to_micros(one[2])) for one in files], lambda _: None)
-        listed = view.layers(unit)
+        listed: list[Facts] = []
+        for unit in units:
+            if is_shard(unit):
+                listed += view.layers(unit)
+            else:
+                listed += (
+                    (one.address, one.size, to_micros(one.last_modified)) for one in view.list(unit)
+                )
         rollups = {one[0] for one in listed if one[0].endswith(ROLLUP)}
         return _rows(view, listed, lambda base: base + ROLLUP in rollups)
 
@@ -157,9 +161,11 @@ def _rows(
     rows: list[tuple[str, int, int, str, str, str | None]] = []
     for address, size, changed in listed:
         edges, note, fault = "", "", None
-        if not address.endswith(ROLLUP) and layer_of(address):
+        found = None if address.endswith(ROLLUP) else layer_of(address)
+        if found is not None:
             try:
-                layer = read_layer(view, address, rolled=rolled(address.removesuffix(ARCHIVE)))
+                beside = rolled(address.removesuffix(ARCHIVE))
+                layer = read_layer(view, address, rolled=beside, layer=found)
                 edges, note = _told(layer)
             except (Corrupt, UnknownVersion, OSError) as error:
                 fault = str(error)
@@ -173,12 +179,18 @@ def _repeat(text: str, rows: int) -> pa.Array:
     return pa.repeat(pa.scalar(text, pa.string()), rows)
 
 
-def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> Layer:
+def read_layer(
+    view: LayerView,
+    address: str,
+    *,
+    rolled: bool | None = None,
+    layer: SnapshotId | None = None,
+) -> Layer:
     """A layer from its archive or directory. Of a large archive only what is needed is read.
 
     ``rolled`` says whether an archive has a rollup file beside it, for who knows that already.
     """
-    layer = layer_of(address)
+    layer = layer or layer_of(address)
     if layer is None:
         raise Corrupt(f"{address} is not the address of a layer")
     path = f"{view.root}/{address}"
@@ -228,10 +240,8 @@ def _told(layer: Layer) -> tuple[str, str]:
     return edges, ROLLED_UP if layer.rolled_up else ""
 
 
-def to_layer(address: str, edges: str, note: str) -> Layer:
+def to_layer(found: SnapshotId, edges: str, note: str) -> Layer:
     """A layer from what was told of it."""
-    found = layer_of(address)
-    assert found is not None
     parent, rollup, *names = cast("list[SnapshotId]", edges.split(","))
     ids = tuple(names) if names[0] else ()
     return Layer(found, parent or None, rollup or None, ids, rolled_up=note == ROLLED_UP)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from reclaim.clock import Clock
+from reclaim.clock import Clock, from_micros, to_micros
 from reclaim.errors import Corrupt, OutOfTime
 from reclaim.model import Lease, Ref, RefKind, Snapshot, SnapshotId
 from reclaim.stores.base import Margins, Observation, Reader
@@ -68,11 +68,12 @@ class Observer:
         read_at = self.clock.now()
         leases = self.leases.valid(read_at)
         found = self.survey.read({**listed, **self.survey.more(listed)}, reader)
+        since = to_micros(started - margin)
         # What came while we looked is young, whatever its time says.
         young = {
             layer
             for layer, one in found.listed.items()
-            if one.changed >= started - margin or layer not in listed
+            if one.changed >= since or layer not in listed
         }
         reached = self._reach(found.layers, found.broken, named, leases, young)
         if self.clock.now() - started > BUDGET:
@@ -96,7 +97,7 @@ class Observer:
         found = self.survey.read({**listed, **self.survey.more(listed)}, reader)
         tops = [_top(mine) for run in aside.values() for mine in run.values()]
         gone = self.survey.read_at([top for top in tops if top], reader)
-        since = now - Margins().objects
+        since = to_micros(now - Margins().objects)
         young = [
             layer
             for layer, one in found.listed.items()
@@ -153,7 +154,9 @@ class Observer:
                 Ref(label.name, RefKind.LABEL, label.layer) for label in marked.named if label.layer
             ),
             snapshots=tuple(
-                Snapshot(layer, tuple(graph.targets(found.layers.get(layer))), one.changed)
+                Snapshot(
+                    layer, tuple(graph.targets(found.layers.get(layer))), from_micros(one.changed)
+                )
                 for layer, one in judged.items()
                 if layer in reached or states.get(layer) != Condemnation.CONDEMNED
             ),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 import pyarrow as pa
 
+from reclaim.clock import to_micros
 from reclaim.errors import Corrupt, Gone, NotFound, UnknownVersion
 from reclaim.model import SnapshotId, StoredObject
 from reclaim.storage import Storage
@@ -23,7 +23,8 @@ class Listed:
     """The objects of one layer: the one to read, and the time of the latest change."""
 
     address: str
-    changed: datetime
+    changed: int
+    """In microseconds, for there may be very many."""
 
 
 Listing = Mapping[SnapshotId, Listed]
@@ -47,14 +48,13 @@ class Survey:
     def __init__(self, format: TerminusFormat, storage: Storage) -> None:
         self._format = format
         self._view = format.view(storage)
-        self._known: dict[tuple[str, datetime], Layer] = {}
+        self._known: dict[tuple[str, int], Layer] = {}
 
     def every(self) -> Listing:
         """Every layer that is there, in either format."""
         shards = self._view.shards()
-        return group(
-            (one.address, one.last_modified) for shard in shards for one in self._view.list(shard)
-        )
+        found = (one for shard in shards for one in self._view.layers(shard))
+        return group((address, changed) for address, _, changed in found)[0]
 
     def look(self, reader: Reader) -> pa.Table:
         """List every layer and read it at once, where the reader reads."""
@@ -62,18 +62,16 @@ class Survey:
 
     def take(self, rows: pa.Table) -> Listing:
         """Every layer in what was listed and read at once; what could be read is remembered."""
-        columns = ("address", "last_modified", "edges", "note", "fault")
-        values = [rows.column(name).to_pylist() for name in columns]
-        listed = group(zip(values[0], values[1], strict=True))
-        for address, changed, edges, note, fault in zip(*values, strict=True):
-            layer = layer_of(address)
-            if layer is None or fault is not None or address.endswith(ROLLUP):
-                continue
-            one = listed[layer]
-            # Of two copies the one that is read; when it changed last is when any of it did.
-            if one.address == address:
-                key = address, max(one.changed, changed)
-                self._known[key] = to_layer(address, edges, note)
+        address, edges, note, fault = (
+            rows.column(name).to_pylist() for name in ("address", "edges", "note", "fault")
+        )
+        changed = rows.column("last_modified").cast(pa.int64()).to_pylist()
+        listed, places = group(zip(address, changed, strict=True))
+        for layer, at in places.items():
+            if fault[at] is None:
+                # When it changed last is when any of its objects did.
+                key = address[at], listed[layer].changed
+                self._known[key] = to_layer(layer, edges[at], note[at])
         return listed
 
     def more(self, listed: Listing) -> Listing:
@@ -186,7 +184,7 @@ class Survey:
                     objects.append(self._view.head(address))
                 except NotFound:
                     continue
-        return group((one.address, one.last_modified) for one in objects)
+        return group((one.address, to_micros(one.last_modified)) for one in objects)[0]
 
     def _address(self, layer: SnapshotId) -> str:
         base = f"{self._format.prefix}{stem(layer)}"
@@ -194,20 +192,29 @@ class Survey:
 
 
 def _layer(row: Mapping[str, str]) -> Layer:
-    return to_layer(row["address"], row["edges"], row["note"])
+    found = layer_of(row["address"])
+    assert found is not None
+    return to_layer(found, row["edges"], row["note"])
 
 
-def group(objects: Iterator[tuple[str, datetime]]) -> dict[SnapshotId, Listed]:
-    """Addresses and times by layer. Of both formats the archive is read, as servers do."""
-    addresses: dict[SnapshotId, str] = {}
-    times: dict[SnapshotId, datetime] = {}
-    for address, modified in objects:
+def group(
+    objects: Iterable[tuple[str, int]],
+) -> tuple[dict[SnapshotId, Listed], dict[SnapshotId, int]]:
+    """Layers from the addresses and times of objects, and which object is read of each.
+
+    Of both formats the archive is read, as servers do.
+    """
+    found: dict[SnapshotId, tuple[str, int]] = {}
+    times: dict[SnapshotId, int] = {}
+    for at, (address, changed) in enumerate(objects):
         layer = layer_of(address)
         if layer is None:
             continue
-        changed = times.get(layer)
-        times[layer] = modified if changed is None or modified > changed else changed
-        if not address.endswith(ROLLUP) and not addresses.get(layer, "").endswith(ARCHIVE):
-            addresses[layer] = address
+        times[layer] = max(times.get(layer, 0), changed)
+        if not address.endswith(ROLLUP):
+            before = found.get(layer)
+            if before is None or not before[0].endswith(ARCHIVE):
+                found[layer] = address, at
     # A rollup file without a layer is no layer.
-    return {layer: Listed(address, times[layer]) for layer, address in addresses.items()}
+    listed = {layer: Listed(address, times[layer]) for layer, (address, _) in found.items()}
+    return listed, {layer: at for layer, (_, at) in found.items()}
