@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -32,11 +33,13 @@ from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
 from reclaim.tasks.deleting import Deleter, Outcome
 from reclaim.tasks.engine import Containers, Found, Objects, Read, Swept, flat_containers
 from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
-from reclaim.tasks.parts import Part, Place, open_storage
-from reclaim.tasks.reading import LIVE
+from reclaim.tasks.parts import Part, Place, open_storage, read_part
+from reclaim.tasks.reading import LIVE, TOPS
 
 LOOKUP = 32_000_000
 """A quarter of a gigabyte of keys in each process."""
+HERE = 1_000_000
+"""So many rows are compared where they are: some hundred megabytes, and about a second."""
 
 
 class SparkEngine:
@@ -48,6 +51,7 @@ class SparkEngine:
         *,
         tasks: int | None = None,
         lookup: int = LOOKUP,
+        here: int = HERE,
         keys_of: KeysOf = keys_of,
     ) -> None:
         """``tasks`` is how many a job is cut into; by default what the session was made for.
@@ -57,6 +61,7 @@ class SparkEngine:
         self._spark = spark
         self._tasks = tasks or max(1, int(spark.conf.get(PARTITIONS, "8") or 8) // 2)
         self._lookup = lookup
+        self._here = here
         self._keys_of = keys_of
 
     def list(self, format: Format, units: Sequence[str], place: Place) -> Objects:
@@ -128,10 +133,12 @@ class SparkEngine:
         place: Place,
         work: Place,
     ) -> Found:
-        live, read = self._keys(format, containers, held, (), work)
         source = Source(format, objects)
-        found = Found(read=read)
         judge = partial(tasks.judge, format, rules, place)
+        if self._is_little(format, objects, containers):
+            return self._find_here(source, containers, held, judge, work)
+        live, read = self._keys(format, containers, held, (), work)
+        found = Found(read=read)
         if containers.dead or self._many(live):
             lines = self._survivors(source, live, work)
             survivors = self._rows(place.url, _parts(lines), schemas.SURVIVORS)
@@ -146,6 +153,45 @@ class SparkEngine:
             look = partial(tasks.survivors, source, place.url, live, self._keys_of)
             lines = self._run(self._files(objects.parts), partial(tasks.tell_after, look, judge))
             _count(found, lines)
+        found.parts = _parts(lines)
+        for told in _told(lines):
+            found.verdict.add(Verdict.decode(told["verdict"]))
+        return found
+
+    def _is_little(self, format: Format, objects: Objects, containers: Containers) -> bool:
+        """Whether less time goes into the work than into the jobs that would spread it.
+
+        Only where nothing but names has to be read of containers: reading is for executors.
+        """
+        if format.flatten(TOPS.empty_table()) is None:
+            return False
+        rows = sum(part.rows for part in (*objects.parts, *containers.parts))
+        return rows <= self._here
+
+    def _find_here(
+        self,
+        source: Source,
+        containers: Containers,
+        held: Sequence[str],
+        judge: Work,
+        work: Place,
+    ) -> Found:
+        """What ``find`` does, by the same tasks, in this process."""
+        storage = open_storage(work.url)
+        rows = [read_part(storage, part) for part in containers.parts]
+        listed = pa.concat_tables([CONTAINERS.empty_table(), *rows])
+        is_live = pc.equal(listed.column("cause"), LIVE)
+        needed = pa.concat_tables([listed.filter(is_live), tasks.more_to_read(held, ())])
+        write = partial(tasks.write_keys, source.format, work, self._keys_of)
+        lines = _lines_here(write, needed)
+        found = Found(read=_read(lines))
+        look = partial(tasks.survivors, source, work.url, tuple(_parts(lines)), self._keys_of)
+        dead = listed.filter(pc.invert(is_live)).select(["address", "kind", "cause"])
+        explain = partial(tasks.explain, dead, judge)
+        lines = _lines_here(
+            partial(tasks.tell_after, look, explain), tasks.listed(source.objects.parts)
+        )
+        _count(found, lines)
         found.parts = _parts(lines)
         for told in _told(lines):
             found.verdict.add(Verdict.decode(told["verdict"]))
@@ -247,12 +293,7 @@ class SparkEngine:
             live = needed.where(F.col("cause") == LIVE).repartition(self._tasks * 2)
             rows = live.select(*CONTAINERS.names).union(rows)
         lines = self._run(rows, partial(tasks.write_keys, format, place, self._keys_of))
-        read = Read()
-        for told in _told(lines):
-            read.containers += told["containers"]
-            read.entries += told["entries"]
-            read.held += told["held"]
-        return tuple(_parts(lines)), read
+        return tuple(_parts(lines)), _read(lines)
 
     def _survivors(self, source: Source, live: tuple[Part, ...], place: Place) -> Sequence[Any]:
         """Write down the objects whose keys are not live; what is told counts all of them."""
@@ -320,6 +361,20 @@ def _parts(lines: Sequence[Any]) -> Sequence[Part]:
 
 def _told(lines: Sequence[Any]) -> Sequence[Any]:
     return [json.loads(line["told"]) for line in lines if line["told"]]
+
+
+def _read(lines: Sequence[Any]) -> Read:
+    read = Read()
+    for told in _told(lines):
+        read.containers += told["containers"]
+        read.entries += told["entries"]
+        read.held += told["held"]
+    return read
+
+
+def _lines_here(work: Work, rows: pa.Table) -> Sequence[Any]:
+    """What a task gives back, without Spark."""
+    return [line for table in work(iter([rows])) for line in table.to_pylist()]
 
 
 def _count(found: Found, lines: Sequence[Any]) -> None:

@@ -273,6 +273,20 @@ def judge(format: Format, rules: Rules, place: Place, rows: Tables) -> Tables:
     yield _lines(parts, {"verdict": verdict.encode()})
 
 
+def explain(dead: pa.Table, judge: Work, rows: Tables) -> Tables:
+    """Judge survivors, of which some are known to be dead, and why."""
+
+    def explained() -> Tables:
+        for table in rows:
+            at = pc.index_in(table.column("address"), dead.column("address"))
+            for name in ("kind", "cause"):
+                place = table.column_names.index(name)
+                table = table.set_column(place, SURVIVORS.field(name), dead.column(name).take(at))
+            yield table
+
+    return judge(explained())
+
+
 def keep_closed(closed: frozenset[str], place: Place, rows: Tables) -> Tables:
     """Write down what lies in no partition or in a closed one, each kind in files of its own."""
     known = pa.array([*closed, ""], pa.string())
