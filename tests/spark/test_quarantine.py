@@ -1,0 +1,218 @@
+"""Quarantine, undo and purge on Spark give what the plain engine gives, on a disk and on S3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import boto3  # type: ignore[import-untyped]
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from reclaim.catalog import Catalog, Repository, ranges
+from reclaim.catalog.schema import CommitState, commits
+from reclaim.policy import from_options
+from reclaim.run.apply import Applied, apply_plan
+from reclaim.run.plan import PlanOptions, make_plan
+from reclaim.run.purge import purge
+from reclaim.run.undo import undo_run
+from reclaim.run.ways import Markers, Move, Way
+from reclaim.spark.engine import SparkEngine
+from reclaim.stores.base import Margins
+from reclaim.stores.catalog import METARANGE, CatalogStore
+from reclaim.tasks.engine import Engine
+from reclaim.tasks.parts import Place, open_storage, read_part
+from reclaim.tasks.reading import LIVE, TOPS
+from reclaim.testing.engine import PlainEngine
+from reclaim.testing.servers import SeaweedFS
+from tests.catalog import raw
+
+NOW = timedelta(0)
+LIVING, ASIDE, COLLECTED = CommitState.LIVE, CommitState.QUARANTINED, CommitState.COLLECTED
+OPTIONS = PlanOptions(
+    policy=from_options(keep_last=1), margins=Margins(objects=NOW), allowed_fraction=1.0
+)
+
+
+@dataclass
+class Real:
+    """A repository by the machine's own clock, which executors go by."""
+
+    folder: Path
+    catalog: Catalog
+
+    @property
+    def repo(self) -> Repository:
+        return self.catalog.repository("sales")
+
+    @property
+    def store(self) -> CatalogStore:
+        return CatalogStore(self.catalog.collecting("sales"))
+
+    def apply(self, engine: Engine, way: Way) -> tuple[Applied, set[str]]:
+        """Plan and apply; also what the plan listed."""
+        plan = make_plan(self.store, engine, OPTIONS)
+        storage = open_storage(plan.place.url)
+        tables = [read_part(storage, file.part) for file in plan.document.files]
+        listed = {address for table in tables for address in table.column("address").to_pylist()}
+        return apply_plan(self.store, engine, plan.place, way=way), listed
+
+    def there(self) -> set[str]:
+        """What is there but for epochs and what runs write for themselves."""
+        ours = f"repos/{self.repo.uid}/_reclaim/"
+        own = (f"{ours}epoch/", f"{ours}runs/", f"{ours}quarantine/")
+        return {one for one in raw.objects(self.repo) if not one.startswith(own)}
+
+    def shown(self) -> dict[str, dict[str, bytes]]:
+        """What every commit shows that can be read; the leases for it are given back."""
+        ids = [row.id for row in raw.rows(self.repo, commits) if row.state == LIVING]
+        with Catalog.open(self.folder) as catalog:
+            at = catalog.repository("sales").at
+            return {one: {e.path: at(one).get(e.path) for e in at(one).entries()} for one in ids}
+
+    def states(self) -> set[str]:
+        return {row.state for row in raw.rows(self.repo, commits)}
+
+    def give_up_leases(self) -> None:
+        """Let the next run have what an undo holds for a day."""
+        for lease, _ in self.repo.leases():
+            self.repo.release_lease(lease.id)
+
+
+@contextmanager
+def made(folder: Path, storage: str | None = None) -> Iterator[Real]:
+    """Commits that expire, that nothing reaches, that share what they have, and an upload."""
+    with Catalog.init(folder, storage=storage) as catalog:
+        repo = catalog.create_repository("sales")
+        main = repo.branch("main")
+        for number in range(4):
+            for path in ("a", f"b/{number}", f"c/{number % 2}"):
+                main.put(path, f"{number} {path}".encode())
+            main.commit(f"{number}")
+        side = repo.create_branch("side")
+        side.put("a", b"side")
+        side.commit("side")
+        repo.delete_branch("side")
+        main.put("lost", b"lost")
+        main.reset()
+    with Catalog.open(folder) as catalog:
+        yield Real(folder, catalog)
+
+
+@pytest.fixture(autouse=True)
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranges, "TARGET_ROWS", 2)
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[Real]:
+    with made(tmp_path / "catalog") as found:
+        yield found
+
+
+def test_each_engine_undoes_what_the_other_has_set_aside(spark: SparkSession, real: Real) -> None:
+    engines: list[Engine] = [SparkEngine(spark), PlainEngine()]
+    before, there = real.shown(), real.there()
+    told = []
+    for one, other in (engines, engines[::-1]):
+        applied, listed = real.apply(one, Move())
+        assert there - real.there() == listed
+        assert real.states() == {LIVING, ASIDE}
+        undone = undo_run(real.store, other, applied.run)
+        assert undone.left == ()
+        assert real.there() == there
+        assert real.shown() == before
+        done = applied.summary() | undone.summary()
+        told.append({name: value for name, value in done.items() if name != "until"})
+        real.give_up_leases()
+    assert told[0] == told[1]
+    assert told[0]["objects"] == len(listed) > 5
+    assert told[0]["restored"] == told[0]["collected"] > 3
+
+
+def test_a_purge_on_spark(spark: SparkSession, real: Real) -> None:
+    applied, listed = real.apply(PlainEngine(), Move())
+    there = real.there()
+    purged = purge(real.store, SparkEngine(spark), older_than=NOW)
+    assert purged is not None
+    assert purged.runs == [applied.run]
+    assert purged.summary()["objects"] == len(listed)
+    assert not [one for one in raw.objects(real.repo) if "/quarantine/" in one]
+    assert real.there() == there
+    assert real.states() == {LIVING, COLLECTED}
+
+
+@pytest.mark.parametrize("missing", ["nothing", "data", "range", "metarange"])
+def test_spark_misses_what_the_plain_engine_misses(
+    spark: SparkSession, real: Real, tmp_path: Path, missing: str
+) -> None:
+    metaranges = {row.id: row.metarange for row in raw.rows(real.repo, commits) if row.metarange}
+    newest = metaranges[real.repo.commit("main").id]
+    tree = real.repo._workspace.containers.tree(newest)
+    gone = {
+        "nothing": "",
+        "data": next(entry.address for entry in tree.entries() if entry.path == "a"),
+        "range": tree.ranges[0].address,
+        "metarange": newest,
+    }[missing]
+    if gone:
+        real.repo._workspace.storage.delete(gone)
+    tops = sorted(set(metaranges.values()))
+    columns = (tops, [METARANGE] * len(tops), [LIVE] * len(tops))
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, TOPS, strict=True)]
+    table, store = pa.table(arrays, schema=TOPS), real.store
+    units = list(store.format.units(store.storage))
+    found = []
+    engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": PlainEngine()}
+    for name, engine in engines.items():
+        place = Place(tmp_path.as_uri(), f"{name}/")
+        listed = engine.list(store.format, units, place)
+        found.append(engine.incomplete(store.format, table, listed, place.below("work")))
+    assert found[0] == found[1]
+    assert (newest in found[0]) == bool(gone)
+    assert len(found[0]) < len(tops)
+
+
+@pytest.fixture
+def reached(spark: SparkSession, s3: SeaweedFS, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors that were started before the S3 server are told where it is."""
+    environment: dict[str, str] = spark.sparkContext.environment
+    for name, value in s3.environment.items():
+        monkeypatch.setitem(environment, name, value)
+
+
+@pytest.mark.parametrize("way", [Move(), Markers()], ids=["moved", "marked"])
+@pytest.mark.usefixtures("reached")
+def test_the_whole_way_on_s3(spark: SparkSession, s3: SeaweedFS, tmp_path: Path, way: Way) -> None:
+    bucket = s3.new_bucket()
+    if isinstance(way, Markers):
+        client: Any = boto3.client("s3")
+        status = {"Status": "Enabled"}
+        client.put_bucket_versioning(Bucket=bucket[5:], VersioningConfiguration=status)
+    engine = SparkEngine(spark)
+    with made(tmp_path / "catalog", f"{bucket}/{uuid4().hex}") as real:
+        before, there = real.shown(), real.there()
+        applied, listed = real.apply(engine, way)
+        assert there - real.there() == listed
+        assert len(listed) > 5
+        assert applied.requests == (2 * len(listed) if way.name == "moved" else 0)
+        undone = undo_run(real.store, engine, applied.run)
+        assert (undone.left, undone.objects) == ((), len(listed))
+        assert real.there() == there
+        assert real.shown() == before
+
+        real.give_up_leases()
+        again, listed = real.apply(PlainEngine(), way)
+        purged = purge(real.store, engine, older_than=NOW)
+        assert purged is not None
+        assert purged.runs == [again.run]
+        assert purged.summary()["objects"] == len(listed)
+        assert real.there() == there - listed
+        assert real.states() == {LIVING, COLLECTED}
+        assert len(real.shown()[real.repo.commit("main").id]) == 7
