@@ -53,6 +53,9 @@ class CatalogSubject:
             address: "data" if "/branches/" in address else kind for address, kind in found.items()
         }
 
+    def swept(self, snapshot: SnapshotId) -> None:
+        pass
+
     def usable(self, snapshot: SnapshotId) -> bool:
         repo = self._world.opened().repository(NAME)
         try:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from reclaim.model import SnapshotId
 from reclaim.run.apply import Applied, apply_plan
@@ -246,10 +246,10 @@ def age_all(folder: Path, clock: FakeClock) -> None:
 class Frozen:
     """A whole store as it was at one time, to go back to as often as one likes."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, name: str = "frozen") -> None:
         self._world = world
         self._now = world.clock.now()
-        self._copy = world.folder.with_name("frozen")
+        self._copy = world.folder.with_name(name)
         shutil.copytree(world.folder, self._copy)
 
     def thaw(self) -> None:
@@ -258,34 +258,27 @@ class Frozen:
         self._world.clock.set(self._now)
 
 
-class Stepped:
+STEPS = (
+    *("check", "begin", "start", "observe", "mark", "release", "promote", "collect"),
+    *("set_aside", "in_order", "taken", "restore", "needed", "forget", "finish"),
+)
+
+
+def stepped(store: TerminusStore, step: Step) -> TerminusStore:
     """A store of which every call is a step: ``step`` is told before and after each."""
 
-    STEPS = (
-        *("check", "begin", "start", "observe", "mark", "release", "promote", "collect"),
-        *("set_aside", "in_order", "taken", "restore", "needed", "forget", "finish"),
-    )
-
-    def __init__(self, inner: TerminusStore, step: Step) -> None:
-        self._inner = inner
-        self._step = step
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-        if name not in self.STEPS:
-            return found
-
+    def around(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._step(f"before {name}")
-            result = found(*args, **kwargs)
-            self._step(f"after {name}")
+            step(f"before {name}")
+            result = inner(*args, **kwargs)
+            step(f"after {name}")
             return result
 
         return call
 
-
-def stepped(inner: TerminusStore, step: Step) -> Collectable:
-    return cast(Collectable, Stepped(inner, step))
+    for name in STEPS:
+        setattr(store, name, around(name, getattr(store, name)))
+    return store
 
 
 class At:
