@@ -127,7 +127,9 @@ class World:
         return read_store(self.folder)
 
     def there(self) -> set[SnapshotId]:
-        return self.contents().ids
+        """The layers that are there, by the names of their files."""
+        found = self.folder.glob("[0-9a-f]" * 3 + "/*")
+        return {SnapshotId(path.name.partition(".")[0]) for path in found}
 
     def aside(self) -> set[SnapshotId]:
         """The layers in quarantine."""
@@ -213,10 +215,10 @@ def bury(world: World) -> Past:
             found.append(write.layer(under, values=[f"{name} {number}"]))
         return tuple(found)
 
-    main = line("main", True, False, True)
+    main = line("main", True, True, True)
     rollup = write.rollup(main[-1], values=["main"])
     write.label("main", main[-1])
-    old = line("old", False, True, False)
+    old = line("old", True, True, False)
     old_rollup = write.rollup(old[1], values=["old"])
     write.archives = True
     torn = write.layer(old[0], values=["torn"])

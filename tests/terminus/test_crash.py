@@ -1,0 +1,177 @@
+"""Runs that die at any of their steps: what is left opens, and another one finishes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from reclaim.errors import Conflict
+from reclaim.model import RunState, SnapshotId
+from reclaim.run.plan import Plan
+from reclaim.run.ways import DELETE, Way
+from tests.terminus.dying import Work, dies
+from tests.terminus.world import MOVE, Frozen, Past, World, bury
+
+MOST_STEPS = 600
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A plan, and what has happened since it was made: a label, and a layer on a dead one."""
+
+    frozen: Frozen
+    plan: Plan
+    past: Past
+    back: SnapshotId
+    """Dead when it was planned, and labelled now."""
+
+    @property
+    def run(self) -> str:
+        return self.plan.document.run
+
+    @property
+    def stays(self) -> set[SnapshotId]:
+        return self.past.live | {self.back}
+
+    @property
+    def every(self) -> set[SnapshotId]:
+        return self.past.live | self.past.dead | {self.back}
+
+
+def prepare(world: World) -> tuple[Plan, Past, SnapshotId]:
+    past = bury(world)
+    back = world.write.layer(values=["back"])
+    world.age()
+    plan = world.plan()
+    world.write.label("back", back)
+    return plan, past, back
+
+
+@pytest.fixture
+def scene(world: World) -> Scene:
+    plan, past, back = prepare(world)
+    return Scene(Frozen(world), plan, past, back)
+
+
+def each_death(frozen: Frozen, world: World, work: Work) -> Iterator[int]:
+    """Set the world back and die in some work, once at each step; ends with a life."""
+    for fatal in range(1, MOST_STEPS):
+        frozen.thaw()
+        died = dies(world, work, fatal)
+        yield fatal
+        if not died:
+            assert fatal > 20
+            return
+    pytest.fail("there are more steps than the test goes through")
+
+
+def again(world: World, work: Work) -> None:
+    """Do it again, when the lock of the one that died is over."""
+    with suppress(Conflict):
+        work(world)
+        return
+    world.clock.advance(minutes=12)
+    work(world)
+
+
+def end(world: World, run: str) -> tuple[object, ...]:
+    """All that a run leaves that a later one, or a reader, could see."""
+    store = world.store()
+    [state] = [one.state for one in store.runs() if one.id == run]
+    lists = {path.name: path.read_text() for path in world.folder.glob(".reclaim/condemned/*")}
+    return world.there(), world.aside(), state, lists
+
+
+@pytest.mark.parametrize("way", [DELETE, MOVE], ids=["deletes", "sets aside"])
+def test_an_apply_that_dies_at_any_step(world: World, scene: Scene, way: Way) -> None:
+    def work(world: World, **how: object) -> object:
+        return world.apply(scene.plan, way=way, **how)  # type: ignore[arg-type]
+
+    scene.frozen.thaw()
+    work(world)
+    after = end(world, scene.run)
+    assert world.there() == scene.stays
+    assert world.aside() == (set() if way is DELETE else scene.past.dead)
+    for fatal in each_death(scene.frozen, world, work):
+        world.check()
+        assert scene.stays <= world.there(), fatal
+        if way is MOVE:
+            assert world.there() | world.aside() == scene.every, fatal
+        again(world, work)
+        assert end(world, scene.run) == after, fatal
+        world.check()
+
+
+@pytest.fixture
+def applied(world: World) -> Scene:
+    """The same, and what went is in quarantine."""
+    plan, past, back = prepare(world)
+    world.apply(plan)
+    return Scene(Frozen(world), plan, past, back)
+
+
+def state(world: World, run: str) -> str:
+    found = world.store().find_run(run)
+    assert found is not None
+    return found.state
+
+
+def test_an_undo_that_dies_at_any_step(world: World, applied: Scene) -> None:
+    def work(world: World, **how: object) -> object:
+        return world.undo(applied.run, **how)  # type: ignore[arg-type]
+
+    for fatal in each_death(applied.frozen, world, work):
+        world.check()
+        assert world.there() | world.aside() == applied.every, fatal
+        # Half of it back is a store like any other: what came back is young.
+        half = world.plan()
+        assert half.document.candidates == 0, fatal
+        if state(world, applied.run) != RunState.UNDONE:
+            again(world, work)
+        assert end(world, applied.run) == (applied.every, set(), RunState.UNDONE, {}), fatal
+        world.check()
+
+
+def test_a_purge_that_dies_at_any_step(world: World, applied: Scene) -> None:
+    # A label was moved to a layer that is in quarantine, which comes back with what it needs.
+    world.write.label("again", applied.past.old[1])
+    applied = Scene(Frozen(world, "relabelled"), applied.plan, applied.past, applied.back)
+    rescued = {applied.past.old[0], applied.past.old[1], applied.past.old_rollup}
+    whole = applied.stays | rescued
+
+    def work(world: World, **how: object) -> object:
+        if how:
+            world.clock.advance(MOVE.keep)
+        return world.purge(MOVE.keep, **how)  # type: ignore[arg-type]
+
+    for fatal in each_death(applied.frozen, world, work):
+        there = world.there()
+        assert applied.stays <= there <= whole, fatal
+        assert there | world.aside() >= whole, fatal
+        for layer in world.contents().layers.values():
+            assert {layer.parent, layer.rollup} - {None} <= there, fatal
+        if state(world, applied.run) != RunState.PURGED:
+            again(world, work)
+        assert end(world, applied.run) == (whole, set(), RunState.PURGED, {}), fatal
+        world.check()
+
+
+def test_an_apply_that_died_can_be_undone(world: World, scene: Scene) -> None:
+    def work(world: World, **how: object) -> object:
+        return world.apply(scene.plan, **how)  # type: ignore[arg-type]
+
+    undone = 0
+    for fatal in each_death(scene.frozen, world, work):
+        world.clock.advance(timedelta(minutes=12))
+        if world.store().find_run(scene.run) is None:
+            continue
+        world.undo(scene.run)
+        undone += 1
+        assert world.there() == scene.every, fatal
+        assert end(world, scene.run) == (scene.every, set(), RunState.UNDONE, {}), fatal
+        world.check()
+    assert undone > 20
