@@ -74,6 +74,13 @@ def get(connection: Connection, repo_uid: str, commit_id: str) -> Commit:
             run=row["run_id"],
             rule=row["rule"],
         )
+    if row["state"] == CommitState.QUARANTINED:
+        raise Gone(
+            f"commit {commit_id} was set aside by run {row['run_id']} ({row['rule']})",
+            hint=f"bring it back with `reclaim undo {row['run_id']}`, until it is purged",
+            run=row["run_id"],
+            rule=row["rule"],
+        )
     if row["state"] != CommitState.LIVE:
         raise ledger.gone(f"commit {commit_id}", row["run_id"], row["rule"])
     return _commit(row)

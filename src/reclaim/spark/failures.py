@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -30,6 +31,8 @@ def task(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordB
     """A function on tables as one for ``mapInArrow``."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Tasks make very many small things that are needed to the end.
+        gc.set_threshold(50_000)
         try:
             for table in work(pa.Table.from_batches([batch]) for batch in batches):
                 yield from table.to_batches()

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from reclaim.catalog.addresses import new_uid
@@ -72,7 +73,11 @@ class Leases:
     def _check(self, lease: Lease, needs: Needs) -> None:
         # The lists first: what was taken off one of them since is gone, and then found missing.
         lists = self._condemned.all()
-        wanted = set(needs(lease.snapshot))
+        missing: Gone | None = None
+        try:
+            wanted = set(needs(lease.snapshot))
+        except Gone as error:
+            missing, wanted = error, {lease.snapshot, error.details.get("layer")}
         for run, states in lists.items():
             for listed in states.values():
                 if lost := wanted & listed.keys():
@@ -83,6 +88,8 @@ class Leases:
                         run=run,
                         rule=listed[one],
                     )
+        if missing is not None:
+            raise missing
 
     def renew(self, lease: Lease) -> Lease:
         """Make a lease last for its length from now on; one that lapsed cannot be."""
@@ -97,11 +104,12 @@ class Leases:
                 f"the lease {lease.id} lapsed and cannot be renewed",
                 hint="take a new one; that checks that everything is still there",
             )
+        now = self._clock.now()
         self._write(current)
         for run, states in self._condemned.all().items():
             if any(lease.snapshot in listed for listed in states.values()):
                 raise LeaseLapsed(f"{lease.snapshot} is being collected by run {run}")
-        return current
+        return replace(current, refreshed_at=now)
 
     def release(self, lease_id: str) -> None:
         try:

@@ -134,20 +134,22 @@ class Survey:
 
     def needs(self, layer: SnapshotId) -> Collection[SnapshotId]:
         """A layer and all that it keeps alive, read now; also ids that need not be layers."""
-        wanted = {layer}
-        waiting = [(layer, True)]
+        wanted, must, absent = {layer}, {layer}, set[SnapshotId]()
+        waiting = [layer]
         while waiting:
-            one, must = waiting.pop()
+            one = waiting.pop()
             try:
                 found = read_layer(self._view, self._address(one))
-            except (FileNotFoundError, NotFound) as error:
-                if not must:
-                    continue
-                raise Gone(f"there is no layer {one}", hint="it may be collected") from error
-            for edge, target in graph.edges_of(found):
-                if target not in wanted:
-                    wanted.add(target)
-                    waiting.append((target, edge is not graph.Edge.DATA))
+            except (FileNotFoundError, NotFound):
+                absent.add(one)
+                continue
+            must.update(graph.targets(found))
+            new = {target for _, target in graph.edges_of(found)} - wanted
+            wanted |= new
+            waiting += new
+        if lost := absent & must:
+            one = min(lost)
+            raise Gone(f"there is no layer {one}", hint="it may have been collected", layer=one)
         return wanted
 
     def _decode(
