@@ -49,7 +49,8 @@ def purge(
         due = [(one, runs) for one in stores if (runs := purging.due(one, age))]
         if due:
             count = sum(len(runs) for _, runs in due)
-            session.confirm(f"delete for good what {count} runs have set aside", yes=yes)
+            what = "1 run has" if count == 1 else f"{count} runs have"
+            session.confirm(f"delete for good what {what} set aside", yes=yes)
             with running.watched() as watcher:
                 engine = running.engine(watcher)
                 for one, _ in due:
@@ -78,6 +79,7 @@ class Outcome:
         for name, purged in self.done:
             told = purged.summary()
             what = f"{objects(told['objects'])} ({size(told['bytes'])})"
-            yield f"{name}: deleted {what} for good, which {len(purged.runs)} runs had set aside."
+            whose = "1 run" if len(purged.runs) == 1 else f"{len(purged.runs)} runs"
+            yield f"{name}: deleted {what} for good, which {whose} had set aside."
             if told["rescued"]:
                 yield f"{objects(told['rescued'])} came back: something refers to them again."

@@ -1,0 +1,175 @@
+"""Quarantine on the command line: apply --quarantine, runs, undo, purge; text, JSON, exit codes."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reclaim.catalog import Catalog
+from tests.cli.conftest import CommandLine
+
+pytestmark = pytest.mark.usefixtures("plain")
+
+
+@pytest.fixture
+def planned(cli: CommandLine) -> Any:
+    """A plan that takes two commits with what they have, and an upload that was thrown away."""
+    for number in range(3):
+        cli.ok("put", "-", "sales/main/a", stdin=b"x" * (number + 1))
+        cli.ok("commit", "sales/main", "-m", str(number))
+    cli.ok("put", "-", "sales/main/wrong", stdin=b"wrong")
+    cli.ok("reset", "sales/main")
+    return cli.ok("plan", "sales", "--min-age", "0", "--keep-last", "1", "--json").json
+
+
+@pytest.fixture
+def aside(cli: CommandLine, planned: Any) -> Any:
+    return cli.ok("apply", planned["plan"], "--yes", "--quarantine", "--json").json
+
+
+def in_quarantine(location: Path) -> int:
+    found = location.glob("objects/repos/*/_reclaim/quarantine/**/*")
+    return sum(file.is_file() for file in found)
+
+
+def only_run(cli: CommandLine, run: str) -> Any:
+    [found] = [one for one in cli.ok("runs", "--json").json["runs"] if one["id"] == run]
+    return found
+
+
+def test_what_an_apply_says(cli: CommandLine, planned: Any, location: Path) -> None:
+    said = cli.ok("apply", planned["plan"], "--yes", "--quarantine", "--keep", "3d").out
+    first, second = said.splitlines()
+    assert re.fullmatch(r"sales: set aside 7 objects \(.*\) and let go of 2 commits\.", first)
+    assert re.search(r"as much space as before until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\. ", second)
+    assert second.endswith(f"Undo it with: reclaim undo {planned['run']}")
+    assert in_quarantine(location) == 7
+    assert cli.ok("get", "sales/main/a", "-").out == "xxx"
+    again = cli.ok("apply", planned["plan"], "--yes", "--quarantine").out
+    assert "7 of the plan were left alone" in again
+
+
+def test_what_an_apply_tells_programs(cli: CommandLine, planned: Any, aside: Any) -> None:
+    told = {name: aside[name] for name in ("run", "store", "objects", "failed", "collected")}
+    assert told == {
+        "run": planned["run"],
+        "store": "sales",
+        "objects": 7,
+        "failed": 0,
+        "collected": 2,
+    }
+    run = only_run(cli, planned["run"])
+    assert (run["state"], run["quarantine"]) == ("done", "moved")
+    assert datetime.fromisoformat(run["until"]) == datetime.fromisoformat(aside["until"])
+    kept = datetime.fromisoformat(run["until"]) - datetime.fromisoformat(run["summary"]["since"])
+    assert kept == timedelta(days=7)
+
+
+def test_what_an_apply_asks(cli: CommandLine, planned: Any, location: Path) -> None:
+    error = cli.fails("refused", 6, "apply", planned["plan"], "--quarantine")
+    assert "aside" in error["message"]
+    cli.fails("invalid_input", 2, "apply", planned["plan"], "--yes", "--keep", "3d")
+    cli.fails("invalid_input", 2, "apply", planned["plan"], "--yes", "--markers")
+    bad = ("--quarantine", "--keep", "long")
+    assert "--keep" in cli.fails("invalid_input", 2, "apply", planned["plan"], *bad)["message"]
+    marked = ("--yes", "--quarantine", "--markers")
+    error = cli.fails("refused", 6, "apply", planned["plan"], *marked)
+    assert "versioning" in error["message"]
+    assert in_quarantine(location) == 0
+    assert cli.ok("runs").out == ""
+
+
+def test_runs_say_what_is_in_quarantine(cli: CommandLine, planned: Any, aside: Any) -> None:
+    until = f"{datetime.fromisoformat(aside['until']):%Y-%m-%d %H:%M:%S}"
+    assert f"in quarantine until {until}" in cli.ok("runs", "sales").out
+    assert "set aside 7 objects" in cli.ok("runs").out
+    cli.ok("undo", planned["run"])
+    line = cli.ok("runs", "sales").out
+    assert "undone" in line
+    assert "in quarantine until" not in line
+    assert only_run(cli, planned["run"])["until"] is None
+
+
+def test_an_undo(cli: CommandLine, planned: Any, aside: Any, location: Path) -> None:
+    assert aside["objects"] == 7
+    cli.ok("log", "sales")
+    said = cli.ok("undo", planned["run"]).out
+    what = rf"Undid run {planned['run']}: brought back 7 objects \(.*\) and 2 snapshots\.\n"
+    assert re.fullmatch(what, said)
+    assert in_quarantine(location) == 0
+    assert len(cli.ok("log", "sales", "--json").json["commits"]) == 4
+    error = cli.fails("conflict", 4, "undo", planned["run"])
+    assert "undone already" in error["message"]
+    error = cli.fails("plan_refused", 6, "apply", planned["plan"], "--yes", "--quarantine")
+    assert "undone already" in error["message"]
+
+
+def test_an_undo_names_what_it_left(cli: CommandLine, location: Path) -> None:
+    for number in range(2):
+        cli.ok("put", "-", "sales/main/a", stdin=b"x" * (number + 1))
+        cli.ok("commit", "sales/main", "-m", str(number))
+    with Catalog.open(location) as catalog:
+        newest, old, *_ = catalog.repository("sales").log("main")
+    cli.ok("tag", "create", "sales/old", old.id)
+    options = ("--older-than", newest.written_at.isoformat(), "--delete-expired-tags")
+    made = cli.ok("plan", "sales", "--min-age", "0", *options, "--json").json
+    assert made["deleted_refs"]
+    cli.ok("apply", made["plan"], "--yes", "--quarantine")
+    cli.ok("tag", "create", "sales/old", "main")
+    told = cli.ok("undo", made["run"], "--json").json
+    assert told["run"] == made["run"]
+    assert told["left"] == ["the tag old"]
+    assert set(told) == {"run", "objects", "bytes", "restored", "left"}
+
+
+def test_a_purge(cli: CommandLine, planned: Any, aside: Any, location: Path) -> None:
+    assert cli.ok("purge").out == "Nothing is in quarantine for long enough.\n"
+    assert cli.ok("purge", "sales", "--json").json == {"stores": []}
+    error = cli.fails("refused", 6, "purge", "--older-than", "0s")
+    assert "what 1 run has set aside" in error["message"]
+    cli.fails("invalid_input", 2, "purge", "--older-than", "old", "--yes")
+    cli.fails("not_found", 3, "purge", "none", "--yes")
+    assert in_quarantine(location) == aside["objects"]
+    said = cli.ok("purge", "sales", "--older-than", "0s", "--yes").out
+    assert re.fullmatch(
+        r"sales: deleted 7 objects \(.*\) for good, which 1 run had set aside\.\n", said
+    )
+    assert in_quarantine(location) == 0
+    run = only_run(cli, planned["run"])
+    assert (run["state"], run["until"]) == ("purged", None)
+    error = cli.fails("refused", 6, "undo", planned["run"])
+    assert "purged" in error["message"]
+    cli.fails("plan_refused", 6, "apply", planned["plan"], "--yes", "--quarantine")
+    assert cli.ok("get", "sales/main/a", "-").out == "xxx"
+
+
+def test_what_a_purge_tells_programs(cli: CommandLine, planned: Any, aside: Any) -> None:
+    [told] = cli.ok("purge", "--older-than", "0s", "--yes", "--json").json["stores"]
+    assert told["store"] == "sales"
+    assert told["runs"] == [planned["run"]]
+    assert (told["objects"], told["bytes"], told["failed"]) == (7, aside["bytes"], 0)
+    purging = only_run(cli, told["run"])
+    assert (purging["kind"], purging["state"]) == ("purge", "done")
+
+
+def test_a_run_that_deleted_cannot_be_undone(cli: CommandLine, planned: Any) -> None:
+    cli.ok("apply", planned["plan"], "--yes")
+    error = cli.fails("refused", 6, "undo", planned["run"])
+    assert "set nothing aside" in error["message"]
+    assert "--quarantine" in error["hint"]
+    cli.fails("not_found", 3, "undo", "0" * 32)
+    error = cli.fails("plan_refused", 6, "apply", planned["plan"], "--yes", "--quarantine")
+    assert "begun without quarantine" in error["message"]
+
+
+def test_gc_sets_aside_as_well(cli: CommandLine, planned: Any, location: Path) -> None:
+    assert planned["candidates"] == 7
+    options = ("--min-age", "0", "--keep-last", "1", "--quarantine", "--json")
+    [one] = cli.ok("gc", "sales", *options).json["stores"]
+    assert one["state"] == "done"
+    assert in_quarantine(location) == 7
+    assert cli.ok("undo", one["run"], "--json").json["objects"] == 7
