@@ -77,7 +77,7 @@ class Leases:
         try:
             wanted = set(needs(lease.snapshot))
         except Gone as error:
-            missing, wanted = error, {lease.snapshot, error.details.get("layer")}
+            missing, wanted = error, {lease.snapshot, SnapshotId(str(error.details.get("layer")))}
         for run, states in lists.items():
             for listed in states.values():
                 if lost := wanted & listed.keys():

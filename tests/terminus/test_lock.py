@@ -1,0 +1,220 @@
+"""The lock beside a store: one holder at a time, by objects that can be written only once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reclaim.catalog.locks import LENGTH, REQUEST
+from reclaim.errors import Conflict, LockLost, ReclaimError, StorageUnavailable
+from reclaim.storage import ObjectStorage, Storage
+from reclaim.stores.beside import lock as locking
+from reclaim.stores.beside.lock import Lock, hold
+from reclaim.testing import FakeClock
+from reclaim.testing.faults import FaultyStorage, Nth
+from tests.terminus.world import At, World, bury, stepped
+
+PREFIX = "store/lock/"
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return ObjectStorage.open(tmp_path.as_uri())
+
+
+def make(storage: Storage, clock: FakeClock, run: str = "run") -> Lock:
+    return Lock(storage, PREFIX, clock, run)
+
+
+def test_one_at_a_time(storage: Storage, clock: FakeClock) -> None:
+    with hold(storage, PREFIX, clock, "first") as first:
+        first.check()
+        with pytest.raises(Conflict, match="run first is working") as error:
+            make(storage, clock).take()
+        assert error.value.details["run"] == "first"
+    with hold(storage, PREFIX, clock, "second"):
+        pass
+
+
+def test_many_at_once(storage: Storage, clock: FakeClock) -> None:
+    """Of threads that take it at the same time one gets it; nobody has it beside another."""
+    threads, rounds = 8, 15
+    inside = 0
+    most = 0
+    taken = 0
+    turn = threading.Lock()
+    start = threading.Barrier(threads)
+
+    def work(name: str) -> None:
+        nonlocal inside, most, taken
+        for _ in range(rounds):
+            start.wait()
+            lock = make(storage, clock, name)
+            try:
+                lock.take()
+            except Conflict:
+                continue
+            with turn:
+                inside += 1
+                taken += 1
+                most = max(most, inside)
+            lock.renew()
+            lock.check()
+            with turn:
+                inside -= 1
+            lock.give_back()
+
+    running = [threading.Thread(target=work, args=(str(n),)) for n in range(threads)]
+    for one in running:
+        one.start()
+    for one in running:
+        one.join()
+    assert most == 1
+    assert taken >= rounds
+    assert len(list(storage.list(PREFIX.rstrip("/")))) == 1
+
+
+def test_it_is_taken_over_a_request_after_its_expiry(storage: Storage, clock: FakeClock) -> None:
+    dead = make(storage, clock, "dead")
+    dead.take()
+    clock.advance(LENGTH - REQUEST)
+    with pytest.raises(LockLost, match="could not renew"):
+        dead.check()
+    clock.advance(REQUEST * 2)
+    clock.advance(seconds=-1)
+    other = make(storage, clock, "other")
+    with pytest.raises(Conflict, match="dead"):
+        other.take()
+    clock.advance(seconds=1)
+    other.take()
+    other.check()
+    with pytest.raises(LockLost):
+        dead.renew()
+    with pytest.raises(LockLost):
+        dead.check()
+    # Giving back what one has lost takes nothing from whoever has it.
+    dead.give_back()
+    other.renew()
+    with pytest.raises(Conflict, match="other"):
+        make(storage, clock).take()
+
+
+def test_renewing_makes_it_last(storage: Storage, clock: FakeClock) -> None:
+    lock = make(storage, clock)
+    lock.take()
+    for _ in range(5):
+        clock.advance(LENGTH / 2)
+        lock.renew()
+        assert lock.remaining() == LENGTH - REQUEST
+    clock.advance(LENGTH)
+    with pytest.raises(LockLost, match="expired"):
+        lock.renew()
+
+
+def test_an_old_look_does_not_take_it(storage: Storage, clock: FakeClock) -> None:
+    """Whoever slept between looking and writing finds that others went on, and has nothing."""
+    first = make(storage, clock, "first")
+    first.take()
+    first.give_back()
+
+    def others(call: str, _address: str) -> None:
+        if call == "put" and not went:
+            went.append(True)
+            second.take()
+            second.renew()
+            second.renew()
+
+    went: list[bool] = []
+    second = make(storage, clock, "second")
+    slow = make(FaultyStorage(storage, others), clock, "slow")
+    with pytest.raises(Conflict):
+        slow.take()
+    second.renew()
+    second.check()
+    with pytest.raises(LockLost):
+        slow.check()
+
+
+def test_a_renewal_that_fails_may_be_tried_again(storage: Storage, clock: FakeClock) -> None:
+    failing = Nth(2, lambda *_: StorageUnavailable("down"), calls=("put",), times=2)
+    lock = make(FaultyStorage(storage, failing), clock)
+    lock.take()
+    clock.advance(LENGTH / 4)
+    for _ in range(2):
+        with pytest.raises(StorageUnavailable):
+            lock.renew()
+    lock.check()
+    lock.renew()
+    assert lock.remaining() == LENGTH - REQUEST
+
+
+def test_it_is_renewed_in_the_background(
+    storage: Storage, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locking, "LENGTH", REQUEST * 10)
+    waited = threading.Event()
+
+    class Impatient(threading.Event):
+        """Waits no time at all for the first time, and then for the end."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            if waited.is_set():
+                return super().wait()
+            waited.set()
+            return False
+
+    lock = make(storage, clock)
+    lock.take()
+    lock._stop = Impatient()
+    clock.advance(LENGTH / 4)
+    before = lock.remaining()
+    with lock.renewed():
+        assert waited.wait(10)
+    assert lock.remaining() > before
+
+
+@pytest.fixture
+def taken_over(world: World) -> Iterator[World]:
+    bury(world)
+    yield world
+    world.check()
+
+
+@pytest.mark.parametrize("step", ["before mark", "before release", "before promote", "sweep"])
+def test_a_run_that_lost_its_lock_does_not_touch_what_others_do(
+    taken_over: World, step: str
+) -> None:
+    """One that slept wakes up while another applies the same plan, and stops without a trace."""
+    world = taken_over
+    plan = world.plan()
+
+    def others() -> None:
+        world.clock.advance(LENGTH + REQUEST)
+        lists = sorted(world.folder.glob(".reclaim/condemned/*"))
+        done.append(lists)
+        world.apply(plan, store=stepped(world.store(), wake))
+
+    def wake(reached: str) -> None:
+        """In the middle of the other run the first one goes on, and fails."""
+        if reached == "after mark" and len(done) == 1:
+            marks = {path: path.read_bytes() for path in world.folder.glob(".reclaim/condemned/*")}
+            assert marks
+            store = sleeper
+            for call in (store.abandon, store.promote, lambda: store.mark({})):
+                with pytest.raises(ReclaimError):
+                    call()
+            assert marks == {
+                path: path.read_bytes() for path in world.folder.glob(".reclaim/condemned/*")
+            }
+            done.append([])
+
+    done: list[list[Path]] = []
+    sleeper = world.store()
+    asleep = At(step, others)
+    with pytest.raises(LockLost):
+        world.apply(plan, store=stepped(sleeper, asleep), step=asleep)
+    [run] = world.store().runs()
+    assert run.state == "done"
