@@ -1,0 +1,180 @@
+"""Purge marks a second time: what is referred to again comes back instead of going for good."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from reclaim.errors import Corrupt, Gone, Partial
+from reclaim.model import RunState
+from reclaim.run.purge import Purged
+from reclaim.run.ways import Move
+from tests.terminus.world import MOVE, At, Past, World, bury, stepped
+
+WEEK = Move().keep
+
+
+@pytest.fixture
+def past(world: World) -> Past:
+    return bury(world)
+
+
+def purged(world: World, **how: object) -> Purged:
+    world.clock.advance(WEEK)
+    done = world.purge(**how)  # type: ignore[arg-type]
+    assert done is not None
+    return done
+
+
+def test_a_label_that_was_moved_to_it(world: World, past: Past) -> None:
+    """As a database that is cloned again: old files that are in use, and not young at all."""
+    run = world.apply(world.plan()).run
+    world.write.label("clone", past.old[1])
+    done = purged(world)
+    kept = {past.old[0], past.old[1], past.old_rollup}
+    assert world.there() == past.live | kept
+    assert world.aside() == set()
+    # Two layers, the rollup, and the file that points at it.
+    assert done.summary()["rescued"] == 4
+    assert done.summary()["objects"] == 2
+    world.check()
+    contents = world.contents()
+    assert contents.layers[past.old[1]].rollup == past.old_rollup
+    assert world.store().find_run(run).state == RunState.PURGED  # type: ignore[union-attr]
+    # It is a layer like others again: it can be held, and goes when it is dead and old.
+    with world.store().lease(past.old[1]):
+        pass
+    world.write.unlabel("clone")
+    world.quiet()
+    assert world.there() == past.live
+
+
+def test_a_label_on_a_layer_that_names_it_in_data(world: World, past: Past) -> None:
+    world.apply(world.plan())
+    graph = world.write.layer(names=[past.old[0]])
+    world.age()
+    # By itself it is dead; an id in data that names no layer keeps nothing.
+    world.write.label("graph", graph)
+    done = purged(world)
+    assert done.summary()["rescued"] == 1
+    assert world.there() == past.live | {graph, past.old[0]}
+    world.check()
+
+
+def test_a_young_layer_that_stands_on_it(world: World, past: Past) -> None:
+    world.apply(world.plan())
+    world.clock.advance(WEEK - timedelta(hours=1))
+    child = world.write.layer(past.old[0], values=["restored from somewhere"])
+    with pytest.raises(Corrupt):
+        world.plan()
+    world.clock.advance(hours=1)
+    done = world.purge()
+    assert done is not None
+    assert done.summary()["rescued"] == 1
+    assert world.there() == past.live | {past.old[0], child}
+    world.check()
+
+
+def test_a_lease_that_was_written_and_not_checked_yet(world: World, past: Past) -> None:
+    """Its holder will be refused, but nobody can know that: what it names stays."""
+    store = world.store()
+    lease = store.take_lease(past.old[0], holder="reader", length=2 * WEEK)
+    told = (world.folder / f".reclaim/leases/{lease.id}.json").read_bytes()
+    store.release_lease(lease.id)
+    world.apply(world.plan())
+    with pytest.raises(Gone):
+        store.take_lease(past.old[0], holder="reader")
+    world.clock.advance(WEEK)
+    world.storage.put(f"store/.reclaim/leases/{lease.id}.json", told)
+    done = world.purge()
+    assert done is not None
+    assert world.there() == past.live | {past.old[0]}
+
+
+def test_what_two_runs_have_set_aside(world: World) -> None:
+    """A layer that one run has aside stands on one that the other has."""
+    write = world.write
+    write.label("main", write.layer(values=["main"]))
+    parent = write.layer(values=["parent"])
+    child = write.layer(parent, values=["child"])
+    world.age()
+    plan = world.plan()
+    lease = world.store().take_lease(parent, holder="reader")
+    world.apply(plan)
+    assert world.aside() == {child}
+    world.store().release_lease(lease.id)
+    world.apply(world.plan())
+    assert world.aside() == {parent, child}
+    write.label("again", child)
+    done = purged(world)
+    assert len(done.runs) == 2
+    assert world.aside() == set()
+    assert {parent, child} <= world.there()
+    world.check()
+
+
+@pytest.mark.parametrize("step", ["before needed", "before check", "before begin"])
+def test_a_label_that_is_moved_while_it_is_purged(world: World, past: Past, step: str) -> None:
+    world.apply(world.plan())
+    moved = At(step, lambda: world.write.label("late", past.old[-1]))
+    purged(world, store=stepped(world.store(), moved))
+    assert moved.done
+    assert set(past.old) <= world.there()
+    world.check()
+
+
+def test_a_purge_in_a_store_that_must_not_be_collected(world: World, past: Past) -> None:
+    world.apply(world.plan())
+    world.clock.advance(WEEK)
+    (world.folder / "STORAGE_VERSION").write_bytes(b"3")
+    with pytest.raises(Exception, match="STORAGE_VERSION"):
+        world.purge()
+    (world.folder / "STORAGE_VERSION").unlink()
+    label = next(world.folder.glob("*.label"))
+    data = label.read_bytes()
+    label.write_bytes(b"1\n")
+    with pytest.raises(Corrupt):
+        world.purge()
+    assert world.aside() == past.dead
+    label.write_bytes(data)
+    assert world.purge() is not None
+    assert world.aside() == set()
+
+
+def test_something_else_in_its_place(world: World, past: Past) -> None:
+    """What was set aside is not put over something else; it stays where it is."""
+    run = world.apply(world.plan()).run
+    path = world.folder / world.write.path(past.old[0])
+    path.write_bytes(b"something else")
+    with pytest.raises(Partial):
+        world.undo(run)
+    assert path.read_bytes() == b"something else"
+    assert past.old[0] in world.aside()
+    path.unlink()
+    world.undo(run)
+    assert world.there() == past.live | past.dead
+
+
+def test_a_layer_that_was_written_again_meanwhile(world: World, past: Past) -> None:
+    run = world.apply(world.plan()).run
+    write = world.write
+    write.layer(values=["old 0"], layer=past.old[0])
+    undone = world.undo(run)
+    assert undone.snapshots == len(past.dead) - 1
+    assert world.there() == past.live | past.dead
+    assert world.aside() == set()
+
+
+def test_undo_after_some_was_purged(world: World, past: Past) -> None:
+    """Of a run that was cut off while it was purged the rest can be had back, and is named."""
+    run = world.apply(world.plan(), way=MOVE).run
+    gone = world.folder / ".reclaim/quarantine" / run / world.write.path(past.old[0])
+    gone.unlink()
+    undone = world.undo(run)
+    told = " ".join(undone.left)
+    assert f"layer {past.old[0]}: it is not there" in told
+    assert f"layer {past.old[1]}: it needs {past.old[0]}, which is not there" in told
+    world.age()
+    world.apply(world.plan())
+    assert world.there() == past.live
