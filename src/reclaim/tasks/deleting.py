@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from reclaim.errors import NotFound, OwnedAddress, ReclaimError, StorageUnavailable
 from reclaim.storage import Storage
@@ -165,13 +166,17 @@ def _take(
 
 def check_inside(format: Format, addresses: Sequence[str]) -> None:
     """Refuse addresses that are not the store's own, whatever a plan says."""
-    for address in addresses:
-        inside = address.startswith(format.prefix) and len(address) > len(format.prefix)
-        if not inside or any(part in ("", ".", "..") for part in address.split("/")):
-            raise OwnedAddress(
-                f"{address!r} lies outside {format.prefix}; nothing there is ever deleted",
-                hint="the plan is not from this store; plan it again",
-            )
+    named = pa.array(addresses, pa.string())
+    inside = pc.and_(
+        pc.starts_with(named, format.prefix),
+        pc.invert(pc.match_substring_regex(named, r"(^|/)\.{0,2}(/|$)")),
+    )
+    if not pc.all(inside, min_count=0).as_py():
+        address = addresses[inside.to_pylist().index(False)]
+        raise OwnedAddress(
+            f"{address!r} lies outside {format.prefix}; nothing there is ever deleted",
+            hint="the plan is not from this store; plan it again",
+        )
 
 
 @dataclass(slots=True)
