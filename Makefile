@@ -4,7 +4,7 @@ TESTFLAGS ?= -n $(PYTEST_WORKERS)
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format lock bench clean
+.PHONY: help setup demo test soak lint format lock bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,10 @@ demo: setup ## Run the demonstration
 
 test: lint ## Lint, then run the tests (TESTFLAGS, PYTEST_WORKERS)
 	$(BIN)/python -m pytest $(TESTFLAGS)
+
+soak: setup ## Run the state machines and random histories of collection for hours
+	RECLAIM_SOAK=1 $(BIN)/python -m pytest $(TESTFLAGS) \
+		tests/collect/test_machine.py tests/collect/test_quarantine_machine.py tests/collect/test_undo.py
 
 lint: setup ## ruff and mypy
 	$(BIN)/ruff check .

@@ -43,6 +43,7 @@ from reclaim.errors import (
 from reclaim.policy import from_options
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.plan import Plan
+from reclaim.run.ways import DELETE, Way
 from reclaim.stores.base import Margins
 from reclaim.tasks import deleting
 from reclaim.testing import FakeClock
@@ -509,6 +510,10 @@ class CollectMachine(RuleBasedStateMachine):
         self.apply_run(plan, step=step)
         self.check()
 
+    def way(self, plan: Plan) -> Way:
+        """How a plan's objects are taken away."""
+        return DELETE
+
     def apply_run(self, plan: Plan, *, step: Callable[..., None] | None = None) -> None:
         world = self.world
         listed = set(world.candidates(plan))
@@ -518,7 +523,7 @@ class CollectMachine(RuleBasedStateMachine):
         catalog = world.opened()
         try:
             store = stepped(world.store(catalog), take)
-            world.apply(plan, step=take, store=store, storage=storage)
+            world.apply(plan, step=take, store=store, storage=storage, way=self.way(plan))
         except Died:
             pass
         except Conflict as error:
@@ -538,7 +543,7 @@ def writes(step: Callable[..., None]) -> Callable[[str, str], None]:
     """Calls of the storage that leave a trace are steps too."""
 
     def fault(call: str, address: str) -> None:
-        if call in ("put", "delete", "delete_page"):
+        if call in ("put", "move", "delete", "delete_page"):
             step(f"{call} {address}")
 
     return fault
