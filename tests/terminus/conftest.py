@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from reclaim.testing import FakeClock
 from tests.terminus.samples import FORMATS, Contents, Sample, read_store, unpack
-from tests.terminus.world import World
-
-MEMORY = Path("/dev/shm")
+from tests.terminus.world import World, folder_in_memory, make_world
 
 
 @pytest.fixture(scope="session", params=FORMATS)
@@ -29,21 +24,10 @@ def contents(sample: Sample) -> Contents:
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """A folder in memory where there is one: thousands of small files would wait for a disk."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        yield Path(folder)
+    with folder_in_memory() as folder:
+        yield folder
 
 
 @pytest.fixture
 def world(tmp_path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A store without layers. What is touched gets the time of the test's clock."""
-    real = os.utime
-
-    def touch(path: Any, times: Any = None, **how: Any) -> None:
-        now = clock.now().timestamp()
-        real(path, times if times or how else (now, now), **how)
-
-    monkeypatch.setattr(os, "utime", touch)
-    folder = tmp_path / "store"
-    folder.mkdir()
-    return World(folder, clock)
+    return make_world(tmp_path, clock, monkeypatch)

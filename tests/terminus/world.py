@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from reclaim.model import SnapshotId
 from reclaim.run.apply import Applied, apply_plan
@@ -32,7 +36,7 @@ from tests.terminus.samples import Contents, read_store
 Step = Callable[[str], None]
 Wrap = Callable[[Storage], Storage]
 MOVE = Move()
-DAY = timedelta(days=1)
+MEMORY = Path("/dev/shm")
 
 
 def nothing(_step: str) -> None:
@@ -162,6 +166,27 @@ class World:
         again = self.plan(store=store)
         assert again.document.candidates == 0
         assert not list(self.folder.glob(".reclaim/condemned/*provisional*"))
+
+
+@contextmanager
+def folder_in_memory() -> Iterator[Path]:
+    """A folder in memory where there is one: thousands of small files would wait for a disk."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+def make_world(folder: Path, clock: FakeClock, patch: pytest.MonkeyPatch) -> World:
+    """A store without layers. What is touched gets the time of the test's clock."""
+    real = os.utime
+
+    def touch(path: Any, times: Any = None, **how: Any) -> None:
+        now = clock.now().timestamp()
+        real(path, times if times or how else (now, now), **how)
+
+    patch.setattr(os, "utime", touch)
+    store = folder / "store"
+    store.mkdir()
+    return World(store, clock)
 
 
 def needed(layers: dict[SnapshotId, Layer], roots: Collection[SnapshotId]) -> set[SnapshotId]:
