@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reclaim.errors import Corrupt, NotFound, PlanRefused
-from reclaim.storage import ObjectStorage, Storage
+from reclaim.storage import ObjectStorage, Storage, url_of
 
 ROWS = 500_000
 """How many rows a part has at most."""
@@ -36,7 +36,7 @@ class Place:
         return Place(self.url, f"{self.prefix}{name}/")
 
     def __str__(self) -> str:
-        return f"{self.url.rstrip('/')}/{self.prefix}".rstrip("/")
+        return url_of(self.url, self.prefix).rstrip("/")
 
 
 @dataclass(frozen=True, slots=True)

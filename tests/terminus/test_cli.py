@@ -1,0 +1,148 @@
+"""``terminus:PATH`` on the command line: plan, show, apply, undo, purge, runs and leases."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reclaim.model import SnapshotId
+from reclaim.testing.terminus import Database, StoreWriter
+from tests.cli.conftest import CommandLine, bare, plain
+
+__all__ = ["bare", "plain"]
+
+
+class Place:
+    """A store with a database that lives and one that was deleted, all of it old."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.name = f"terminus:{folder}"
+        self.write = StoreWriter(folder, written_at=time.time() - 3 * 86_400)
+        self.write.server()
+        self.lives, self.gone = (Database(self.write, f"admin|{name}") for name in "ab")
+        for database in (self.lives, self.gone):
+            for number in range(3):
+                database.commit([f"value {number}"])
+        self.gone.delete()
+
+    @property
+    def dead(self) -> set[SnapshotId]:
+        return {*self.gone.data, *self.gone.commits, *self.gone.meta}
+
+    def there(self) -> set[str]:
+        return {path.name.partition(".")[0] for path in self.folder.glob("???/*")}
+
+
+@pytest.fixture
+def place(tmp_path: Path, plain: None) -> Place:
+    return Place(tmp_path / "a store")
+
+
+def planned(bare: CommandLine, place: Place) -> Any:
+    return bare.ok("plan", place.name, "--json").json
+
+
+def test_the_whole_way(bare: CommandLine, place: Place) -> None:
+    before = place.there()
+    made = planned(bare, place)
+    assert (made["candidates"], made["dead"]) == (9, 9)
+    assert made["store"]["kind"] == "terminus"
+    assert {group["reason"] for group in made["going"]} == {"deleted database"}
+    assert bare.ok("show", made["plan"], "--json").json == made
+    listed = bare.ok("show", made["plan"], "--objects", "--json").json["listed"]
+    assert {SnapshotId(Path(row["address"]).stem) for row in listed} == place.dead
+    assert place.there() == before
+
+    done = bare.ok("apply", made["plan"], "--yes", "--json").json
+    assert (done["objects"], done["collected"], done["failed"]) == (9, 9, 0)
+    assert "until" in done
+    assert place.there() == before - place.dead
+    [run] = bare.ok("runs", place.name, "--json").json["runs"]
+    assert (run["id"], run["state"], run["quarantine"]) == (done["run"], "done", "moved")
+
+    back = bare.ok("undo", done["run"], "--store", place.name, "--json").json
+    assert (back["restored"], back["left"]) == (9, [])
+    assert place.there() == before
+    # Young again, and so in no plan before tomorrow.
+    assert planned(bare, place)["candidates"] == 0
+
+
+def test_what_a_person_is_told(bare: CommandLine, place: Place) -> None:
+    said = bare.ok("plan", place.name).out
+    for words in (
+        "deleted database",
+        "protected by the margin alone",
+        "a running server takes no leases",
+    ):
+        assert words.lower() in " ".join(said.lower().split()), words
+    where = planned(bare, place)["plan"]
+    done = " ".join(bare.ok("apply", where, "--yes").out.split())
+    assert "set aside 9 objects" in done
+    assert "9 layers" in done
+    run = bare.ok("runs", place.name, "--json").json["runs"][0]["id"]
+    assert f"reclaim undo {run} --store terminus:{place.folder}" in done
+    assert "set aside 9 objects" in bare.ok("runs", place.name).out
+    assert "Nothing is in quarantine" in bare.ok("purge", place.name, "--yes").out
+    gone = bare.ok("purge", place.name, "--older-than", "0", "--yes").out
+    assert "deleted 9 objects" in gone
+    bare.fails("refused", 6, "undo", run, "--store", place.name)
+
+
+def test_a_purge_tells_what_came_back(bare: CommandLine, place: Place) -> None:
+    where = planned(bare, place)["plan"]
+    bare.ok("apply", where, "--yes")
+    place.write.label("admin|again", place.gone.data[0])
+    said = bare.ok("purge", place.name, "--older-than", "0", "--yes").out
+    assert "deleted 8 objects" in said
+    assert "1 object came back" in said
+    assert place.gone.data[0] in place.there()
+
+
+def test_at_once(bare: CommandLine, place: Place) -> None:
+    where = planned(bare, place)["plan"]
+    bare.fails("refused", 6, "apply", where)
+    done = bare.ok("apply", where, "--yes", "--no-quarantine", "--json").json
+    assert "until" not in done
+    assert not place.dead & place.there()
+    assert not list(place.folder.glob(".reclaim/quarantine/*"))
+    bare.fails("refused", 6, "undo", done["run"], "--store", place.name)
+
+
+def test_leases(bare: CommandLine, place: Place) -> None:
+    layer = place.gone.data[-1]
+    held = bare.ok("lease", "hold", place.name, layer, "--for", "1h", "--json").json
+    assert held["commit"] == layer
+    assert held["id"] in bare.ok("lease", "list", place.name).out
+    [told] = bare.ok("lease", "list", place.name, "--json").json["leases"]
+    assert (told["id"], told["valid"]) == (held["id"], True)
+    made = planned(bare, place)
+    assert made["candidates"] == 6
+    bare.ok("apply", made["plan"], "--yes")
+    assert set(place.gone.data) <= place.there()
+    error = bare.fails("gone", 9, "lease", "hold", place.name, place.gone.meta[0])
+    assert error["details"]["run"]
+    bare.ok("lease", "release", place.name, held["id"])
+    assert bare.ok("lease", "list", place.name, "--json").json["leases"] == []
+    bare.fails("not_found", 3, "lease", "release", place.name, held["id"])
+    bare.fails("invalid_input", 2, "lease", "hold", place.name)
+    bare.fails("invalid_input", 2, "lease", "hold", place.name, "abc")
+
+
+def test_refusals(bare: CommandLine, place: Place, tmp_path: Path) -> None:
+    before = place.there()
+    made = planned(bare, place)
+    (place.folder / "STORAGE_VERSION").write_bytes(b"9")
+    bare.fails("unknown_version", 6, "plan", place.name)
+    bare.fails("unknown_version", 6, "apply", made["plan"], "--yes")
+    (place.folder / "STORAGE_VERSION").write_bytes(b"2")
+    os.truncate(place.folder / place.write.path(place.lives.data[0]), 50)
+    error = bare.fails("corrupt", 8, "plan", place.name)
+    assert "the label admin|a" in error["message"]
+    assert place.there() == before
+    bare.fails("not_found", 3, "plan", f"terminus:{tmp_path}/none")
+    bare.fails("not_found", 3, "undo", "none", "--store", place.name)
