@@ -36,8 +36,15 @@ def engine() -> Any:
     from reclaim.spark.session import build_session
 
     session = build_session()
-    session.range(1).count()
+    # Up means that its Python workers are, too.
+    session.range(8).repartition(8).mapInArrow(_imported, "id bigint").count()
     return SparkEngine(session)
+
+
+def _imported(batches: Any) -> Any:
+    import reclaim.spark.work  # noqa: F401
+
+    yield from batches
 
 
 def _plan(made: Made, spark: Any, *, inventory: bool = False, out: str = "plan") -> Plan:
