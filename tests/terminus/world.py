@@ -283,6 +283,7 @@ class Frozen:
         shutil.rmtree(self._world.folder)
         shutil.copytree(self._copy, self._world.folder)
         self._world.clock.set(self._now)
+        self._world.write.folders.clear()
 
 
 STEPS = (

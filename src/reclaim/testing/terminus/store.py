@@ -47,7 +47,8 @@ class StoreWriter:
         self.archives = archives
         self.random = Random(seed)
         self.written_at = written_at
-        self._folders: set[str] = set()
+        self.folders: set[str] = set()
+        """Those that are known to be there."""
         self._in_archives: dict[SnapshotId, bool] = {}
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -124,9 +125,9 @@ class StoreWriter:
 
     def _write(self, name: str, data: bytes) -> None:
         folder = name.rpartition("/")[0]
-        if folder not in self._folders:
+        if folder not in self.folders:
             (self.folder / folder).mkdir(parents=True, exist_ok=True)
-            self._folders.add(folder)
+            self.folders.add(folder)
         path = f"{self.folder}/{name}"
         with open(path, "wb", buffering=0) as file:  # noqa: PTH123 - many small files
             file.write(data)
