@@ -94,6 +94,13 @@ class Bucket:
                     found.append(row["Prefix"][len(self._root) :].rstrip("/"))
         return found, False
 
+    def renew(self, version: Version) -> None:
+        """Make a version the current one, as if it were written now."""
+        key = self._root + version.address
+        source = {"Bucket": self.name, "Key": key, "VersionId": version.id}
+        with _translated(f"a copy of {version.address}"):
+            self._client.copy_object(Bucket=self.name, Key=key, CopySource=source)
+
     def delete(self, versions: Sequence[Version]) -> None:
         """Delete versions for good, or markers, which brings back what they covered."""
         if not versions:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from time import sleep
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +19,9 @@ from reclaim.errors import Conflict, Gone, Refused
 from reclaim.model import RunState
 from reclaim.policy import from_options
 from reclaim.run.ways import Markers, Move
+from reclaim.storage import ObjectStorage
 from reclaim.tasks import deleting
+from reclaim.tasks.markers import Mark, Unmark
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import SeaweedFS
 from tests.collect.dying import Work, dies
@@ -255,3 +258,18 @@ def test_a_purge_leaves_what_another_run_has_marked(versioned: World) -> None:
     assert purged.runs == [first.run]
     assert world.undo(second.run).left == ()
     check_back(world, past)
+
+
+def test_what_comes_back_counts_as_written_now(versioned_bucket: str) -> None:
+    storage = ObjectStorage.open(f"{versioned_bucket}/{uuid4().hex}")
+    storage.put("x", b"some bytes")
+    before = storage.head("x").last_modified
+    Mark().page(storage, {"x": 10})
+    sleep(1.1)
+    for _ in range(2):
+        Unmark().one(storage, "x", 10)
+    assert storage.get("x") == b"some bytes"
+    assert storage.head("x").last_modified > before
+    [left] = open_bucket(storage.url).versions("x")
+    assert left.latest
+    assert not left.marker

@@ -21,13 +21,11 @@ from reclaim.tasks.aside import Aside, BringBack, SetAside
 from reclaim.tasks.deleting import Deleter, Remove
 from reclaim.tasks.engine import Containers, Engine
 from reclaim.tasks.judging import Rules
-from reclaim.tasks.markers import Expunge, Mark, Unmark
+from reclaim.tasks.markers import LARGEST_COPY, Expunge, Mark, Unmark
 from reclaim.tasks.parts import Opener, Part, Place
 
 KEEP = timedelta(days=7)
 """How long what was set aside is kept by default."""
-LARGEST_COPY = 5 * 1024**3
-"""More than this S3 does not copy in one request."""
 FAR = timedelta(days=3650)
 
 

@@ -11,6 +11,9 @@ from reclaim.storage import Storage
 from reclaim.tasks.aside import QUARANTINED, RESTORED, each
 from reclaim.tasks.deleting import DELETED, Remove
 
+LARGEST_COPY = 5 * 1024**3
+"""More than this S3 does not copy in one request."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mark(Remove):
@@ -25,7 +28,9 @@ class Mark(Remove):
 class Unmark:
     """Takes the markers off again, when what they cover is whole.
 
-    One that has no version any more is no error here: whether it is missed is found out later.
+    What was covered is copied over them first, so that it counts as written now and the next run
+    spares it; S3 copies no more than ``LARGEST_COPY`` at once, and larger objects stay old. One
+    that has no version any more is no error here: whether it is missed is found out later.
     """
 
     @property
@@ -37,12 +42,21 @@ class Unmark:
 
     def one(self, storage: Storage, address: str, size: int) -> None:
         markers, versions = _of(storage, address)
-        if versions and versions[0].size != size:
+        if not markers or not versions:
+            return
+        newest = versions[0]
+        if newest.size != size:
             raise Conflict(
-                f"the last version of {address} has {versions[0].size} bytes instead of {size}"
+                f"the last version of {address} has {newest.size} bytes instead of {size}"
             )
-        if versions:
-            open_bucket(storage.url).delete(markers)
+        bucket = open_bucket(storage.url)
+        if size > LARGEST_COPY:
+            bucket.delete(markers)
+            return
+        bucket.renew(newest)
+        if (found := storage.head(address).size) != size:
+            raise Conflict(f"{address} came back with {found} bytes instead of {size}")
+        bucket.delete([*markers, newest])
 
 
 @dataclass(frozen=True, slots=True)
