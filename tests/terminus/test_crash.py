@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from reclaim.run.ways import DELETE, Way
 from tests.terminus.dying import Work, dies
 from tests.terminus.world import MOVE, Frozen, Past, World, bury
 
+SOAK = bool(os.environ.get("RECLAIM_SOAK"))
 MOST_STEPS = 600
 
 
@@ -59,7 +61,7 @@ def scene(world: World) -> Scene:
 
 def each_death(frozen: Frozen, world: World, work: Work, *, stride: int = 1) -> Iterator[int]:
     """Set the world back and die in some work, once at each step; ends with a life."""
-    for fatal in range(1, MOST_STEPS, stride):
+    for fatal in range(1, MOST_STEPS, 1 if SOAK else stride):
         frozen.thaw()
         died = dies(world, work, fatal)
         yield fatal

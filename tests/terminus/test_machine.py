@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from random import Random
@@ -21,6 +22,8 @@ INTERRUPTIONS = st.lists(
     st.tuples(st.integers(1, 120), st.sampled_from(Server.ACTIONS)), max_size=4
 )
 WAYS = st.sampled_from([MOVE, MOVE, DELETE])
+
+SOAK = bool(os.environ.get("RECLAIM_SOAK"))
 
 
 class Interrupted:
@@ -132,5 +135,5 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    settings.default, max_examples=25, stateful_step_count=8, deadline=None
+    settings.default, max_examples=2_500 if SOAK else 25, stateful_step_count=8, deadline=None
 )
