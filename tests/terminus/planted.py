@@ -14,9 +14,9 @@ HERE = "tests/terminus"
 BUGS: dict[str, Bug] = {
     "what came after the listing is not looked for": Bug(
         "reclaim.stores.terminus.observing",
-        right="        found = self.survey.read({**listed, **self.survey.more(listed)}, reader)\n"
-        "        since",
-        wrong="        found = self.survey.read(listed, reader)\n        since",
+        right="        found = self.survey.complete(listed, reader)\n"
+        "        young = _young(found, listed, started",
+        wrong="        found = listed\n        young = _young(found, listed, started",
         test=f"{HERE}/test_between.py::test_at_each_step_of_plan_and_apply[squash]",
     ),
     "leases forgotten": Bug(

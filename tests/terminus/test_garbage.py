@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reclaim.model import SnapshotId
-from reclaim.stores.terminus.garbage import Garbage, classify
-from reclaim.stores.terminus.graph import reach
+from reclaim.stores.terminus.garbage import Garbage
 from reclaim.stores.terminus.layer import Layer
 from reclaim.testing.terminus import Database, StoreWriter, populate
+from tests.terminus.graphs import classify, reach
 from tests.terminus.samples import read_store
 from tests.terminus.test_graph import Graph, graphs, sid
 
@@ -36,7 +36,7 @@ def database(writer: StoreWriter, commits: int = 4, name: str = "admin|db") -> D
 def kinds(writer: StoreWriter) -> dict[SnapshotId, Garbage]:
     contents = read_store(writer.folder)
     reached = reach(contents.layers, contents.roots, broken=contents.broken)
-    return classify(contents.layers, contents.ids - set(reached.steps))
+    return classify(contents.layers, contents.ids - reached.ids)
 
 
 def test_a_deleted_database(writer: StoreWriter) -> None:

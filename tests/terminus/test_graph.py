@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from reclaim.errors import Corrupt
 from reclaim.model import SnapshotId
-from reclaim.stores.terminus.graph import Edge, deletion_order, reach
+from reclaim.stores.terminus.graph import Edge
 from reclaim.stores.terminus.layer import Layer
 from reclaim.testing.terminus import StoreWriter, populate
+from tests.terminus.graphs import deletion_order, reach
 from tests.terminus.samples import read_store
 
 Graph = dict[SnapshotId, Layer]
@@ -69,7 +70,7 @@ def test_the_oracle_reaches_the_same(graph: Graph, data: st.DataObject, edges: s
             reach(graph, dict.fromkeys(chosen, "a root"), edges=edges)
         return
     reached = reach(graph, dict.fromkeys(chosen, "a root"), edges=edges)
-    assert set(reached.steps) == expected
+    assert reached.ids == expected
     for layer in expected:
         check_chain(graph, reached.chain(layer), chosen)
 
@@ -101,8 +102,8 @@ def test_random_stores_of_thousands_of_layers(tmp_path: Path, seed: int) -> None
     contents = read_store(tmp_path)
     assert not contents.broken
     reached = reach(contents.layers, contents.roots)
-    assert set(reached.steps) == oracle(contents.layers, contents.roots, set(Edge))
-    dead = contents.ids - set(reached.steps)
+    assert reached.ids == oracle(contents.layers, contents.roots, set(Edge))
+    dead = contents.ids - reached.ids
     assert dead
     check_order(contents.layers, deletion_order(contents.layers, dead), dead)
 

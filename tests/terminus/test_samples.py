@@ -7,15 +7,16 @@ from collections import Counter
 import pytest
 
 from reclaim.stores.terminus import graph
-from reclaim.stores.terminus.garbage import Garbage, classify
-from reclaim.stores.terminus.graph import ALL_EDGES, Edge, deletion_order, reach
+from reclaim.stores.terminus.garbage import Garbage
+from reclaim.stores.terminus.graph import ALL_EDGES, Edge
 from reclaim.stores.terminus.labels import encode_name
+from tests.terminus.graphs import classify, deletion_order, reach
 from tests.terminus.samples import Contents, Sample
 
 
 def unreached(contents: Contents, edges: frozenset[Edge] = ALL_EDGES) -> set[str]:
     reached = reach(contents.layers, contents.roots, edges=edges)
-    return {layer for layer in contents.layers if layer not in reached}
+    return {layer for layer in contents.layers if layer not in reached.ids}
 
 
 def test_everything_is_read(sample: Sample, contents: Contents) -> None:
@@ -45,8 +46,10 @@ def test_the_test_of_dead_layers_sees_a_missing_edge(
     sample: Sample, contents: Contents, edge: Edge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted bug: a collector that does not follow one kind of edge."""
-    real = graph.edges_of
-    monkeypatch.setattr(graph, "edges_of", lambda layer, edges: real(layer, {*edges} - {edge}))
+    real = graph.reach
+    monkeypatch.setattr(
+        graph, "reach", lambda found, roots, edges: real(found, roots, edges={*edges} - {edge})
+    )
     with pytest.raises(AssertionError):
         test_exactly_the_dead_layers_are_unreached(sample, contents)
 
@@ -57,11 +60,11 @@ def test_labels_and_parents_reach_six(contents: Contents) -> None:
 
 def test_a_chain_leads_from_a_label_to_data(sample: Sample, contents: Contents) -> None:
     reached = reach(contents.layers, contents.roots)
-    for layer in reached.steps:
+    for layer in reached.ids:
         chain = reached.chain(layer)
         assert chain[0].startswith("the label ")
         assert chain[-1] == layer
-    longest = max((reached.chain(layer) for layer in reached.steps), key=len)
+    longest = max((reached.chain(layer) for layer in reached.ids), key=len)
     assert longest[:1] == ("the label admin|testdb",)
     assert "data" in longest
 
@@ -75,7 +78,7 @@ def test_children_go_before_parents(sample: Sample, contents: Contents) -> None:
 
 
 def reach_ids(contents: Contents) -> set[str]:
-    return set(reach(contents.layers, contents.roots).steps)
+    return {*reach(contents.layers, contents.roots).ids}
 
 
 def test_what_the_garbage_was(sample: Sample, contents: Contents) -> None:
@@ -90,7 +93,7 @@ def test_what_the_garbage_was(sample: Sample, contents: Contents) -> None:
 
 def test_without_its_label_a_database_is_deleted(contents: Contents) -> None:
     roots = {layer: why for layer, why in contents.roots.items() if "testdb" not in why}
-    dead = sorted(contents.ids - set(reach(contents.layers, roots).steps))
+    dead = sorted(contents.ids - reach(contents.layers, roots).ids)
     assert Counter(classify(contents.layers, dead).values()) == {
         Garbage.DELETED_DATABASE: 40,
         Garbage.SUPERSEDED_ROLLUP: 1,

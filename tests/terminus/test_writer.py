@@ -8,7 +8,6 @@ from random import Random
 import pytest
 
 from reclaim.stores.terminus import files as known
-from reclaim.stores.terminus.graph import reach
 from reclaim.stores.terminus.labels import encode_name, format_label, missing_system
 from reclaim.stores.terminus.larch import split
 from reclaim.stores.terminus.layer import decode_archive
@@ -24,6 +23,7 @@ from reclaim.testing.terminus import (
     encode_values,
     populate,
 )
+from tests.terminus.graphs import reach
 from tests.terminus.samples import Contents, Sample, read_store
 
 
@@ -117,12 +117,12 @@ def test_a_server_store(tmp_path: Path, archives: bool) -> None:
     assert missing_system(contents.labels.values()) == []
     assert not contents.broken
     reached = reach(contents.layers, contents.roots)
-    assert contents.ids - set(reached.steps) == {*orphan, first, *old}
-    assert second in reached
+    assert contents.ids - reached.ids == {*orphan, first, *old}
+    assert second in reached.ids
     assert all(path.stat().st_mtime == 1_000_000 for path in tmp_path.rglob("*") if path.is_file())
     database.delete()
     contents = read_store(tmp_path)
-    assert not {*database.data, *database.meta} & set(reach(contents.layers, contents.roots).steps)
+    assert not {*database.data, *database.meta} & reach(contents.layers, contents.roots).ids
 
 
 def test_equal_seeds_give_equal_stores(tmp_path: Path) -> None:

@@ -279,9 +279,9 @@ class _Applying:
             )
             now = decide_seen(KEEPS_ALL, seen)
             unmarked = {
-                snapshot.id: decided.dead.get(snapshot.id) or now.rule(snapshot.id)
-                for snapshot in seen.snapshots
-                if snapshot.id not in now.live and snapshot.id not in seen.marked
+                one: decided.dead.get(one) or now.rule(one)
+                for one in seen.ids
+                if one not in now.live and one not in seen.marked
             }
             if not unmarked:
                 self._store.release([one for one in seen.marked if one in now.live])
@@ -355,7 +355,7 @@ class _Applying:
                     or seen.tops[one] in staying
                     or seen.tops[one][0] in gone
                     # Condemned before this run, of which an earlier one took the rest.
-                    or (one not in now.history.numbers and self._missing(seen.tops[one][0]))
+                    or (one not in seen.ids and self._missing(seen.tops[one][0]))
                 )
             ],
         )

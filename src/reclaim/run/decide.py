@@ -65,9 +65,8 @@ def decide_seen(
 
 
 def _as_reached(seen: Observation, reached: frozenset[SnapshotId]) -> Decided:
-    numbers = {snapshot.id: number for number, snapshot in enumerate(seen.snapshots)}
-    history = History(seen.refs, seen.snapshots, numbers, (), ())
-    nothing = evaluate(KEEPS_ALL, build((), ()), now=seen.read_at)
+    history = build((), ())
+    nothing = evaluate(KEEPS_ALL, history, now=seen.read_at)
     return Decided(history, nothing, Edit({}, (), (), (), (), {}), live=reached, before=frozenset())
 
 

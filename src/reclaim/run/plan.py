@@ -155,7 +155,7 @@ class _Planning:
                 margin=self._options.margins.objects,
                 survey=self._survey,
             )
-            observing.facts |= {"snapshots": len(seen.snapshots), "refs": len(seen.refs)}
+            observing.facts |= {"snapshots": len(seen.ids), "refs": len(seen.refs)}
             # A clock that jumped since has made old what is young.
             check_clock(self._store, self._storage, work)
         with stage("decide") as deciding:
@@ -327,10 +327,7 @@ def check_clock(store: Collectable, storage: Storage, place: Place) -> None:
 
 def _dead(seen: Observation, decided: Decided) -> dict[SnapshotId, str]:
     """Every snapshot that is not live, and why."""
-    dead = {}
-    for snapshot in seen.snapshots:
-        if snapshot.id not in decided.live:
-            dead[snapshot.id] = seen.why.get(snapshot.id) or decided.rule(snapshot.id)
+    dead = {one: seen.why.get(one) or decided.rule(one) for one in seen.ids - decided.live}
     for found, state in seen.marked.items():
         if found not in decided.live and found not in dead:
             dead[found] = f"{state} by an earlier run"
@@ -344,25 +341,26 @@ def _causes(seen: Observation) -> Sequence[str]:
 
 def _tops(seen: Observation, decided: Decided) -> pa.Table:
     """The containers that snapshots name themselves, each once; live ones win."""
-    causes: dict[tuple[str, str], int] = {}
+    if lost := decided.live - seen.ids:
+        raise Corrupt(f"the snapshot {min(lost)} is live and not there")
     numbers = {sentence: number for number, sentence in enumerate(_causes(seen))}
+    causes = {top: LIVE for found, top in seen.tops.items() if found in decided.live}
     for found, top in seen.tops.items():
-        if found in decided.live:
-            cause = LIVE
-        elif found in seen.why:
-            cause = numbers[seen.why[found]]
-        elif found in decided.before:
-            cause = numbers[EXPIRED]
-        else:
-            known = found in decided.history.numbers
-            cause = numbers[UNREACHED if known else CONDEMNED]
-        causes[top] = min(causes.get(top, cause), cause)
-    for found in decided.live:
-        if found not in decided.history.numbers:
-            raise Corrupt(f"the snapshot {found} is live and not there")
-    rows = [(address, kind, cause) for (address, kind), cause in causes.items()]
-    columns = zip(*rows, strict=True) if rows else [()] * len(TOPS)
+        if found not in decided.live:
+            cause = numbers[_cause(found, seen, decided)]
+            causes[top] = min(causes.get(top, cause), cause)
+    addresses, kinds = zip(*causes, strict=True) if causes else ((), ())
+    columns = (addresses, kinds, causes.values())
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, TOPS, strict=True)], TOPS)
+
+
+def _cause(found: SnapshotId, seen: Observation, decided: Decided) -> str:
+    """What made a snapshot dead."""
+    if found in seen.why:
+        return seen.why[found]
+    if found in decided.before:
+        return EXPIRED
+    return UNREACHED if found in seen.ids else CONDEMNED
 
 
 def _check_complete(

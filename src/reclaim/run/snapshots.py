@@ -48,18 +48,19 @@ def write(
     dead: Mapping[SnapshotId, str],
     edit: Edit,
 ) -> Part:
-    parents = {snapshot.id: snapshot.parents for snapshot in history.snapshots}
-    rows: list[tuple[object, ...]] = []
-    for found in [*live, *dead]:
-        new = edit.reparent.get(found)
-        before = None if new is None else list(parents[found])
-        after = None if new is None else list(new)
-        rows.append((found, found in live, dead.get(found), before, after, None, None))
-    for ref in edit.delete_refs:
-        rows.append((ref.snapshot, False, None, None, None, ref.name, ref.kind.value))
-    columns = zip(*rows, strict=True) if rows else [()] * len(SNAPSHOTS)
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, SNAPSHOTS, strict=True)]
-    return write_part(storage, address, pa.table(arrays, schema=SNAPSHOTS))
+    edited = {one.id: one.parents for one in history.snapshots if one.id in edit.reparent}
+    ids, refs = [*live, *dead], edit.delete_refs
+    none, all_none = [None] * len(refs), [None] * len(ids)
+    columns = {
+        "id": [*ids, *(ref.snapshot for ref in refs)],
+        "live": [True] * len(live) + [False] * (len(dead) + len(refs)),
+        "rule": [*[None] * len(live), *dead.values(), *none],
+        "before": [*map(edited.get, ids), *none],
+        "after": [*map(edit.reparent.get, ids), *none],
+        "ref": [*all_none, *(ref.name for ref in refs)],
+        "ref_kind": [*all_none, *(ref.kind.value for ref in refs)],
+    }
+    return write_part(storage, address, pa.table(columns, schema=SNAPSHOTS))
 
 
 def read(storage: Storage, part: Part) -> PlannedSnapshots:

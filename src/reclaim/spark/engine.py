@@ -84,8 +84,8 @@ class SparkEngine:
             return SNAPSHOTS.empty_table()
         with translated():
             spread = self._frame(rows, rows.num_rows)
-            found = _map(spread, partial(read, format), schemas.SNAPSHOTS)
-            return found.toArrow().cast(SNAPSHOTS)
+            found = _map(spread, partial(tasks.packed, partial(read, format)), schemas.PACKED)
+            return tasks.unpacked(found.toArrow(), SNAPSHOTS)
 
     def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
         if not units:

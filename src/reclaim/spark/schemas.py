@@ -31,4 +31,4 @@ CANDIDATES = (
 )
 GOING = "address string, size bigint, kind string, reason string"
 JOURNAL = "address string, size bigint, kind string, reason string, outcome string, error string"
-SNAPSHOTS = f"{LISTED}, edges string, note string, fault string"
+PACKED = "rows binary"

@@ -161,6 +161,22 @@ def read_snapshots(format: DecodesSnapshots, rows: Tables) -> Tables:
         yield format.snapshots(storage, table.column("address").to_pylist())
 
 
+def packed(work: Work, rows: Tables) -> Tables:
+    """What work gives, each table as one value: Spark need not take it apart on its way."""
+    for table in work(rows):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+        yield pa.table({"rows": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
+
+
+def unpacked(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The tables in values, put together."""
+    values = rows.column("rows").combine_chunks()
+    tables = [pa.ipc.open_stream(value.as_buffer()).read_all() for value in values]
+    return pa.concat_tables([schema.empty_table(), *tables])
+
+
 def owned(format: Format, tops: Tables) -> Tables:
     storage = _storage(format)
     for table in tops:

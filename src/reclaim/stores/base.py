@@ -50,10 +50,15 @@ SNAPSHOTS = pa.schema(
         pa.field("address", pa.string(), nullable=False),
         pa.field("size", pa.int64(), nullable=False),
         pa.field("last_modified", pa.timestamp("us", tz="UTC"), nullable=False),
-        # What it refers to, as the format writes it.
-        pa.field("edges", pa.string(), nullable=False),
+        # The snapshot whose object it is, if it is one's.
+        pa.field("id", pa.string()),
+        # The snapshots that it cannot be loaded without: the one below it, and a substitute.
+        pa.field("parent", pa.string()),
+        pa.field("through", pa.string()),
+        # The ids that it holds as data; they need not be those of snapshots.
+        pa.field("names", pa.list_(pa.string())),
         # What else the store wants to know of it.
-        pa.field("note", pa.string(), nullable=False),
+        pa.field("note", pa.string()),
         # Why it cannot be read, if it cannot.
         pa.field("fault", pa.string()),
     ]
@@ -158,13 +163,14 @@ class Observation:
     """What a store says of itself, from one consistent read where it allows that.
 
     ``tops`` names for each snapshot its own container (address and kind), for those that have
-    one; snapshots that are condemned already are in it and not among ``snapshots``. ``held`` are
+    one; snapshots that are condemned already are in it and not among ``ids``. ``held`` are
     files with addresses that are needed by something else than a snapshot. Of ``partitions``, one
     that is neither open nor closed is not known at all.
     """
 
     refs: tuple[Ref, ...]
-    snapshots: tuple[Snapshot, ...]
+    ids: frozenset[SnapshotId]
+    """The snapshots that are to be judged."""
     leases: tuple[Lease, ...]
     busy: frozenset[str]
     tops: Mapping[SnapshotId, tuple[str, str]]
@@ -175,6 +181,8 @@ class Observation:
     held: tuple[str, ...]
     held_count: int
     read_at: datetime
+    snapshots: tuple[Snapshot, ...] = ()
+    """All of ``ids``, in full, unless the store says itself what is live."""
     reached: frozenset[SnapshotId] | None = None
     """What is live by the store's own rules, for a store whose history has no policy."""
     why: Mapping[SnapshotId, str] = field(default_factory=dict)

@@ -183,6 +183,7 @@ class CatalogStore:
         roots = self._repository.observe(destination, prefix, settled=settled)
         return Observation(
             refs=roots.history.refs,
+            ids=frozenset(snapshot.id for snapshot in roots.history.snapshots),
             snapshots=roots.history.snapshots,
             leases=roots.leases,
             busy=roots.history.busy,

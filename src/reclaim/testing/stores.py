@@ -146,7 +146,7 @@ class StoreContract:
     def test_observe_tells_the_living_from_the_dead(self, subject: Subject) -> None:
         live, dead = subject.live(), subject.dead()
         seen = self.observed(subject)
-        assert {live, dead} <= {snapshot.id for snapshot in seen.snapshots}
+        assert {live, dead} <= seen.ids
         assert live in {ref.snapshot for ref in seen.refs}
         assert dead not in {ref.snapshot for ref in seen.refs}
         assert {live, dead} <= seen.tops.keys()
@@ -189,13 +189,13 @@ class StoreContract:
             assert not subject.usable(dead)
             seen = self.observed(subject)
             assert dead in seen.tops
-            assert dead not in {snapshot.id for snapshot in seen.snapshots}
+            assert dead not in seen.ids
             subject.swept(dead)
             assert subject.store.collect([dead, live]) == 1
         seen = self.observed(subject)
         assert dead not in seen.tops
         assert dead not in seen.marked
-        assert live in {snapshot.id for snapshot in seen.snapshots}
+        assert live in seen.ids
         assert not subject.usable(dead)
 
     def test_what_a_ref_names_is_not_marked(self, subject: Subject) -> None:

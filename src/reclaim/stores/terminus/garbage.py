@@ -25,13 +25,11 @@ in this list has it, and a deleted database before a squashed graph.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
+from typing import NamedTuple
 
-from reclaim.model import SnapshotId
-from reclaim.stores.terminus.graph import Layers, deletion_order
-from reclaim.stores.terminus.layer import Layer
+from reclaim.stores.terminus.graph import NONE, Graph, deletion_order
 
 
 class Garbage(StrEnum):
@@ -44,8 +42,7 @@ class Garbage(StrEnum):
     UNFINISHED = "unfinished layer"
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(NamedTuple):
     """A dead layer and the dead ones below it: how many, and what they stand on and name."""
 
     length: int
@@ -54,83 +51,74 @@ class _Line:
     names_live: bool
 
 
-def classify(layers: Layers, dead: Collection[SnapshotId]) -> dict[SnapshotId, Garbage]:
-    """What each dead layer was; one that is not in ``layers`` could not be read."""
-    kinds = dict.fromkeys((one for one in dead if one not in layers), Garbage.UNFINISHED)
-    readable = {one: layers[one] for one in deletion_order(layers, dead) if one in layers}
-    loaded = {layer.rollup for layer in readable.values()}
-    for one, layer in readable.items():
-        if layer.rolled_up and one not in loaded:
+def classify(graph: Graph, dead: Collection[int]) -> dict[int, Garbage]:
+    """What each dead layer was."""
+    kinds = {one: Garbage.UNFINISHED for one in dead if one in graph.faults}
+    readable = [one for one in deletion_order(graph, dead) if one not in kinds]
+    loaded = {graph.rollup[one] for one in readable}
+    for one in readable:
+        if graph.rolled_up[one] and one not in loaded:
             kinds[one] = Garbage.SUPERSEDED_ROLLUP
-    rest = {one: layer for one, layer in readable.items() if one not in kinds}
-    lines = _lines(layers, rest, kinds.keys() | readable.keys())
-    below = {target for layer in rest.values() for target in _refers(layer)}
-    longest = sorted(rest, key=lambda one: (-lines[one].length, one))
-    tops = [one for one in longest if one not in below]
+    rest = dict.fromkeys(one for one in readable if one not in kinds)
+    lines = _lines(graph, rest, kinds.keys() | set(readable))
+    below = {graph.parent[one] for one in rest} | {graph.rollup[one] for one in rest}
+    below |= {name for one in rest for name in graph.names_of(one)}
+    tops = [one for one in rest if one not in below]
+    tops.sort(key=lambda one: (-lines[one].length, graph.ids[one]))
 
     naming = [one for one in tops if lines[one].whole and lines[one].names]
     deleted = [one for one in naming if not lines[one].names_live]
-    _claim(kinds, rest, deleted, Garbage.DELETED_DATABASE)
-    _claim(kinds, rest, naming, Garbage.SQUASHED_GRAPH)
+    _claim(graph, kinds, rest, deleted, Garbage.DELETED_DATABASE)
+    _claim(graph, kinds, rest, naming, Garbage.SQUASHED_GRAPH)
     for top in tops:
         if top in kinds:
             continue
         line = lines[top]
-        if line.whole and line.length > 1 and _unclaimed(kinds, rest, top) == line.length:
-            _claim(kinds, rest, (top,), Garbage.SQUASHED_GRAPH)
+        if line.whole and line.length > 1 and _unclaimed(graph, kinds, rest, top) == line.length:
+            _claim(graph, kinds, rest, (top,), Garbage.SQUASHED_GRAPH)
         else:
-            _claim(kinds, rest, (top,), Garbage.FAILED_TRANSACTION)
+            _claim(graph, kinds, rest, (top,), Garbage.FAILED_TRANSACTION)
     # Cycles have no top.
     return kinds | {one: Garbage.FAILED_TRANSACTION for one in rest if one not in kinds}
 
 
-def _refers(layer: Layer) -> Iterator[SnapshotId]:
-    if layer.parent is not None:
-        yield layer.parent
-    if layer.rollup is not None:
-        yield layer.rollup
-    yield from layer.names
-
-
-def _lines(
-    layers: Layers, rest: dict[SnapshotId, Layer], dead: Collection[SnapshotId]
-) -> dict[SnapshotId, _Line]:
+def _lines(graph: Graph, rest: Iterable[int], dead: Collection[int]) -> dict[int, _Line]:
     """The line of each layer, from that of its parent: parents come last in ``rest``."""
-    lines: dict[SnapshotId, _Line] = {}
-    for one, layer in reversed(rest.items()):
-        under = lines.get(layer.parent) if layer.parent is not None else None
-        live = any(name in layers and name not in dead for name in layer.names)
+    lines: dict[int, _Line] = {}
+    for one in reversed([*rest]):
+        parent, names = graph.parent[one], graph.names_of(one)
+        under = lines.get(parent)
+        live = any(name not in dead for name in names)
         if under is None:
-            lines[one] = _Line(1, layer.parent is None, bool(layer.names), live)
+            lines[one] = _Line(1, parent == NONE, bool(names), live)
         else:
-            names = under.names or bool(layer.names)
-            lines[one] = _Line(under.length + 1, under.whole, names, under.names_live or live)
+            length, whole, named, named_live = under
+            lines[one] = _Line(length + 1, whole, named or bool(names), named_live or live)
     return lines
 
 
-def _unclaimed(
-    kinds: Mapping[SnapshotId, Garbage], rest: Mapping[SnapshotId, Layer], top: SnapshotId
-) -> int:
+def _unclaimed(graph: Graph, kinds: Mapping[int, Garbage], rest: Collection[int], top: int) -> int:
     """How many layers of a line belong to no group yet, from its top on."""
     count = 0
-    at: SnapshotId | None = top
-    while at is not None and at in rest and at not in kinds and count <= len(rest):
+    at = top
+    while at in rest and at not in kinds and count <= len(rest):
         count += 1
-        at = rest[at].parent
+        at = graph.parent[at]
     return count
 
 
 def _claim(
-    kinds: dict[SnapshotId, Garbage],
-    rest: Mapping[SnapshotId, Layer],
-    tops: Iterable[SnapshotId],
+    graph: Graph,
+    kinds: dict[int, Garbage],
+    rest: Collection[int],
+    tops: Iterable[int],
     kind: Garbage,
 ) -> None:
     """Give a kind to dead layers that have none, and to those that they reach."""
     pending = [top for top in tops if top not in kinds]
     kinds.update(dict.fromkeys(pending, kind))
     while pending:
-        for target in _refers(rest[pending.pop()]):
+        for target in graph.refers(pending.pop()):
             if target in rest and target not in kinds:
                 kinds[target] = kind
                 pending.append(target)

@@ -8,16 +8,15 @@ it may be any 40 digits.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from reclaim.errors import Corrupt
 from reclaim.model import SnapshotId
-from reclaim.stores.terminus.layer import Layer
 
-Layers = Mapping[SnapshotId, Layer]
-NONE_BROKEN: Mapping[SnapshotId, str] = {}
+NONE = -1
+"""The number of no layer."""
 
 
 class Edge(StrEnum):
@@ -32,82 +31,115 @@ ALL_EDGES = frozenset(Edge)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What keeps a layer: an edge from another one or, if there is no other, a root's words."""
+class Graph:
+    """Layers and what each of them keeps, by number instead of id: there may be very many.
 
-    source: SnapshotId | None
-    why: str
+    ``names`` has the layers that others hold as data; those of layer n begin at ``starts[n]`` and
+    end where the next ones begin. ``faults`` says why layers cannot be read; a layer that another
+    one needs and that is not there is among them, without a word.
+    """
+
+    ids: Sequence[SnapshotId]
+    numbers: Mapping[SnapshotId, int]
+    parent: Sequence[int]
+    rollup: Sequence[int]
+    starts: Sequence[int]
+    names: Sequence[int]
+    rolled_up: Sequence[bool]
+    faults: Mapping[int, str | None]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def names_of(self, layer: int) -> Sequence[int]:
+        return self.names[self.starts[layer] : self.starts[layer + 1]]
+
+    def needs(self, layer: int) -> Iterator[int]:
+        """What a layer cannot be loaded without: its parent and its rollup."""
+        if (parent := self.parent[layer]) != NONE:
+            yield parent
+        if (rollup := self.rollup[layer]) != NONE:
+            yield rollup
+
+    def refers(self, layer: int) -> Iterator[int]:
+        """All that a layer keeps."""
+        yield from self.needs(layer)
+        yield from self.names_of(layer)
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
     """The live layers, each with what keeps it. Of several ways the shortest is kept."""
 
-    steps: Mapping[SnapshotId, Step]
+    graph: Graph
+    order: Sequence[int]
+    sources: Sequence[int]
+    edges: Mapping[int, Edge]
+    roots: Mapping[int, str]
 
-    def __contains__(self, layer: object) -> bool:
-        return layer in self.steps
+    def __contains__(self, layer: int) -> bool:
+        return self.sources[layer] != _UNREACHED
 
     def __len__(self) -> int:
-        return len(self.steps)
+        return len(self.order)
+
+    @property
+    def ids(self) -> frozenset[SnapshotId]:
+        return frozenset(map(self.graph.ids.__getitem__, self.order))
 
     def chain(self, layer: SnapshotId) -> tuple[str, ...]:
         """From the root to the layer: the root's words, then ids and edges in turn."""
-        return _chain(self.steps, layer)
+        chain: list[str] = []
+        at = self.graph.numbers[layer]
+        while at not in self.roots:
+            chain += (self.graph.ids[at], self.edges[at])
+            at = self.sources[at]
+        chain += (self.graph.ids[at], self.roots[at])
+        return tuple(reversed(chain))
+
+
+_UNREACHED = -2
 
 
 def reach(
-    layers: Layers,
-    roots: Mapping[SnapshotId, str],
-    *,
-    broken: Mapping[SnapshotId, str] = NONE_BROKEN,
-    edges: Collection[Edge] = ALL_EDGES,
+    graph: Graph, roots: Mapping[SnapshotId, str], *, edges: Collection[Edge] = ALL_EDGES
 ) -> Reached:
     """What the roots reach. A root comes with words that say what it is: ``the label a|b``.
 
-    ``broken`` are layers that exist and cannot be read, and why. To reach one of them, or one
-    that is not there, is ``Corrupt`` and the message has the way to it. A layer that is only
-    young, and being written just now, is for the caller to spare: it must not be among the roots.
+    To reach a layer that cannot be read, or one that is not there, is ``Corrupt`` and the message
+    has the way to it. A layer that is only young, and being written just now, is for the caller
+    to spare: it must not be among the roots.
     """
-    steps = {layer: Step(None, why) for layer, why in roots.items()}
-    queue = list(steps)
+    for root, why in roots.items():
+        if root not in graph.numbers:
+            raise _unusable(root, None, (why, root))
+    words = {graph.numbers[root]: why for root, why in roots.items()}
+    sources = [_UNREACHED] * len(graph)
+    for layer in words:
+        sources[layer] = NONE
+    kinds: dict[int, Edge] = {}
+    queue = list(words)
+    reached = Reached(graph, queue, sources, kinds, words)
+    single = [(Edge.PARENT, graph.parent), (Edge.ROLLUP, graph.rollup)]
+    single = [(edge, targets) for edge, targets in single if edge in edges]
     for layer in queue:
-        found = layers.get(layer)
-        if found is None:
-            raise _unusable(steps, layer, broken.get(layer))
-        for edge, target in edges_of(found, edges):
-            if target in steps:
-                continue
-            if edge is Edge.DATA and target not in layers and target not in broken:
-                continue
-            steps[target] = Step(layer, edge)
-            queue.append(target)
-    return Reached(steps)
+        if layer in graph.faults:
+            found = graph.ids[layer]
+            raise _unusable(found, graph.faults[layer], reached.chain(found))
+        for edge, targets in single:
+            target = targets[layer]
+            if target != NONE and sources[target] == _UNREACHED:
+                sources[target], kinds[target] = layer, edge
+                queue.append(target)
+        if Edge.DATA in edges:
+            for target in graph.names_of(layer):
+                if sources[target] == _UNREACHED:
+                    sources[target], kinds[target] = layer, Edge.DATA
+                    queue.append(target)
+    return reached
 
 
-def edges_of(
-    layer: Layer, edges: Collection[Edge] = ALL_EDGES
-) -> Iterator[tuple[Edge, SnapshotId]]:
-    """What a layer keeps alive, and how."""
-    if layer.parent is not None and Edge.PARENT in edges:
-        yield Edge.PARENT, layer.parent
-    if layer.rollup is not None and Edge.ROLLUP in edges:
-        yield Edge.ROLLUP, layer.rollup
-    if layer.names and Edge.DATA in edges:
-        for name in layer.names:
-            yield Edge.DATA, name
-
-
-def targets(layer: Layer | None) -> Iterator[SnapshotId]:
-    """What a layer cannot be loaded without: its parent and its rollup."""
-    if layer is not None:
-        if layer.parent is not None:
-            yield layer.parent
-        if layer.rollup is not None:
-            yield layer.rollup
-
-
-def deletion_order(layers: Layers, dead: Collection[SnapshotId]) -> list[SnapshotId]:
+def deletion_order(graph: Graph, dead: Collection[int]) -> list[int]:
     """The dead layers, children before parents and layers before their rollups.
 
     Whatever part of it is deleted, from the start on, no layer that is left needs one that is
@@ -116,32 +148,22 @@ def deletion_order(layers: Layers, dead: Collection[SnapshotId]) -> list[Snapsho
     """
     needed_by = dict.fromkeys(dead, 0)
     for layer in needed_by:
-        for target in targets(layers.get(layer)):
+        for target in graph.needs(layer):
             if target in needed_by:
                 needed_by[target] += 1
     free = [layer for layer, count in needed_by.items() if not count]
-    order = sorted(free, key=lambda layer: (layer in layers, layer))
+    order = sorted(free, key=lambda layer: (layer not in graph.faults, graph.ids[layer]))
     for layer in order:
-        for target in targets(layers.get(layer)):
+        for target in graph.needs(layer):
             if target in needed_by:
                 needed_by[target] -= 1
                 if not needed_by[target]:
                     order.append(target)
-    return order + sorted(layer for layer, count in needed_by.items() if count)
+    cycles = [layer for layer, count in needed_by.items() if count]
+    return order + sorted(cycles, key=graph.ids.__getitem__)
 
 
-def _chain(steps: Mapping[SnapshotId, Step], layer: SnapshotId) -> tuple[str, ...]:
-    chain: list[str] = []
-    at: SnapshotId | None = layer
-    while at is not None:
-        step = steps[at]
-        chain += (at, step.why)
-        at = step.source
-    return tuple(reversed(chain))
-
-
-def _unusable(steps: Mapping[SnapshotId, Step], layer: SnapshotId, fault: str | None) -> Corrupt:
-    chain = _chain(steps, layer)
+def _unusable(layer: SnapshotId, fault: str | None, chain: Sequence[str]) -> Corrupt:
     what = f"the layer {layer} is missing" if fault is None else fault
     shown = chain if len(chain) <= 12 else (*chain[:5], "…", *chain[-6:])
     return Corrupt(

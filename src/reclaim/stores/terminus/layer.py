@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -43,6 +43,10 @@ class Layer:
     rollup: SnapshotId | None = None
     names: tuple[SnapshotId, ...] = ()
     rolled_up: bool = False
+
+    def needs(self) -> Sequence[SnapshotId]:
+        """What it cannot be loaded without."""
+        return [one for one in (self.parent, self.rollup) if one is not None]
 
 
 def is_id(text: str) -> bool:

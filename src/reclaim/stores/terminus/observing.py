@@ -7,14 +7,18 @@ time. A server takes no part in it: what it is about to label is protected by it
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from reclaim.clock import Clock, from_micros, to_micros
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.clock import Clock, to_micros
 from reclaim.errors import Corrupt, OutOfTime
-from reclaim.model import Lease, Ref, RefKind, Snapshot, SnapshotId
-from reclaim.stores.base import Margins, Observation, Reader
+from reclaim.model import Lease, Ref, RefKind, SnapshotId
+from reclaim.stores.base import SNAPSHOTS, Margins, Observation, Reader
 from reclaim.stores.base import Survey as Seen
 from reclaim.stores.beside.condemned import Condemnation
 from reclaim.stores.beside.leases import Leases
@@ -24,9 +28,9 @@ from reclaim.stores.terminus.condemning import Condemning
 from reclaim.stores.terminus.format import LAYER
 from reclaim.stores.terminus.garbage import classify
 from reclaim.stores.terminus.labels import Label
-from reclaim.stores.terminus.layer import Layer
+from reclaim.stores.terminus.layers import Layers
 from reclaim.stores.terminus.roots import read_labels
-from reclaim.stores.terminus.survey import Found, Survey
+from reclaim.stores.terminus.survey import Survey
 
 BUDGET = timedelta(minutes=15)
 """From the note of the time to the end of the mark; leases are valid for longer than that."""
@@ -36,7 +40,7 @@ BUDGET = timedelta(minutes=15)
 class Marked:
     """What was found, and what labels, leases and young layers reach of it."""
 
-    found: Found
+    found: Layers
     named: Sequence[Label]
     leases: Sequence[Lease]
     young: Collection[SnapshotId]
@@ -52,9 +56,9 @@ class Observer:
     survey: Survey
     leases: Leases
     condemning: Condemning
-    layers: Mapping[SnapshotId, Layer] = field(default_factory=dict)
+    layers: Layers | None = None
     """What the last look found."""
-    reached: graph.Reached = field(default_factory=lambda: graph.Reached({}))
+    reached: frozenset[SnapshotId] = frozenset()
 
     def observe(
         self, reader: Reader, margin: timedelta, listing: Seen | None = None
@@ -63,26 +67,29 @@ class Observer:
             now = self.clock.now()
             listing = Seen(self.survey.look(reader), now)
         started = listing.started_at
-        listed = self.survey.take(listing.rows)
+        listed = Layers.of(listing.rows)
         named = read_labels(self.folder)
         read_at = self.clock.now()
         leases = self.leases.valid(read_at)
-        found = self.survey.read({**listed, **self.survey.more(listed)}, reader)
-        since = to_micros(started - margin)
-        # What came while we looked is young, whatever its time says.
-        young = {
-            layer
-            for layer, one in found.listed.items()
-            if one.changed >= since or layer not in listed
-        }
-        reached = self._reach(found.layers, found.broken, named, leases, young)
+        found = self.survey.complete(listed, reader)
+        young = _young(found, listed, started - margin)
+        reached = self._reach(found.graph, named, leases, young)
         if self.clock.now() - started > BUDGET:
             raise OutOfTime(
                 f"finding what is live took longer than {BUDGET}; leases may have changed since",
                 hint="nothing was changed; run it again, with more executors if it repeats",
             )
-        self.layers, self.reached = found.layers, reached
+        self.layers, self.reached = found, reached.ids
         return self._told(Marked(found, named, leases, young, reached), read_at)
+
+    def read(self, tops: Mapping[SnapshotId, str], reader: Reader) -> Layers:
+        """What the last look found, and the layers at some addresses that it did not."""
+        known = self.layers or Layers.of(SNAPSHOTS.empty_table())
+        unread = [top for layer, top in tops.items() if layer not in known.graph.numbers]
+        if unread:
+            known = Layers.of(pa.concat_tables([known.rows, self.survey.read(unread, reader)]))
+        self.layers = known
+        return known
 
     def needed(self, run_id: str, others: Collection[str], reader: Reader) -> Collection[str]:
         """What of a run's quarantine is referred to now: a second mark, with all that is aside.
@@ -90,44 +97,45 @@ class Observer:
         ``others`` are the runs that have something aside, too: a layer there may need one here.
         """
         aside = {run: self.survey.aside(run) for run in {*others, run_id}}
-        listed = self.survey.every()
+        listed = Layers.of(self.survey.look(reader))
         named = read_labels(self.folder)
         now = self.clock.now()
         leases = self.leases.valid(now)
-        found = self.survey.read({**listed, **self.survey.more(listed)}, reader)
-        tops = [_top(mine) for run in aside.values() for mine in run.values()]
-        gone = self.survey.read_at([top for top in tops if top], reader)
-        since = to_micros(now - Margins().objects)
-        young = [
-            layer
-            for layer, one in found.listed.items()
-            if one.changed >= since or layer not in listed
-        ]
-        reached = self._reach({**gone, **found.layers}, found.broken, named, leases, young)
+        found = self.survey.complete(listed, reader)
+        young = _young(found, listed, now - Margins().objects)
+        tops = (_top(mine) for run in aside.values() for mine in run.values())
+        gone = self.survey.read([top for top in tops if top], reader)
+        # What can be read in its place counts as it is there, and otherwise as it is aside.
+        whole = found.readable()
+        gone = gone.filter(pc.invert(pc.is_in(gone.column("id"), whole)))
+        every = Layers.of(pa.concat_tables([found.rows, gone]))
+        reached = self._reach(every.graph, named, leases, young).ids
+        there = set(whole.to_pylist())
         return [
             address
             for layer, mine in aside[run_id].items()
             if layer in reached
             for address in mine
-            if layer not in found.layers or address.endswith(ROLLUP)
+            if layer not in there or address.endswith(ROLLUP)
         ]
 
     def _reach(
         self,
-        layers: Mapping[SnapshotId, Layer],
-        broken: Mapping[SnapshotId, str],
+        found: graph.Graph,
         named: Sequence[Label],
         leases: Sequence[Lease],
         young: Collection[SnapshotId],
     ) -> graph.Reached:
-        roots = {one: "younger than the margin" for one in sorted(young) if one in layers}
+        numbers, faults = found.numbers, found.faults
+        why = "younger than the margin"
+        roots = {one: why for one in sorted(young) if numbers[one] not in faults}
         for lease in leases:
             roots[lease.snapshot] = f"the lease {lease.id} of {lease.holder}"
         for label in named:
             if label.layer is not None:
                 roots[label.layer] = f"the label {label.name}"
         try:
-            return graph.reach(layers, roots, broken=broken)
+            return graph.reach(found, roots)
         except Corrupt as error:
             aside = self.condemning.aside_of(SnapshotId(str(error.details.get("layer", ""))))
             if aside is None:
@@ -141,37 +149,38 @@ class Observer:
 
     def _told(self, marked: Marked, read_at: datetime) -> Observation:
         found, reached = marked.found, marked.reached
+        ids, faults = found.graph.ids, found.graph.faults
         states = self.condemning.states()
         # A young one that cannot be read is being written just now, and nobody's business.
-        judged = {
-            layer: one
-            for layer, one in found.listed.items()
-            if not (layer in found.broken and layer in marked.young)
-        }
+        unfinished = {layer for layer in faults if ids[layer] in marked.young}
+        judged = [layer for layer in range(len(found)) if layer not in unfinished]
         dead = [layer for layer in judged if layer not in reached]
+        addresses = found.addresses.to_pylist()
+        tops = {ids[layer]: (addresses[layer], LAYER) for layer in judged}
+        condemned = {one for one, state in states.items() if state is Condemnation.CONDEMNED}
         return Observation(
             refs=tuple(
                 Ref(label.name, RefKind.LABEL, label.layer) for label in marked.named if label.layer
             ),
-            snapshots=tuple(
-                Snapshot(
-                    layer, tuple(graph.targets(found.layers.get(layer))), from_micros(one.changed)
-                )
-                for layer, one in judged.items()
-                if layer in reached or states.get(layer) != Condemnation.CONDEMNED
-            ),
+            ids=frozenset(tops) - (condemned - self.reached),
             leases=tuple(marked.leases),
             busy=frozenset(),
-            tops={layer: (one.address, LAYER) for layer, one in judged.items()},
-            marked={layer: state.value for layer, state in states.items() if layer in judged},
+            tops=tops,
+            marked={layer: state.value for layer, state in states.items() if layer in tops},
             closed=frozenset(),
             open=frozenset(),
             held=(),
             held_count=0,
             read_at=read_at,
-            reached=frozenset(reached.steps),
-            why={layer: str(kind) for layer, kind in classify(found.layers, dead).items()},
+            reached=self.reached,
+            why={ids[layer]: str(kind) for layer, kind in classify(found.graph, dead).items()},
         )
+
+
+def _young(found: Layers, listed: Layers, since: datetime) -> Collection[SnapshotId]:
+    """What changed since then. What came while we looked is young, whatever its time says."""
+    young = np.flatnonzero((found.changed >= to_micros(since)) | ~found.among(listed))
+    return frozenset(map(found.graph.ids.__getitem__, young.tolist()))
 
 
 def _top(addresses: Collection[str]) -> str | None:

@@ -25,7 +25,7 @@ from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.addresses import OURS, ROLLUP, layer_of
 from reclaim.stores.terminus.condemning import Condemning
 from reclaim.stores.terminus.format import TerminusFormat
-from reclaim.stores.terminus.layer import Layer, is_id
+from reclaim.stores.terminus.layer import is_id
 from reclaim.stores.terminus.observing import Observer
 from reclaim.stores.terminus.roots import read_labels
 from reclaim.stores.terminus.survey import Survey
@@ -70,7 +70,6 @@ class TerminusStore:
         self._inner = inner
         self._survey = Survey(self.format, self.storage)
         self._observer = Observer(found, self.clock, self._survey, self._leases, self._condemning)
-        self._ordering: dict[SnapshotId, Layer] = {}
 
     def check(self) -> None:
         read_labels(self.folder)
@@ -118,7 +117,7 @@ class TerminusStore:
         self._condemning.mark({one: rule for one, rule in rules.items() if one not in named})
 
     def release(self, ids: Collection[SnapshotId]) -> None:
-        self._condemning.release(ids, self._observer.reached.steps.__contains__)
+        self._condemning.release(ids, self._observer.reached.__contains__)
 
     def promote(self) -> int:
         return self._condemning.promote()
@@ -133,13 +132,15 @@ class TerminusStore:
         by_layer: dict[SnapshotId | None, list[str]] = {}
         for address in sorted(addresses, key=lambda one: not one.endswith(ROLLUP)):
             by_layer.setdefault(layer_of(address), []).append(address)
-        known = self._ordering
-        known.update((one, self._observer.layers[one]) for one in self._observer.layers)
-        unread = [mine[-1] for one, mine in by_layer.items() if one and one not in known]
-        tops = [address for address in unread if not address.endswith(ROLLUP)]
-        known.update(self._survey.read_at(tops, reader))
-        order = graph.deletion_order(known, [one for one in by_layer if one is not None])
-        return [*by_layer.get(None, ()), *(one for layer in order for one in by_layer[layer])]
+        tops = {one: mine[-1] for one, mine in by_layer.items() if one is not None}
+        found = self._observer.read(
+            {one: top for one, top in tops.items() if not top.endswith(ROLLUP)}, reader
+        ).graph
+        known = [found.numbers[one] for one in tops if one in found.numbers]
+        order = [found.ids[one] for one in graph.deletion_order(found, known)]
+        # What is not a layer's, or a rollup file whose layer is elsewhere: no order is known.
+        first = [one for one in by_layer if one not in found.numbers]
+        return [address for one in (*first, *order) for address in by_layer[one]]
 
     def set_aside(self, ids: Collection[SnapshotId]) -> int:
         return self._condemning.set_aside(ids)
@@ -149,9 +150,8 @@ class TerminusStore:
 
     def restore(self, run_id: str, whole: Collection[SnapshotId]) -> Restored:
         """Take the layers off the lists again; one that cannot be loaded is named."""
-        listed = self._survey.every()
         faults = {
-            found: self._survey.fault(found, listed)
+            found: self._survey.fault(found)
             for found in sorted(self._condemning.of(run_id))
             if found in whole
         }

@@ -20,7 +20,7 @@ from reclaim.errors import Corrupt
 TRAILER = 8
 ID_SIZE = 40
 
-_ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{40}(?![0-9a-f])")
+ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{40}(?![0-9a-f])")
 _RECORDS = {0: 0, 3: 4, 4: 8}
 _LAST = 0x80
 _SEVEN_BITS = bytes(byte & 0x7F for byte in range(256))
@@ -63,12 +63,12 @@ def find_ids(data: bytes) -> tuple[str, ...]:
                 at += sum(sizes)
                 continue
             entry = data[head : head + size]
-            found += _ID.findall(entry)
+            found += ID.findall(entry)
             for shared, own in zip(shares, sizes, strict=True):
                 entry = entry[:shared] + data[at : at + own]
                 at += own
                 if shared + own >= ID_SIZE:
-                    found += _ID.findall(entry)
+                    found += ID.findall(entry)
     except IndexError:
         raise Corrupt("a dictionary ends inside a block") from None
     _check_end(data, at, count)

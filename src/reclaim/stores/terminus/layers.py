@@ -1,0 +1,129 @@
+"""The layers of a store as they were listed and read, numbered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.model import SnapshotId
+from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP
+from reclaim.stores.terminus.columns import Flags, Numbers
+from reclaim.stores.terminus.graph import NONE, Graph
+from reclaim.stores.terminus.reading import ROLLED_UP
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Layers by number. Those that others need and that are not there come last in the graph.
+
+    ``rows`` is what they were made from, as ``SNAPSHOTS``.
+    """
+
+    rows: pa.Table
+    graph: Graph
+    ids: pa.Array
+    addresses: pa.Array
+    """Of each the object to read."""
+    changed: Numbers
+    """Of each the microsecond of the latest change to any of its objects."""
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> Layers:
+        """Number the layers in rows. Of two rows for one object, the later one counts.
+
+        Of both formats the archive is read, as servers do. A rollup file without a layer is none.
+        """
+        objects = rows.filter(pc.is_valid(rows.column("id"))).combine_chunks()
+        coded = _one(objects, "id").dictionary_encode()
+        number, ids = coded.indices.to_numpy(), coded.dictionary
+        address = _one(objects, "address")
+        archive, rollup = (_flags(pc.ends_with(address, end)) for end in (ARCHIVE, ROLLUP))
+        changed = np.zeros(len(ids), np.int64)
+        times = objects.column("last_modified").cast(pa.int64()).to_numpy()
+        np.maximum.at(changed, number, times)
+        top = np.full(len(ids), NONE)
+        for which in (~archive & ~rollup, archive):
+            top[number[which]] = np.flatnonzero(which)
+        there = top != NONE
+        layers = objects.take(pa.array(top[there])).combine_chunks()
+        return cls(
+            rows, _graph(layers), _one(layers, "id"), _one(layers, "address"), changed[there]
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def among(self, others: Layers) -> Flags:
+        """Which of the layers are among others as well."""
+        return _flags(pc.is_in(self.ids, others.ids))
+
+    def readable(self) -> pa.Array:
+        """The ids of those that could be read."""
+        broken = [layer for layer in self.graph.faults if layer < len(self)]
+        readable = np.ones(len(self), np.bool_)
+        readable[broken] = False
+        return self.ids.filter(pa.array(readable))
+
+    def missing(self) -> Sequence[SnapshotId]:
+        """What layers need and what is not there."""
+        return self.graph.ids[len(self) :]
+
+
+def _graph(layers: pa.Table) -> Graph:
+    ids = _one(layers, "id")
+    parent, through = _one(layers, "parent"), _one(layers, "through")
+    needed = pa.concat_arrays([parent, through]).drop_null()
+    absent = pc.unique(needed.filter(pc.invert(pc.is_in(needed, ids))))
+    every = pa.concat_arrays([ids, absent])
+    starts, names = _names(_one(layers, "names"), ids)
+    known: list[SnapshotId] = every.to_pylist()
+    none = [NONE] * len(absent)
+    return Graph(
+        known,
+        numbers=dict(zip(known, range(len(known)), strict=True)),
+        parent=_numbers(parent, every).tolist() + none,
+        rollup=_numbers(through, every).tolist() + none,
+        starts=starts.tolist() + [len(names)] * len(absent),
+        names=names.tolist(),
+        rolled_up=_flags(pc.equal(_one(layers, "note"), ROLLED_UP)).tolist()
+        + [False] * len(absent),
+        faults={**_faults(layers), **dict.fromkeys(range(len(ids), len(known)))},
+    )
+
+
+def _names(names: pa.Array, ids: pa.Array) -> tuple[Numbers, Numbers]:
+    """What is named and is a layer: where those of each layer begin, and all of them."""
+    lengths = pc.fill_null(pc.list_value_length(names), 0).to_numpy()
+    owner = np.repeat(np.arange(len(names)), lengths)
+    number = _numbers(pc.list_flatten(names), ids)
+    there = number != NONE
+    counts = np.bincount(owner[there], minlength=len(names))
+    return np.concatenate(([0], np.cumsum(counts))), number[there]
+
+
+def _faults(layers: pa.Table) -> dict[int, str | None]:
+    faults = _one(layers, "fault")
+    at = np.flatnonzero(_flags(pc.is_valid(faults)))
+    return dict(zip(at.tolist(), faults.take(pa.array(at)).to_pylist(), strict=True))
+
+
+def _numbers(found: pa.Array, ids: pa.Array) -> Numbers:
+    """Where ids stand among others; ``NONE`` for one that does not, or is null."""
+    # Null is found only where null is, and no id is.
+    return np.asarray(pc.fill_null(pc.index_in(found, ids), NONE), np.int64)
+
+
+def _flags(found: pa.Array) -> Flags:
+    return np.asarray(pc.fill_null(found, False), np.bool_)
+
+
+def _one(table: pa.Table, name: str) -> pa.Array:
+    """A column in one piece."""
+    column = table.column(name)
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays([pa.array([], column.type), *column.chunks])
