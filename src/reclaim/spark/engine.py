@@ -83,7 +83,7 @@ class SparkEngine:
         if not rows.num_rows:
             return SNAPSHOTS.empty_table()
         with translated():
-            spread = self._frame(rows, rows.num_rows)
+            spread = self._frame(rows, min(rows.num_rows, self._tasks))
             found = _map(spread, partial(tasks.packed, partial(read, format)), schemas.PACKED)
             return tasks.unpacked(found.toArrow(), SNAPSHOTS)
 
