@@ -16,6 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("model",),
     ("clock",),
+    ("lock",),
     ("policy", "history"),
     ("storage",),
     ("buckets",),
