@@ -18,6 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("clock",),
     ("lock",),
     ("policy", "history"),
+    ("urls",),
     ("storage",),
     ("buckets",),
     ("catalog",),

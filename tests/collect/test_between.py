@@ -20,11 +20,12 @@ from reclaim.errors import Gone, ReclaimError, TokenExpired, TransactionFailed
 from reclaim.policy import from_options
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.storage import ObjectStorage, Storage, normalize
+from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.base import Margins
 from reclaim.tasks.parts import Place, read_part
 from reclaim.testing import ClockedStorage
 from reclaim.testing.engine import PlainEngine
+from reclaim.urls import normalize
 from tests.collect.world import (
     NAME,
     At,
