@@ -11,13 +11,10 @@ Rules are few and wide, so that between a plan and its apply something happens t
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,7 +45,6 @@ from reclaim.stores.base import Margins
 from reclaim.tasks import deleting
 from reclaim.testing import FakeClock
 from reclaim.testing.faults import FaultyStorage
-from tests.collect.conftest import MEMORY
 from tests.collect.world import (
     NAME,
     At,
@@ -60,8 +56,10 @@ from tests.collect.world import (
     whole,
 )
 from tests.conftest import Backend
+from tests.dying import SOAK, Countdown, Died
+from tests.memory import folder_in_memory
 
-SOAK = bool(os.environ.get("RECLAIM_SOAK"))
+Stepping = Callable[..., None]
 EXAMPLES, STEPS = (3_000, 40) if SOAK else (30, 15)
 
 PATHS = st.sampled_from(["a", "a/b", "b/x", "c"])
@@ -91,10 +89,6 @@ FATAL = st.integers(1, 60)
 LATE = (Gone, TransactionFailed)
 
 
-class Died(BaseException):
-    """A process that ends in the middle."""
-
-
 @dataclass
 class ModelBranch:
     head: str
@@ -111,11 +105,13 @@ class Model:
 class CollectMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
-        self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(ranges, "TARGET_ROWS", 2)
-        self.patch.setattr(deleting, "PAGE", 2)
-        backend = Backend("embedded", str(Path(self.folder.name) / "catalog"), None, FakeClock())
+        self._cleanup = ExitStack()
+        folder = self._cleanup.enter_context(folder_in_memory())
+        patch = self._cleanup.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(ranges, "TARGET_ROWS", 2)
+        patch.setattr(deleting, "PAGE", 2)
+        backend = Backend("embedded", str(folder / "catalog"), None, FakeClock())
+        self._cleanup.callback(backend.close)
         self.world = World.make(backend)
         self.catalog: Catalog = self.world.opened()
         self.repo: Repository = self.catalog.repository(NAME)
@@ -146,9 +142,7 @@ class CollectMachine(RuleBasedStateMachine):
             self.world.quiet()
             self.check()
         finally:
-            self.world.backend.close()
-            self.patch.undo()
-            self.folder.cleanup()
+            self._cleanup.close()
 
     def check(self) -> None:
         """What the model shows is what the catalog shows, through another instance."""
@@ -488,17 +482,13 @@ class CollectMachine(RuleBasedStateMachine):
             self.apply_one(plan)
 
     def die(self, plan: Plan, fatal: int) -> None:
-        left = fatal
+        self.die_in(lambda step: self.apply_one(plan, step=step), fatal)
 
-        def step(*_: str) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise Died
-
+    def die_in(self, work: Callable[[Stepping], None], fatal: int) -> None:
+        """Do something and die at a step, with the lock in hand."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(locks, "_give_back", lambda *_: None)
-            self.apply_one(plan, step=step)
+            work(Countdown(fatal))
 
     @precondition(lambda self: self.plans)
     @rule(data=st.data(), point=POINTS, nth=st.integers(1, 2), what=st.integers(0, 6))
@@ -506,7 +496,7 @@ class CollectMachine(RuleBasedStateMachine):
         """Another instance revives a commit while an apply is at some step."""
         self.apply_one(self.plans[-1], step=At(point, lambda: self.revive(data, what), nth=nth))
 
-    def apply_one(self, plan: Plan, *, step: Callable[..., None] | None = None) -> None:
+    def apply_one(self, plan: Plan, *, step: Stepping | None = None) -> None:
         self.apply_run(plan, step=step)
         self.check()
 
@@ -514,7 +504,7 @@ class CollectMachine(RuleBasedStateMachine):
         """How a plan's objects are taken away."""
         return DELETE
 
-    def apply_run(self, plan: Plan, *, step: Callable[..., None] | None = None) -> None:
+    def apply_run(self, plan: Plan, *, step: Stepping | None = None) -> None:
         world = self.world
         listed = set(world.candidates(plan))
         before = world.there()
