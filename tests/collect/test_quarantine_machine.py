@@ -52,6 +52,8 @@ class QuarantineMachine(CollectMachine):
     def apply_run(self, plan: Plan, *, step: Stepping | None = None) -> None:
         ended = (RunState.UNDONE, RunState.PURGED)
         if any(run.id == plan.document.run and run.state in ended for run in self.repo.runs()):
+            # One that died may have the lock still.
+            self.world.clock.advance(minutes=12)
             with pytest.raises(PlanRefused, match="already"):
                 self.world.apply(plan, way=self.way(plan))
             return
