@@ -16,7 +16,6 @@ from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pyarrow.parquet as pq
 
@@ -35,6 +34,7 @@ from reclaim.stores.find import find
 from reclaim.tasks.engine import Engine
 from reclaim.tasks.parts import open_storage
 from reclaim.testing import ClockedStorage, FakeClock
+from reclaim.urls import path_of
 
 REPOSITORY = "sales"
 DAYS = 90
@@ -145,7 +145,7 @@ def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
             before=_picture(listed, seen, first.staged + cleaned.rows),
             expired=expired,
             after=_picture(left, roots, second.staged),
-            plan=unquote(urlsplit(str(plan.place)).path),
+            plan=path_of(str(plan.place)),
             going=_sums(plan.document.going),
             collected=collected.collected,
             read_back=read_back,

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import io
 import os
-import posixpath
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -17,7 +15,6 @@ from datetime import timedelta
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
-from urllib.parse import quote, unquote, urlsplit
 
 import obstore
 import pyarrow as pa
@@ -35,6 +32,8 @@ from reclaim.errors import (
     StorageUnavailable,
 )
 from reclaim.model import StoredObject
+from reclaim.urls import normalize as normalize
+from reclaim.urls import path_of
 
 Payload = bytes | Iterator[bytes]
 
@@ -63,13 +62,6 @@ RETRY: Any = {
     },
 }
 """How long a storage that is slow, full of requests or out of reach is asked again."""
-
-_SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "azure": "az", "abfss": "abfs"}
-
-
-_SCHEMES = ("file", "s3", "gs", "az", "abfs", "memory")
-_PLAIN_OBJECT = re.compile(r"(?:s3|gs|az)://[^/@]+(?:/(?!\.{1,2}(?:/|$))[^/]+)+")
-"""An object's address that is spelled as ``object_url`` would spell it."""
 
 
 class Storage(Protocol):
@@ -142,17 +134,17 @@ class ObjectStorage:
     def __init__(self, url: str, store: Any) -> None:
         self.url = url
         self._store = store
-        self.folder = Path(unquote(urlsplit(url).path)) if url.startswith("file://") else None
+        self.folder = Path(path_of(url)) if url.startswith("file://") else None
         self.at_once = 1 if self.folder else REQUESTS
 
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> ObjectStorage:
-        """Open the storage at a normalised URL (see ``normalize``)."""
+        """Open the storage at a normalised URL (see ``reclaim.urls``)."""
         with translated("open", url):
             if url.startswith("memory://"):
                 return cls(url, MemoryStore())
             if url.startswith("file://"):
-                folder = Path(unquote(urlsplit(url).path))
+                folder = Path(path_of(url))
                 if not create and not folder.is_dir():
                     raise NotFound(
                         f"the storage folder {folder} does not exist",
@@ -266,72 +258,10 @@ class ObjectStorage:
                 _fsync(folder)
 
 
-def normalize(location: str) -> str:
-    """One spelling for each place: ``s3a://b//x/`` and ``s3://b/x`` are the same storage.
-
-    Plain paths become ``file://`` URLs of the real path, so that a symbolic link does not
-    give a folder a second name.
-    """
-    if not location.strip():
-        raise InvalidInput("a storage location is empty")
-    if "://" not in location:
-        return _file_url(Path(location))
-    parts = urlsplit(location)
-    scheme = _scheme(parts.scheme)
-    if scheme == "file":
-        if parts.query or parts.fragment:
-            raise InvalidInput(f"{location} has a '?' or '#': write %3F or %23 in a file URL")
-        return _file_url(Path(unquote(parts.path)))
-    if scheme != "memory" and not parts.netloc:
-        raise InvalidInput(f"the storage URL {location} names no bucket")
-    if parts.username or parts.password or parts.query:
-        raise InvalidInput(
-            f"the storage URL for {parts.hostname} carries credentials or options",
-            hint="credentials come from the environment and profiles; they are never stored",
-        )
-    if "%" in parts.path:
-        raise InvalidInput(f"the storage URL {location} has a percent sign in its path")
-    path = posixpath.normpath("/" + parts.path.strip("/"))
-    return f"{scheme}://{parts.netloc}{path}".rstrip("/")
-
-
 def make_folder(folder: Path) -> None:
     """Make a local folder, if it is not there, with the folders above it."""
     with translated("make", str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
-
-
-def object_url(address: str) -> str:
-    """One spelling for the address of an object. Keys are taken as they are, never decoded."""
-    if _PLAIN_OBJECT.fullmatch(address):
-        return address
-    if address.startswith(("/", "file:")):
-        return normalize(address)
-    scheme, separator, rest = address.partition("://")
-    bucket, _, key = rest.partition("/")
-    if "@" in bucket:
-        raise InvalidInput(
-            f"an address on {bucket.rpartition('@')[2]} carries credentials",
-            hint="credentials come from the environment and profiles; they are never stored",
-        )
-    if not separator or not bucket or not key:
-        raise InvalidInput(
-            f"{address!r} is not the whole address of an object",
-            hint="write it with its scheme, such as s3://bucket/key or file:///folder/file",
-        )
-    if any(part in ("", ".", "..") for part in key.split("/")):
-        raise InvalidInput(f"the key of {address!r} has an empty, '.' or '..' part")
-    return f"{_scheme(scheme)}://{bucket}/{key}"
-
-
-def _scheme(written: str) -> str:
-    scheme = _SCHEME_ALIASES.get(written.lower(), written.lower())
-    if scheme not in _SCHEMES:
-        raise InvalidInput(
-            f"there is no storage of the kind {written!r}",
-            hint=f"use one of {', '.join(_SCHEMES)}",
-        )
-    return scheme
 
 
 def _credentials(url: str) -> dict[str, Any]:
@@ -349,20 +279,6 @@ def _credentials(url: str) -> dict[str, Any]:
     except (ImportError, ValueError):
         # Not installed, or it knows no keys: then obstore asks the machine it runs on.
         return {}
-
-
-def url_of(root: str, address: str) -> str:
-    """The whole URL of an object in the storage at ``root``."""
-    return f"{root.rstrip('/')}/{quote(address) if root.startswith('file:') else address}"
-
-
-def split(url: str) -> tuple[str, str]:
-    """An ``object_url`` as (root of its storage, address in it)."""
-    if url.startswith("file://"):
-        return "file:///", unquote(urlsplit(url).path).lstrip("/")
-    scheme, _, rest = url.partition("://")
-    bucket, _, key = rest.partition("/")
-    return f"{scheme}://{bucket}", key
 
 
 @contextmanager
@@ -432,10 +348,6 @@ def _stored(meta: Any) -> StoredObject:
         last_modified=meta["last_modified"],
         etag=(meta["e_tag"] or "").strip('"'),
     )
-
-
-def _file_url(path: Path) -> str:
-    return path.expanduser().resolve().as_uri()
 
 
 def _rename(source: Path, target: Path, size: int, *, fresh: bool) -> None:

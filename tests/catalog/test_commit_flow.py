@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 
 import pytest
 
@@ -13,8 +12,7 @@ from reclaim.catalog.committing import Draft
 from reclaim.catalog.partitions import Partition
 from reclaim.catalog.schema import CommitState, TokenState
 from reclaim.catalog.workspace import Workspace
-from reclaim.errors import ClockSkew, DirtyBranch, NothingToCommit, TransactionFailed
-from reclaim.testing import ClockedStorage, FakeClock
+from reclaim.errors import DirtyBranch, NothingToCommit, TransactionFailed
 from tests.catalog import raw
 from tests.conftest import Backend
 
@@ -272,60 +270,6 @@ def test_a_merge_into_a_branch_with_changes_is_refused(repo: Repository, main: B
     assert main.get("a") == b"x"
 
 
-def test_commits_are_written_after_their_parents_and_entries(
-    repo: Repository, main: Branch, clock: FakeClock
-) -> None:
-    main.put("a", b"x")
-    first = main.commit("one")
-    main.put("a", b"y")
-    second = main.commit("two")
-    assert first.written_at == main.stat("a").created_at + timedelta(microseconds=1)
-    assert second.written_at == first.written_at + timedelta(microseconds=1)
-    clock.advance(minutes=-3)
-    main.put("a", b"z")
-    third = main.commit("three")
-    assert third.written_at == second.written_at + timedelta(microseconds=1)
-    clock.advance(days=1)
-    assert main.commit("four", allow_empty=True).written_at == clock.now()
-
-
-def test_a_parent_far_in_the_future_is_refused(
-    repo: Repository, main: Branch, clock: FakeClock
-) -> None:
-    clock.advance(minutes=10)
-    main.put("a", b"x")
-    head = main.commit("one").id
-    clock.advance(minutes=-10)
-    main.put("a", b"y")
-    with pytest.raises(ClockSkew, match="in the future"):
-        main.commit("two")
-    assert repo.commit("main").id == head
-    assert main.get("a") == b"y"
-    clock.advance(minutes=6)
-    main.commit("two")
-
-
-@pytest.mark.parametrize("skew", [timedelta(minutes=-6), timedelta(minutes=6)])
-def test_a_clock_that_differs_from_the_storages_refuses_the_commit(
-    backend: Backend, skew: timedelta
-) -> None:
-    backend.skew = skew
-    repo = backend.init().create_repository("sales")
-    main = repo.branch("main")
-    main.put("a", b"x")
-    before = {a for a in raw.objects(repo) if "/meta/" in a}
-    with pytest.raises(ClockSkew, match="the storage's"):
-        main.commit("one")
-    assert len(list(repo.log())) == 1
-    assert main.get("a") == b"x"
-    left = {a for a in raw.objects(repo) if "/meta/" in a} - before
-    assert left, "what was written is left to the collector"
-    storage = repo._workspace.storage
-    assert isinstance(storage, ClockedStorage)
-    storage.skew = timedelta(minutes=4)
-    assert main.commit("one").metarange not in left
-
-
 def test_a_commit_reuses_ranges_only_from_its_parents(
     repo: Repository, main: Branch, catalog: Catalog
 ) -> None:
@@ -350,36 +294,6 @@ def test_a_merge_reuses_the_ranges_of_both_parents(repo: Repository, main: Branc
     merged = main.merge("other")
     tree = repo._workspace.containers.tree
     assert tree(merged.metarange).ranges == tree(source.metarange).ranges
-
-
-def test_the_clocks_are_compared_when_a_commit_empties_the_tree(
-    repo: Repository, main: Branch
-) -> None:
-    main.put("a", b"x")
-    main.commit("one")
-    main.delete("a")
-    storage = repo._workspace.storage
-    assert isinstance(storage, ClockedStorage)
-    storage.skew = timedelta(hours=3)
-    with pytest.raises(ClockSkew):
-        main.commit("empty")
-    storage.skew = timedelta(0)
-    assert list(repo.at(main.commit("empty").id).entries()) == []
-
-
-def test_a_revert_is_written_after_what_it_takes_entries_from(
-    repo: Repository, main: Branch, clock: FakeClock
-) -> None:
-    clock.advance(minutes=4)
-    other = repo.create_branch("other")
-    other.put("a", b"x")
-    first = other.commit("one")
-    other.delete("a")
-    other.commit("two")
-    clock.advance(minutes=-4)
-    reverted = main.revert("other")
-    assert main.get("a") == b"x"
-    assert reverted.written_at > first.written_at > main.stat("a").created_at
 
 
 def test_sealed_changes_that_were_all_reset_are_nothing_to_commit(

@@ -14,8 +14,8 @@ from obstore.store import from_url
 
 from reclaim.catalog import Branch, Catalog, Import, Repository
 from reclaim.errors import InvalidInput, InvalidPath, NotFound, OwnedAddress, ReclaimError
-from reclaim.storage import normalize
 from reclaim.testing import FakeClock
+from reclaim.urls import normalize
 from tests.conftest import Backend
 
 

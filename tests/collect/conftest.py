@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from reclaim.catalog import ranges
+from reclaim.testing.servers import PostgreSQL
 from tests.collect.world import World
 from tests.conftest import Backend
-
-MEMORY = Path("/dev/shm")
+from tests.memory import folder_in_memory
 
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """A folder in memory where there is one: thousands of small commits would wait for a disk."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        yield Path(folder)
+    with folder_in_memory() as folder:
+        yield folder
 
 
 @pytest.fixture(autouse=True)
@@ -38,3 +36,12 @@ def world(backend: Backend) -> World:
 def local(embedded: Backend) -> World:
     """On SQLite and a folder."""
     return World.make(embedded)
+
+
+@pytest.fixture
+def postgres_if_any(request: pytest.FixtureRequest, world: World) -> PostgreSQL | None:
+    """The server of the world's database, if that has one."""
+    if world.backend.name == "embedded":
+        return None
+    found: PostgreSQL = request.getfixturevalue("postgres")
+    return found

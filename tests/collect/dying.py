@@ -1,18 +1,16 @@
 """Runs that die at a step, and catalogs that are set back to what they were before.
 
 A step is what a process could die between: every commit of a transaction, every task of the plain
-engine, every single write to the storage. After its death a process does nothing any more; its
-lock stays taken.
+engine, every single write to the storage. The lock of a process that died stays taken.
 """
 
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 from sqlalchemy import event
@@ -24,32 +22,7 @@ from reclaim.storage import ObjectStorage
 from reclaim.testing.servers import PostgreSQL
 from tests.catalog import raw
 from tests.collect.world import NAME, World
-
-WRITES = ("put", "copy", "move", "delete")
-
-
-class Died(BaseException):
-    """A process that ends in the middle."""
-
-
-class Countdown:
-    """Dies at the nth step, in every thread."""
-
-    def __init__(self, fatal: int) -> None:
-        self._left = fatal
-        self._lock = threading.Lock()
-
-    def __call__(self, *_: Any) -> None:
-        with self._lock:
-            self._left -= 1
-            if self._left <= 0:
-                raise Died
-
-
-class Work(Protocol):
-    """A run: ``World.apply`` and its like, with everything but how it is stepped through."""
-
-    def __call__(self, world: World, **how: Any) -> object: ...
+from tests.dying import Countdown, Died, Work, step_before, step_before_writes
 
 
 def dies(world: World, work: Work, fatal: int) -> bool:
@@ -72,14 +45,6 @@ def dies(world: World, work: Work, fatal: int) -> bool:
 
 def _step_through_writes(patch: pytest.MonkeyPatch, step: Callable[[], None]) -> None:
     """Each write is a step, and so is each object of a page and each half of a move."""
-
-    def stepped(inner: Callable[..., None]) -> Callable[..., None]:
-        def call(self: Any, *args: Any, **kwargs: Any) -> None:
-            step()
-            inner(self, *args, **kwargs)
-
-        return call
-
     page = ObjectStorage.delete_page
 
     def delete_page(self: ObjectStorage, addresses: Any) -> None:
@@ -87,9 +52,8 @@ def _step_through_writes(patch: pytest.MonkeyPatch, step: Callable[[], None]) ->
             step()
             page(self, [address])
 
-    for name in WRITES:
-        patch.setattr(ObjectStorage, name, stepped(getattr(ObjectStorage, name)))
-    patch.setattr(Bucket, "delete", stepped(Bucket.delete))
+    step_before_writes(patch, step)
+    step_before(patch, step, Bucket, "delete")
     patch.setattr(ObjectStorage, "delete_page", delete_page)
 
 
@@ -111,21 +75,11 @@ class End:
         runs = [(one.id, str(one.state)) for one in repo.runs() if one.id == run]
         return cls(
             frozenset(world.there()),
-            frozenset(aside(world)),
+            frozenset(world.aside()),
             frozenset((row.id, row.state, row.parents) for row in rows),
             frozenset((ref.name, ref.commit) for ref in refs),
             frozenset(runs),
         )
-
-
-def aside(world: World) -> set[str]:
-    """What is in quarantine, by where it belongs."""
-    ours = f"repos/{world.repo.uid}/_reclaim/quarantine/"
-    return {
-        f"repos/{world.repo.uid}/" + address[len(ours) :].partition("/")[2]
-        for address in raw.objects(world.repo)
-        if address.startswith(ours)
-    }
 
 
 class Frozen:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from reclaim.errors import Conflict
 from reclaim.model import RunState
 from reclaim.policy import from_options
 from reclaim.run.plan import Plan
 from reclaim.run.ways import DELETE, Move, Way
 from reclaim.tasks import deleting
 from reclaim.testing.servers import PostgreSQL
-from tests.collect.dying import End, Frozen, Work, aside, dies
+from tests import dying
+from tests.collect.dying import End, Frozen, dies
 from tests.collect.world import Files, World, bury, whole
+from tests.dying import Work, again
 
-MOST_STEPS = 400
-STRIDE = {"embedded": 1, "server": 1 if os.environ.get("RECLAIM_SOAK") else 13}
-"""A step on servers takes much longer: there all of them are died at by ``make soak`` only."""
+STRIDE = {"embedded": 1, "server": 13}
+"""A step on servers takes much longer."""
 MOVE = Move()
 
 
@@ -38,14 +37,6 @@ class Scene:
     @property
     def run(self) -> str:
         return self.plan.document.run
-
-
-@pytest.fixture
-def postgres_if_any(request: pytest.FixtureRequest, world: World) -> PostgreSQL | None:
-    if world.backend.name == "embedded":
-        return None
-    found: PostgreSQL = request.getfixturevalue("postgres")
-    return found
 
 
 @pytest.fixture(autouse=True)
@@ -82,24 +73,8 @@ def scene(world: World, tmp_path: Path, postgres_if_any: PostgreSQL | None) -> S
 
 
 def each_death(frozen: Frozen, world: World, work: Work) -> Iterator[int]:
-    """Set the world back and die in some work, once at each step; ends with a life."""
-    for fatal in range(1, MOST_STEPS, STRIDE[world.backend.name]):
-        frozen.thaw()
-        died = dies(world, work, fatal)
-        yield fatal
-        if not died:
-            assert fatal > 20
-            return
-    pytest.fail("there are more steps than the test goes through")
-
-
-def again(world: World, work: Work) -> None:
-    """Do it again, when the lock of the one that died is over."""
-    with suppress(Conflict):
-        work(world)
-        return
-    world.clock.advance(minutes=12)
-    work(world)
+    die = partial(dies, world, work)
+    return dying.each_death(frozen, die, stride=STRIDE[world.backend.name])
 
 
 @pytest.mark.parametrize("way", [DELETE, MOVE], ids=["deletes", "sets aside"])
@@ -117,7 +92,7 @@ def test_an_apply_that_dies_at_any_step(world: World, scene: Scene, way: Way) ->
         world.check()
         gone = before - world.there()
         assert gone <= listed
-        assert way is DELETE or gone <= aside(world), fatal
+        assert way is DELETE or gone <= world.aside(), fatal
         again(world, work)
         assert End.of(world, scene.run) == end, fatal
         assert whole(world.repo, "back") == scene.files[world.repo.commit("back").id]
@@ -140,7 +115,7 @@ def test_an_undo_that_dies_at_any_step(world: World, applied: Scene) -> None:
         return world.undo(applied.run, **how)  # type: ignore[arg-type]
 
     applied.frozen.thaw()
-    gone = aside(world)
+    gone = world.aside()
     assert gone
     before = world.there()
     work(world)
@@ -148,7 +123,7 @@ def test_an_undo_that_dies_at_any_step(world: World, applied: Scene) -> None:
     assert end.there == before | gone
     for fatal in each_death(applied.frozen, world, work):
         world.check()
-        assert world.there() | aside(world) == end.there, fatal
+        assert world.there() | world.aside() == end.there, fatal
         if not undone(world, applied.run):
             again(world, work)
         assert End.of(world, applied.run) == end, fatal

@@ -24,9 +24,10 @@ from reclaim.tasks import deleting
 from reclaim.tasks.markers import Mark, Unmark
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import SeaweedFS
-from tests.collect.dying import Work, dies
+from tests.collect.dying import dies
 from tests.collect.world import Past, World, bury, commit_states, leftovers, whole
 from tests.conftest import Backend
+from tests.dying import Work
 
 MARKERS = Markers()
 STRIDE = 2

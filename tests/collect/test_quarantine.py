@@ -11,20 +11,9 @@ from reclaim.errors import Conflict, Gone, PlanRefused, Refused
 from reclaim.model import RunState
 from reclaim.policy import Policy, Rules, from_options
 from reclaim.run.ways import DELETE, Move
-from tests.catalog import raw
 from tests.collect.world import World, bury, commit_states, leftovers, whole
 
 MOVE = Move()
-
-
-def aside(world: World) -> set[str]:
-    """What is in quarantine, by where it belongs."""
-    ours = f"repos/{world.repo.uid}/_reclaim/quarantine/"
-    return {
-        f"repos/{world.repo.uid}/" + address[len(ours) :].partition("/")[2]
-        for address in raw.objects(world.repo)
-        if address.startswith(ours)
-    }
 
 
 def test_what_a_plan_lists_is_set_aside_and_comes_back(world: World) -> None:
@@ -33,7 +22,7 @@ def test_what_a_plan_lists_is_set_aside_and_comes_back(world: World) -> None:
     plan = world.plan()
     done = world.apply(plan, way=MOVE)
     assert done.until == world.clock.now() + timedelta(days=7)
-    assert before - world.there() == aside(world) == set(world.candidates(plan))
+    assert before - world.there() == world.aside() == set(world.candidates(plan))
     world.check()
     run = world.repo.runs()[0]
     assert (run.state, run.quarantine) == (RunState.DONE, "moved")
@@ -45,7 +34,7 @@ def test_what_a_plan_lists_is_set_aside_and_comes_back(world: World) -> None:
     assert undone.left == ()
     assert undone.objects == len(world.candidates(plan))
     assert world.there() == before
-    assert aside(world) == set()
+    assert world.aside() == set()
     for commit, files in past.files.items():
         assert whole(world.other(), commit) == files
     assert world.repo.runs()[0].state == RunState.UNDONE
@@ -139,11 +128,11 @@ def test_a_purge_ends_the_window(world: World) -> None:
     assert world.purge() is None
     assert world.purge(timedelta(days=1)) is None
     world.clock.advance(days=3)
-    assert aside(world)
+    assert world.aside()
     purged = world.purge()
     assert purged is not None
     assert purged.runs == [run]
-    assert aside(world) == set()
+    assert world.aside() == set()
     assert world.there() == there
     runs = {one.id: one for one in world.repo.runs()}
     assert runs[run].state == RunState.PURGED
@@ -161,7 +150,7 @@ def test_a_purge_by_age(world: World) -> None:
     world.clock.advance(days=2)
     assert world.purge(timedelta(days=3)) is None
     assert world.purge(timedelta(days=2)) is not None
-    assert aside(world) == set()
+    assert world.aside() == set()
 
 
 def test_a_run_that_deleted_cannot_be_undone(world: World) -> None:

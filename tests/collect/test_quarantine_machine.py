@@ -15,7 +15,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from reclaim.catalog import locks
 from reclaim.catalog.schema import CommitState, commits
 from reclaim.errors import Conflict, PlanRefused
 from reclaim.model import RunState
@@ -24,10 +23,10 @@ from reclaim.run.undo import Undone
 from reclaim.run.ways import DELETE, Move, Way
 from reclaim.testing.faults import FaultyStorage
 from tests.catalog import raw
-from tests.collect.test_machine import EXAMPLES, FATAL, STEPS, CollectMachine, Died, writes
+from tests.collect.test_machine import EXAMPLES, FATAL, STEPS, CollectMachine, Stepping, writes
 from tests.collect.world import NAME, At, stepped, whole
+from tests.dying import Died
 
-Stepping = Callable[..., None]
 POINTS = st.sampled_from(
     ["before begin", "sweep quarantine", "before taken", "before restore", "after restore"]
 )
@@ -53,6 +52,8 @@ class QuarantineMachine(CollectMachine):
     def apply_run(self, plan: Plan, *, step: Stepping | None = None) -> None:
         ended = (RunState.UNDONE, RunState.PURGED)
         if any(run.id == plan.document.run and run.state in ended for run in self.repo.runs()):
+            # One that died may have the lock still.
+            self.world.clock.advance(minutes=12)
             with pytest.raises(PlanRefused, match="already"):
                 self.world.apply(plan, way=self.way(plan))
             return
@@ -94,19 +95,6 @@ class QuarantineMachine(CollectMachine):
             for commit in taken:
                 if not any(left.startswith(f"commit {commit}:") for left in done.left):
                     assert whole(repo, commit) == self.model.commits[commit]
-
-    def die_in(self, work: Callable[[Stepping], None], fatal: int) -> None:
-        left = fatal
-
-        def step(*_: str) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                raise Died
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(locks, "_give_back", lambda *_: None)
-            work(step)
 
     @precondition(lambda self: self.aside())
     @rule(

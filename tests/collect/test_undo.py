@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -20,11 +19,11 @@ from reclaim.policy import Policy, Rules, from_options
 from reclaim.run.ways import Move
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import PostgreSQL
-from tests.collect.conftest import MEMORY
-from tests.collect.dying import Frozen, aside
+from tests.collect.dying import Frozen
 from tests.collect.histories import HISTORIES, LATER, POLICIES, Deed, Readable, live, plan, start
 from tests.collect.world import At, World, bury, stepped, whole
 from tests.conftest import Backend
+from tests.memory import folder_in_memory
 
 MORE = 50 if os.environ.get("RECLAIM_SOAK") else 1
 MOVE = Move()
@@ -34,8 +33,8 @@ Making = Callable[[], Any]
 @contextmanager
 def fresh() -> Iterator[World]:
     """A new world in a folder of its own, for each example."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        backend = Backend("embedded", str(Path(folder) / "catalog"), None, FakeClock())
+    with folder_in_memory() as folder:
+        backend = Backend("embedded", str(folder / "catalog"), None, FakeClock())
         try:
             yield World.make(backend)
         finally:
@@ -67,14 +66,14 @@ def give_back(world: World, deeds: list[Deed], policy: dict[str, Any], later: li
     made = plan(world, policy)
     run = world.apply(made, way=MOVE).run
     world.check()
-    assert world.there() | aside(world) == there
+    assert world.there() | world.aside() == there
     taken = before.refs.keys() - {ref.name for ref in (*repo.branches(), *repo.tags())}
     live(world, later)
     between = Readable.of(world)
     undone = world.undo(run)
     world.check()
     after = Readable.of(world)
-    assert not aside(world)
+    assert not world.aside()
     assert there <= world.there()
     if not later:
         assert undone.left == ()
@@ -194,14 +193,6 @@ def test_a_commit_that_misses_an_object_is_left(local: World) -> None:
             whole(local.other(), gone)
     assert whole(local.other(), parent) == {"y": b"y"}
     local.quiet()
-
-
-@pytest.fixture
-def postgres_if_any(request: pytest.FixtureRequest, world: World) -> PostgreSQL | None:
-    if world.backend.name == "embedded":
-        return None
-    found: PostgreSQL = request.getfixturevalue("postgres")
-    return found
 
 
 def test_writers_at_work_at_each_step_of_an_undo(

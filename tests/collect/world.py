@@ -163,6 +163,15 @@ class World:
             if not address.startswith((ours + "epoch/", ours + "runs/", ours + "quarantine/"))
         }
 
+    def aside(self) -> set[str]:
+        """What is in quarantine, by where it belongs."""
+        ours = f"repos/{self.repo.uid}/_reclaim/quarantine/"
+        return {
+            f"repos/{self.repo.uid}/" + address[len(ours) :].partition("/")[2]
+            for address in raw.objects(self.repo)
+            if address.startswith(ours)
+        }
+
     def needed(self) -> set[str]:
         """Every address that a ref, a lease, staging or an upload needs."""
         repo = self.other()

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
-from reclaim.errors import Conflict
 from reclaim.model import RunState, SnapshotId
 from reclaim.run.plan import Plan
 from reclaim.run.ways import DELETE, Way
-from tests.terminus.dying import Work, dies
+from tests.dying import again, each_death
+from tests.terminus.dying import dies
 from tests.terminus.world import MOVE, Frozen, Past, World, bury
-
-SOAK = bool(os.environ.get("RECLAIM_SOAK"))
-MOST_STEPS = 600
 
 
 @dataclass(frozen=True)
@@ -59,27 +54,6 @@ def scene(world: World) -> Scene:
     return Scene(Frozen(world), plan, past, back)
 
 
-def each_death(frozen: Frozen, world: World, work: Work, *, stride: int = 1) -> Iterator[int]:
-    """Set the world back and die in some work, once at each step; ends with a life."""
-    for fatal in range(1, MOST_STEPS, 1 if SOAK else stride):
-        frozen.thaw()
-        died = dies(world, work, fatal)
-        yield fatal
-        if not died:
-            assert fatal > 20
-            return
-    pytest.fail("there are more steps than the test goes through")
-
-
-def again(world: World, work: Work) -> None:
-    """Do it again, when the lock of the one that died is over."""
-    with suppress(Conflict):
-        work(world)
-        return
-    world.clock.advance(minutes=12)
-    work(world)
-
-
 def end(world: World, run: str) -> tuple[object, ...]:
     """All that a run leaves that a later one, or a reader, could see."""
     store = world.store()
@@ -98,7 +72,8 @@ def test_an_apply_that_dies_at_any_step(world: World, scene: Scene, way: Way) ->
     after = end(world, scene.run)
     assert world.there() == scene.stays
     assert world.aside() == (set() if way is DELETE else scene.past.dead)
-    for fatal in each_death(scene.frozen, world, work, stride=1 if way is MOVE else 3):
+    stride = 1 if way is MOVE else 3
+    for fatal in each_death(scene.frozen, partial(dies, world, work), stride=stride):
         world.check()
         assert scene.stays <= world.there(), fatal
         if way is MOVE:
@@ -126,7 +101,7 @@ def test_an_undo_that_dies_at_any_step(world: World, applied: Scene) -> None:
     def work(world: World, **how: object) -> object:
         return world.undo(applied.run, **how)  # type: ignore[arg-type]
 
-    for fatal in each_death(applied.frozen, world, work):
+    for fatal in each_death(applied.frozen, partial(dies, world, work)):
         world.check()
         assert world.there() | world.aside() == applied.every, fatal
         # Half of it back is a store like any other: what came back is young.
@@ -150,7 +125,7 @@ def test_a_purge_that_dies_at_any_step(world: World, applied: Scene) -> None:
             world.clock.advance(MOVE.keep)
         return world.purge(MOVE.keep, **how)  # type: ignore[arg-type]
 
-    for fatal in each_death(applied.frozen, world, work, stride=2):
+    for fatal in each_death(applied.frozen, partial(dies, world, work), stride=2):
         there = world.there()
         assert applied.stays <= there <= whole, fatal
         assert there | world.aside() >= whole, fatal
@@ -167,7 +142,7 @@ def test_an_apply_that_died_can_be_undone(world: World, scene: Scene) -> None:
         return world.apply(scene.plan, **how)  # type: ignore[arg-type]
 
     undone = 0
-    for fatal in each_death(scene.frozen, world, work, stride=3):
+    for fatal in each_death(scene.frozen, partial(dies, world, work), stride=3):
         world.clock.advance(timedelta(minutes=12))
         if world.store().find_run(scene.run) is None:
             continue

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reclaim.catalog.locks import LENGTH, REQUEST
 from reclaim.errors import Conflict, LockLost, ReclaimError, StorageUnavailable
+from reclaim.lock import LENGTH, REQUEST
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.beside import lock as locking
 from reclaim.stores.beside.lock import Lock, hold

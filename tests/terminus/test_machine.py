@@ -15,8 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from reclaim.model import SnapshotId
 from reclaim.run.ways import DELETE, Way
 from reclaim.testing import FakeClock
+from tests.memory import folder_in_memory
 from tests.terminus.server import Server
-from tests.terminus.world import MOVE, World, folder_in_memory, make_world, stepped
+from tests.terminus.world import MOVE, World, make_world, stepped
 
 INTERRUPTIONS = st.lists(
     st.tuples(st.integers(1, 120), st.sampled_from(Server.ACTIONS)), max_size=4

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -36,7 +34,6 @@ from tests.terminus.samples import Contents, read_store
 Step = Callable[[str], None]
 Wrap = Callable[[Storage], Storage]
 MOVE = Move()
-MEMORY = Path("/dev/shm")
 
 
 def nothing(_step: str) -> None:
@@ -166,13 +163,6 @@ class World:
         again = self.plan(store=store)
         assert again.document.candidates == 0
         assert not list(self.folder.glob(".reclaim/condemned/*provisional*"))
-
-
-@contextmanager
-def folder_in_memory() -> Iterator[Path]:
-    """A folder in memory where there is one: thousands of small files would wait for a disk."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        yield Path(folder)
 
 
 def make_world(folder: Path, clock: FakeClock, patch: pytest.MonkeyPatch) -> World:

@@ -32,7 +32,8 @@ from reclaim.catalog.tree import Containers
 from reclaim.catalog.workspace import Externals, Workspace
 from reclaim.clock import Clock, SystemClock, from_micros, to_micros
 from reclaim.errors import AlreadyExists, InvalidInput, NotFound
-from reclaim.storage import ObjectStorage, Storage, make_folder, normalize
+from reclaim.storage import ObjectStorage, Storage, make_folder
+from reclaim.urls import normalize
 
 DATABASE_FILE = "catalog.db"
 STORAGE_FOLDER = "objects"

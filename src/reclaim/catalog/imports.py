@@ -18,7 +18,7 @@ from reclaim.catalog.names import check_path, check_text
 from reclaim.catalog.uploads import REPLACED, check_branch
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import InvalidInput, OwnedAddress
-from reclaim.storage import object_url
+from reclaim.urls import object_url
 
 TOGETHER = 20_000
 """How many are staged in one transaction."""

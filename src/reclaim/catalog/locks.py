@@ -1,17 +1,14 @@
 """The lock of a repository: one apply, undo or purge at a time.
 
-A lock has an owner and an expiry, by the database's clock. Executors cannot be fenced by a
-database, so whoever deletes for the owner stops ``REQUEST`` before the expiry, and the lock is
-taken over only ``REQUEST`` after it: a request that was sent in time has ended by then.
+A lock is a row: its owner, and its expiry by the database's clock.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -20,43 +17,24 @@ from reclaim.catalog.schema import locks
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, from_micros, to_micros
 from reclaim.errors import Conflict, LockLost, ReclaimError
+from reclaim.lock import LENGTH, REQUEST, TimedLock
 
 log = logging.getLogger(__name__)
 
-LENGTH = timedelta(minutes=10)
-REQUEST = timedelta(minutes=1)
-"""The longest that one request to the storage may take."""
 
-
-class Lock:
-    """A lock that this process holds and renews in the background."""
+class Lock(TimedLock):
+    """The lock of a repository, in the hands of one run."""
 
     def __init__(self, workspace: Workspace, run_id: str, owner: str, sure_until: datetime) -> None:
+        super().__init__(workspace.clock, run_id, sure_until)
         self._workspace = workspace
-        self.run_id = run_id
         self.owner = owner
-        self._sure_until = sure_until
-        self._stop = threading.Event()
-        self._renewer: threading.Thread | None = None
-
-    def remaining(self) -> timedelta:
-        """For how long a delete may still be sent on the strength of this lock."""
-        return self._sure_until - REQUEST - self._workspace.clock.now()
-
-    def check(self) -> None:
-        """Fail once the lock may be taken over by someone else."""
-        if self.remaining() <= timedelta(0):
-            raise LockLost(
-                f"run {self.run_id} could not renew its lock in time and stopped",
-                hint="apply it again; it finishes the rest",
-            )
 
     def renew(self) -> None:
-        """Hold the lock for its whole length from now on."""
-        before = self._workspace.clock.now()
+        before = self._clock.now()
 
         def work(connection: Connection) -> int:
-            now = to_micros(self._workspace.database.now(connection, self._workspace.clock))
+            now = to_micros(self._workspace.database.now(connection, self._clock))
             mine = update(locks).where(
                 locks.c.repo_uid == self._workspace.repo_uid,
                 locks.c.owner == self.owner,
@@ -78,29 +56,12 @@ class Lock:
             locks.c.repo_uid == self._workspace.repo_uid, locks.c.owner == self.owner
         )
         expires_at = connection.execute(query.with_for_update(read=True)).scalar()
-        now = to_micros(self._workspace.database.now(connection, self._workspace.clock))
+        now = to_micros(self._workspace.database.now(connection, self._clock))
         if expires_at is None or now >= expires_at:
             raise LockLost(
                 f"run {self.run_id} lost its lock and stopped",
                 hint="apply it again; it finishes the rest",
             )
-
-    def start(self) -> None:
-        self._renewer = threading.Thread(target=self._keep, name="reclaim-lock", daemon=True)
-        self._renewer.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        if self._renewer is not None:
-            self._renewer.join()
-
-    def _keep(self) -> None:
-        while not self._stop.wait((LENGTH / 4).total_seconds()):
-            try:
-                self.renew()
-            except ReclaimError as error:
-                # The next try may succeed; until then ``check`` stops the run in time.
-                log.warning("the lock of run %s was not renewed: %s", self.run_id, error)
 
 
 @contextmanager
@@ -110,11 +71,10 @@ def hold(workspace: Workspace, run_id: str) -> Iterator[Lock]:
     before = workspace.clock.now()
     workspace.database.transact(lambda connection: _take(connection, workspace, owner, run_id))
     lock = Lock(workspace, run_id, owner, before + LENGTH)
-    lock.start()
     try:
-        yield lock
+        with lock.renewed():
+            yield lock
     finally:
-        lock.stop()
         _give_back(workspace, owner)
 
 

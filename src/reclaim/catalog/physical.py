@@ -21,7 +21,7 @@ from reclaim.catalog.uploads import REPLACED
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros, to_micros
 from reclaim.errors import InvalidInput, InvalidToken, NotFound, TokenExpired, TokenUsed
-from reclaim.storage import url_of
+from reclaim.urls import url_of
 
 TOKEN_VALID = timedelta(hours=6)
 

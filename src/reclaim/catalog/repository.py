@@ -34,7 +34,8 @@ from reclaim.catalog.refs import NamedRef
 from reclaim.catalog.rewriting import HistoryEdit, HistoryRead
 from reclaim.catalog.workspace import Workspace
 from reclaim.model import Lease, Run
-from reclaim.storage import ObjectStorage, normalize
+from reclaim.storage import ObjectStorage
+from reclaim.urls import normalize
 
 
 class Repository:

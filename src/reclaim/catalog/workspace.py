@@ -12,7 +12,8 @@ from reclaim.catalog.partitions import Partitions
 from reclaim.catalog.tree import Containers
 from reclaim.clock import Clock, to_micros
 from reclaim.errors import Corrupt, NotFound
-from reclaim.storage import ObjectStorage, Storage, split
+from reclaim.storage import ObjectStorage, Storage
+from reclaim.urls import split
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 import typer
 
@@ -16,6 +15,7 @@ from reclaim.cli.output import Block
 from reclaim.cli.plans import PlanArgument, find_plan, shown
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
+from reclaim.urls import path_of
 
 if TYPE_CHECKING:
     from reclaim.run.apply import Applied
@@ -88,7 +88,7 @@ def sentence(applied: Applied) -> str:
 
 
 def undo_option(kind: str, uid: str) -> str:
-    return "" if kind == "catalog" else f" --store {kind}:{unquote(urlsplit(uid).path)}"
+    return "" if kind == "catalog" else f" --store {kind}:{path_of(uid)}"
 
 
 def requests(applied: Applied) -> str:

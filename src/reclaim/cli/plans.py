@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import typer
 
@@ -13,6 +13,7 @@ from reclaim.cli.ages import parse_age
 from reclaim.cli.describe import instant, objects, size, snapshots
 from reclaim.cli.output import Block, Table
 from reclaim.errors import AlreadyExists, InvalidInput, NotFound
+from reclaim.urls import normalize, path_of, split
 
 if TYPE_CHECKING:
     from reclaim.cli.rules import RuleOptions
@@ -93,7 +94,7 @@ class PlanningOptions:
 def find_plan(location: str) -> tuple[Place, PlanDocument]:
     """The plan in a folder or at a URL, and the place that it names."""
     from reclaim.run.document import FILE, find
-    from reclaim.storage import ObjectStorage, normalize
+    from reclaim.storage import ObjectStorage
 
     folder = location.rstrip("/").removesuffix("/" + FILE)
     try:
@@ -107,11 +108,11 @@ def find_plan(location: str) -> tuple[Place, PlanDocument]:
 def shown(place: Place) -> str:
     """A place as people and shells name it."""
     text = str(place)
-    return unquote(urlsplit(text).path) if text.startswith("file://") else text
+    return path_of(text) if text.startswith("file://") else text
 
 
 def _empty_place(location: str, store: Store) -> Place:
-    from reclaim.storage import ObjectStorage, normalize
+    from reclaim.storage import ObjectStorage
     from reclaim.tasks.parts import Place
 
     url = normalize(location)
@@ -124,7 +125,7 @@ def _empty_place(location: str, store: Store) -> Place:
 
 
 def _inventory(location: str, store: Store) -> Objects:
-    from reclaim.storage import ObjectStorage, normalize, split
+    from reclaim.storage import ObjectStorage
     from reclaim.tasks.inventory import find_inventory
 
     root, address = split(normalize(location))

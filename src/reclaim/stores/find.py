@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from reclaim.catalog import Catalog
 from reclaim.errors import NotFound, PlanRefused
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.terminus.store import TerminusStore
+from reclaim.urls import path_of
 
 
 def find(catalog: Catalog, name: str) -> CatalogStore:
@@ -30,7 +30,7 @@ def find_foreign(name: str) -> TerminusStore | None:
 def find_foreign_planned(kind: str, uid: str) -> TerminusStore | None:
     """The store of another kind that a plan was made for; None for our own."""
     if kind == TerminusStore.kind:
-        return TerminusStore(Path(unquote(urlsplit(uid).path)))
+        return TerminusStore(Path(path_of(uid)))
     return None
 
 

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from reclaim.errors import Corrupt, NotFound, PlanRefused
-from reclaim.storage import ObjectStorage, Storage, url_of
+from reclaim.storage import ObjectStorage, Storage
+from reclaim.urls import url_of
 
 ROWS = 500_000
 """How many rows a part has at most."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BETWEEN = "tests/collect/test_between.py"
+IN_FLIGHT = "tests/collect/test_in_flight.py"
+RACES = "tests/collect/test_races.py"
+REFUSED_PLANS = "tests/collect/test_refused_plans.py"
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ BUGS: dict[str, Bug] = {
         self._store.observe = lambda *_, **__: seen
         with stage("list") as listing:
 """,
-        test=f"{BETWEEN}::test_a_writer_at_work_while_a_plan_is_made[embedded]",
+        test=f"{IN_FLIGHT}::test_a_writer_at_work_while_a_plan_is_made[embedded]",
     ),
     "leases forgotten": Bug(
         "reclaim.catalog.observing",
@@ -58,7 +61,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.catalog.observing",
         right="staging_tokens.c.state.in_((TokenState.OPEN, TokenState.SEALED)),",
         wrong="staging_tokens.c.state.in_((TokenState.OPEN,)),",
-        test=f"{BETWEEN}::test_a_sealed_change_is_held[embedded]",
+        test=f"{IN_FLIGHT}::test_a_sealed_change_is_held[embedded]",
     ),
     "tags forgotten": Bug(
         "reclaim.catalog.refs",
@@ -70,7 +73,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.catalog.observing",
         right='found["open"].append(row.id)',
         wrong='found["closed"].append(row.id)',
-        test=f"{BETWEEN}::test_bytes_in_flight_are_in_an_open_partition[embedded-put]",
+        test=f"{IN_FLIGHT}::test_bytes_in_flight_are_in_an_open_partition[embedded-put]",
     ),
     "a range reused that is not the parents'": Bug(
         "reclaim.catalog.rewrite",
@@ -80,13 +83,13 @@ BUGS: dict[str, Bug] = {
 
 
 SEEN: dict[str, RangeInfo] = {}""",
-        test=f"{BETWEEN}::test_a_commit_in_flight_does_not_lean_on_a_dying_range[embedded]",
+        test=f"{IN_FLIGHT}::test_a_commit_in_flight_does_not_lean_on_a_dying_range[embedded]",
     ),
     "the head checked but not the sealed tokens": Bug(
         "reclaim.catalog.tokens",
         right="if _view(connection, view.repo_uid, view.name, lock=lock) != view:",
         wrong="if _view(connection, view.repo_uid, view.name, lock=lock).head != view.head:",
-        test=f"{BETWEEN}::test_a_reset_during_a_commit_wins[embedded]",
+        test=f"{IN_FLIGHT}::test_a_reset_during_a_commit_wins[embedded]",
     ),
     "only the plan's dead commits condemned": Bug(
         "reclaim.run.apply",
@@ -99,13 +102,13 @@ SEEN: dict[str, RangeInfo] = {}""",
         "reclaim.run.apply",
         right="                settled=True,\n",
         wrong="",
-        test=f"{BETWEEN}::test_a_partition_that_becomes_overdue_too_late_is_not_counted_as_closed",
+        test=f"{IN_FLIGHT}::test_a_partition_that_becomes_overdue_too_late_is_not_counted_as_closed",
     ),
     "one look instead of one after the marks": Bug(
         "reclaim.run.apply",
         right="            self._store.mark(unmarked)\n",
         wrong="            self._store.mark(unmarked)\n            return seen, now\n",
-        test=f"{BETWEEN}::test_a_race_inside_apply[a branch-before the marks]",
+        test=f"{RACES}::test_a_race_inside_apply[a branch-before the marks]",
     ),
     "deletes after the deadline": Bug(
         "reclaim.tasks.deleting",
@@ -113,20 +116,20 @@ SEEN: dict[str, RangeInfo] = {}""",
         wrong="""    in_time = lambda: True
     for start in range(0, rows.num_rows, PAGE):
 """,
-        test="tests/collect/test_refusals.py"
+        test="tests/collect/test_locks.py"
         "::test_a_lock_that_is_lost_in_the_middle_of_the_sweep[embedded-range]",
     ),
     "addresses not checked": Bug(
         "reclaim.tasks.deleting",
         right='    check_inside(format, rows.column("address").to_pylist())\n',
         wrong="",
-        test="tests/collect/test_refusals.py::test_an_address_outside_the_store[{own}../x]",
+        test=f"{REFUSED_PLANS}::test_an_address_outside_the_store[{{own}}../x]",
     ),
     "the hash of a plan's file not compared": Bug(
         "reclaim.tasks.parts",
         right="if hashlib.sha256(data).hexdigest() != part.sha256:",
         wrong="if False:",
-        test="tests/collect/test_refusals.py::test_a_file_of_a_plan_edited_by_hand",
+        test=f"{REFUSED_PLANS}::test_a_file_of_a_plan_edited_by_hand",
     ),
     "an unreadable live container skipped": Bug(
         "reclaim.tasks.reading",

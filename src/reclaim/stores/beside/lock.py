@@ -9,20 +9,17 @@ have ended a request's time after its expiry; only then is it taken over.
 from __future__ import annotations
 
 import json
-import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from reclaim.catalog.addresses import new_uid
-from reclaim.catalog.locks import LENGTH, REQUEST
 from reclaim.clock import Clock
-from reclaim.errors import AlreadyExists, Conflict, LockLost, NotFound, ReclaimError
+from reclaim.errors import AlreadyExists, Conflict, LockLost, NotFound
+from reclaim.lock import LENGTH, REQUEST, TimedLock
 from reclaim.storage import Storage
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,30 +31,15 @@ class _State:
     """None once it was given back."""
 
 
-class Lock:
-    """A lock that this process holds and renews in the background."""
+class Lock(TimedLock):
+    """The lock of a store, in the hands of one run."""
 
     def __init__(self, storage: Storage, prefix: str, clock: Clock, run_id: str) -> None:
+        super().__init__(clock, run_id, sure_until=clock.now())
         self._storage = storage
         self._prefix = prefix
-        self._clock = clock
-        self.run_id = run_id
         self._owner = new_uid()
-        self._sure_until = clock.now()
         self._turn = threading.Lock()
-        self._stop = threading.Event()
-
-    def remaining(self) -> timedelta:
-        """For how long a delete may still be sent on the strength of this lock."""
-        return self._sure_until - REQUEST - self._clock.now()
-
-    def check(self) -> None:
-        """Fail once the lock may be taken over by someone else."""
-        if self.remaining() <= timedelta(0):
-            raise LockLost(
-                f"run {self.run_id} could not renew its lock in time and stopped",
-                hint="apply it again; it finishes the rest",
-            )
 
     def take(self) -> None:
         state = self._read()
@@ -77,7 +59,6 @@ class Lock:
         self._sure_until = now + LENGTH
 
     def renew(self) -> None:
-        """Hold the lock for its whole length from now on."""
         with self._turn:
             now = self._clock.now()
             state = self._mine()
@@ -90,25 +71,6 @@ class Lock:
     def give_back(self) -> None:
         with self._turn, suppress(LockLost, AlreadyExists):
             self._write(self._mine().number + 1, None)
-
-    @contextmanager
-    def renewed(self) -> Iterator[None]:
-        """Renew it in the background while the block runs."""
-        renewer = threading.Thread(target=self._keep, name="reclaim-lock", daemon=True)
-        renewer.start()
-        try:
-            yield
-        finally:
-            self._stop.set()
-            renewer.join()
-
-    def _keep(self) -> None:
-        while not self._stop.wait((LENGTH / 4).total_seconds()):
-            try:
-                self.renew()
-            except ReclaimError as error:
-                # The next try may succeed; until then ``check`` stops the run in time.
-                log.warning("the lock of run %s was not renewed: %s", self.run_id, error)
 
     def _mine(self) -> _State:
         state = self._read()
