@@ -32,7 +32,6 @@ from reclaim.errors import (
     StorageUnavailable,
 )
 from reclaim.model import StoredObject
-from reclaim.urls import normalize as normalize
 from reclaim.urls import path_of
 
 Payload = bytes | Iterator[bytes]

@@ -60,7 +60,7 @@ def classify(graph: Graph, dead: Collection[int]) -> dict[int, Garbage]:
         if graph.rolled_up[one] and one not in loaded:
             kinds[one] = Garbage.SUPERSEDED_ROLLUP
     rest = dict.fromkeys(one for one in readable if one not in kinds)
-    lines = _lines(graph, rest, kinds.keys() | set(readable))
+    lines = _lines(graph, rest, {*kinds, *readable})
     below = {graph.parent[one] for one in rest} | {graph.rollup[one] for one in rest}
     below |= {name for one in rest for name in graph.names_of(one)}
     tops = [one for one in rest if one not in below]
@@ -82,13 +82,13 @@ def classify(graph: Graph, dead: Collection[int]) -> dict[int, Garbage]:
     return kinds | {one: Garbage.FAILED_TRANSACTION for one in rest if one not in kinds}
 
 
-def _lines(graph: Graph, rest: Iterable[int], dead: Collection[int]) -> dict[int, _Line]:
+def _lines(graph: Graph, rest: Iterable[int], dead: set[int]) -> dict[int, _Line]:
     """The line of each layer, from that of its parent: parents come last in ``rest``."""
     lines: dict[int, _Line] = {}
     for one in reversed([*rest]):
         parent, names = graph.parent[one], graph.names_of(one)
         under = lines.get(parent)
-        live = any(name not in dead for name in names)
+        live = bool(names) and not dead.issuperset(names)
         if under is None:
             lines[one] = _Line(1, parent == NONE, bool(names), live)
         else:

@@ -8,7 +8,7 @@ it may be any 40 digits.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -54,17 +54,13 @@ class Graph:
     def names_of(self, layer: int) -> Sequence[int]:
         return self.names[self.starts[layer] : self.starts[layer + 1]]
 
-    def needs(self, layer: int) -> Iterator[int]:
-        """What a layer cannot be loaded without: its parent and its rollup."""
-        if (parent := self.parent[layer]) != NONE:
-            yield parent
-        if (rollup := self.rollup[layer]) != NONE:
-            yield rollup
+    def needs(self, layer: int) -> tuple[int, int]:
+        """What a layer cannot be loaded without: its parent and its rollup, or ``NONE``."""
+        return self.parent[layer], self.rollup[layer]
 
-    def refers(self, layer: int) -> Iterator[int]:
-        """All that a layer keeps."""
-        yield from self.needs(layer)
-        yield from self.names_of(layer)
+    def refers(self, layer: int) -> tuple[int, ...]:
+        """All that a layer keeps, and ``NONE`` where it has no parent or no rollup."""
+        return self.parent[layer], self.rollup[layer], *self.names_of(layer)
 
 
 @dataclass(frozen=True, slots=True)

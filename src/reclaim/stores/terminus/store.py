@@ -14,7 +14,7 @@ from typing import Any
 from reclaim.clock import Clock, SystemClock
 from reclaim.errors import InvalidInput, NotFound, Refused
 from reclaim.model import Lease, Ref, Run, RunState, SnapshotId
-from reclaim.storage import ObjectStorage, Storage, normalize
+from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.base import HeldLock, Observation, Reader, Restored
 from reclaim.stores.base import Survey as Seen
 from reclaim.stores.beside import lock as locking
@@ -29,6 +29,7 @@ from reclaim.stores.terminus.layer import is_id
 from reclaim.stores.terminus.observing import Observer
 from reclaim.stores.terminus.roots import read_labels
 from reclaim.stores.terminus.survey import Survey
+from reclaim.urls import normalize
 
 PROMISE = (
     "Labels and leases were read after the layers were listed. A running server takes no leases: "

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
@@ -22,6 +21,7 @@ from reclaim.errors import Corrupt, NotFound
 from reclaim.model import StoredObject
 from reclaim.storage import LISTED, Payload, Storage, translated
 from reclaim.stores.terminus.addresses import SHARD
+from reclaim.urls import path_of
 
 Facts = tuple[str, int, int]
 """An object's address, its size, and the microsecond of its latest change."""
@@ -33,7 +33,7 @@ class LayerView:
     def __init__(self, inner: Storage, prefix: str) -> None:
         self._inner = inner
         self._prefix = prefix
-        self.root = Path(unquote(urlsplit(inner.url).path))
+        self.root = Path(path_of(inner.url))
         self.url = inner.url
         self.at_once = 1
 
