@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reclaim.clock import from_micros
 from reclaim.errors import Corrupt
 from reclaim.stores.terminus import dictionaries, reading
 from reclaim.stores.terminus.addresses import ROLLUP
@@ -197,9 +198,16 @@ def test_a_store_is_read_as_its_layers_are(
     store = broken_store(tmp_path)
     view = store.format.view(store.storage)
     listed = [one for shard in view.shards() for one in view.layers(shard)]
-    rollups = {address for address, _, _ in listed if address.endswith(ROLLUP)}
-    rows = read_layers(view, listed, rollups).to_pylist()
-    assert sorted(row["address"] for row in rows) == sorted(one[0] for one in listed)
+    addresses = [address for address, _, _ in listed]
+    rollups = {address for address in addresses if address.endswith(ROLLUP)}
+    found = read_layers(view, addresses, rollups)
+    assert not found.gone
+    rows = found.rows.to_pylist()
+    assert sorted((row["address"], row["size"]) for row in rows) == sorted(
+        (address, size) for address, size, _ in listed
+    )
+    changed = {address: from_micros(changed) for address, _, changed in listed}
+    assert changed == {row["address"]: row["last_modified"] for row in rows}
     layers = [row for row in rows if row["id"] and not row["address"].endswith(ROLLUP)]
     for row in layers:
         if row["fault"]:
@@ -215,15 +223,36 @@ def test_a_store_is_read_as_its_layers_are(
         assert row in layers or not (row["parent"] or row["through"] or row["names"])
 
 
-def test_a_file_that_changed_since_it_was_listed_is_read_by_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrong", [-1, 1, -1000])
+def test_a_file_that_changes_while_it_is_read_is_read_by_itself(
+    tmp_path: Path, wrong: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer = StoreWriter(tmp_path)
     layer = writer.layer(values=["a"])
     store = TerminusStore(tmp_path)
     view = store.format.view(store.storage)
-    (address, size, changed), *_ = view.layers(f"{store.format.prefix}{layer[:3]}")
-    for wrong in (size - 1, size + 1, 0):
-        (row,) = read_layers(view, [(address, wrong, changed)], ()).to_pylist()
-        assert (row["id"], row["fault"]) == (layer, None)
+    address = f"{store.format.prefix}{layer[:3]}/{layer}.larch"
+    whole = reading._whole
+
+    def torn(path: str) -> tuple[int, int, bytes]:
+        size, changed, data = whole(path)
+        return size, changed, data[:wrong] if wrong < 0 else data + bytes(wrong)
+
+    monkeypatch.setattr(reading, "_whole", torn)
+    (row,) = read_layers(view, [address], ()).rows.to_pylist()
+    assert (row["id"], row["fault"]) == (layer, None)
+
+
+def test_what_went_is_told_apart_by_who_asks(tmp_path: Path) -> None:
+    writer = StoreWriter(tmp_path)
+    layer = writer.layer(values=["a"])
+    store = TerminusStore(tmp_path)
+    view = store.format.view(store.storage)
+    address = f"{store.format.prefix}{layer[:3]}/{layer}.larch"
     (tmp_path / layer[:3] / f"{layer}.larch").unlink()
-    (row,) = read_layers(view, [(address, size, changed)], ()).to_pylist()
-    assert "No such file" in row["fault"]
+    found = read_layers(view, [address], ())
+    assert not found.rows.num_rows
+    assert found.gone == [address]
+    assert not store.format.survey(store.storage, view.shards()).num_rows
+    (row,) = store.format.snapshots(store.storage, [address]).to_pylist()
+    assert (row["id"], row["fault"]) == (layer, "it is not there any more")

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
-
 from reclaim.catalog.addresses import new_uid
 from reclaim.errors import (
     IncompleteRead,
@@ -42,7 +40,7 @@ from reclaim.stores.base import Collectable, HeldLock, Observation
 from reclaim.tasks.deleting import FAILED, Outcome
 from reclaim.tasks.engine import Containers, Engine
 from reclaim.tasks.parts import Opener, Part, Place, open_storage
-from reclaim.tasks.reading import LIVE, TOPS
+from reclaim.tasks.reading import LIVE, tops_table
 
 BUDGET = timedelta(minutes=15)
 """From the read of the leases to the first delete; leases are valid for longer than that."""
@@ -299,11 +297,9 @@ class _Applying:
         fresh = sorted({seen.tops[one] for one in now.live - decided.live if one in seen.tops})
         revived = NO_CONTAINERS
         if fresh:
-            columns = ([top[0] for top in fresh], [top[1] for top in fresh], [LIVE] * len(fresh))
-            arrays = [pa.array(c, f.type) for c, f in zip(columns, TOPS, strict=True)]
             revived = self._engine.expand(
                 self._store.format,
-                pa.table(arrays, schema=TOPS),
+                tops_table(dict.fromkeys(fresh, LIVE), self._store.format.top),
                 self._own.below("containers"),
                 known=[file.part for file in self._planned.containers],
             )
@@ -342,8 +338,7 @@ class _Applying:
     def _collect(self, decided: PlannedSnapshots, seen: Observation, now: Decided) -> int:
         """Let go of the dead snapshots of which nothing is left."""
         staying = {seen.tops[one] for one in now.live if one in seen.tops}
-        kinds = {kind for _, kind in seen.tops.values()}
-        gone = self._journal.taken(kinds)
+        gone = self._journal.taken(self._store.format.top)
         return self._way.settle(
             self._store,
             [
@@ -353,9 +348,9 @@ class _Applying:
                 and (
                     one not in seen.tops
                     or seen.tops[one] in staying
-                    or seen.tops[one][0] in gone
+                    or seen.tops[one] in gone
                     # Condemned before this run, of which an earlier one took the rest.
-                    or (one not in seen.ids and self._missing(seen.tops[one][0]))
+                    or (one not in seen.ids and self._missing(seen.tops[one]))
                 )
             ],
         )

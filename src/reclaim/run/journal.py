@@ -6,7 +6,7 @@ A wave that was cut off leaves no list. What it deleted is deleted again, which 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow.compute as pc
 
@@ -41,11 +41,11 @@ class Journal:
         ]
         self._storage.put(self._own.at(LIST), json.dumps(rows).encode())
 
-    def taken(self, kinds: Collection[str]) -> frozenset[str]:
-        """The objects of some kinds that are gone."""
+    def taken(self, wanted: str) -> frozenset[str]:
+        """The objects of a kind that are gone."""
         found: set[str] = set()
         for kind, part in [*self._waves, *self._mine]:
-            if kind in kinds:
+            if kind == wanted:
                 rows = read_part(self._storage, part, ["address", "outcome"])
                 gone = rows.filter(pc.not_equal(rows.column("outcome"), FAILED))
                 found.update(gone.column("address").to_pylist())

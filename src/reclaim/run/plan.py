@@ -39,7 +39,7 @@ from reclaim.stores.base import Collectable, DecodesSnapshots, Margins, Observat
 from reclaim.tasks.engine import Containers, Engine, Found, Objects
 from reclaim.tasks.judging import Rules, Tally
 from reclaim.tasks.parts import Opener, Place, open_storage, write_part
-from reclaim.tasks.reading import LIVE, TOPS
+from reclaim.tasks.reading import LIVE, tops_table
 
 SKEW = timedelta(minutes=5)
 MOST = 0.9
@@ -163,7 +163,7 @@ class _Planning:
             dead = _dead(seen, decided)
             deciding.facts |= {"live": len(decided.live), "dead": len(dead)}
         with stage("mark") as marking:
-            tops = _tops(seen, decided)
+            tops = _tops(seen, decided, self._store.format.top)
             containers = self._engine.expand(
                 self._store.format, tops, self._place.below("containers")
             )
@@ -339,7 +339,7 @@ def _causes(seen: Observation) -> Sequence[str]:
     return (*CAUSES, *sorted(set(seen.why.values()) - set(CAUSES)))
 
 
-def _tops(seen: Observation, decided: Decided) -> pa.Table:
+def _tops(seen: Observation, decided: Decided, kind: str) -> pa.Table:
     """The containers that snapshots name themselves, each once; live ones win."""
     if lost := decided.live - seen.ids:
         raise Corrupt(f"the snapshot {min(lost)} is live and not there")
@@ -349,9 +349,7 @@ def _tops(seen: Observation, decided: Decided) -> pa.Table:
         if found not in decided.live:
             cause = numbers[_cause(found, seen, decided)]
             causes[top] = min(causes.get(top, cause), cause)
-    addresses, kinds = zip(*causes, strict=True) if causes else ((), ())
-    columns = (addresses, kinds, causes.values())
-    return pa.table([pa.array(c, f.type) for c, f in zip(columns, TOPS, strict=True)], TOPS)
+    return tops_table(causes, kind)
 
 
 def _cause(found: SnapshotId, seen: Observation, decided: Decided) -> str:

@@ -50,17 +50,22 @@ def write(
 ) -> Part:
     edited = {one.id: one.parents for one in history.snapshots if one.id in edit.reparent}
     ids, refs = [*live, *dead], edit.delete_refs
-    none, all_none = [None] * len(refs), [None] * len(ids)
+    none = [None] * len(refs)
     columns = {
         "id": [*ids, *(ref.snapshot for ref in refs)],
         "live": [True] * len(live) + [False] * (len(dead) + len(refs)),
         "rule": [*[None] * len(live), *dead.values(), *none],
-        "before": [*map(edited.get, ids), *none],
-        "after": [*map(edit.reparent.get, ids), *none],
-        "ref": [*all_none, *(ref.name for ref in refs)],
-        "ref_kind": [*all_none, *(ref.kind.value for ref in refs)],
+        "before": [*map(edited.get, ids), *none] if edited else None,
+        "after": [*map(edit.reparent.get, ids), *none] if edit.reparent else None,
+        "ref": [*[None] * len(ids), *(ref.name for ref in refs)] if refs else None,
+        "ref_kind": [*[None] * len(ids), *(ref.kind.value for ref in refs)] if refs else None,
     }
-    return write_part(storage, address, pa.table(columns, schema=SNAPSHOTS))
+    rows = len(ids) + len(refs)
+    arrays = [
+        pa.nulls(rows, field.type) if column is None else pa.array(column, field.type)
+        for column, field in zip(columns.values(), SNAPSHOTS, strict=True)
+    ]
+    return write_part(storage, address, pa.table(arrays, schema=SNAPSHOTS))
 
 
 def read(storage: Storage, part: Part) -> PlannedSnapshots:

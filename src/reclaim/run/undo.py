@@ -11,8 +11,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from reclaim.catalog.addresses import new_uid
 from reclaim.errors import Conflict, NotFound, Partial, Refused
 from reclaim.model import Run, RunState, SnapshotId
@@ -24,7 +22,7 @@ from reclaim.stores.base import QUARANTINE, Collectable, HeldLock, Quarantines
 from reclaim.tasks.deleting import FAILED
 from reclaim.tasks.engine import Engine
 from reclaim.tasks.parts import Opener, Place, open_storage
-from reclaim.tasks.reading import LIVE, TOPS
+from reclaim.tasks.reading import LIVE, tops_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +149,13 @@ class _Undoing:
     def _whole(self, place: Place) -> Collection[SnapshotId]:
         """The snapshots that the run took and that have everything they need."""
         taken = self._snapshots.taken(self._run.id)
-        tops = sorted({top for top in taken.values() if top})
+        tops = {top: LIVE for top in taken.values() if top}
         if not tops:
             return list(taken)
         format = self._store.format
         units = list(format.units(self._store.storage))
         listed = self._engine.list(format, units, place.below("there"))
-        columns = ([top[0] for top in tops], [top[1] for top in tops], [LIVE] * len(tops))
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, TOPS, strict=True)]
         broken = self._engine.incomplete(
-            format, pa.table(arrays, schema=TOPS), listed, place.below("tops")
+            format, tops_table(tops, format.top), listed, place.below("tops")
         )
-        return [found for found, top in taken.items() if top is None or top[0] not in broken]
+        return [found for found, top in taken.items() if top not in broken]

@@ -96,6 +96,11 @@ class Format(Protocol):
         """The kinds that may be collected, in the order in which they are deleted."""
         ...
 
+    @property
+    def top(self) -> str:
+        """The kind of the containers that snapshots name themselves."""
+        ...
+
     def aside(self, run_id: str) -> str:
         """The folder, inside the prefix, where a run sets objects aside; they are of the kind
         ``QUARANTINE``, which is in no order."""
@@ -162,8 +167,8 @@ class Reader(Protocol):
 class Observation:
     """What a store says of itself, from one consistent read where it allows that.
 
-    ``tops`` names for each snapshot its own container (address and kind), for those that have
-    one; snapshots that are condemned already are in it and not among ``ids``. ``held`` are
+    ``tops`` has for each snapshot the address of its own container, for those that have one;
+    snapshots that are condemned already are in it and not among ``ids``. ``held`` are
     files with addresses that are needed by something else than a snapshot. Of ``partitions``, one
     that is neither open nor closed is not known at all.
     """
@@ -173,7 +178,7 @@ class Observation:
     """The snapshots that are to be judged."""
     leases: tuple[Lease, ...]
     busy: frozenset[str]
-    tops: Mapping[SnapshotId, tuple[str, str]]
+    tops: Mapping[SnapshotId, str]
     marked: Mapping[SnapshotId, str]
     """Snapshots with a mark that is not terminal, and condemned ones: id → state."""
     closed: frozenset[str]
@@ -324,7 +329,7 @@ class Quarantines(Protocol):
         """Note of condemned snapshots that their objects were set aside."""
         ...
 
-    def taken(self, run_id: str) -> Mapping[SnapshotId, tuple[str, str] | None]:
+    def taken(self, run_id: str) -> Mapping[SnapshotId, str | None]:
         """The snapshots that a run condemned, with their containers, as far as it has any."""
         ...
 

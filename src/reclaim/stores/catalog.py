@@ -64,6 +64,10 @@ class CatalogFormat:
         kinds = (DATA, RANGE, CONTAINER, METARANGE, WORK, RECORD)
         return (*kinds, UNKNOWN, EPOCH) if self.deleted else kinds
 
+    @property
+    def top(self) -> str:
+        return METARANGE
+
     def aside(self, run_id: str) -> str:
         return f"{self.prefix}_reclaim/{QUARANTINE}/{run_id}/"
 
@@ -188,7 +192,7 @@ class CatalogStore:
             leases=roots.leases,
             busy=roots.history.busy,
             tops={
-                SnapshotId(found): (metarange, METARANGE)
+                SnapshotId(found): metarange
                 for found, metarange in roots.metaranges.items()
                 if metarange
             },
@@ -243,11 +247,9 @@ class CatalogStore:
     def set_aside(self, ids: Collection[SnapshotId]) -> int:
         return self._repository.set_aside(ids)
 
-    def taken(self, run_id: str) -> Mapping[SnapshotId, tuple[str, str] | None]:
-        return {
-            found: (commit.metarange, METARANGE) if commit.metarange else None
-            for found, commit in self._repository.taken(run_id).items()
-        }
+    def taken(self, run_id: str) -> Mapping[SnapshotId, str | None]:
+        taken = self._repository.taken(run_id)
+        return {found: commit.metarange or None for found, commit in taken.items()}
 
     def restore(self, run_id: str, whole: Collection[SnapshotId]) -> Restored:
         done = self._repository.restore(run_id, whole, HELD_AFTER_UNDO)

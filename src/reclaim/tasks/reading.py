@@ -24,6 +24,14 @@ TOPS = pa.schema(
 )
 """The containers that snapshots name themselves."""
 
+
+def tops_table(causes: Mapping[str, int], kind: str) -> pa.Table:
+    """Tops of one kind, as ``TOPS``: the cause of each by its address."""
+    kinds = pa.repeat(pa.scalar(kind, pa.string()), len(causes))
+    addresses = pa.array(causes.keys(), pa.string())
+    return pa.table([addresses, kinds, pa.array(causes.values(), pa.int32())], schema=TOPS)
+
+
 READ = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),

@@ -19,7 +19,7 @@ from reclaim.stores.base import CONTAINERS, ENTRIES, Collectable, Observation
 from reclaim.tasks import reading
 from reclaim.tasks.deleting import check_inside
 from reclaim.tasks.parts import decode
-from reclaim.tasks.reading import LIVE, TOPS
+from reclaim.tasks.reading import LIVE
 from reclaim.testing.engine import PlainEngine
 
 
@@ -123,8 +123,8 @@ class StoreContract:
     def test_containers_and_entries_are_complete(self, subject: Subject) -> None:
         found = subject.live()
         store, seen = subject.store, self.observed(subject)
-        address, kind = seen.tops[found]
-        tops = pa.table([[address], [kind], pa.array([LIVE], pa.int32())], schema=TOPS)
+        address, kind = seen.tops[found], store.format.top
+        tops = reading.tops_table({address: LIVE}, kind)
         if (flat := store.format.flatten(tops)) is not None:
             assert flat.schema.equals(CONTAINERS)
             told = {row["address"]: row["kind"] for row in flat.to_pylist()}

@@ -11,6 +11,8 @@ OURS = ".reclaim"
 
 ARCHIVE, ROLLUP = ".larch", ".rollup.hex"
 SHARD = re.compile("[0-9a-f]{3}")
+STEM_SIZE = 3 + 1 + 40
+"""How long the names of a layer's objects are, without what they end with."""
 _FILE = re.compile(
     rf"(?:^|/)([0-9a-f]{{3}})/(\1[0-9a-f]{{37}})(?:{re.escape(ARCHIVE)}|{re.escape(ROLLUP)})?\Z"
 )

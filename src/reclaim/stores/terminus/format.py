@@ -15,8 +15,8 @@ from reclaim.clock import to_micros
 from reclaim.storage import Storage
 from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE, TOP
 from reclaim.stores.beside.records import FILE as RUN_FILE
-from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP
-from reclaim.stores.terminus.reading import read_layers
+from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, STEM_SIZE
+from reclaim.stores.terminus.reading import read_layers, told
 from reclaim.stores.terminus.view import Facts, LayerView, is_shard
 
 LAYER, ROLLUP_FILE, WORK, RECORD, UNKNOWN = "layer", "rollup", "work", "record", "unknown"
@@ -46,6 +46,10 @@ class TerminusFormat:
     def order(self) -> Sequence[str]:
         # A layer that is loaded through another one must not point at nothing.
         return ROLLUP_FILE, LAYER, WORK, RECORD
+
+    @property
+    def top(self) -> str:
+        return LAYER
 
     def aside(self, run_id: str) -> str:
         return f"{self.prefix}{OURS}/{QUARANTINE}/{run_id}/"
@@ -86,7 +90,7 @@ class TerminusFormat:
 
         Whether they are there makes no difference: what is live is only not taken.
         """
-        bare = pc.replace_substring_regex(tops.column("address"), r"\.larch$", "")
+        bare = pc.utf8_slice_codeunits(tops.column("address"), 0, len(self.prefix) + STEM_SIZE)
         kinds = {ARCHIVE: LAYER, "": LAYER, ROLLUP: ROLLUP_FILE}
         tables = []
         for suffix, kind in kinds.items():
@@ -116,24 +120,28 @@ class TerminusFormat:
     def survey(self, storage: Storage, units: Sequence[str]) -> pa.Table:
         """The objects in folders, and of each layer what it refers to."""
         view = self.view(storage)
-        listed: list[Facts] = []
+        addresses: list[str] = []
+        others: list[Facts] = []
         for unit in units:
             if is_shard(unit):
-                listed += view.layers(unit)
+                addresses += (f"{unit}/{name}" for name in view.names(unit))
             else:
-                listed += (
+                others += (
                     (one.address, one.size, to_micros(one.last_modified)) for one in view.list(unit)
                 )
-        return read_layers(view, listed, {one[0] for one in listed if one[0].endswith(ROLLUP)})
+        rollups = {address for address in addresses if address.endswith(ROLLUP)}
+        found = read_layers(view, addresses, rollups)
+        # What goes while it is listed was not there.
+        return pa.concat_tables([found.rows, told(others)])
 
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
         """Some layers, by the address of their archive or directory."""
         view = self.view(storage)
-        # Whoever asked has seen them, so that one that went is read in vain and has a fault.
-        facts = {one[0]: one for one in view.there(addresses)}
-        listed = [facts.get(address, (address, 0, 0)) for address in addresses]
         beside = (address.removesuffix(ARCHIVE) + ROLLUP for address in addresses)
-        return read_layers(view, listed, {one[0] for one in view.there(beside)})
+        found = read_layers(view, addresses, {one[0] for one in view.there(beside)})
+        # Whoever asked has seen them, so that to have gone is a fault.
+        gone = [(address, 0, 0) for address in found.gone]
+        return pa.concat_tables([found.rows, told(gone, fault="it is not there any more")])
 
 
 def _repeat(text: str, rows: int) -> pa.Array:

@@ -25,9 +25,8 @@ in this list has it, and a deleted database before a squashed graph.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
 
 from reclaim.stores.terminus.graph import NONE, Graph, deletion_order
 
@@ -42,13 +41,25 @@ class Garbage(StrEnum):
     UNFINISHED = "unfinished layer"
 
 
-class _Line(NamedTuple):
-    """A dead layer and the dead ones below it: how many, and what they stand on and name."""
+class _Lines:
+    """Of dead layers the dead ones below each, itself among them: how many there are, whether
+    they stand on a base layer, and what they name."""
 
-    length: int
-    whole: bool
-    names: bool
-    names_live: bool
+    def __init__(self, graph: Graph, rest: Sequence[int], dead: set[int]) -> None:
+        self.length = dict.fromkeys(rest, 0)
+        self.whole: set[int] = set()
+        self.names: set[int] = set()
+        self.names_live: set[int] = set()
+        # Parents come last, so that those of each layer are known before it.
+        for one in reversed(rest):
+            parent, names = graph.parent[one], graph.names_of(one)
+            self.length[one] = self.length.get(parent, 0) + 1
+            if parent == NONE or parent in self.whole:
+                self.whole.add(one)
+            if names or parent in self.names:
+                self.names.add(one)
+            if parent in self.names_live or not dead.issuperset(names):
+                self.names_live.add(one)
 
 
 def classify(graph: Graph, dead: Collection[int]) -> dict[int, Garbage]:
@@ -59,42 +70,26 @@ def classify(graph: Graph, dead: Collection[int]) -> dict[int, Garbage]:
     for one in readable:
         if graph.rolled_up[one] and one not in loaded:
             kinds[one] = Garbage.SUPERSEDED_ROLLUP
-    rest = dict.fromkeys(one for one in readable if one not in kinds)
-    lines = _lines(graph, rest, {*kinds, *readable})
+    left = [one for one in readable if one not in kinds]
+    rest = set(left)
+    lines = _Lines(graph, left, {*kinds, *readable})
     below = {graph.parent[one] for one in rest} | {graph.rollup[one] for one in rest}
     below |= {name for one in rest for name in graph.names_of(one)}
-    tops = [one for one in rest if one not in below]
-    tops.sort(key=lambda one: (-lines[one].length, graph.ids[one]))
-
-    naming = [one for one in tops if lines[one].whole and lines[one].names]
-    deleted = [one for one in naming if not lines[one].names_live]
+    tops = sorted(rest - below, key=lambda one: (-lines.length[one], graph.ids[one]))
+    naming = [one for one in tops if one in lines.whole and one in lines.names]
+    deleted = [one for one in naming if one not in lines.names_live]
     _claim(graph, kinds, rest, deleted, Garbage.DELETED_DATABASE)
     _claim(graph, kinds, rest, naming, Garbage.SQUASHED_GRAPH)
     for top in tops:
         if top in kinds:
             continue
-        line = lines[top]
-        if line.whole and line.length > 1 and _unclaimed(graph, kinds, rest, top) == line.length:
+        length = lines.length[top]
+        if top in lines.whole and length > 1 and _unclaimed(graph, kinds, rest, top) == length:
             _claim(graph, kinds, rest, (top,), Garbage.SQUASHED_GRAPH)
         else:
             _claim(graph, kinds, rest, (top,), Garbage.FAILED_TRANSACTION)
     # Cycles have no top.
     return kinds | {one: Garbage.FAILED_TRANSACTION for one in rest if one not in kinds}
-
-
-def _lines(graph: Graph, rest: Iterable[int], dead: set[int]) -> dict[int, _Line]:
-    """The line of each layer, from that of its parent: parents come last in ``rest``."""
-    lines: dict[int, _Line] = {}
-    for one in reversed([*rest]):
-        parent, names = graph.parent[one], graph.names_of(one)
-        under = lines.get(parent)
-        live = bool(names) and not dead.issuperset(names)
-        if under is None:
-            lines[one] = _Line(1, parent == NONE, bool(names), live)
-        else:
-            length, whole, named, named_live = under
-            lines[one] = _Line(length + 1, whole, named or bool(names), named_live or live)
-    return lines
 
 
 def _unclaimed(graph: Graph, kinds: Mapping[int, Garbage], rest: Collection[int], top: int) -> int:

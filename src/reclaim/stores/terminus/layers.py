@@ -59,6 +59,8 @@ class Layers:
 
     def among(self, others: Layers) -> Flags:
         """Which of the layers are among others as well."""
+        if self is others:
+            return np.ones(len(self), np.bool_)
         return _flags(pc.is_in(self.ids, others.ids))
 
     def readable(self) -> pa.Array:
@@ -75,34 +77,35 @@ class Layers:
 
 def _graph(layers: pa.Table) -> Graph:
     ids = _one(layers, "id")
-    parent, through = _one(layers, "parent"), _one(layers, "through")
-    needed = pa.concat_arrays([parent, through]).drop_null()
-    absent = pc.unique(needed.filter(pc.invert(pc.is_in(needed, ids))))
-    every = pa.concat_arrays([ids, absent])
-    starts, names = _names(_one(layers, "names"), ids)
-    known: list[SnapshotId] = every.to_pylist()
+    count = len(ids)
+    names = _one(layers, "names")
+    needed = pa.concat_arrays([_one(layers, "parent"), _one(layers, "through")])
+    named = pc.list_flatten(names)
+    # All at once: each time that something is looked up among ids they are hashed anew.
+    numbers = _numbers(pa.concat_arrays([needed, named]), ids)
+    needs, number = numbers[: 2 * count], numbers[2 * count :]
+    absent = needed.filter(pa.array(needs == NONE)).drop_null().unique()
+    if len(absent):
+        among = _numbers(needed, absent)
+        needs = np.where(among == NONE, needs, count + among)
+    known: list[SnapshotId] = pa.concat_arrays([ids, absent]).to_pylist()
+    # An id that is held as data and is no layer's is none at all.
+    there = number != NONE
+    owner = np.repeat(np.arange(count), pc.fill_null(pc.list_value_length(names), 0).to_numpy())
+    starts = np.concatenate(([0], np.cumsum(np.bincount(owner[there], minlength=count))))
+    data = number[there].tolist()
     none = [NONE] * len(absent)
     return Graph(
         known,
         numbers=dict(zip(known, range(len(known)), strict=True)),
-        parent=_numbers(parent, every).tolist() + none,
-        rollup=_numbers(through, every).tolist() + none,
-        starts=starts.tolist() + [len(names)] * len(absent),
-        names=names.tolist(),
+        parent=needs[:count].tolist() + none,
+        rollup=needs[count:].tolist() + none,
+        starts=starts.tolist() + [len(data)] * len(absent),
+        names=data,
         rolled_up=_flags(pc.equal(_one(layers, "note"), ROLLED_UP)).tolist()
         + [False] * len(absent),
-        faults={**_faults(layers), **dict.fromkeys(range(len(ids), len(known)))},
+        faults={**_faults(layers), **dict.fromkeys(range(count, len(known)))},
     )
-
-
-def _names(names: pa.Array, ids: pa.Array) -> tuple[Numbers, Numbers]:
-    """What is named and is a layer: where those of each layer begin, and all of them."""
-    lengths = pc.fill_null(pc.list_value_length(names), 0).to_numpy()
-    owner = np.repeat(np.arange(len(names)), lengths)
-    number = _numbers(pc.list_flatten(names), ids)
-    there = number != NONE
-    counts = np.bincount(owner[there], minlength=len(names))
-    return np.concatenate(([0], np.cumsum(counts))), number[there]
 
 
 def _faults(layers: pa.Table) -> dict[int, str | None]:

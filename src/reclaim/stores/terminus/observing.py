@@ -25,7 +25,6 @@ from reclaim.stores.beside.leases import Leases
 from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP
 from reclaim.stores.terminus.condemning import Condemning
-from reclaim.stores.terminus.format import LAYER
 from reclaim.stores.terminus.garbage import classify
 from reclaim.stores.terminus.labels import Label
 from reclaim.stores.terminus.layers import Layers
@@ -156,7 +155,7 @@ class Observer:
         judged = [layer for layer in range(len(found)) if layer not in unfinished]
         dead = [layer for layer in judged if layer not in reached]
         addresses = found.addresses.to_pylist()
-        tops = {ids[layer]: (addresses[layer], LAYER) for layer in judged}
+        tops = {ids[layer]: addresses[layer] for layer in judged}
         condemned = {one for one, state in states.items() if state is Condemnation.CONDEMNED}
         return Observation(
             refs=tuple(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import compress, repeat
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -29,27 +30,57 @@ from reclaim.stores.terminus.view import Facts, LayerView
 WHOLE = 64 * 1024
 """Archives up to this size are read at once."""
 TOGETHER = 32 * 1024 * 1024
-"""So many bytes of them are held at a time."""
+"""About so many bytes of them are held at a time."""
 ROLLED_UP = "rolled up"
 
 _FAULTS = (Corrupt, UnknownVersion, OSError)
 
 
-def read_layers(view: LayerView, listed: Sequence[Facts], rollups: Collection[str]) -> pa.Table:
-    """Objects as ``SNAPSHOTS``, with what the layers among them refer to.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Objects as ``SNAPSHOTS``, and the addresses of those that are not there any more."""
 
-    ``rollups`` are the rollup files that are there.
+    rows: pa.Table
+    gone: Sequence[str]
+
+
+def read_layers(view: LayerView, addresses: Iterable[str], rollups: Collection[str]) -> Found:
+    """Objects of shards, with what the layers among them refer to.
+
+    ``rollups`` are the rollup files that are there. Size and time of an archive are those of the
+    file that was read, so that it is opened once and nothing is asked of it before.
     """
-    small: list[Facts] = []
+    root = str(view.root)
+    tables: list[pa.Table] = []
+    others: list[str] = []
     rest: list[Facts] = []
-    for one in listed:
-        (small if one[1] < WHOLE and one[0].endswith(ARCHIVE) else rest).append(one)
-    tables = []
-    for few in _together(small):
-        table, left = _read_archives(view, few, rollups)
-        tables.append(table)
-        rest += left
-    return pa.concat_tables([*tables, _read_each(view, rest, rollups)])
+    archives: list[tuple[Facts, bytes]] = []
+    held = 0
+    for address in addresses:
+        if not address.endswith(ARCHIVE):
+            others.append(address)
+            continue
+        try:
+            size, changed, data = _whole(f"{root}/{address}")
+        except OSError:
+            others.append(address)
+            continue
+        archives.append(((address, size, changed), data))
+        held += size
+        if held > TOGETHER:
+            tables.append(_decode(view, archives, rollups, rest))
+            archives, held = [], 0
+    if archives:
+        tables.append(_decode(view, archives, rollups, rest))
+    there = view.there(others)
+    gone = {*others}.difference(address for address, _, _ in there)
+    tables.append(_read_each(view, [*rest, *there], rollups))
+    return Found(pa.concat_tables(tables), sorted(gone))
+
+
+def told(objects: Iterable[Facts], *, fault: str | None = None) -> pa.Table:
+    """Objects of which nothing else is known, as ``SNAPSHOTS``, or is to be known but why."""
+    return _rows([(*one, layer_of(one[0]), None, None, None, None, fault) for one in objects])
 
 
 def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> Layer:
@@ -86,20 +117,17 @@ def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> 
         )
 
 
-def _together(listed: Sequence[Facts]) -> Iterator[Sequence[Facts]]:
-    """Archives in groups that are not too large."""
-    groups = np.cumsum([size for _, size, _ in listed]) // TOGETHER if listed else np.array([])
-    for group in np.unique(groups):
-        yield list(compress(listed, groups == group))
-
-
-def _read_archives(
-    view: LayerView, listed: Sequence[Facts], rollups: Collection[str]
-) -> tuple[pa.Table, Sequence[Facts]]:
-    """Small archives as ``SNAPSHOTS``, and those that have to be looked at one by one."""
+def _decode(
+    view: LayerView,
+    archives: Sequence[tuple[Facts, bytes]],
+    rollups: Collection[str],
+    rest: list[Facts],
+) -> pa.Table:
+    """Archives as ``SNAPSHOTS``. Those that have to be looked at one by one go to the rest."""
+    listed, data = zip(*archives, strict=True)
     addresses, sizes, times = zip(*listed, strict=True)
     ids = [layer_of(address) for address in addresses]
-    batch = decode_archives(list(map(_whole, repeat(str(view.root)), addresses, sizes)))
+    batch = decode_archives(data)
     plain = batch.plain & np.array([one is not None for one in ids])
     through: list[SnapshotId | None] = [None] * len(listed)
     for at, address in enumerate(addresses):
@@ -109,11 +137,10 @@ def _read_archives(
                 through[at] = parse_rollup(_read(f"{view.root}/{rollup}"))
             except _FAULTS:
                 plain[at] = False
+    rest += compress(listed, ~plain)
     notes = [ROLLED_UP if rolled_up else None for rolled_up in batch.rolled_up.tolist()]
     columns = (addresses, sizes, times, ids, batch.parent, through, batch.names, notes)
-    nothing = pa.nulls(len(listed), pa.string())
-    table = _table([*columns, nothing])
-    return table.filter(pa.array(plain)), list(compress(listed, ~plain))
+    return _table([*columns, pa.nulls(len(listed), pa.string())]).filter(pa.array(plain))
 
 
 def _read_each(view: LayerView, listed: Sequence[Facts], rollups: Collection[str]) -> pa.Table:
@@ -128,13 +155,17 @@ def _read_each(view: LayerView, listed: Sequence[Facts], rollups: Collection[str
                 layer = read_layer(view, address, rolled=beside)
             except _FAULTS as error:
                 fault = str(error)
-        told = (None,) * 4 if layer is None else _told(layer)
-        rows.append((address, size, changed, found, *told, fault))
-    return _table(zip(*rows, strict=True) if rows else [()] * len(SNAPSHOTS))
+        refers = (None,) * 4 if layer is None else _refers(layer)
+        rows.append((address, size, changed, found, *refers, fault))
+    return _rows(rows)
 
 
-def _told(layer: Layer) -> tuple[str | None, str | None, Sequence[str], str | None]:
+def _refers(layer: Layer) -> tuple[str | None, str | None, Sequence[str], str | None]:
     return layer.parent, layer.rollup, layer.names, ROLLED_UP if layer.rolled_up else None
+
+
+def _rows(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    return _table(zip(*rows, strict=True) if rows else [()] * len(SNAPSHOTS))
 
 
 def _table(columns: Iterable[Any]) -> pa.Table:
@@ -145,21 +176,20 @@ def _table(columns: Iterable[Any]) -> pa.Table:
     return pa.table(list(arrays), schema=SNAPSHOTS)
 
 
-def _whole(root: str, address: str, size: int) -> bytes:
-    """A file of so many bytes, and one more if it has more; nothing if it cannot be read.
+def _whole(path: str) -> tuple[int, int, bytes]:
+    """Size and time of a file, and its bytes if it is a small one.
 
-    Whether it is all of it, its own header tells.
+    One byte more than it should have, if it has more: whether it is all of it, its own header
+    tells.
     """
+    handle = os.open(path, os.O_RDONLY)
     try:
-        handle = os.open(f"{root}/{address}", os.O_RDONLY)
-    except OSError:
-        return b""
-    try:
-        return os.read(handle, size + 1)
-    except OSError:
-        return b""
+        status = os.fstat(handle)
+        size = status.st_size
+        data = os.read(handle, size + 1) if size < WHOLE else b""
     finally:
         os.close(handle)
+    return size, status.st_mtime_ns // 1000, data
 
 
 def _read(path: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,16 +33,17 @@ def read_labels(folder: Path) -> Sequence[Label]:
 def _read_all(folder: Path) -> Sequence[Label]:
     while True:
         with translated("list", str(folder)):
-            files = sorted(folder.glob("*" + labels.SUFFIX))
+            names = os.listdir(folder)  # noqa: PTH208 - many small files
+            files = sorted(name for name in names if name.endswith(labels.SUFFIX))
         try:
-            return [labels.parse_label(file.name, _read_locked(file)) for file in files]
+            return [labels.parse_label(file, _read_locked(f"{folder}/{file}")) for file in files]
         except NotFound:
             # A database was deleted while we looked: look again.
             continue
 
 
-def _read_locked(file: Path) -> bytes:
+def _read_locked(file: str) -> bytes:
     """A label under a shared lock: it is rewritten in place under an exclusive one."""
-    with translated("read", str(file)), file.open("rb") as found:
+    with translated("read", file), open(file, "rb", buffering=0) as found:  # noqa: PTH123
         fcntl.flock(found, fcntl.LOCK_SH)
-        return found.read()
+        return found.readall()

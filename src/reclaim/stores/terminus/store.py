@@ -146,7 +146,7 @@ class TerminusStore:
     def set_aside(self, ids: Collection[SnapshotId]) -> int:
         return self._condemning.set_aside(ids)
 
-    def taken(self, run_id: str) -> Mapping[SnapshotId, tuple[str, str] | None]:
+    def taken(self, run_id: str) -> Mapping[SnapshotId, str | None]:
         return dict.fromkeys(self._condemning.of(run_id))
 
     def restore(self, run_id: str, whole: Collection[SnapshotId]) -> Restored:

@@ -99,13 +99,11 @@ class Survey:
     def _come(self, listed: Layers) -> Sequence[str]:
         """The objects of layers that were not there when they were listed."""
         known = listed.graph.numbers
-        found = (
-            f"{shard}/{name}"
-            for shard in self._view.shards()
-            for name in self._view.names(shard)
-            if name[:ID_SIZE] not in known
-        )
-        return [address for address in found if layer_of(address)]
+        come = []
+        for shard in self._view.shards():
+            new = [one for one in self._view.names(shard) if one[:ID_SIZE] not in known]
+            come += [address for one in new if layer_of(address := f"{shard}/{one}")]
+        return come
 
     def _there(self, layers: Iterable[SnapshotId]) -> Sequence[str]:
         """Those of the objects that some layers may have that are there."""

@@ -80,8 +80,12 @@ class LayerView:
 
     def there(self, addresses: Iterable[str]) -> Sequence[Facts]:
         """Those of some objects that are there."""
-        found = ((address, _facts(self.path(address))) for address in addresses)
-        return [(address, *facts) for address, facts in found if facts is not None]
+        there: list[Facts] = []
+        for address in addresses:
+            with translated("list", address):
+                if (facts := _facts(self.path(address))) is not None:
+                    there.append((address, *facts))
+        return there
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
         path = self.root / prefix
