@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -31,6 +34,18 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_session_has_our_settings(spark: SparkSession) -> None:
     assert {name: spark.conf.get(name) for name in SETTINGS} == dict(SETTINGS)
+
+
+def test_workers_are_forked_from_a_process_that_has_loaded_what_they_need(
+    spark: SparkSession,
+) -> None:
+    def parent(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            command = psutil.Process(os.getppid()).cmdline()
+            yield pa.record_batch({"command": [" ".join(command)]})
+
+    (row,) = spark.range(1).mapInArrow(parent, "command string").collect()
+    assert row.command.endswith("-m reclaim.spark.daemon pyspark.worker")
 
 
 def test_a_second_session_is_the_first(spark: SparkSession) -> None:

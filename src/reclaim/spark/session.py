@@ -25,6 +25,7 @@ from reclaim.errors import InvalidInput, Unavailable
 MASTER_VARIABLE = "RECLAIM_SPARK_MASTER"
 REMOTE_VARIABLE = "SPARK_REMOTE"
 LOG_VARIABLE = "RECLAIM_SPARK_LOG"
+JAVA_VARIABLE = "RECLAIM_SPARK_JAVA"
 SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
 PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")
 LOCAL = "local[*]"
@@ -107,6 +108,9 @@ def _local() -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
+        # Most of the work is Python's. To compile Java as well as can be takes longer than a run.
+        "spark.driver.extraJavaOptions": os.environ.get(JAVA_VARIABLE, "-XX:TieredStopAtLevel=1"),
+        "spark.python.daemon.module": "reclaim.spark.daemon",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "reclaim-spark"),
     }
 

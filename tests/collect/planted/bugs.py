@@ -93,9 +93,8 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "only the plan's dead commits condemned": Bug(
         "reclaim.run.apply",
-        right="if snapshot.id not in now.live and snapshot.id not in seen.marked",
-        wrong="""if snapshot.id not in now.live and snapshot.id not in seen.marked
-                and snapshot.id in decided.dead""",
+        right="if one not in now.live and one not in seen.marked",
+        wrong="if one not in now.live and one not in seen.marked and one in decided.dead",
         test=f"{BETWEEN}::test_a_commit_on_a_dead_one_is_condemned_with_it",
     ),
     "overdue partitions counted as closed": Bug(
@@ -146,8 +145,8 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "commits brought back without a look at what they need": Bug(
         "reclaim.run.undo",
-        right="if top is None or top[0] not in broken]",
-        wrong="if top is None or top]",
+        right="if top not in broken]",
+        wrong="if found]",
         test="tests/collect/test_undo.py::test_a_commit_that_misses_an_object_is_left",
     ),
     "commits brought back before their objects": Bug(
@@ -190,7 +189,7 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "a plan applied again from the sweep, without what was journalled": Bug(
         "reclaim.run.apply",
-        right="self._journal.taken(kinds)",
+        right="self._journal.taken(self._store.format.top)",
         wrong="frozenset()",
         test="tests/collect/test_crash.py"
         "::test_an_apply_that_dies_at_any_step[embedded-sets aside]",
