@@ -46,8 +46,8 @@ def plan_layers(runs: int = 5, count: int = 100_000) -> Figure:
             ratios.append(timer.seconds["plan"] / timer.seconds["read"])
             notes.append(
                 f"{'a later' if run else 'the first'} plan {timer.seconds['plan']:.1f} s, "
-                f"reading {size / 2**20:.0f} MiB {timer.seconds['read']:.1f} s; {plan.document.candidates} of "
-                f"{plan.document.objects} objects would go"
+                f"reading {size / 2**20:.0f} MiB {timer.seconds['read']:.1f} s; "
+                f"{plan.document.candidates} of {plan.document.objects} objects would go"
             )
     target = "at most twice the time of reading the files once"
     return Figure("plan of 100,000 layers", ratios, target, lambda ratio: ratio <= 2, notes)

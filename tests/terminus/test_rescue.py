@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
 
-from reclaim.errors import Corrupt, Gone, Partial
+from reclaim.errors import Corrupt, Gone, OutOfTime, Partial
 from reclaim.model import RunState
 from reclaim.run.purge import Purged
 from reclaim.run.ways import Move
+from reclaim.stores.base import HeldLock
 from tests.terminus.world import MOVE, At, Past, World, bury, stepped
 
 WEEK = Move().keep
@@ -121,6 +124,42 @@ def test_a_label_that_is_moved_while_it_is_purged(world: World, past: Past, step
     purged(world, store=stepped(world.store(), moved))
     assert moved.done
     assert set(past.old) <= world.there()
+    world.check()
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_a_purge_past_its_budget(world: World, past: Past, labelled: bool) -> None:
+    """What it marked a second time may be referred to by now; so nothing goes for good."""
+    world.apply(world.plan())
+    if labelled:
+        world.write.label("clone", past.old[1])
+    world.clock.advance(WEEK)
+    store = world.store()
+    held: list[HeldLock] = []
+    take = store.lock
+
+    @contextmanager
+    def remembered(run_id: str) -> Iterator[HeldLock]:
+        with take(run_id) as lock:
+            held.append(lock)
+            yield lock
+
+    def pass_time() -> None:
+        for _ in range(16):
+            world.clock.advance(minutes=1)
+            held[0].renew()
+
+    store.lock = remembered  # type: ignore[method-assign]
+    passed = At("after needed", pass_time)
+    every = world.there() | world.aside()
+    with pytest.raises(OutOfTime):
+        world.purge(store=stepped(store, passed))
+    assert passed.done
+    assert world.there() | world.aside() == every
+    # What was needed is back, and the rest can be purged.
+    assert (past.old[1] in world.there()) == labelled
+    assert world.purge() is not None
+    assert world.aside() == set()
     world.check()
 
 

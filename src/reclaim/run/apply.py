@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from reclaim.catalog.addresses import new_uid
@@ -27,10 +27,10 @@ from reclaim.errors import (
 )
 from reclaim.model import Run, RunState
 from reclaim.run import document, snapshots
+from reclaim.run.checks import check_budget, check_clock
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.document import PlanDocument
 from reclaim.run.journal import Journal
-from reclaim.run.plan import check_clock
 from reclaim.run.snapshots import PlannedSnapshots
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
@@ -42,8 +42,6 @@ from reclaim.tasks.engine import Containers, Engine
 from reclaim.tasks.parts import Opener, Part, Place, open_storage
 from reclaim.tasks.reading import LIVE, tops_table
 
-BUDGET = timedelta(minutes=15)
-"""From the read of the leases to the first delete; leases are valid for longer than that."""
 ROUNDS = 20
 """How often dead snapshots are looked for before the writers are asked to pause."""
 
@@ -219,7 +217,7 @@ class _Applying:
         with stage("promote"):
             # A clock that jumped since has made young what is old, or leases look lapsed.
             check_clock(self._store, self._store.storage, own)
-            self._check_budget(seen.read_at)
+            check_budget(self._store, self._lock, seen.read_at)
             condemned = self._store.promote()
             self._condemned = True
         outcome = Outcome()
@@ -326,14 +324,6 @@ class _Applying:
                     hint="nothing was deleted; apply it again",
                 )
         return found.parts, self._planned.candidates - sum(part.rows for part in found.parts)
-
-    def _check_budget(self, read_at: datetime) -> None:
-        self._lock.check()
-        if self._store.clock.now() - read_at > BUDGET:
-            raise OutOfTime(
-                f"confirming took longer than {BUDGET}; leases may have changed since",
-                hint="nothing was deleted; apply it again, with more executors if it repeats",
-            )
 
     def _collect(self, decided: PlannedSnapshots, seen: Observation, now: Decided) -> int:
         """Let go of the dead snapshots of which nothing is left."""

@@ -19,8 +19,8 @@ from reclaim.clock import Clock
 from reclaim.errors import ClockSkew, Corrupt, NotFound, ReclaimError, StorageAhead
 from reclaim.model import Run, SnapshotId, StoredObject
 from reclaim.run import machine
+from reclaim.run.checks import SKEW
 from reclaim.run.decide import KEEPS_ALL, decide
-from reclaim.run.plan import SKEW
 from reclaim.storage import ObjectStorage
 from reclaim.stores.catalog import CatalogStore
 from reclaim.tasks.parts import decode

@@ -7,21 +7,20 @@ is not in the listing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 import pyarrow as pa
 
 from reclaim import buckets
 from reclaim.catalog.addresses import new_uid
-from reclaim.errors import ClockSkew, Corrupt, IncompleteRead, ReclaimError, StorageAhead, TooMuch
+from reclaim.errors import ReclaimError
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy
 from reclaim.run import document, snapshots
+from reclaim.run.causes import CAUSES, causes_of, find_dead, find_tops
+from reclaim.run.checks import check_clock, check_complete, check_fraction, check_partitions
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.document import (
     Counts,
@@ -34,21 +33,14 @@ from reclaim.run.document import (
     Where,
 )
 from reclaim.run.stages import Silent, Stages, Watcher
-from reclaim.storage import LISTED, Storage
+from reclaim.storage import LISTED
 from reclaim.stores.base import Collectable, DecodesSnapshots, Margins, Observation, Survey
 from reclaim.tasks.engine import Containers, Engine, Found, Objects
 from reclaim.tasks.judging import Rules, Tally
 from reclaim.tasks.parts import Opener, Place, open_storage, write_part
-from reclaim.tasks.reading import LIVE, tops_table
 
-SKEW = timedelta(minutes=5)
 MOST = 0.9
 """A plan that takes a larger part of all objects than this needs a word from a person."""
-
-EXPIRED = "its commits expire by the policy"
-UNREACHED = "its commits are reached by no branch, tag or lease"
-CONDEMNED = "its commits were condemned by an earlier run"
-CAUSES = ("live", EXPIRED, UNREACHED, CONDEMNED)
 
 REASONS = {
     "data": "uploaded, and in no commit",
@@ -160,10 +152,10 @@ class _Planning:
             check_clock(self._store, self._storage, work)
         with stage("decide") as deciding:
             decided = self._decide(seen)
-            dead = _dead(seen, decided)
+            dead = find_dead(seen, decided)
             deciding.facts |= {"live": len(decided.live), "dead": len(dead)}
         with stage("mark") as marking:
-            tops = _tops(seen, decided, self._store.format.top)
+            tops = find_tops(seen, decided, self._store.format.top)
             containers = self._engine.expand(
                 self._store.format, tops, self._place.below("containers")
             )
@@ -179,10 +171,10 @@ class _Planning:
                 work,
             )
             planning.facts |= {"candidates": sum(part.rows for part in found.parts)}
-        _check_complete(seen, decided, tops, containers, found)
-        _check_partitions(self._partitions | found.verdict.strangers.keys(), seen)
+        check_complete(seen, decided, tops, containers, found)
+        check_partitions(self._partitions | found.verdict.strangers.keys(), seen)
         made = self._document(seen, decided, dead, containers, found)
-        _check_fraction(made)
+        check_fraction(made)
         document.write(self._storage, self._place, made)
         return Plan(self._place, document.read(self._storage, self._place))
 
@@ -226,7 +218,7 @@ class _Planning:
             cutoffs=cutoffs,
             closed=seen.closed,
             open=seen.open,
-            causes=[DELETED] * len(CAUSES) if self._store.deleted else _causes(seen),
+            causes=[DELETED] * len(CAUSES) if self._store.deleted else causes_of(seen),
             reasons=dict.fromkeys(kinds, DELETED) if self._store.deleted else REASONS,
             now=self._started,
             own=self._place.prefix if self._place.url == self._store.storage.url else "",
@@ -297,7 +289,7 @@ class _Planning:
                 for size, address, path in found.verdict.largest
             ],
             warnings=list(_warnings(decided, store, self._noncurrent)),
-            causes=list(_causes(seen)),
+            causes=list(causes_of(seen)),
             deleted_refs=[ref.name for ref in decided.edit.delete_refs],
             files=[File.of(part) for part in found.parts],
             containers=[File.of(part) for part in containers.parts],
@@ -311,106 +303,10 @@ class _Planning:
                 self._storage.delete(stored.address)
 
 
-def check_clock(store: Collectable, storage: Storage, place: Place) -> None:
-    """Refuse to judge by a clock that is not the storage's, which the time of a probe tells."""
-    probe = place.at(f"clock-{new_uid()}")
-    storage.put(probe, b"")
-    told = storage.head(probe).last_modified
-    storage.delete(probe)
-    now = store.clock.now()
-    if abs(told - now) > SKEW:
-        raise ClockSkew(
-            f"this machine's clock says {now:%F %T} UTC and the storage's {told:%F %T} UTC",
-            hint="set the clock; ages cannot be judged otherwise",
-        )
-
-
-def _dead(seen: Observation, decided: Decided) -> dict[SnapshotId, str]:
-    """Every snapshot that is not live, and why."""
-    dead = {one: seen.why.get(one) or decided.rule(one) for one in seen.ids - decided.live}
-    for found, state in seen.marked.items():
-        if found not in decided.live and found not in dead:
-            dead[found] = f"{state} by an earlier run"
-    return dead
-
-
-def _causes(seen: Observation) -> Sequence[str]:
-    """The sentences for what is live (the first one) or dead, ours and the store's own."""
-    return (*CAUSES, *sorted(set(seen.why.values()) - set(CAUSES)))
-
-
-def _tops(seen: Observation, decided: Decided, kind: str) -> pa.Table:
-    """The containers that snapshots name themselves, each once; live ones win."""
-    if lost := decided.live - seen.ids:
-        raise Corrupt(f"the snapshot {min(lost)} is live and not there")
-    numbers = {sentence: number for number, sentence in enumerate(_causes(seen))}
-    causes = {top: LIVE for found, top in seen.tops.items() if found in decided.live}
-    for found, top in seen.tops.items():
-        if found not in decided.live:
-            cause = numbers[_cause(found, seen, decided)]
-            causes[top] = min(causes.get(top, cause), cause)
-    return tops_table(causes, kind)
-
-
-def _cause(found: SnapshotId, seen: Observation, decided: Decided) -> str:
-    """What made a snapshot dead."""
-    if found in seen.why:
-        return seen.why[found]
-    if found in decided.before:
-        return EXPIRED
-    return UNREACHED if found in seen.ids else CONDEMNED
-
-
-def _check_complete(
-    seen: Observation, decided: Decided, tops: pa.Table, containers: Containers, found: Found
-) -> None:
-    """Refuse when less, or more, was read than there must be."""
-    live_tops = tops.column("cause").to_pylist().count(LIVE)
-    pairs = {
-        "containers of snapshots": (live_tops, containers.tops),
-        "containers": (containers.containers, found.read.containers),
-        "entries": (containers.entries, found.read.entries),
-        "staged or pending addresses": (seen.held_count, found.read.held),
-    }
-    for what, (expected, read) in pairs.items():
-        if expected != read:
-            raise IncompleteRead(
-                f"{expected} {what} were expected and {read} were read",
-                hint="nothing was planned; run it again, and look at the storage if it repeats",
-                expected=expected,
-                read=read,
-            )
-    if (seen.refs or seen.leases) and not decided.live:
-        raise IncompleteRead("there are refs, and no snapshot was found to be live")
-
-
 def _partitions(store: Collectable, units: Sequence[str]) -> frozenset[str]:
     inside = pa.array([f"{unit}/_" for unit in units], pa.string())
     named = store.format.describe(inside).field("partition").to_pylist()
     return frozenset(name for name in named if name)
-
-
-def _check_partitions(listed: AbstractSet[str], seen: Observation) -> None:
-    names = sorted(listed - seen.closed - seen.open)
-    if names:
-        raise StorageAhead(
-            f"the storage has {len(names)} partitions that the database does not know, such as "
-            f"{names[0]}",
-            hint="this database is a restored backup or a clone; if it is the right one, register "
-            "them with `reclaim doctor --adopt-partitions`",
-            partitions=names[:100],
-        )
-
-
-def _check_fraction(made: PlanDocument) -> None:
-    if made.fraction > made.allowed_fraction:
-        raise TooMuch(
-            f"{made.candidates} of {made.objects} objects would go, more than "
-            f"{math.floor(made.allowed_fraction * 100)} %",
-            hint="if that is right, say so with --unsafe-allow-fraction 1",
-            candidates=made.candidates,
-            objects=made.objects,
-        )
 
 
 def _groups(tally: Tally) -> list[Group]:

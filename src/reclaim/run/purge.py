@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from reclaim.catalog.addresses import new_uid
 from reclaim.errors import Partial, ReclaimError
 from reclaim.model import Run, RunState
+from reclaim.run.checks import check_budget
 from reclaim.run.journal import Journal
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
@@ -121,9 +122,12 @@ def _purge(
     storage = opener(place.url)
     journal = Journal(storage, place.below("journals"), place)
     rows = way.ended(store, engine, run, place.below("work"), opener)
+    read_at = store.clock.now()
     needed = frozenset(store.needed(run.id, engine)) if isinstance(store, Rescues) else frozenset()
     back, away = _split(storage, rows, needed, place.below("work")) if needed else ((), rows)
     for deleter, parts in ((way.back(store, run.id), back), (way.away(store, run.id), away)):
+        if parts is away:
+            check_budget(store, lock, read_at)
         outcome = sweep(
             store,
             engine,

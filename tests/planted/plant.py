@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 
-from tests.collect.planted.bugs import BUGS, Bug
+from tests.planted import collecting, terminus
+from tests.planted.bug import Bug
 
 VARIABLE = "RECLAIM_PLANTED"
+BUGS = collecting.BUGS | terminus.BUGS
 
 
 class _Loader(SourceFileLoader):
@@ -22,7 +24,7 @@ class _Loader(SourceFileLoader):
         self._bug = bug
 
     def get_code(self, fullname: str) -> CodeType | None:
-        return self.source_to_code(planted(self.get_source(fullname) or "", self._bug), self.path)
+        return self.source_to_code(self._bug.plant(self.get_source(fullname) or ""), self.path)
 
 
 class _Finder:
@@ -41,12 +43,6 @@ class _Finder:
         assert spec.origin is not None
         loader = _Loader(fullname, spec.origin, self._bug)
         return importlib.util.spec_from_file_location(fullname, spec.origin, loader=loader)
-
-
-def planted(source: str, bug: Bug) -> str:
-    if source.count(bug.right) != 1:
-        raise AssertionError(f"{bug.module} has {source.count(bug.right)} of {bug.right!r}")
-    return source.replace(bug.right, bug.wrong)
 
 
 if VARIABLE in os.environ:

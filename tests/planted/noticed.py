@@ -8,20 +8,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.collect.planted.bugs import Bug
+from tests.planted import plant
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
-def check_noticed(name: str, bug: Bug, *, plugin: str, variable: str) -> None:
-    """Run the bug's test alone, with the plugin that plants what the variable names."""
+def check_noticed(name: str) -> None:
+    """Run the bug's test alone, with the bug planted."""
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", bug.test),
-            *("-p", plugin, "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "--tb=line"),
+            *(sys.executable, "-m", "pytest", plant.BUGS[name].test),
+            *("-p", plant.__name__, "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "--tb=line"),
         ],
         cwd=ROOT,
-        env=os.environ | {variable: name},
+        env=os.environ | {plant.VARIABLE: name},
         capture_output=True,
         text=True,
         timeout=120,

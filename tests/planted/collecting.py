@@ -1,23 +1,13 @@
-"""The bugs. What is replaced must be in the module exactly once, so that no bug goes stale."""
+"""Bugs of collection, from a plan to its purge."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tests.planted.bug import Bug
 
 BETWEEN = "tests/collect/test_between.py"
 IN_FLIGHT = "tests/collect/test_in_flight.py"
 RACES = "tests/collect/test_races.py"
 REFUSED_PLANS = "tests/collect/test_refused_plans.py"
-
-
-@dataclass(frozen=True)
-class Bug:
-    """A change to one module, and the test that it must make fail."""
-
-    module: str
-    right: str
-    wrong: str
-    test: str
 
 
 BUGS: dict[str, Bug] = {

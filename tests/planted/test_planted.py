@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.collect.planted.noticed import check_noticed
-from tests.terminus import planted
-from tests.terminus.planted import BUGS
+from tests.planted.noticed import check_noticed
+from tests.planted.plant import BUGS
 
 
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_noticed(name: str) -> None:
-    check_noticed(name, BUGS[name], plugin=planted.__name__, variable=planted.VARIABLE)
+    check_noticed(name)

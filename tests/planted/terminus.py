@@ -1,14 +1,9 @@
-"""Planted bugs of these stores, and a plugin for pytest that plants the one that is named."""
+"""Bugs of TerminusDB stores."""
 
 from __future__ import annotations
 
-import os
-import sys
+from tests.planted.bug import Bug
 
-from tests.collect.planted.bugs import Bug
-from tests.collect.planted.plant import _Finder
-
-VARIABLE = "RECLAIM_PLANTED_TERMINUS"
 HERE = "tests/terminus"
 
 BUGS: dict[str, Bug] = {
@@ -64,9 +59,28 @@ BUGS: dict[str, Bug] = {
         wrong="if False else frozenset()",
         test=f"{HERE}/test_rescue.py::test_a_label_that_was_moved_to_it",
     ),
+    "a purge goes by a mark of any age": Bug(
+        "reclaim.run.purge",
+        right="        if parts is away:\n",
+        wrong="        if False:\n",
+        test=f"{HERE}/test_rescue.py::test_a_purge_past_its_budget[False]",
+    ),
+    "the quick way misses ids in the later entries of a block": Bug(
+        "reclaim.stores.terminus.dictionaries",
+        right="            if more:\n",
+        wrong="            if False:\n",
+        test=f"{HERE}/test_batch.py::test_a_store_is_read_as_its_layers_are[few=0-10000]",
+    ),
+    "the quick way takes what it cannot read": Bug(
+        "reclaim.stores.terminus.reading",
+        right="    rest += compress(listed, ~plain)\n",
+        wrong="    plain[:] = True\n",
+        test=f"{HERE}/test_batch.py::test_a_store_is_read_as_its_layers_are[few=0-10000]",
+    ),
+    "what a layer needs and is not there is forgotten": Bug(
+        "reclaim.stores.terminus.layers",
+        right="        needs = np.where(among == NONE, needs, count + among)\n",
+        wrong="        pass\n",
+        test=f"{HERE}/test_refusals.py::test_a_layer_that_is_missing_under_a_live_one[rollup]",
+    ),
 }
-
-if VARIABLE in os.environ:
-    _bug = BUGS[os.environ[VARIABLE]]
-    assert _bug.module not in sys.modules
-    sys.meta_path.insert(0, _Finder(_bug))

@@ -1,0 +1,54 @@
+"""Why snapshots are dead, in words; and what of the storage each of them names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from reclaim.errors import Corrupt
+from reclaim.model import SnapshotId
+from reclaim.run.decide import Decided
+from reclaim.stores.base import Observation
+from reclaim.tasks.reading import LIVE, tops_table
+
+EXPIRED = "its commits expire by the policy"
+UNREACHED = "its commits are reached by no branch, tag or lease"
+CONDEMNED = "its commits were condemned by an earlier run"
+CAUSES = ("live", EXPIRED, UNREACHED, CONDEMNED)
+
+
+def find_dead(seen: Observation, decided: Decided) -> dict[SnapshotId, str]:
+    """Every snapshot that is not live, and why."""
+    dead = {one: seen.why.get(one) or decided.rule(one) for one in seen.ids - decided.live}
+    for found, state in seen.marked.items():
+        if found not in decided.live and found not in dead:
+            dead[found] = f"{state} by an earlier run"
+    return dead
+
+
+def causes_of(seen: Observation) -> Sequence[str]:
+    """The sentences for what is live (the first one) or dead, ours and the store's own."""
+    return (*CAUSES, *sorted(set(seen.why.values()) - set(CAUSES)))
+
+
+def find_tops(seen: Observation, decided: Decided, kind: str) -> pa.Table:
+    """The containers that snapshots name themselves, each once; live ones win."""
+    if lost := decided.live - seen.ids:
+        raise Corrupt(f"the snapshot {min(lost)} is live and not there")
+    numbers = {sentence: number for number, sentence in enumerate(causes_of(seen))}
+    causes = {top: LIVE for found, top in seen.tops.items() if found in decided.live}
+    for found, top in seen.tops.items():
+        if found not in decided.live:
+            cause = numbers[_cause(found, seen, decided)]
+            causes[top] = min(causes.get(top, cause), cause)
+    return tops_table(causes, kind)
+
+
+def _cause(found: SnapshotId, seen: Observation, decided: Decided) -> str:
+    """What made a snapshot dead."""
+    if found in seen.why:
+        return seen.why[found]
+    if found in decided.before:
+        return EXPIRED
+    return UNREACHED if found in seen.ids else CONDEMNED

@@ -1,0 +1,93 @@
+"""What must hold before a plan counts, and before an apply goes on. Whoever is in doubt stops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Set as AbstractSet
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+
+from reclaim.catalog.addresses import new_uid
+from reclaim.errors import ClockSkew, IncompleteRead, OutOfTime, StorageAhead, TooMuch
+from reclaim.run.decide import Decided
+from reclaim.run.document import PlanDocument
+from reclaim.storage import Storage
+from reclaim.stores.base import Collectable, HeldLock, Observation
+from reclaim.tasks.engine import Containers, Found
+from reclaim.tasks.parts import Place
+from reclaim.tasks.reading import LIVE
+
+SKEW = timedelta(minutes=5)
+BUDGET = timedelta(minutes=15)
+"""From the read of the leases to the first delete; leases are valid for longer than that."""
+
+
+def check_clock(store: Collectable, storage: Storage, place: Place) -> None:
+    """Refuse to judge by a clock that is not the storage's, which the time of a probe tells."""
+    probe = place.at(f"clock-{new_uid()}")
+    storage.put(probe, b"")
+    told = storage.head(probe).last_modified
+    storage.delete(probe)
+    now = store.clock.now()
+    if abs(told - now) > SKEW:
+        raise ClockSkew(
+            f"this machine's clock says {now:%F %T} UTC and the storage's {told:%F %T} UTC",
+            hint="set the clock; ages cannot be judged otherwise",
+        )
+
+
+def check_budget(store: Collectable, lock: HeldLock, read_at: datetime) -> None:
+    """Refuse to delete by what was read too long ago."""
+    lock.check()
+    if store.clock.now() - read_at > BUDGET:
+        raise OutOfTime(
+            f"confirming took longer than {BUDGET}; leases may have changed since",
+            hint="nothing was deleted; run it again, with more executors if it repeats",
+        )
+
+
+def check_complete(
+    seen: Observation, decided: Decided, tops: pa.Table, containers: Containers, found: Found
+) -> None:
+    """Refuse when less, or more, was read than there must be."""
+    live_tops = tops.column("cause").to_pylist().count(LIVE)
+    pairs = {
+        "containers of snapshots": (live_tops, containers.tops),
+        "containers": (containers.containers, found.read.containers),
+        "entries": (containers.entries, found.read.entries),
+        "staged or pending addresses": (seen.held_count, found.read.held),
+    }
+    for what, (expected, read) in pairs.items():
+        if expected != read:
+            raise IncompleteRead(
+                f"{expected} {what} were expected and {read} were read",
+                hint="nothing was planned; run it again, and look at the storage if it repeats",
+                expected=expected,
+                read=read,
+            )
+    if (seen.refs or seen.leases) and not decided.live:
+        raise IncompleteRead("there are refs, and no snapshot was found to be live")
+
+
+def check_partitions(listed: AbstractSet[str], seen: Observation) -> None:
+    names = sorted(listed - seen.closed - seen.open)
+    if names:
+        raise StorageAhead(
+            f"the storage has {len(names)} partitions that the database does not know, such as "
+            f"{names[0]}",
+            hint="this database is a restored backup or a clone; if it is the right one, register "
+            "them with `reclaim doctor --adopt-partitions`",
+            partitions=names[:100],
+        )
+
+
+def check_fraction(made: PlanDocument) -> None:
+    if made.fraction > made.allowed_fraction:
+        raise TooMuch(
+            f"{made.candidates} of {made.objects} objects would go, more than "
+            f"{math.floor(made.allowed_fraction * 100)} %",
+            hint="if that is right, say so with --unsafe-allow-fraction 1",
+            candidates=made.candidates,
+            objects=made.objects,
+        )
