@@ -59,6 +59,18 @@ BUGS: dict[str, Bug] = {
         wrong="if False else frozenset()",
         test=f"{HERE}/test_rescue.py::test_a_label_that_was_moved_to_it",
     ),
+    "what could not be read is not looked at again": Bug(
+        "reclaim.stores.terminus.survey",
+        right="[*self._come(listed), *listed.broken()]",
+        wrong="self._come(listed)",
+        test=f"{HERE}/test_written_meanwhile.py::test_it_keeps_what_it_refers_to",
+    ),
+    "who is only needed counts as read": Bug(
+        "reclaim.stores.terminus.layers",
+        right="self.graph.numbers.get(layer, len(self)) < len(self)",
+        wrong="layer in self.graph.numbers",
+        test=f"{HERE}/test_rescue.py::test_of_several_runs_children_go_first_in_each",
+    ),
     "a purge goes by a mark of any age": Bug(
         "reclaim.run.purge",
         right="        if parts is away:\n",
@@ -73,8 +85,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the quick way takes what it cannot read": Bug(
         "reclaim.stores.terminus.reading",
-        right="    rest += compress(listed, ~plain)\n",
-        wrong="    plain[:] = True\n",
+        right="list(compress(listed, ~plain))",
+        wrong="()",
         test=f"{HERE}/test_batch.py::test_a_store_is_read_as_its_layers_are[few=0-10000]",
     ),
     "what a layer needs and is not there is forgotten": Bug(

@@ -9,10 +9,14 @@ from datetime import timedelta
 import pytest
 
 from reclaim.errors import Corrupt, Gone, OutOfTime, Partial
-from reclaim.model import RunState
+from reclaim.model import RunState, SnapshotId
+from reclaim.run.plan import Plan
 from reclaim.run.purge import Purged
 from reclaim.run.ways import Move
 from reclaim.stores.base import HeldLock
+from reclaim.stores.terminus.addresses import layer_of
+from reclaim.stores.terminus.view import LayerView
+from reclaim.tasks.parts import Place
 from tests.terminus.world import MOVE, At, Past, World, bury, stepped
 
 WEEK = Move().keep
@@ -217,3 +221,113 @@ def test_undo_after_some_was_purged(world: World, past: Past) -> None:
     world.age()
     world.apply(world.plan())
     assert world.there() == past.live
+
+
+def test_of_several_runs_children_go_first_in_each(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one run has aside needs what another has: who is only needed is not known for that."""
+    write = world.write
+    for number in range(7):
+        write.label(f"keep {number}", write.layer(values=[str(number)]))
+    base = write.layer(values=["base"])
+    middle = write.layer(base)
+    top, other = write.layer(middle), write.layer(middle)
+    world.age()
+    first = world.plan()
+    world.clock.advance(minutes=5)
+    lease = world.store().take_lease(top, holder="a reader")
+    assert world.apply(world.plan()).summary()["objects"] == 1
+    assert world.aside() == {other}
+    world.store().release_lease(lease.id)
+    world.clock.advance(minutes=5)
+    world.apply(first)
+    assert world.aside() == {base, middle, top, other}
+    gone = []
+    delete = LayerView.delete
+
+    def noted(self: LayerView, address: str) -> None:
+        gone.append(layer_of(address))
+        delete(self, address)
+
+    monkeypatch.setattr(LayerView, "delete", noted)
+    purged(world)
+    order = [one for one in gone if one in (base, middle, top)]
+    assert order == [top, middle, base]
+
+
+class Died(BaseException):
+    """The process is gone."""
+
+
+def half_applied(world: World) -> tuple[str, SnapshotId, SnapshotId]:
+    """A run that died when it had taken the rollup files; then the layer was labelled again."""
+    write = world.write
+    for number in range(9):
+        write.label(f"keep {number}", write.layer(values=[str(number)]))
+    layer = write.layer(write.layer(values=["base"]))
+    rollup = write.rollup(layer)
+    world.age()
+    plan = world.plan()
+
+    def die() -> None:
+        raise Died
+
+    with pytest.raises(Died):
+        world.apply(plan, step=At("sweep", die, nth=2))
+    assert world.aside() == {layer}
+    world.clock.advance(hours=1)
+    world.write.label("again", layer)
+    return plan.place.prefix.split("/")[-2], layer, rollup
+
+
+def applied_again(world: World, run: str) -> None:
+    world.apply(Plan(Place(*world.store().place(run)), None))  # type: ignore[arg-type]
+
+
+def test_an_old_rollup_file_does_not_come_back_without_its_rollup(world: World) -> None:
+    run, layer, rollup = half_applied(world)
+    applied_again(world, run)
+    assert rollup in world.aside()
+    purged(world)
+    assert world.aside() == set()
+    assert rollup not in world.there()
+    assert world.contents().layers[layer].rollup is None
+    world.check()
+    world.plan()
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_a_newer_rollup_file_stays(world: World, undone: bool) -> None:
+    run, layer, rollup = half_applied(world)
+    newer = world.write.rollup(layer)
+    applied_again(world, run)
+    if undone:
+        world.undo(run)
+        assert rollup in world.there()
+    else:
+        purged(world)
+        assert rollup not in world.there()
+    assert world.aside() == set()
+    assert world.contents().layers[layer].rollup == newer
+    world.check()
+    world.plan()
+
+
+def test_a_rollup_file_alone_is_no_parent(world: World) -> None:
+    """Undo says which layers cannot be loaded, also where a rollup file is all that is left."""
+    write = world.write
+    write.label("keep", write.layer(values=["x"]))
+    base = write.layer(values=["base"])
+    write.rollup(base)
+    child = write.layer(base)
+    write.label("later", child)
+    world.age()
+    write.unlabel("later")
+    lease = world.store().take_lease(base, holder="a reader")
+    run = world.apply(world.plan(allowed_fraction=1.0)).run
+    assert world.aside() == {child}
+    world.store().release_lease(lease.id)
+    (world.folder / write.path(base)).unlink()
+    told = world.undo(run)
+    assert [line for line in told.left if child in line and base in line]

@@ -217,7 +217,7 @@ class _Applying:
         with stage("promote"):
             # A clock that jumped since has made young what is old, or leases look lapsed.
             check_clock(self._store, self._store.storage, own)
-            check_budget(self._store, self._lock, seen.read_at)
+            check_budget(self._store, self._lock, seen.read_at, so_far="nothing was deleted")
             condemned = self._store.promote()
             self._condemned = True
         outcome = Outcome()

@@ -13,14 +13,12 @@ from reclaim.errors import ClockSkew, IncompleteRead, OutOfTime, StorageAhead, T
 from reclaim.run.decide import Decided
 from reclaim.run.document import PlanDocument
 from reclaim.storage import Storage
-from reclaim.stores.base import Collectable, HeldLock, Observation
+from reclaim.stores.base import BUDGET, Collectable, HeldLock, Observation
 from reclaim.tasks.engine import Containers, Found
 from reclaim.tasks.parts import Place
 from reclaim.tasks.reading import LIVE
 
 SKEW = timedelta(minutes=5)
-BUDGET = timedelta(minutes=15)
-"""From the read of the leases to the first delete; leases are valid for longer than that."""
 
 
 def check_clock(store: Collectable, storage: Storage, place: Place) -> None:
@@ -37,13 +35,13 @@ def check_clock(store: Collectable, storage: Storage, place: Place) -> None:
         )
 
 
-def check_budget(store: Collectable, lock: HeldLock, read_at: datetime) -> None:
+def check_budget(store: Collectable, lock: HeldLock, read_at: datetime, *, so_far: str) -> None:
     """Refuse to delete by what was read too long ago."""
     lock.check()
     if store.clock.now() - read_at > BUDGET:
         raise OutOfTime(
             f"confirming took longer than {BUDGET}; leases may have changed since",
-            hint="nothing was deleted; run it again, with more executors if it repeats",
+            hint=f"{so_far}; run it again, with more executors if it repeats",
         )
 
 

@@ -127,7 +127,7 @@ def _purge(
     back, away = _split(storage, rows, needed, place.below("work")) if needed else ((), rows)
     for deleter, parts in ((way.back(store, run.id), back), (way.away(store, run.id), away)):
         if parts is away:
-            check_budget(store, lock, read_at)
+            check_budget(store, lock, read_at, so_far=f"nothing of run {run.id} was deleted")
         outcome = sweep(
             store,
             engine,

@@ -48,14 +48,15 @@ def write(
     dead: Mapping[SnapshotId, str],
     edit: Edit,
 ) -> Part:
-    edited = {one.id: one.parents for one in history.snapshots if one.id in edit.reparent}
+    parents = {one.id: one.parents for one in history.snapshots} if edit.reparent else {}
+    edited = {one: parents[one] for one in edit.reparent}
     ids, refs = [*live, *dead], edit.delete_refs
     none = [None] * len(refs)
     columns = {
         "id": [*ids, *(ref.snapshot for ref in refs)],
         "live": [True] * len(live) + [False] * (len(dead) + len(refs)),
         "rule": [*[None] * len(live), *dead.values(), *none],
-        "before": [*map(edited.get, ids), *none] if edited else None,
+        "before": [*map(edited.get, ids), *none] if edit.reparent else None,
         "after": [*map(edit.reparent.get, ids), *none] if edit.reparent else None,
         "ref": [*[None] * len(ids), *(ref.name for ref in refs)] if refs else None,
         "ref_kind": [*[None] * len(ids), *(ref.kind.value for ref in refs)] if refs else None,

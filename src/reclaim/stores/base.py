@@ -52,7 +52,8 @@ SNAPSHOTS = pa.schema(
         pa.field("last_modified", pa.timestamp("us", tz="UTC"), nullable=False),
         # The snapshot whose object it is, if it is one's.
         pa.field("id", pa.string()),
-        # The snapshots that it cannot be loaded without: the one below it, and a substitute.
+        # The snapshots that it cannot be loaded without: the one below it, and the one through
+        # which it is loaded instead of all that is below.
         pa.field("parent", pa.string()),
         pa.field("through", pa.string()),
         # The ids that it holds as data; they need not be those of snapshots.
@@ -192,6 +193,13 @@ class Observation:
     """What is live by the store's own rules, for a store whose history has no policy."""
     why: Mapping[SnapshotId, str] = field(default_factory=dict)
     """What snapshots that are not live once were, where the store can tell."""
+
+
+BUDGET = timedelta(minutes=15)
+"""From the read of leases to the first delete, or to the end of a mark where that must be quick.
+
+Leases are valid for longer than that.
+"""
 
 
 @dataclass(frozen=True, slots=True)

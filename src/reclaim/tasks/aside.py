@@ -76,15 +76,15 @@ class BringBack:
             there = storage.head(home).size
         except NotFound:
             there = None
-        if there is not None and there != size:
+        if there is None:
+            storage.move(address, home, size=size, fresh=True)
+        elif there == size:
+            # It was brought back before, or made again. What is in its place stays.
+            storage.delete(address)
+        else:
             raise Conflict(
                 f"{home} has {there} bytes now, and {size} were set aside; both were left"
             )
-        try:
-            storage.move(address, home, size=size, fresh=True)
-        except NotFound:
-            if there is None:
-                raise
 
 
 def each(

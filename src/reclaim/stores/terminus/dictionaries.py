@@ -1,7 +1,8 @@
 """Many dictionaries at once: in each step the next block of every one. See ``tfc``.
 
 Numbers of one or two bytes are read here, and servers hardly write others. A dictionary with
-anything else in it is not plain: it is for ``tfc`` to read or to refuse.
+anything else in it is not plain, and for ``tfc`` to read or to refuse; the last few, which are not
+worth a step, are read by it in any case.
 """
 
 from __future__ import annotations

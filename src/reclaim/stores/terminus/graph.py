@@ -17,6 +17,7 @@ from reclaim.model import SnapshotId
 
 NONE = -1
 """The number of no layer."""
+_UNREACHED = -2
 
 
 class Edge(StrEnum):
@@ -74,6 +75,7 @@ class Reached:
     roots: Mapping[int, str]
 
     def __contains__(self, layer: int) -> bool:
+        """Whether the layer of a number is live."""
         return self.sources[layer] != _UNREACHED
 
     def __len__(self) -> int:
@@ -92,9 +94,6 @@ class Reached:
             at = self.sources[at]
         chain += (self.graph.ids[at], self.roots[at])
         return tuple(reversed(chain))
-
-
-_UNREACHED = -2
 
 
 def reach(

@@ -57,6 +57,10 @@ class Layers:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __contains__(self, layer: SnapshotId) -> bool:
+        """Whether a layer is there; the graph has those that are missing as well."""
+        return self.graph.numbers.get(layer, len(self)) < len(self)
+
     def among(self, others: Layers) -> Flags:
         """Which of the layers are among others as well."""
         if self is others:
@@ -65,14 +69,21 @@ class Layers:
 
     def readable(self) -> pa.Array:
         """The ids of those that could be read."""
-        broken = [layer for layer in self.graph.faults if layer < len(self)]
         readable = np.ones(len(self), np.bool_)
-        readable[broken] = False
+        readable[self._broken()] = False
         return self.ids.filter(pa.array(readable))
+
+    def broken(self) -> Sequence[str]:
+        """The addresses of those that could not be read."""
+        broken: list[str] = self.addresses.take(pa.array(self._broken(), pa.int64())).to_pylist()
+        return broken
 
     def missing(self) -> Sequence[SnapshotId]:
         """What layers need and what is not there."""
         return self.graph.ids[len(self) :]
+
+    def _broken(self) -> list[int]:
+        return [layer for layer in self.graph.faults if layer < len(self)]
 
 
 def _graph(layers: pa.Table) -> Graph:

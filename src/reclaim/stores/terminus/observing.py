@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from reclaim.clock import Clock, to_micros
 from reclaim.errors import Corrupt, OutOfTime
 from reclaim.model import Lease, Ref, RefKind, SnapshotId
-from reclaim.stores.base import SNAPSHOTS, Margins, Observation, Reader
+from reclaim.stores.base import BUDGET, SNAPSHOTS, Margins, Observation, Reader
 from reclaim.stores.base import Survey as Seen
 from reclaim.stores.beside.condemned import Condemnation
 from reclaim.stores.beside.leases import Leases
@@ -30,9 +30,6 @@ from reclaim.stores.terminus.labels import Label
 from reclaim.stores.terminus.layers import Layers
 from reclaim.stores.terminus.roots import read_labels
 from reclaim.stores.terminus.survey import Survey
-
-BUDGET = timedelta(minutes=15)
-"""From the note of the time to the end of the mark; leases are valid for longer than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,7 @@ class Observer:
     def read(self, tops: Mapping[SnapshotId, str], reader: Reader) -> Layers:
         """What the last look found, and the layers at some addresses that it did not."""
         known = self.layers or Layers.of(SNAPSHOTS.empty_table())
-        unread = [top for layer, top in tops.items() if layer not in known.graph.numbers]
+        unread = [top for layer, top in tops.items() if layer not in known]
         if unread:
             known = Layers.of(pa.concat_tables([known.rows, self.survey.read(unread, reader)]))
         self.layers = known
@@ -109,14 +106,10 @@ class Observer:
         gone = gone.filter(pc.invert(pc.is_in(gone.column("id"), whole)))
         every = Layers.of(pa.concat_tables([found.rows, gone]))
         reached = self._reach(every.graph, named, leases, young).ids
-        there = set(whole.to_pylist())
-        return [
-            address
-            for layer, mine in aside[run_id].items()
-            if layer in reached
-            for address in mine
-            if layer not in there or address.endswith(ROLLUP)
-        ]
+        # Of a layer that is in its place nothing is missed. It is loaded through its parents, or
+        # through a newer rollup; what an old rollup file points at may be gone.
+        needed = reached - set(whole.to_pylist())
+        return [one for layer, mine in aside[run_id].items() if layer in needed for one in mine]
 
     def _reach(
         self,

@@ -56,6 +56,15 @@ def read_layers(view: LayerView, addresses: Iterable[str], rollups: Collection[s
     rest: list[Facts] = []
     archives: list[tuple[Facts, bytes]] = []
     held = 0
+
+    def decode() -> None:
+        nonlocal held
+        table, left = _decode(view, archives, rollups)
+        tables.append(table)
+        rest.extend(left)
+        archives.clear()
+        held = 0
+
     for address in addresses:
         if not address.endswith(ARCHIVE):
             others.append(address)
@@ -66,12 +75,10 @@ def read_layers(view: LayerView, addresses: Iterable[str], rollups: Collection[s
             others.append(address)
             continue
         archives.append(((address, size, changed), data))
-        held += size
+        held += len(data)
         if held > TOGETHER:
-            tables.append(_decode(view, archives, rollups, rest))
-            archives, held = [], 0
-    if archives:
-        tables.append(_decode(view, archives, rollups, rest))
+            decode()
+    decode()
     there = view.there(others)
     gone = {*others}.difference(address for address, _, _ in there)
     tables.append(_read_each(view, [*rest, *there], rollups))
@@ -118,12 +125,11 @@ def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> 
 
 
 def _decode(
-    view: LayerView,
-    archives: Sequence[tuple[Facts, bytes]],
-    rollups: Collection[str],
-    rest: list[Facts],
-) -> pa.Table:
-    """Archives as ``SNAPSHOTS``. Those that have to be looked at one by one go to the rest."""
+    view: LayerView, archives: Sequence[tuple[Facts, bytes]], rollups: Collection[str]
+) -> tuple[pa.Table, Sequence[Facts]]:
+    """Archives as ``SNAPSHOTS``, and those that have to be looked at one by one."""
+    if not archives:
+        return SNAPSHOTS.empty_table(), ()
     listed, data = zip(*archives, strict=True)
     addresses, sizes, times = zip(*listed, strict=True)
     ids = [layer_of(address) for address in addresses]
@@ -137,10 +143,10 @@ def _decode(
                 through[at] = parse_rollup(_read(f"{view.root}/{rollup}"))
             except _FAULTS:
                 plain[at] = False
-    rest += compress(listed, ~plain)
     notes = [ROLLED_UP if rolled_up else None for rolled_up in batch.rolled_up.tolist()]
     columns = (addresses, sizes, times, ids, batch.parent, through, batch.names, notes)
-    return _table([*columns, pa.nulls(len(listed), pa.string())]).filter(pa.array(plain))
+    table = _table([*columns, pa.nulls(len(listed), pa.string())])
+    return table.filter(pa.array(plain)), list(compress(listed, ~plain))
 
 
 def _read_each(view: LayerView, listed: Sequence[Facts], rollups: Collection[str]) -> pa.Table:

@@ -33,9 +33,11 @@ class Survey:
 
         What a label names was written before the label was. So a listing that is begun after
         the labels were read has all that they reach, which an earlier one need not have. The same
-        holds for what a layer needs, once the layer was read.
+        holds for what a layer needs, once the layer was read. What could not be read was perhaps
+        being written, and is read once more.
         """
-        found, come = listed, self._come(listed)
+        found = listed
+        come: Sequence[str] = [*self._come(listed), *listed.broken()]
         looked_for: set[SnapshotId] = set()
         while True:
             if come:
@@ -73,7 +75,7 @@ class Survey:
             return "it is not there"
         except (Corrupt, UnknownVersion, OSError) as error:
             return str(error)
-        missing = [one for one in found.needs() if not self._there([one])]
+        missing = [one for one in found.needs() if not self._there([one], (ARCHIVE, ""))]
         return f"it needs {missing[0]}, which is not there" if missing else None
 
     def needs(self, layer: SnapshotId) -> Collection[SnapshotId]:
@@ -98,6 +100,7 @@ class Survey:
 
     def _come(self, listed: Layers) -> Sequence[str]:
         """The objects of layers that were not there when they were listed."""
+        # That a layer was missing, and is here now, ``complete`` finds out by itself.
         known = listed.graph.numbers
         come = []
         for shard in self._view.shards():
@@ -105,10 +108,12 @@ class Survey:
             come += [address for one in new if layer_of(address := f"{shard}/{one}")]
         return come
 
-    def _there(self, layers: Iterable[SnapshotId]) -> Sequence[str]:
+    def _there(
+        self, layers: Iterable[SnapshotId], ends: Collection[str] = (ARCHIVE, "", ROLLUP)
+    ) -> Sequence[str]:
         """Those of the objects that some layers may have that are there."""
         bases = (f"{self._format.prefix}{stem(layer)}" for layer in layers)
-        each = (base + end for base in bases for end in (ARCHIVE, "", ROLLUP))
+        each = (base + end for base in bases for end in ends)
         return [address for address, _, _ in self._view.there(each)]
 
     def _top(self, layer: SnapshotId) -> str:
