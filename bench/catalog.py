@@ -215,6 +215,29 @@ def prepare(small: int = MILLION, large: int = 10 * MILLION) -> Figure:
     return Figure(name, [difference], target, lambda found: found <= 50, notes)
 
 
+def ls(runs: int = 5) -> Figure:
+    """``reclaim ls`` against a Python that loads what it cannot do without."""
+    ratios, notes = [], []
+    needs = "import obstore, pyarrow, sqlalchemy, typer"
+    with tempfile.TemporaryDirectory() as name:
+        with Catalog.init(Path(name) / "catalog") as catalog:
+            main = catalog.create_repository("bench").branch("main")
+            main.put("a", b"x")
+            main.commit("one object")
+        reclaim = str(Path(sys.executable).parent / "reclaim")
+        for _ in range(runs):
+            timer = Timer()
+            with timer("python"):
+                subprocess.run([sys.executable, "-c", needs], check=True)
+            with timer("ls"):
+                command = [reclaim, "ls", "bench/main", "--catalog", f"{name}/catalog"]
+                subprocess.run(command, check=True, capture_output=True)
+            ratios.append(timer.seconds["ls"] / timer.seconds["python"])
+            notes.append(f"ls {timer.seconds['ls']:.2f} s, Python {timer.seconds['python']:.2f} s")
+    target = "at most 4 times as long as loading its libraries"
+    return Figure("ls of one object", ratios, target, lambda ratio: ratio <= 4, notes)
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
     "stage": stage,
     "commit": commit,
@@ -222,4 +245,5 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "listing": listing,
     "cold": cold,
     "prepare": prepare,
+    "ls": ls,
 }

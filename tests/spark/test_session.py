@@ -96,10 +96,19 @@ session.stop()
 def test_spark_submit_decides_where_its_program_runs(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(SUBMITTED, encoding="utf-8")
-    submit = Path(sys.executable).with_name("spark-submit")
+    here = str(Path(sys.executable).parent)
     done = subprocess.run(
-        [submit, "--master", "local[1]", "--conf", "spark.ui.enabled=false", program],
+        [
+            f"{here}/spark-submit",
+            "--master",
+            "local[1]",
+            "--conf",
+            "spark.ui.enabled=false",
+            program,
+        ],
         cwd=tmp_path,
+        # It looks for itself through the first Python on the path.
+        env=os.environ | {"PATH": f"{here}{os.pathsep}{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         timeout=120,
