@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from bench.figure import Figure, Timer
+from bench.peak import peak_megabytes
 from reclaim.history import build, expire
 from reclaim.model import Ref, RefKind, Snapshot, SnapshotId
 from reclaim.policy import Policy, evaluate, parse_policy
@@ -69,7 +70,15 @@ def traverse(snapshots: list[Snapshot], refs: list[Ref]) -> int:
     return len(seen)
 
 
-def _decide(name: str, policy: Policy, runs: int, size: tuple[int, int], mesh: bool) -> Figure:
+def _decide(
+    name: str,
+    policy: Policy,
+    runs: int,
+    size: tuple[int, int],
+    *,
+    mesh: bool = False,
+    reasons: bool = False,
+) -> Figure:
     snapshots, refs = graph(*size, mesh=mesh)
     merges = sum(len(snapshot.parents) > 1 for snapshot in snapshots)
     now = snapshots[-1].written_at
@@ -82,12 +91,17 @@ def _decide(name: str, policy: Policy, runs: int, size: tuple[int, int], mesh: b
             history = build(snapshots, refs)
             decisions = evaluate(policy, history, now=now)
             edit = expire(history, decisions.kept, keep_bases_of=decisions.keep_bases_of)
+            if reasons:
+                decided = decisions.with_bases(edit.kept_bases)
+                sentences = sum(len(decision.reasons) for decision in decided)
         ratios.append(timer.seconds["decide"] / timer.seconds["traversal"])
         notes.append(
             f"{timer.seconds['decide']:.3f} s, traversal {timer.seconds['traversal']:.3f} s; "
             f"{len(decisions.kept)} kept, {len(edit.reparent)} edited, "
             f"{len(edit.touched_bases)} bases touched"
         )
+    if reasons:
+        notes.append(f"{sentences:,} sentences; {peak_megabytes():,.0f} MB at the peak")
     name = f"decide by {name} over {size[0]:,} commits of {len(refs):,} branches"
     target = "at most 20 times one traversal"
     return Figure(name, ratios, target, lambda ratio: ratio <= 20, notes)
@@ -109,8 +123,15 @@ def decide_mesh(runs: int = 3) -> Figure:
     return _decide("all rules in a mesh", parse_policy(POLICY), runs, (100_000, 1_000), mesh=True)
 
 
+def decide_reasons(runs: int = 5) -> Figure:
+    """The same over ten times the branches, and every decision with all its sentences."""
+    size = (100_000, 10_000)
+    return _decide("all rules with reasons", parse_policy(POLICY), runs, size, reasons=True)
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
     "decide": decide,
     "decide-age": decide_age,
     "decide-mesh": decide_mesh,
+    "decide-reasons": decide_reasons,
 }

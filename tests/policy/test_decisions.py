@@ -40,27 +40,27 @@ CASES: dict[str, tuple[History, object, str]] = {
         d  -    branch main: not kept by older_than 4d; written before 2026-01-07T00:00:00Z
         c  -    branch main: not kept by older_than 4d; written before 2026-01-07T00:00:00Z
         b  -    branch main: not kept by older_than 4d; written before 2026-01-07T00:00:00Z
-        a  keep it is the origin of its tree
+        a  keep root commit (always kept)
         """,
     ),
     "counts on a line": (
         tree(LINE, branch("main", "j")),
         {"default": {"keep_last": 2, "keep_daily": 3, "keep_weekly": 2, "keep_yearly": 5}},
         """
-        j  keep branch main: keep_last 2, one of 2
-        j  keep branch main: keep_daily 3, newest of 2026-01-10
-        j  keep branch main: keep_weekly 2, newest of 2026-W02
-        j  keep branch main: keep_yearly 5, newest of 2026
-        i  keep branch main: keep_last 2, one of 2
-        i  keep branch main: keep_daily 3, newest of 2026-01-09
-        h  keep branch main: keep_daily 3, newest of 2026-01-08
+        j  keep branch main: keep_last 2 (1st of 2)
+        j  keep branch main: keep_daily 3 (newest of 2026-01-10)
+        j  keep branch main: keep_weekly 2 (newest of 2026-W02)
+        j  keep branch main: keep_yearly 5 (newest of 2026)
+        i  keep branch main: keep_last 2 (2nd of 2)
+        i  keep branch main: keep_daily 3 (newest of 2026-01-09)
+        h  keep branch main: keep_daily 3 (newest of 2026-01-08)
         g  -    branch main: not kept by keep_last 2, keep_daily 3, keep_weekly 2, keep_yearly 5
         f  -    branch main: not kept by keep_last 2, keep_daily 3, keep_weekly 2, keep_yearly 5
         e  -    branch main: not kept by keep_last 2, keep_daily 3, keep_weekly 2, keep_yearly 5
-        d  keep branch main: keep_weekly 2, newest of 2026-W01
+        d  keep branch main: keep_weekly 2 (newest of 2026-W01)
         c  -    branch main: not kept by keep_last 2, keep_daily 3, keep_weekly 2, keep_yearly 5
         b  -    branch main: not kept by keep_last 2, keep_daily 3, keep_weekly 2, keep_yearly 5
-        a  keep it is the origin of its tree
+        a  keep root commit (always kept)
         """,
     ),
     "counts go along first parents, ages to all": (
@@ -71,18 +71,18 @@ CASES: dict[str, tuple[History, object, str]] = {
         },
         """
         f3 keep branch feature: older_than 7d, written at or after 2026-01-04T00:00:00Z
-        f3 keep branch feature: keep_last 1, one of 1
-        n  keep branch main: keep_last 3, one of 3
-        q  -    branch main: not kept by keep_last 3
-        m  keep branch main: keep_last 3, one of 3
-        p  keep it is the origin of its tree
+        f3 keep branch feature: keep_last 1 (1st of 1)
+        n  keep branch main: keep_last 3 (1st of 3)
+        q  -    not among the last 3 on branch main
+        m  keep branch main: keep_last 3 (2nd of 3)
+        p  keep root commit (always kept)
         f2 keep branch feature: older_than 7d, written at or after 2026-01-04T00:00:00Z
-        c  keep branch main: keep_last 3, one of 3
-        f1 -    branch main: not kept by keep_last 3
+        c  keep branch main: keep_last 3 (3rd of 3)
+        f1 -    not among the last 3 on branch main
         f1 -    branch feature: not kept by older_than 7d, keep_last 1; written before 2026-01-04T00:00:00Z
-        b  -    branch main: not kept by keep_last 3
+        b  -    not among the last 3 on branch main
         b  -    branch feature: not kept by older_than 7d, keep_last 1; written before 2026-01-04T00:00:00Z
-        a  keep it is the origin of its tree
+        a  keep root commit (always kept)
         """,
     ),
     "several origins, within, a branch without rules": (
@@ -95,12 +95,12 @@ CASES: dict[str, tuple[History, object, str]] = {
         q  keep branch free/x: no rule, so everything it reaches stays
         m  keep branch main: keep_within 2d of the tip
         p  keep branch free/x: no rule, so everything it reaches stays
-        p  keep it is the origin of its tree
+        p  keep root commit (always kept)
         f2 -    branch main: not kept by keep_within 2d
         c  keep branch old: keep_within 2d of the tip
         f1 -    branch main: not kept by keep_within 2d
         b  keep branch old: keep_within 2d of the tip
-        a  keep it is the origin of its tree
+        a  keep root commit (always kept)
         """,
     ),
     "refs at one tip, tags by glob, a tag on an expired snapshot": (
@@ -122,42 +122,42 @@ CASES: dict[str, tuple[History, object, str]] = {
         },
         """
         j  keep branch main: older_than 2026-01-09T00:00:00Z, written at or after 2026-01-09T00:00:00Z
-        j  keep branch dev: keep_last 2, one of 2
+        j  keep branch dev: keep_last 2 (1st of 2)
         i  keep branch main: older_than 2026-01-09T00:00:00Z, written at or after 2026-01-09T00:00:00Z
-        i  keep branch dev: keep_last 2, one of 2
+        i  keep branch dev: keep_last 2 (2nd of 2)
         h  -    branch main: not kept by older_than 2026-01-09T00:00:00Z; written before 2026-01-09T00:00:00Z
-        h  -    branch dev: not kept by keep_last 2
+        h  -    not among the last 2 on branch dev
         g  -    branch main, tag nightly: not kept by older_than 2026-01-09T00:00:00Z; written before 2026-01-09T00:00:00Z
-        g  -    branch dev: not kept by keep_last 2
+        g  -    not among the last 2 on branch dev
         f  -    branch main, tag nightly: not kept by older_than 2026-01-09T00:00:00Z; written before 2026-01-09T00:00:00Z
-        f  -    branch dev: not kept by keep_last 2
-        e  keep tag v2: keep_last 1, one of 1
+        f  -    not among the last 2 on branch dev
+        e  keep tag v2: keep_last 1 (1st of 1)
         d  -    branch main, tag nightly: not kept by older_than 2026-01-09T00:00:00Z; written before 2026-01-09T00:00:00Z
-        d  -    branch dev: not kept by keep_last 2
-        d  -    tag v2: not kept by keep_last 1
+        d  -    not among the last 2 on branch dev
+        d  -    not among the last 1 on tag v2
         c  -    branch main, tag nightly, tag v1: not kept by older_than 2026-01-09T00:00:00Z; written before 2026-01-09T00:00:00Z
-        c  -    branch dev: not kept by keep_last 2
-        c  -    tag v2: not kept by keep_last 1
+        c  -    not among the last 2 on branch dev
+        c  -    not among the last 1 on tag v2
         b  -    branch main, tag nightly, tag v1: not kept by older_than 2026-01-09T00:00:00Z; written before 2026-01-09T00:00:00Z
-        b  -    branch dev: not kept by keep_last 2
-        b  -    tag v2: not kept by keep_last 1
-        a  keep it is the origin of its tree
+        b  -    not among the last 2 on branch dev
+        b  -    not among the last 1 on tag v2
+        a  keep root commit (always kept)
         """,
     ),
     "refs of one class on one chain count each for itself": (
         tree(LINE, branch("main", "j"), branch("old", "i"), branch("older", "g")),
         {"default": {"keep_last": 2}},
         """
-        j  keep branch main: keep_last 2, one of 2
-        i  keep branch main, branch old: keep_last 2, one of 2
-        h  keep branch old: keep_last 2, one of 2
-        g  keep branch older: keep_last 2, one of 2
-        f  keep branch older: keep_last 2, one of 2
-        e  -    branch main, branch old, branch older: not kept by keep_last 2
-        d  -    branch main, branch old, branch older: not kept by keep_last 2
-        c  -    branch main, branch old, branch older: not kept by keep_last 2
-        b  -    branch main, branch old, branch older: not kept by keep_last 2
-        a  keep it is the origin of its tree
+        j  keep branch main: keep_last 2 (1st of 2)
+        i  keep branch main, branch old: keep_last 2 (2nd, 1st of 2)
+        h  keep branch old: keep_last 2 (2nd of 2)
+        g  keep branch older: keep_last 2 (1st of 2)
+        f  keep branch older: keep_last 2 (2nd of 2)
+        e  -    not among the last 2 on branch main, branch old, branch older
+        d  -    not among the last 2 on branch main, branch old, branch older
+        c  -    not among the last 2 on branch main, branch old, branch older
+        b  -    not among the last 2 on branch main, branch old, branch older
+        a  keep root commit (always kept)
         """,
     ),
     "what no ref reaches": (
@@ -166,17 +166,17 @@ CASES: dict[str, tuple[History, object, str]] = {
         """
         y  -    no ref reaches it
         z  -    no ref reaches it
-        b  keep branch main: keep_last 1, one of 1
-        a  keep it is the origin of its tree
+        b  keep branch main: keep_last 1 (1st of 1)
+        a  keep root commit (always kept)
         """,
     ),
     "many refs are counted": (
         tree("a:\n b: a\n c: b", *(branch(f"b{number}", "c") for number in range(5))),
         {"default": {"keep_last": 1}},
         """
-        c  keep branch b0, branch b1, branch b2 and 2 more: keep_last 1, one of 1
-        b  -    branch b0, branch b1, branch b2 and 2 more: not kept by keep_last 1
-        a  keep it is the origin of its tree
+        c  keep branch b0, branch b1, branch b2 and others: keep_last 1 (1st of 1)
+        b  -    not among the last 1 on branch b0, branch b1, branch b2 and others
+        a  keep root commit (always kept)
         """,
     ),
 }

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reclaim.history import expire
-from reclaim.model import History, Snapshot
+from reclaim.model import History, Ref, Snapshot
 from reclaim.policy import Duration, Match, Policy, Rules, evaluate
+from reclaim.policy.claims import WIDTH
+from reclaim.policy.reasons import ORIGIN, UNREACHED
 from reclaim.policy.rules import PERIODS
 from tests.history.graphs import NAMES, histories
 from tests.history.trees import START, ancestors, applied, branch, chain, parents_of, tree
@@ -52,31 +57,62 @@ def period(name: str, written: datetime) -> object:
     }[name]
 
 
-def oracle(policy: Policy, history: History) -> set[str]:
-    """Each ref on its own, each rule on its own."""
+def keeping(policy: Policy, history: History) -> dict[str, dict[tuple[Rules, str], list[Ref]]]:
+    """By snapshot and rule the refs that keep it, those first for which the rule goes furthest.
+
+    Each ref on its own, each rule on its own; ``reach`` stands for all that a ref reaches.
+    """
     found: dict[str, Snapshot] = {one.id: one for one in history.snapshots}
     parents = parents_of(history)
-    kept: set[str] = set()
-    for ref in history.refs:
+    claims: dict[str, dict[tuple[Rules, str], list[tuple[Any, int]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for index, ref in enumerate(history.refs):
         rules = policy.rules(ref)
         reached = ancestors(parents, ref.snapshot)
-        kept |= {one for one in reached if not parents[one]}
-        if rules.empty:
-            kept |= reached
-        cutoffs = []
-        if rules.older_than is not None:
-            age = rules.older_than
-            cutoffs.append(age if isinstance(age, datetime) else age.before(NOW))
-        if rules.keep_within is not None:
-            cutoffs.append(rules.keep_within.before(found[ref.snapshot].written_at))
-        for cutoff in cutoffs:
-            kept |= {one for one in reached if found[one].written_at >= cutoff}
+        for one in reached:
+            written = found[one].written_at
+            claims[one][rules, "reach"].append((0, index))
+            if not parents[one]:
+                claims[one][rules, "origin"].append((0, index))
+            if rules.empty:
+                claims[one][rules, "no rule"].append((0, index))
+            if rules.older_than is not None:
+                age = rules.older_than
+                if written >= (age if isinstance(age, datetime) else age.before(NOW)):
+                    claims[one][rules, "older_than"].append((0, index))
+            if rules.keep_within is not None:
+                cutoff = rules.keep_within.before(found[ref.snapshot].written_at)
+                if written >= cutoff:
+                    claims[one][rules, "keep_within"].append((cutoff, index))
         for name, count in rules.counts():
             newest: dict[object, str] = {}
             for one in chain(parents, ref.snapshot):
                 newest.setdefault(period(name, found[one].written_at), one)
-            kept |= set(list(newest.values())[:count])
-    return kept
+            for place, one in enumerate(list(newest.values())[:count], start=1):
+                claims[one][rules, f"keep_{name}"].append((place, index))
+    return {
+        one: {rule: [history.refs[index] for _, index in sorted(refs)] for rule, refs in by.items()}
+        for one, by in claims.items()
+    }
+
+
+def oracle(policy: Policy, history: History) -> set[str]:
+    by_snapshot = keeping(policy, history)
+    return {one for one, by in by_snapshot.items() if any(rule != "reach" for _, rule in by)}
+
+
+def names(history: History, refs: list[Ref]) -> str:
+    """The first three in the order of the history, and whether there are others."""
+    listed = ", ".join(f"{ref.kind} {ref.name}" for ref in history.refs if ref in refs[:3])
+    return listed + (" and others" if len(refs) > 3 else "")
+
+
+def sentence_rule(sentence: str) -> tuple[str, str]:
+    """The rule and the names of a sentence that says why a snapshot stays."""
+    listed, _, why = sentence.partition(": ")
+    rule = "no rule" if why.startswith("no rule") else why.split()[0]
+    return rule, listed
 
 
 @given(policies(), histories(20))
@@ -90,9 +126,47 @@ def test_it_is_what_the_rules_say(policy: Policy, history: History) -> None:
 def test_reasons_agree_with_decisions(policy: Policy, history: History) -> None:
     decisions = evaluate(policy, history, now=NOW)
     for number, decision in enumerate(decisions):
-        assert decision.kept == bool(list(decisions.reasons.keeping(number)))
+        assert decision.kept == bool(decisions.reasons.keeping(number, number + 1)[0])
+        assert decision == decisions[decision.id]
         assert decision.reasons
         assert len(set(decision.reasons)) == len(decision.reasons)
+
+
+@given(policies(), histories(20))
+@settings(max_examples=300, deadline=None)
+def test_each_reason_names_the_refs_it_is_for(policy: Policy, history: History) -> None:
+    by_snapshot = keeping(policy, history)
+    for decision in evaluate(policy, history, now=NOW):
+        claims = by_snapshot.get(decision.id, {})
+        if decision.kept:
+            wanted = [
+                (rule, names(history, refs))
+                for (_, rule), refs in claims.items()
+                if rule not in ("reach", "origin")
+            ]
+            told = [sentence_rule(one) for one in decision.reasons if one != ORIGIN]
+            assert sorted(told) == sorted(wanted)
+            assert (ORIGIN in decision.reasons) == any(rule == "origin" for _, rule in claims)
+        else:
+            wanted_names = [names(history, refs) for (_, rule), refs in claims.items()]
+            assert len(decision.reasons) == max(len(wanted_names), 1)
+            for sentence in decision.reasons:
+                assert sentence == UNREACHED or any(
+                    sentence.startswith(f"{listed}: not kept by ")
+                    or sentence.endswith(f" on {listed}")
+                    for listed in wanted_names
+                )
+
+
+@pytest.mark.parametrize("refs", [10, 1000])
+def test_a_class_costs_the_same_however_many_refs_it_has(refs: int) -> None:
+    """Counted, not timed: the distinct lists of refs that are kept for a line of snapshots."""
+    lines = "\n".join(f"s{n}: {f's{n - 1}' if n else ''}" for n in range(200))
+    history = tree(lines, *(branch(f"b{n:04}", f"s{n * 7 % 200}") for n in range(refs)))
+    policy = Policy(Rules(keep_last=100, keep_within=Duration.parse("90d")))
+    (claims,) = evaluate(policy, history, now=NOW).reasons.classes
+    for rule in (claims.reached, *claims.tip_rules()):
+        assert max(len(ranks) for ranks in rule.ranks) <= WIDTH
 
 
 @given(policies(), histories())

@@ -69,17 +69,20 @@ def keep_bases(
 
     A base that is kept can save the branch that points at it, whose own base then stays too.
     """
-    tips = dict(zip(history.refs, history.tips, strict=True))
     wanted = set(branches)
-    waiting = [ref for ref in history.refs if ref in wanted and not _is_default(ref)]
+    waiting = [
+        (ref, tip)
+        for ref, tip in zip(history.refs, history.tips, strict=True)
+        if wanted and ref in wanted and not _is_default(ref)
+    ]
     found: dict[int, list[str]] = {}
     while True:
-        ready = [ref for ref in waiting if not doomed(ref, tips[ref])]
+        ready = [(ref, tip) for ref, tip in waiting if not doomed(ref, tip)]
         if not ready:
             return {number: sorted(names) for number, names in found.items()}
-        waiting = [ref for ref in waiting if doomed(ref, tips[ref])]
-        for ref in ready:
-            base = bases.of(tips[ref])
+        waiting = [(ref, tip) for ref, tip in waiting if doomed(ref, tip)]
+        for ref, tip in ready:
+            base = bases.of(tip)
             if base is not None:
                 found.setdefault(base, []).append(ref.name)
                 kept[base] = 1
@@ -102,19 +105,19 @@ def touched_bases(
     later = find_bases(history, after)
     newest_on_main = min((number for number in edited if before.main[number]), default=before.none)
     newest = [before.none] * before.none
+    for number in edited:
+        newest[number] = number
     for number in range(before.none - 1, -1, -1):
         if before.main[number]:
-            continue
-        if number in edited:
-            newest[number] = number
-            continue
-        for parent in history.parents[number]:
-            if newest[parent] < newest[number]:
-                newest[number] = newest[parent]
+            newest[number] = before.none
+        elif newest[number] != number:
+            for parent in history.parents[number]:
+                if newest[parent] < newest[number]:
+                    newest[number] = newest[parent]
     found = []
     for ref, tip in zip(history.refs, history.tips, strict=True):
         base, other = before.of(tip), later.of(tip)
-        if ref.kind is not RefKind.BRANCH or ref.default or ref in gone:
+        if ref.kind is not RefKind.BRANCH or ref.default or (gone and ref in gone):
             continue
         if base is None or other is None or min(newest_on_main, newest[tip]) >= base:
             continue

@@ -73,21 +73,21 @@ def expire(
     before = find_bases(history, history.parents)
     bases = keep_bases(history, before, keep_bases_of, stays, doomed)
     tips = list(zip(history.refs, history.tips, strict=True))
-    within = {ref for ref in history.refs if limit is None or ref in limit}
-    gone = {ref for ref, tip in tips if ref in within and doomed(ref, tip)}
+    within = tips if limit is None else [(ref, tip) for ref, tip in tips if ref in limit]
+    gone = {ref for ref, tip in within if doomed(ref, tip)}
 
-    editable = reachable(history.parents, [tip for ref, tip in tips if ref in within])
+    editable = reachable(history.parents, [tip for _, tip in within])
     edited = reparent(history.parents, editable, stays)
     after = list(history.parents)
     for number, new in edited.items():
         after[number] = new
-    left = reachable(after, [tip for ref, tip in tips if ref not in gone])
+    left = reachable(after, [tip for ref, tip in tips if not gone or ref not in gone])
     return Edit(
         reparent={
             history.snapshots[number].id: ids(history, new)
             for number, new in sorted(edited.items())
         },
-        delete_refs=tuple(ref for ref in history.refs if ref in gone),
+        delete_refs=tuple(ref for ref in history.refs if ref in gone) if gone else (),
         unreachable=ids(history, (number for number, there in enumerate(left) if not there)),
         touched_bases=touched_bases(history, before, after, edited, gone),
         expired_tips=tuple(ref for ref, tip in tips if not stays[tip]),

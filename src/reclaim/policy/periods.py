@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime
+from functools import cache
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MONDAY = datetime(1970, 1, 5, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+_FIRST_DAY = date(1970, 1, 1).toordinal()
+_FIRST_MONDAY = 4
 
 
-def _hour(instant: datetime) -> int:
+def hour_of(instant: datetime) -> int:
+    """The number of the hour; the numbers of all longer periods follow from it."""
     since = instant - _EPOCH
     return since.days * 24 + since.seconds // 3600
 
 
-def _month(instant: datetime) -> int:
-    instant = instant.astimezone(UTC)
-    return instant.year * 12 + instant.month
+@cache
+def _month(day: int) -> int:
+    first = date.fromordinal(_FIRST_DAY + day)
+    return first.year * 12 + first.month - 1
 
 
 def _label(form: str) -> Callable[[datetime], str]:
     return lambda instant: instant.astimezone(UTC).strftime(form)
 
 
-NUMBER: dict[str, Callable[[datetime], int]] = {
-    "last": lambda instant: (instant - _EPOCH) // _MICROSECOND,
-    "hourly": _hour,
-    "daily": lambda instant: (instant - _EPOCH).days,
-    "weekly": lambda instant: (instant - _MONDAY).days // 7,
-    "monthly": _month,
-    "yearly": lambda instant: instant.astimezone(UTC).year,
+NUMBER: dict[str, Callable[[int], int]] = {
+    "hourly": lambda hour: hour,
+    "daily": lambda hour: hour // 24,
+    "weekly": lambda hour: (hour // 24 - _FIRST_MONDAY) // 7,
+    "monthly": lambda hour: _month(hour // 24),
+    "yearly": lambda hour: _month(hour // 24) // 12,
 }
+"""The number of the period that an hour lies in."""
 
 NAME: dict[str, Callable[[datetime], str]] = {
     "hourly": _label("%Y-%m-%d %H:00"),

@@ -1,35 +1,81 @@
 """Why a snapshot stays or goes, in sentences.
 
-Which refs speak for a snapshot is found by one pass for each class, the first time that it is
-asked for, and then kept as bitmaps of the refs of that class.
+A sentence is for all refs with the same rules and names at most ``NAMED`` of them: to count those
+that it leaves out would cost snapshots times refs (decision 0028).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 
-from reclaim.model import History, Ref
-from reclaim.policy.periods import NAME, NUMBER
-from reclaim.policy.rules import Policy, Rules, instant_text
+from reclaim.model import History
+from reclaim.policy.claims import NAMED, Claims, Periods, Ranks
+from reclaim.policy.periods import NAME
+from reclaim.policy.rules import Rules, instant_text
 
-NAMED = 3
-ORIGIN = "it is the origin of its tree"
+ORIGIN = "root commit (always kept)"
+NO_RULE = "no rule, so everything it reaches stays"
 UNREACHED = "no ref reaches it"
 
 
-def group(policy: Policy, history: History) -> dict[Rules, list[int]]:
-    """Refs by their rules, as indexes into the refs of the history."""
-    classes: dict[Rules, list[int]] = {}
-    for index, ref in enumerate(history.refs):
-        classes.setdefault(policy.rules(ref), []).append(index)
-    return classes
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted:
+    """What a counting rule keeps."""
+
+    period: str
+    count: int
+    periods: Periods
+    claims: Claims
+    names: dict[int, str] = field(default_factory=dict, repr=False)
+    """The names of periods by their numbers, as far as they were asked for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassClaims:
+    """What the rules of one class keep, each for which refs.
+
+    What has a number below ``young_end`` is young enough for the age rule, for all refs alike.
+    """
+
+    rules: Rules
+    cutoff: datetime | None
+    young_end: int
+    reached: Claims
+    near: Claims | None
+    counted: Sequence[Counted]
+    age_reason: str = field(init=False)
+    missed: tuple[str, str] = field(init=False)
+    """Why these rules do not keep a snapshot: what stands before and after the names of refs."""
+
+    def __post_init__(self) -> None:
+        tried = list(self.rules.sentences())
+        when = instant_text(self.cutoff) if self.cutoff else ""
+        age = f"{tried[0]}, written at or after {when}" if when else NO_RULE
+        missed = (
+            "",
+            f": not kept by {', '.join(tried)}" + (f"; written before {when}" if when else ""),
+        )
+        if tried == [f"keep_last {self.rules.keep_last}"]:
+            missed = f"not among the last {self.rules.keep_last} on ", ""
+        object.__setattr__(self, "age_reason", age)
+        object.__setattr__(self, "missed", missed)
+
+    def tip_rules(self) -> Iterator[Claims]:
+        """The claims by rules that count from the tip of each ref."""
+        if self.near is not None:
+            yield self.near
+        for rule in self.counted:
+            yield rule.claims
 
 
 def base_sentence(branches: tuple[str, ...]) -> str:
-    names = [f"branch {name}" for name in branches]
-    return f"{_listed(names)}: keep_merge_bases, the merge base with the default branch"
+    names = [f"branch {name}" for name in branches[:NAMED]]
+    more = len(branches) - NAMED
+    listed = ", ".join(names) + (f" and {more} more" if more > 0 else "")
+    return f"{listed}: keep_merge_bases, the merge base with the default branch"
 
 
 @dataclass(slots=True)
@@ -37,124 +83,87 @@ class Reasons:
     """The sentences for the snapshots of one history under one policy."""
 
     history: History
-    classes: Mapping[Rules, list[int]]
-    now: datetime
-    _reach: dict[Rules, list[int]] = field(default_factory=dict, repr=False)
-    _chains: dict[tuple[Rules, str], dict[int, int]] = field(default_factory=dict, repr=False)
+    classes: Sequence[ClassClaims]
 
-    def keeping(self, number: int) -> Iterator[str]:
-        """Every reason for which a snapshot stays."""
-        written = self.history.snapshots[number].written_at
-        reached = False
-        for rules, refs in self.classes.items():
-            bits = self._reached(rules)[number]
-            if not bits:
-                continue
-            reached = True
-            if rules.empty:
-                yield f"{self._names(rules, bits)}: no rule, so everything it reaches stays"
-                continue
-            cutoff = rules.cutoff(self.now)
-            if cutoff is not None and written >= cutoff:
-                rule, when = next(rules.sentences()), instant_text(cutoff)
-                yield f"{self._names(rules, bits)}: {rule}, written at or after {when}"
-            if rules.keep_within is not None:
-                near = self._near(rules, refs, bits, written)
-                if near:
-                    yield f"{self._names(rules, near)}: keep_within {rules.keep_within} of the tip"
-            for period, count in rules.counts():
-                holding = self._chain(rules, period, count).get(number, 0)
-                if holding:
-                    what = (
-                        f"newest of {NAME[period](written)}"
-                        if period in NAME
-                        else f"one of {count}"
-                    )
-                    yield f"{self._names(rules, holding)}: keep_{period} {count}, {what}"
-        if reached and not self.history.parents[number]:
-            yield ORIGIN
+    def keeping(self, start: int, stop: int) -> list[list[str]]:
+        """Every reason for which each of some snapshots stays; none for those that go."""
+        sentences: list[list[str]] = [[] for _ in range(start, stop)]
+        for claims in self.classes:
+            young_end = min(stop, claims.young_end)
+            self._add(sentences, start, young_end, claims.reached, f": {claims.age_reason}")
+            if claims.near is not None:
+                within = f": keep_within {claims.rules.keep_within} of the tip"
+                self._add(sentences, start, stop, claims.near, within)
+            for rule in claims.counted:
+                self._add_counted(sentences, start, stop, rule)
+        for number in range(start, stop):
+            if not self.history.parents[number] and self._is_reached(number):
+                sentences[number - start].append(ORIGIN)
+        return sentences
 
-    def against(self, number: int) -> Iterator[str]:
+    def against(self, number: int) -> list[str]:
         """Why a snapshot goes: what each class of refs that reaches it would have kept."""
-        reached = False
-        for rules in self.classes:
-            bits = self._reached(rules)[number]
-            if bits:
-                reached = True
-                cutoff = rules.cutoff(self.now)
-                age = f"; written before {instant_text(cutoff)}" if cutoff is not None else ""
-                tried = ", ".join(rules.sentences())
-                yield f"{self._names(rules, bits)}: not kept by {tried}{age}"
-        if not reached:
-            yield UNREACHED
+        sentences = []
+        for claims in self.classes:
+            ranks = claims.reached.ranks[number]
+            if ranks:
+                before, after = claims.missed
+                sentences.append(f"{before}{self._names(claims.reached, ranks)}{after}")
+        return sentences or [UNREACHED]
 
-    def _names(self, rules: Rules, bits: int) -> str:
-        refs = self.classes[rules]
-        return _listed(_text(self.history.refs[refs[bit]]) for bit in _bits(bits))
+    def _is_reached(self, number: int) -> bool:
+        return any(claims.reached.ranks[number] for claims in self.classes)
 
-    def _reached(self, rules: Rules) -> list[int]:
-        """For each snapshot the refs of a class that reach it."""
-        if rules not in self._reach:
-            reach = [0] * len(self.history.snapshots)
-            for bit, ref in enumerate(self.classes[rules]):
-                reach[self.history.tips[ref]] |= 1 << bit
-            for number, parents in enumerate(self.history.parents):
-                if reach[number]:
-                    for parent in parents:
-                        reach[parent] |= reach[number]
-            self._reach[rules] = reach
-        return self._reach[rules]
+    def _add(
+        self, sentences: list[list[str]], start: int, stop: int, claims: Claims, why: str
+    ) -> None:
+        names = claims.names
+        for place, ranks in enumerate(claims.ranks[start:stop]):
+            if ranks:
+                sentences[place].append((names.get(ranks) or self._names(claims, ranks)) + why)
 
-    def _near(self, rules: Rules, refs: list[int], bits: int, written: datetime) -> int:
-        assert rules.keep_within is not None
-        near = 0
-        for bit in _bits(bits):
-            tip = self.history.snapshots[self.history.tips[refs[bit]]]
-            if written >= rules.keep_within.before(tip.written_at):
-                near |= 1 << bit
-        return near
+    def _add_counted(
+        self, sentences: list[list[str]], start: int, stop: int, rule: Counted
+    ) -> None:
+        claims, names = rule.claims, rule.claims.names
+        why = f": keep_{rule.period} {rule.count} ("
+        which = self._place if rule.period == "last" else self._newest
+        for place, ranks in enumerate(claims.ranks[start:stop]):
+            if ranks:
+                listed = names.get(ranks) or self._names(claims, ranks)
+                sentences[place].append(f"{listed}{why}{which(rule, ranks, start + place)})")
 
-    def _chain(self, rules: Rules, period: str, count: int) -> dict[int, int]:
-        """For each snapshot the refs of a class whose counting rule keeps it."""
-        if (rules, period) not in self._chains:
-            self._chains[rules, period] = self._walk_chains(self.classes[rules], period, count)
-        return self._chains[rules, period]
+    def _newest(self, rule: Counted, _ranks: Ranks, number: int) -> str:
+        period = rule.periods.numbers[number]
+        name = rule.names.get(period)
+        if name is None:
+            name = NAME[rule.period](self.history.snapshots[number].written_at)
+            rule.names[period] = name
+        return f"newest of {name}"
 
-    def _walk_chains(self, refs: list[int], period: str, count: int) -> dict[int, int]:
-        # What arrives at a snapshot: (periods spent, the last of them) and the refs it is so for.
-        arriving: dict[int, dict[tuple[int, int | None], int]] = {}
-        for bit, ref in enumerate(refs):
-            here = arriving.setdefault(self.history.tips[ref], {})
-            here[0, None] = here.get((0, None), 0) | 1 << bit
-        held: dict[int, int] = {}
-        for number, parents in enumerate(self.history.parents):
-            states = arriving.pop(number, None)
-            if states is None:
-                continue
-            now = NUMBER[period](self.history.snapshots[number].written_at)
-            below = arriving.setdefault(parents[0], {}) if parents else {}
-            for (spent, last), bits in states.items():
-                if last != now:
-                    if spent == count:
-                        continue
-                    spent += 1
-                    held[number] = held.get(number, 0) | bits
-                below[spent, now] = below.get((spent, now), 0) | bits
-        return held
+    def _place(self, rule: Counted, ranks: Ranks, number: int) -> str:
+        """The place of a snapshot among the last of each ref that is named."""
+        levels, tips, ranked = rule.periods.levels, self.history.tips, rule.claims.ranked
+        below = levels[number] - 1
+        if len(ranks) == 1:
+            return f"{_ordinal(levels[tips[ranked[ranks[0]]]] - below)} of {rule.count}"
+        refs = sorted([ranked[rank] for rank in ranks[:NAMED]])
+        places = [_ordinal(levels[tips[ref]] - below) for ref in refs]
+        return f"{', '.join(places[:1] if len(set(places)) == 1 else places)} of {rule.count}"
+
+    def _names(self, claims: Claims, ranks: Ranks) -> str:
+        """The names of the first refs for which a rule holds, in the order of the history."""
+        names = claims.names.get(ranks)
+        if names is None:
+            shown = sorted([claims.ranked[rank] for rank in ranks[:NAMED]])
+            refs = [self.history.refs[ref] for ref in shown]
+            names = ", ".join([f"{ref.kind} {ref.name}" for ref in refs])
+            names += " and others" if len(ranks) > NAMED else ""
+            claims.names[ranks] = names
+        return names
 
 
-def _text(ref: Ref) -> str:
-    return f"{ref.kind} {ref.name}"
-
-
-def _bits(bits: int) -> Iterator[int]:
-    while bits:
-        lowest = bits & -bits
-        yield lowest.bit_length() - 1
-        bits ^= lowest
-
-
-def _listed(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = len(listed) - NAMED
-    return ", ".join(listed[:NAMED]) + (f" and {more} more" if more > 0 else "")
+@cache
+def _ordinal(place: int) -> str:
+    ending = "th" if place % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(place % 10)
+    return f"{place}{ending or 'th'}"

@@ -1,0 +1,170 @@
+"""Claims: for each snapshot the refs for which one rule keeps it, a bounded number of them.
+
+Refs with the same rules differ only in how far back a rule goes from each of their tips. They are
+ranked by that, the furthest first, then in the order of the history, and ranks are passed down the
+graph: of those that arrive at a snapshot only the ``WIDTH`` best go on. Where a rule has ended for
+a rank, it has ended for all that come after it. So a pass costs a fixed number of traversals,
+however many refs there are, and a snapshot without a claim is not kept by the rule.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from operator import ne
+
+from reclaim.model import History
+from reclaim.policy.duration import Duration
+from reclaim.policy.periods import NUMBER, hour_of
+
+NAMED = 3
+"""How many refs a reason names."""
+WIDTH = NAMED + 1
+"""How many are kept for each snapshot: one more tells that there are others."""
+
+Ranks = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Claims:
+    """What one rule of one class keeps, and for which refs.
+
+    ``ranked`` has the refs by rank, as indexes into the refs of the history; ``ranks`` has for
+    each snapshot the best ranks whose refs keep it, in order.
+    """
+
+    ranked: Sequence[int]
+    ranks: Sequence[Ranks]
+    names: dict[Ranks, str] = field(default_factory=dict, repr=False)
+    """The names of refs as sentences list them, as far as they were asked for."""
+
+
+def first_older(history: History, cutoff: datetime) -> int:
+    """The number of the newest snapshot written before an instant."""
+    return bisect_left(history.snapshots, True, key=lambda seen: seen.written_at < cutoff)
+
+
+def reached(history: History, refs: Sequence[int]) -> Claims:
+    """The refs that reach each snapshot."""
+    return _to_all_parents(history, refs, None)
+
+
+def near_tips(history: History, refs: Iterable[int], within: Duration) -> Claims:
+    """The refs that reach each snapshot within a duration of their tips."""
+    cutoffs = {ref: within.before(_written(history, history.tips[ref])) for ref in refs}
+    ranked = sorted(cutoffs, key=lambda ref: (cutoffs[ref], ref))
+    ends = {cutoff: first_older(history, cutoff) for cutoff in set(cutoffs.values())}
+    return _to_all_parents(history, ranked, [ends[cutoffs[ref]] for ref in ranked])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Periods:
+    """The period of each snapshot, as a number, and its level.
+
+    Levels grow by one with each period along a first-parent chain, from the oldest on.
+    """
+
+    numbers: Sequence[int]
+    levels: Sequence[int]
+
+
+def find_periods(history: History, names: Iterable[str]) -> dict[str, Periods]:
+    """The periods of each kind that counting rules name; for ``last`` each snapshot is its own."""
+    hours = [hour_of(snapshot.written_at) for snapshot in history.snapshots]
+    # An origin stands for its own parent, so that the loop needs no question. What its level is
+    # does not matter: levels are compared along one chain only.
+    firsts = [above[0] if above else number for number, above in enumerate(history.parents)]
+    periods = {}
+    for name in names:
+        if name == "last":
+            numbers: Sequence[int] = range(len(hours))
+            changes: Sequence[bool] = [True] * len(hours)
+        else:
+            numbers = list(map(NUMBER[name], hours))
+            changes = list(map(ne, numbers, map(numbers.__getitem__, firsts)))
+        levels = [1] * len(hours)
+        for number in range(len(hours) - 1, -1, -1):
+            levels[number] = levels[firsts[number]] + changes[number]
+        periods[name] = Periods(numbers, levels)
+    return periods
+
+
+def newest_of_periods(
+    history: History, refs: Iterable[int], levels: Sequence[int], count: int
+) -> Claims:
+    """The refs for which each snapshot is the newest of one of the last periods of their chain."""
+    ranked = sorted(refs, key=lambda ref: (levels[history.tips[ref]], ref))
+    ends = [levels[history.tips[ref]] - count for ref in ranked]
+    passing = _at_tips(history, ranked)
+    holding = list(passing)
+    merge = _merger()
+    for number, above in enumerate(history.parents):
+        ranks = passing[number]
+        if not ranks:
+            continue
+        level = levels[number]
+        if ends[ranks[-1]] >= level:
+            ranks = tuple([rank for rank in ranks if ends[rank] < level])
+        held = holding[number]
+        if held and ends[held[-1]] >= level:
+            holding[number] = tuple([rank for rank in held if ends[rank] < level])
+        if above and ranks:
+            parent = above[0]
+            there = passing[parent]
+            passing[parent] = merge(there, ranks) if there else ranks
+            if levels[parent] != level:
+                there = holding[parent]
+                holding[parent] = merge(there, ranks) if there else ranks
+    return Claims(ranked, holding)
+
+
+def _to_all_parents(history: History, ranked: Sequence[int], ends: list[int] | None) -> Claims:
+    """Pass ranks on to all ancestors, each up to the snapshot with the number of its end."""
+    claims = _at_tips(history, ranked)
+    merge = _merger()
+    for number, above in enumerate(history.parents):
+        ranks = claims[number]
+        if not ranks:
+            continue
+        if ends is not None and ends[ranks[-1]] <= number:
+            ranks = claims[number] = tuple([rank for rank in ranks if ends[rank] > number])
+            if not ranks:
+                continue
+        for parent in above:
+            there = claims[parent]
+            if not there:
+                claims[parent] = ranks
+            elif there is not ranks:
+                claims[parent] = merge(there, ranks)
+    return Claims(ranked, claims)
+
+
+def _at_tips(history: History, ranked: Iterable[int]) -> list[Ranks]:
+    claims: list[Ranks] = [()] * len(history.snapshots)
+    for rank, ref in enumerate(ranked):
+        tip = history.tips[ref]
+        if len(claims[tip]) < WIDTH:
+            claims[tip] += (rank,)
+    return claims
+
+
+def _merger() -> Callable[[Ranks, Ranks], Ranks]:
+    """The best ranks of two; lines that meet again and again share one tuple."""
+    merged: dict[tuple[Ranks, Ranks], Ranks] = {}
+
+    def merge(some: Ranks, others: Ranks) -> Ranks:
+        pair = some, others
+        best = merged.get(pair)
+        if best is None:
+            best = merged[pair] = tuple(sorted({*some, *others})[:WIDTH])
+            if best == some:
+                best = merged[pair] = some
+        return best
+
+    return merge
+
+
+def _written(history: History, number: int) -> datetime:
+    return history.snapshots[number].written_at
