@@ -1,4 +1,4 @@
-"""The URLs of storages and objects: one spelling for each place.
+"""The URLs of storages and objects: one spelling for each place, and none that shows a secret.
 
 Nothing is opened here, and no key is ever decoded: only ``file://`` URLs are percent-encoded.
 """
@@ -14,8 +14,21 @@ from reclaim.errors import InvalidInput
 
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "azure": "az", "abfss": "abfs"}
 _SCHEMES = ("file", "s3", "gs", "az", "abfs", "memory")
-_PLAIN_OBJECT = re.compile(r"(?:s3|gs|az)://[^/@]+(?:/(?!\.{1,2}(?:/|$))[^/]+)+")
+_PLAIN_OBJECT = re.compile(r"(?:s3|gs|az)://[^/@:]+(?:/(?!\.{1,2}(?:/|$))[^/]+)+")
 """An object's address that is spelled as ``object_url`` would spell it."""
+
+HIDDEN = "***"
+_SERVER = r"(?:\[[\w:.%]+\]|[^:\[\]]*)(?::\d*)?"
+_SERVERS = re.compile(rf"{_SERVER}(?:,{_SERVER})*")
+_PLAIN_OPTIONS = (
+    "sslmode",
+    "host",
+    "port",
+    "user",
+    "dbname",
+    "connect_timeout",
+    "application_name",
+)
 
 
 def normalize(location: str) -> str:
@@ -28,21 +41,28 @@ def normalize(location: str) -> str:
         raise InvalidInput("a storage location is empty")
     if "://" not in location:
         return _file_url(Path(location))
-    parts = urlsplit(location)
+    try:
+        parts = urlsplit(location)
+    except ValueError:
+        raise InvalidInput(f"{redacted(location)} is not a URL") from None
     scheme = _scheme(parts.scheme)
     if scheme == "file":
         if parts.query or parts.fragment:
-            raise InvalidInput(f"{location} has a '?' or '#': write %3F or %23 in a file URL")
+            raise InvalidInput(
+                f"{redacted(location)} has a '?' or '#': write %3F or %23 in a file URL"
+            )
         return _file_url(Path(unquote(parts.path)))
     if scheme != "memory" and not parts.netloc:
-        raise InvalidInput(f"the storage URL {location} names no bucket")
-    if parts.username or parts.password or parts.query:
+        raise InvalidInput(f"the storage URL {redacted(location)} names no bucket")
+    bucket = parts.netloc.rpartition("@")[2] if scheme == "abfs" else parts.netloc
+    # A secret may have an unescaped slash, before which only its user name and a colon are left.
+    if parts.password or parts.query or "@" in bucket or ":" in parts.netloc:
         raise InvalidInput(
-            f"the storage URL for {parts.hostname} carries credentials or options",
+            f"the storage URL {redacted(location)} carries credentials or options",
             hint="credentials come from the environment and profiles; they are never stored",
         )
     if "%" in parts.path:
-        raise InvalidInput(f"the storage URL {location} has a percent sign in its path")
+        raise InvalidInput(f"the storage URL {redacted(location)} has a percent sign in its path")
     path = posixpath.normpath("/" + parts.path.strip("/"))
     return f"{scheme}://{parts.netloc}{path}".rstrip("/")
 
@@ -55,9 +75,9 @@ def object_url(address: str) -> str:
         return normalize(address)
     scheme, separator, rest = address.partition("://")
     bucket, _, key = rest.partition("/")
-    if "@" in bucket:
+    if "@" in bucket or ":" in bucket:
         raise InvalidInput(
-            f"an address on {bucket.rpartition('@')[2]} carries credentials",
+            f"the address {redacted(address)} carries credentials",
             hint="credentials come from the environment and profiles; they are never stored",
         )
     if not separator or not bucket or not key:
@@ -87,6 +107,67 @@ def split(url: str) -> tuple[str, str]:
 def path_of(url: str) -> str:
     """The path of a ``file://`` URL, as the operating system writes it."""
     return unquote(urlsplit(url).path)
+
+
+def redacted(url: str) -> str:
+    """A URL of a database, a storage or a server as it may be shown.
+
+    It need not be a valid one: a password that should have been escaped is hidden with all that
+    might belong to it, at the cost of a host that is not shown.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        looks_secret = "@" in url and not url.startswith(("/", ".", "~"))
+        return f"{scheme.partition(':')[0]}:{HIDDEN}" if looks_secret else url
+    if scheme.lower() in ("file", "sqlite", "memory"):
+        return url
+    if scheme.lower() == "sc":
+        rest, parameters, _ = rest.partition(";")
+        return f"sc://{_without_user(rest)}{';' + HIDDEN if parameters else ''}"
+    if _SCHEME_ALIASES.get(scheme.lower(), scheme.lower()) in _SCHEMES:
+        rest, options, _ = rest.partition("?")
+        if not re.fullmatch(r"(?:[\w-]+@)?[^:@/]*", rest.partition("/")[0]):
+            rest = _without_user(rest)
+        return f"{scheme}://{rest}{'?' + HIDDEN if options else ''}"
+    return f"{scheme}://{_database(rest)}"
+
+
+def scrubbed(text: str, url: str) -> str:
+    """What somebody else said about a URL, without the secrets that are in it."""
+    text = text.replace(url, redacted(url))
+    secrets = re.findall(r"[;&?]\s*(?!use_ssl\b)\w+=([^;&]+)", url)
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return text
+
+
+def _database(rest: str) -> str:
+    before, query, options = rest.partition("?")
+    if "@" in options:
+        # Part of a password or of an option: which one cannot be told.
+        return HIDDEN
+    place = _without_user(before)
+    if not query:
+        return place
+    shown = []
+    for option in options.split("&"):
+        name, equals, _ = option.partition("=")
+        hidden = f"{name}={HIDDEN}" if equals and name.isidentifier() else HIDDEN
+        shown.append(option if name in _PLAIN_OPTIONS else hidden)
+    return f"{place}?{'&'.join(shown)}"
+
+
+def _without_user(rest: str) -> str:
+    """What follows the last ``@``; the user before it if it can be told from a password."""
+    before, at, place = rest.rpartition("@")
+    if not _SERVERS.fullmatch(place.partition("/")[0]):
+        place = HIDDEN
+    user, colon, _ = before.partition(":")
+    if at and colon:
+        return f"{user if re.fullmatch(r'[\w.-]*', user) else HIDDEN}:{HIDDEN}@{place}"
+    return (
+        f"{HIDDEN}@{place}" if at and not re.fullmatch(r"[\w.-]*", user) else f"{user}{at}{place}"
+    )
 
 
 def _scheme(written: str) -> str:

@@ -32,6 +32,7 @@ from reclaim.errors import (
     ReclaimError,
     TransactionFailed,
 )
+from reclaim.urls import redacted
 
 T = TypeVar("T")
 
@@ -55,7 +56,7 @@ class Database:
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> Database:
         """Open a database; a SQLite file is made only with ``create``."""
-        with translated(_without_password(url)):
+        with translated(redacted(url)):
             if url.startswith("sqlite:///"):
                 return cls._open_sqlite(Path(url.removeprefix("sqlite:///")), create=create)
             return cls._open_postgresql(url)
@@ -93,14 +94,22 @@ class Database:
         try:
             parsed = make_url(url)
         except ValueError as error:
-            raise InvalidInput(f"the database URL {_without_password(url)} is not one") from error
+            raise InvalidInput(f"the database URL {redacted(url)} is not one") from error
         if parsed.get_backend_name() != "postgresql":
             raise InvalidInput(
                 f"a catalog cannot live on {parsed.get_backend_name()}",
                 hint="give a folder, a sqlite:/// file or a postgresql:// URL",
             )
+        if "@" in f"{parsed.host}{parsed.database}":
+            # What was meant as a password would be taken for a host, and repeated by who looks
+            # for it.
+            raise InvalidInput(
+                f"the database URL {redacted(url)} has an unescaped character in its user name or "
+                "password",
+                hint="write %40 for @, %2F for /, %3A for :, %3F for ? and %23 for #",
+            )
         engine = create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
-        return cls(engine, _without_password(url))
+        return cls(engine, redacted(url))
 
     def close(self) -> None:
         self._engine.dispose()
@@ -233,13 +242,3 @@ def _translate(database: str, error: Exception) -> ReclaimError:
         f"the database {database} cannot be used: {text}",
         hint="check that it is there and reachable, then run it again; nothing was changed",
     )
-
-
-def _without_password(url: str) -> str:
-    """A URL as it may be shown; of one that cannot be parsed, only its kind."""
-    try:
-        parsed = make_url(url)
-    except (foreign.ArgumentError, ValueError):
-        return url.partition(":")[0] + ":…"
-    shown = {key: "***" if "password" in key else value for key, value in parsed.query.items()}
-    return parsed.set(query=shown).render_as_string(hide_password=True)

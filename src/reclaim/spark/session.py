@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from reclaim.errors import InvalidInput, Unavailable
+from reclaim.urls import redacted, scrubbed
 
 MASTER_VARIABLE = "RECLAIM_SPARK_MASTER"
 REMOTE_VARIABLE = "SPARK_REMOTE"
@@ -85,7 +86,7 @@ def build_session(
         where = remote or master or LOCAL
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise Unavailable(
-            f"no Spark session on {where}: {said}",
+            f"no Spark session on {redacted(where)}: {scrubbed(said, where)}",
             hint=f"check that it can be reached; {LOG_VARIABLE}=FILE keeps what Java has to say",
         ) from error
 
@@ -172,7 +173,7 @@ def _reach(url: str) -> None:
         with suppress(OSError), socket.create_connection((host, port), timeout=REACH_SECONDS):
             return
     raise Unavailable(
-        f"no Spark session on {url}: nobody answers there",
+        f"no Spark session on {redacted(url)}: nobody answers there",
         hint="check the address, and that the server runs",
     )
 
