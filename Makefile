@@ -23,10 +23,11 @@ soak: setup ## Run the state machines and random histories of collection for hou
 		tests/collect/test_machine.py tests/collect/test_quarantine_machine.py tests/collect/test_undo.py \
 		tests/collect/test_crash.py tests/terminus/test_crash.py tests/terminus/test_machine.py
 
-lint: setup ## ruff and mypy
+lint: setup ## ruff, mypy, known vulnerabilities (AUDIT=strict, AUDIT=off)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@AUDIT=$(AUDIT) $(BIN)/python scripts/audit.py
 
 format: setup ## Format, and fix what ruff can fix
 	$(BIN)/ruff check --fix .

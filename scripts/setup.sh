@@ -5,6 +5,9 @@
 #   scripts/setup.sh --list-pythons   print "version path" of each usable Python, newest first
 #   scripts/setup.sh --print-python   print the first of them
 #   scripts/setup.sh --check-java     see to Java only
+#
+# What is missing and comes from Debian is installed as root where that takes no password, and is
+# announced before. RECLAIM_NO_ROOT=1 does without: then it only says what is missing.
 set -euo pipefail
 
 readonly MIN_MINOR=11
@@ -30,6 +33,7 @@ as_root() {
 }
 
 can_install() {
+    [[ -z "${RECLAIM_NO_ROOT:-}" ]] || return 1
     command -v apt-get >/dev/null || return 1
     [[ "$(id -u)" == 0 ]] || sudo -n true >/dev/null 2>&1
 }
@@ -38,6 +42,14 @@ apt_update() { as_root apt-get update -qq >/dev/null 2>&1; }
 
 apt_install() {
     as_root apt-get install -y -qq --no-install-recommends "$@" </dev/null >/dev/null 2>&1
+}
+
+# Says what is about to be installed as root, why, and how to do without.
+announce() {
+    local why="$1"
+    shift
+    say "About to install with apt-get, as root: $* ($why)."
+    say "To do without, stop this, install it yourself, or set RECLAIM_NO_ROOT=1."
 }
 
 # --- Python ------------------------------------------------------------------------------------
@@ -87,7 +99,7 @@ require_pythons() {
     local found
     found="$(list_pythons)"
     if [[ -z "$found" ]] && can_install; then
-        say "Installing Debian's python3-venv ..."
+        announce "no Python here can make a venv" python3 python3-venv
         if apt_update && apt_install python3 python3-venv; then found="$(list_pythons)"; fi
     fi
     [[ -n "$found" ]] ||
@@ -116,7 +128,8 @@ ensure_java() {
     [[ -z "${JAVA_HOME:-}" ]] ||
         die "Please point JAVA_HOME to Java $MIN_JAVA or newer, or unset it, and run this again."
     if can_install; then
-        say "Installing Debian's headless Java ..."
+        announce "Spark needs Java $MIN_JAVA or newer" default-jre-headless \
+            "or, if that is too old, openjdk-$MIN_JAVA-jre-headless"
         apt_update || true
         # The default of an older Debian can be older than what Spark needs.
         for package in default-jre-headless "openjdk-$MIN_JAVA-jre-headless"; do

@@ -179,6 +179,31 @@ def test_root_gets_java_installed(machine: Machine) -> None:
     assert install.endswith("--no-install-recommends default-jre-headless")
 
 
+def test_what_root_will_install_is_said_before(machine: Machine) -> None:
+    log = machine.debian(root=True, java="21.0.2")
+    stop = f'[[ -s "{machine.home}/said" ]] || echo too early >"{machine.home}/early"'
+    apt = (machine.bin / "apt-get").read_text(encoding="utf-8").split("\n", 1)[1]
+    machine.stub("apt-get", f"{stop}\n{apt}")
+    with (machine.home / "said").open("w", encoding="utf-8") as said:
+        subprocess.run(
+            [SCRIPT, "--check-java"], env=machine.env, stderr=said, check=True, timeout=30
+        )
+    assert log.read_text(encoding="utf-8")
+    assert not (machine.home / "early").exists()
+    first, second = (machine.home / "said").read_text(encoding="utf-8").splitlines()
+    assert "as root: default-jre-headless" in first
+    assert "RECLAIM_NO_ROOT=1" in second
+
+
+def test_root_can_be_left_out(machine: Machine) -> None:
+    log = machine.debian(root=True, java="21.0.2")
+    machine.env["RECLAIM_NO_ROOT"] = "1"
+    done = machine.run("--check-java")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Please install Java 17 or newer")
+    assert not log.exists()
+
+
 def test_passwordless_sudo_gets_java_installed(machine: Machine) -> None:
     log = machine.debian(root=False, java="21.0.2")
     machine.stub("sudo", '[[ "$1" == -n ]] || exit 1\nshift\n[[ "$1" == true ]] || exec "$@"')

@@ -11,7 +11,7 @@ from reclaim.urls import normalize, object_url, redacted, scrubbed
 PIECES = ("hqn", "tqr", "wqo")
 """A secret is made of these, with something odd in between."""
 
-ODD = ["hqn%stqr%swqo" % (one, other) for one in "@/:?#;&=% [" for other in "@/:x"]
+ODD = [f"hqn{one}tqr{other}wqo" for one in "@/:?#;&=% [" for other in "@/:x"]
 
 
 def assert_hidden(text: str) -> None:

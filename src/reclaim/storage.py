@@ -257,10 +257,18 @@ class ObjectStorage:
                 _fsync(folder)
 
 
-def make_folder(folder: Path) -> None:
-    """Make a local folder, if it is not there, with the folders above it."""
+def make_folder(folder: Path, *, private: bool = False) -> None:
+    """Make a local folder, if it is not there, with the folders above it.
+
+    With ``private`` only its owner may enter it; one that is there stays as it is.
+    """
     with translated("make", str(folder)):
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(mode=0o700 if private else 0o777)
+        except FileExistsError:
+            if not folder.is_dir():
+                raise
 
 
 def _credentials(url: str) -> dict[str, Any]:

@@ -163,11 +163,9 @@ def _without_user(rest: str) -> str:
     if not _SERVERS.fullmatch(place.partition("/")[0]):
         place = HIDDEN
     user, colon, _ = before.partition(":")
-    if at and colon:
-        return f"{user if re.fullmatch(r'[\w.-]*', user) else HIDDEN}:{HIDDEN}@{place}"
-    return (
-        f"{HIDDEN}@{place}" if at and not re.fullmatch(r"[\w.-]*", user) else f"{user}{at}{place}"
-    )
+    if not re.fullmatch(r"[\w.-]*", user):
+        user = HIDDEN
+    return f"{user}:{HIDDEN}@{place}" if at and colon else f"{user}{at}{place}"
 
 
 def _scheme(written: str) -> str:

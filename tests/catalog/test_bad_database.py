@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +21,7 @@ from reclaim.errors import (
     InvalidInput,
     NotFound,
     OutOfSpace,
+    Refused,
 )
 from tests.conftest import Backend
 
@@ -158,3 +160,38 @@ def test_a_database_that_is_not_there_is_unavailable() -> None:
 def test_a_missing_postgresql_database_is_unavailable(postgres: Any) -> None:
     with pytest.raises(DatabaseUnavailable, match="does not exist"):
         Catalog.open(postgres.uri.replace("/postgres?", "/absent?"))
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_is_not_utf8_is_refused(
+    postgres: Any, tmp_path: Path, encoding: str
+) -> None:
+    url = postgres.new_database(encoding=encoding)
+    with pytest.raises(Refused, match=f"keeps text as {encoding}; a catalog needs UTF8") as error:
+        Catalog.init(url, storage=str(tmp_path / "storage"))
+    assert "ENCODING 'UTF8'" in (error.value.hint or "")
+    with pytest.raises(NotFound, match="holds no catalog"):
+        Catalog.open(url)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_the_files_of_a_catalog_are_for_their_owner_alone(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        catalog = Catalog.init(tmp_path / "deep" / "new")
+        catalog.create_repository("sales").branch("main").put("a", b"1")
+    finally:
+        os.umask(before)
+    modes = {file.name: file.stat().st_mode & 0o777 for file in catalog.database_files}
+    assert modes == {"catalog.db": 0o600, "catalog.db-wal": 0o600, "catalog.db-shm": 0o600}
+    assert (tmp_path / "deep" / "new").stat().st_mode & 0o777 == 0o700
+    catalog.close()
+
+
+def test_what_is_there_keeps_its_permissions(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    Catalog.init(tmp_path).close()
+    (tmp_path / "catalog.db").chmod(0o640)
+    Catalog.open(tmp_path).close()
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "catalog.db").stat().st_mode & 0o777 == 0o640

@@ -35,9 +35,16 @@ def findings(cli: CommandLine, *args: str) -> dict[str, dict[str, Any]]:
 def test_all_is_well(cli: CommandLine, used: None) -> None:
     found = findings(cli, "--deep")
     assert {one["level"] for one in found.values()} == {"ok"}
-    expected = "java spark database storage clock partitions runs objects"
+    expected = "java spark database permissions storage clock partitions runs objects"
     assert set(found) == set(expected.split())
     assert "Problems: 0, warnings: 0." in cli.ok("doctor").out
+
+
+def test_a_database_that_others_can_read(cli: CommandLine, used: None, location: Path) -> None:
+    (location / "catalog.db").chmod(0o644)
+    found = findings(cli)["permissions"]
+    assert (found["level"], found["exit_code"]) == ("warning", 0)
+    assert f"chmod 600 {location / 'catalog.db'}" in found["hint"]
 
 
 def test_without_a_catalog(bare: CommandLine, tmp_path: Path) -> None:

@@ -222,3 +222,27 @@ def test_one_rule_is_enough(data: object) -> None:
 def test_of_two_matches_the_first_holds_alone() -> None:
     policy = read_policy("rules: [{match: 'a*', keep_last: 1}, {match: 'a/*', keep_daily: 2}]")
     assert policy.rules(Ref("a/b", RefKind.BRANCH, SnapshotId("s"))) == Rules(keep_last=1)
+
+
+BOMB = "a: &a [x, x]\n" + "\n".join(
+    f"b{n}: &b{n} [*{'a' if not n else f'b{n - 1}'}]" for n in range(9)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (BOMB, "aliases"),
+        ("default: &rules {keep_last: 1}\nrules: [{match: a, <<: *rules}]", "aliases"),
+        ("default: &loop [*loop]", "aliases"),
+        ("default: " + "[" * 50 + "]" * 50, "nested more than 20"),
+        ("[" * 100_000, "nested more than 20"),
+        ('{"default": ' + "[" * 100_000, "is neither YAML nor JSON"),
+        ("# " + "x" * 1_000_000, "longer than 1,000,000"),
+        ('default: "' + "x" * 100_000 + '"', "…$"),
+    ],
+)
+def test_a_text_that_would_take_more_than_it_is_worth(text: str, problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem) as caught:
+        read_policy(text)
+    assert len(caught.value.message) < 1000

@@ -15,7 +15,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reclaim.errors import Unavailable
-from reclaim.spark.session import MASTER_VARIABLE, REMOTE_VARIABLE, SETTINGS, build_session
+from reclaim.spark.session import (
+    LOG_VARIABLE,
+    MASTER_VARIABLE,
+    REMOTE_VARIABLE,
+    SETTINGS,
+    build_session,
+)
 
 
 @pytest.fixture
@@ -69,6 +75,24 @@ def test_a_server_that_does_not_answer_is_told_at_once(
         build_session()
     assert url in caught.value.message
     assert caught.value.hint
+
+
+def test_a_token_is_not_repeated(monkeypatch: pytest.MonkeyPatch, nobody: str) -> None:
+    monkeypatch.setenv(REMOTE_VARIABLE, f"sc://{nobody}/;use_ssl=true;token=hunter2")
+    with pytest.raises(Unavailable, match="nobody answers there") as caught:
+        build_session()
+    assert "hunter2" not in caught.value.message
+
+
+def test_a_log_file_is_for_its_owner_alone(
+    monkeypatch: pytest.MonkeyPatch, nobody: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "java.log"
+    monkeypatch.setenv(LOG_VARIABLE, str(log))
+    monkeypatch.setenv(REMOTE_VARIABLE, f"sc://{nobody}")
+    with pytest.raises(Unavailable):
+        build_session()
+    assert log.stat().st_mode & 0o777 == 0o600
 
 
 def test_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

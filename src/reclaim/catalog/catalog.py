@@ -94,13 +94,14 @@ class Catalog:
                 hint="name one with --storage, such as s3://bucket/prefix",
             )
         if url.startswith("sqlite:///"):
-            make_folder(Path(url.removeprefix("sqlite:///")).parent)
+            make_folder(Path(url.removeprefix("sqlite:///")).parent, private=True)
         place = normalize(storage or str(Path(location) / STORAGE_FOLDER))
         objects = wrap_storage(ObjectStorage.open(place, create=True))
         database = Database.open(url, create=True)
         uid = addresses.new_uid()
 
         def create(connection: Connection) -> None:
+            database.check_encoding(connection)
             _refuse_existing(connection, database)
             migrations.create(connection)
             rows = {"uid": uid, "storage": place if storage else _BESIDE}
@@ -166,6 +167,11 @@ class Catalog:
     def database_name(self) -> str:
         """Where the metadata is, as it may be shown: without a password."""
         return self._database.name
+
+    @property
+    def database_files(self) -> list[Path]:
+        """The files of a database that is one on this machine; more than one while it is open."""
+        return self._database.files()
 
     @property
     def storage_url(self) -> str:

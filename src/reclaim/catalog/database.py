@@ -7,6 +7,7 @@ rows they rely on. The drivers' defaults are weaker than they look, so none is r
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy import Connection, Engine, create_engine, event, func, select, text
 from sqlalchemy import exc as foreign
 from sqlalchemy.engine import make_url
 
@@ -30,6 +31,7 @@ from reclaim.errors import (
     NotFound,
     OutOfSpace,
     ReclaimError,
+    Refused,
     TransactionFailed,
 )
 from reclaim.urls import redacted
@@ -68,9 +70,10 @@ class Database:
                 f"there is no catalog at {file}",
                 hint="make one with `reclaim init`, or name another with --catalog",
             )
-        mode = "rwc" if create else "rw"
+        if create:
+            _make_private(file)
         engine = create_engine(
-            f"sqlite:///file:{quote(str(file.absolute()))}?mode={mode}&uri=true",
+            f"sqlite:///file:{quote(str(file.absolute()))}?mode=rw&uri=true",
             connect_args={"timeout": LOCK_WAIT_SECONDS},
         )
 
@@ -108,8 +111,20 @@ class Database:
                 "password",
                 hint="write %40 for @, %2F for /, %3A for :, %3F for ? and %23 for #",
             )
-        engine = create_engine(parsed.set(drivername="postgresql+psycopg"), pool_pre_ping=True)
+        # Otherwise a database without an encoding gives bytes, and nobody can say what is wrong.
+        engine = create_engine(
+            parsed.set(drivername="postgresql+psycopg"),
+            pool_pre_ping=True,
+            connect_args={"client_encoding": "utf8"},
+        )
         return cls(engine, redacted(url))
+
+    def files(self) -> list[Path]:
+        """The files of SQLite's that are there; it gives those beside the first its permissions."""
+        names = (
+            [f"{self.name}{ending}" for ending in ("", "-wal", "-shm")] if self.is_sqlite else []
+        )
+        return [Path(name) for name in names if Path(name).is_file()]
 
     def close(self) -> None:
         self._engine.dispose()
@@ -131,6 +146,17 @@ class Database:
         with translated(self.name), self._engine.connect() as connection:
             with connection.execution_options(**options).begin():
                 yield connection
+
+    def check_encoding(self, connection: Connection) -> None:
+        """Refuse a PostgreSQL database that cannot keep every name as it is written."""
+        if self.is_sqlite:
+            return
+        encoding = connection.execute(text("SELECT getdatabaseencoding()")).scalar_one()
+        if encoding != "UTF8":
+            raise Refused(
+                f"the database {self.name} keeps text as {encoding}; a catalog needs UTF8",
+                hint="make one with: CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0",
+            )
 
     def now(self, connection: Connection, clock: Clock) -> datetime:
         """The time by which instances that share the database judge each other's leases.
@@ -180,6 +206,19 @@ class ConnectionLost(DatabaseUnavailable):
     """The database went away in the middle; what was not committed is rolled back."""
 
 
+def _make_private(file: Path) -> None:
+    """Make an empty database that only its owner can read, unless there is one already."""
+    try:
+        handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode=0o600)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise DatabaseUnavailable(
+            f"cannot make the database {file}: {error.strerror}", hint="check its folder"
+        ) from error
+    os.close(handle)
+
+
 @contextmanager
 def translated(database: str) -> Iterator[None]:
     """Turn what SQLAlchemy and the drivers raise into the tree of ``reclaim.errors``."""
@@ -197,48 +236,48 @@ def translated(database: str) -> Iterator[None]:
 
 def _translate(database: str, error: Exception) -> ReclaimError:
     cause = getattr(error, "orig", None) or error
-    text = str(cause).strip().split("\n", 1)[0]
+    said = str(cause).strip().split("\n", 1)[0]
     state = getattr(cause, "sqlstate", None) or ""
-    if "UNIQUE constraint failed" in text or state in ("23505", "40001", "40P01"):
+    if "UNIQUE constraint failed" in said or state in ("23505", "40001", "40P01"):
         return LostRace(
-            f"the database {database} saw two writers on the same rows: {text}",
+            f"the database {database} saw two writers on the same rows: {said}",
             hint="run it again",
         )
     if getattr(error, "connection_invalidated", False) or state in ("57P01", "57P02", "57P03"):
         return ConnectionLost(
-            f"the connection to the database {database} was lost: {text}",
+            f"the connection to the database {database} was lost: {said}",
             hint="check that it is there and reachable, then run it again; nothing was changed",
         )
-    if "database is locked" in text or "database table is locked" in text or state == "55P03":
+    if "database is locked" in said or "database table is locked" in said or state == "55P03":
         return DatabaseLocked(
             f"the database {database} was locked by another writer for {LOCK_WAIT_SECONDS} s",
             hint="wait for the other process to finish, then run it again",
         )
-    if "disk is full" in text or state == "53100":
+    if "disk is full" in said or state == "53100":
         return OutOfSpace(
             f"the disk of the database {database} is full",
             hint="free some space and run it again; the change was rolled back",
         )
-    if "not a database" in text or "malformed" in text:
+    if "not a database" in said or "malformed" in said:
         return Corrupt(
-            f"{database} is not a readable catalog database: {text}",
+            f"{database} is not a readable catalog database: {said}",
             hint="restore it from a backup; nothing was changed",
         )
-    if "cannot contain NUL" in text:
+    if "cannot contain NUL" in said:
         return InvalidInput("a text has a NUL in it")
-    if "no such table" in text or state == "42P01":
+    if "no such table" in said or state == "42P01":
         return NotFound(
             f"the database {database} holds no catalog",
             hint="make one with `reclaim init`",
         )
-    if "readonly database" in text or state in ("25006", "42501"):
+    if "readonly database" in said or state in ("25006", "42501"):
         return DatabaseUnavailable(
-            f"the database {database} cannot be written: {text}",
+            f"the database {database} cannot be written: {said}",
             hint="check its permissions",
         )
     if isinstance(error, foreign.NoSuchModuleError | foreign.ArgumentError):
-        return InvalidInput(f"the database URL {database} cannot be used: {text}")
+        return InvalidInput(f"the database URL {database} cannot be used: {said}")
     return DatabaseUnavailable(
-        f"the database {database} cannot be used: {text}",
+        f"the database {database} cannot be used: {said}",
         hint="check that it is there and reachable, then run it again; nothing was changed",
     )

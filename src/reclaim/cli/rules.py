@@ -54,6 +54,7 @@ class RuleOptions:
     def read(self) -> Policy:
         """The policy that was asked for; without any rule it keeps everything."""
         from reclaim.policy import from_options, read_policy
+        from reclaim.policy.parse import MOST_CHARACTERS
 
         options = asdict(self)
         file = options.pop("policy")
@@ -68,6 +69,7 @@ class RuleOptions:
                 hint="write all of them in the file",
             )
         try:
-            return read_policy(file.read_text(encoding="utf-8"), source=str(file))
+            with file.open(encoding="utf-8") as text:
+                return read_policy(text.read(MOST_CHARACTERS + 1), source=str(file))
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidInput(f"cannot read the policy {file}: {error}") from error

@@ -33,6 +33,11 @@ from reclaim.model import RefKind
 from reclaim.policy.duration import Duration
 from reclaim.policy.rules import Match, Policy, Rules
 
+MOST_CHARACTERS = 1_000_000
+LONGEST_SHOWN = 200
+DEEPEST = 20
+"""A policy is four levels deep; what is far beyond was not written as one."""
+
 NO_RULE_HINT = "give at least one of older_than, keep_within, keep_last, keep_daily and the like"
 
 
@@ -98,6 +103,8 @@ class _File(BaseModel):
 
 def read_policy(text: str, *, source: str = "the policy") -> Policy:
     """A policy out of a file's text, in YAML or JSON."""
+    if len(text) > MOST_CHARACTERS:
+        raise InvalidInput(f"{source} is longer than {MOST_CHARACTERS:,} characters")
     try:
         if text.lstrip().startswith("{"):
             data = json.loads(text, object_pairs_hook=_once)
@@ -159,12 +166,17 @@ def _problem(problem: Mapping[str, Any]) -> str:
         case "missing":
             return "is missing"
         case "greater_than_equal" | "int_type":
-            return f"must be a whole number of at least 1, not {problem['input']!r}"
+            return f"must be a whole number of at least 1, not {_short(problem['input'])}"
         case "value_error":
             return str(problem["ctx"]["error"])
         case _:
             message: str = problem["msg"]
-            return f"{message[0].lower()}{message[1:]}, not {problem['input']!r}"
+            return f"{message[0].lower()}{message[1:]}, not {_short(problem['input'])}"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
 
 def _option(place: tuple[int | str, ...]) -> str:
@@ -192,11 +204,30 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which a name that is given twice is an error: the first would be lost unseen."""
+    """YAML in which each thing is written once and where it belongs.
+
+    A name that is given twice would be lost unseen. Aliases can make a text of a few lines into
+    more than fits in memory, and nesting without end takes a stack without end.
+    """
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise ValueError("aliases (*name) are not taken; write out what each stands for")
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        names = [self.construct_object(name, deep=True) for name, _ in node.value]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"{name!r} is given twice")
+        names = set()
+        for key, _ in node.value:
+            name = self.construct_object(key, deep=True)
+            if isinstance(name, str):
+                if name in names:
+                    raise ValueError(f"{name!r} is given twice")
+                names.add(name)
         return super().construct_mapping(node, deep)

@@ -6,6 +6,7 @@ at, or data that is missing; a *warning* is worth a look.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -91,6 +92,7 @@ def examine(catalog: Catalog, clock: Clock, *, deep: bool = False) -> Iterator[F
     """Everything about an opened catalog. ``deep`` reads all containers and lists all data."""
     version = migrations.newest()
     yield Finding(Level.OK, "database", f"{catalog.database_name}, schema version {version}")
+    yield from _permissions(catalog)
     yield from _storage(catalog, clock)
     for repository in catalog.collectable():
         try:
@@ -103,6 +105,18 @@ def unknown_partitions(repository: Collecting) -> list[str]:
     """Partitions that are in the storage and that the database does not know."""
     listed = _listed_partitions(repository)
     return _unknown(listed, repository.observe(_nowhere(), ""))
+
+
+def _permissions(catalog: Catalog) -> Iterator[Finding]:
+    """A database in a file is as private as the file; who can read it can read all names."""
+    files = catalog.database_files
+    open_to_others = [str(file) for file in files if file.stat().st_mode & 0o077]
+    if open_to_others:
+        sentence = f"others than the owner can read or write {_some(open_to_others)}"
+        hint = f"if that is not meant: chmod 600 {shlex.join(open_to_others)}"
+        yield Finding(Level.WARNING, "permissions", sentence, hint)
+    elif files:
+        yield Finding(Level.OK, "permissions", "only the owner can read the database")
 
 
 def _storage(catalog: Catalog, clock: Clock) -> Iterator[Finding]:

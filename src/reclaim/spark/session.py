@@ -120,7 +120,9 @@ def _local() -> dict[str, str]:
 def _quiet() -> Iterator[None]:
     """Start Java with its messages going to a log file, if one is named, instead of to people."""
     sys.stderr.flush()
-    log = os.open(os.environ.get(LOG_VARIABLE, os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    file = os.environ.get(LOG_VARIABLE, os.devnull)
+    # Java writes down settings, among them secrets.
+    log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode=0o600)
     kept = os.dup(2)
     try:
         os.dup2(log, 2)

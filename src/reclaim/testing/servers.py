@@ -42,13 +42,16 @@ class PostgreSQL:
                 connection.execute(f"ALTER SYSTEM SET {setting} = off".encode())
             connection.execute("SELECT pg_reload_conf()")
 
-    def new_database(self) -> str:
+    def new_database(self, *, encoding: str = "UTF8") -> str:
         """Make an empty database; returns its URL."""
         import psycopg
 
         name = f"test_{uuid4().hex}"
         with psycopg.connect(self.uri, autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"'.encode())
+            made = f'CREATE DATABASE "{name}"'
+            if encoding != "UTF8":
+                made += f" ENCODING '{encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+            connection.execute(made.encode())
         return self.uri.replace("/postgres?", f"/{name}?")
 
     def copy_database(self, url: str, *, storage: str) -> str:
