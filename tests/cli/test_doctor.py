@@ -75,6 +75,41 @@ def test_missing_data_is_found_when_asked_for(cli: CommandLine, used: None, loca
     assert file.name in found["sentence"]
 
 
+def flip(file: Path) -> None:
+    """Change one bit in the middle of a file."""
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
+def test_damaged_bytes_are_found_when_asked_for(
+    cli: CommandLine, used: None, location: Path
+) -> None:
+    cli.ok("put", "-", "sales/main/staged", stdin=b"y")
+    sound = findings(cli, "--deep", "--bytes")["bytes"]
+    assert (sound["level"], sound["sentence"].split()[0]) == ("ok", "2")
+    for file in location.glob("objects/repos/*/branches/**/*"):
+        if file.is_file():
+            flip(file)
+    assert "bytes" not in findings(cli, "--deep")
+    found = findings(cli, "--deep", "--bytes")["bytes"]
+    assert (found["level"], found["exit_code"]) == ("problem", 8)
+    assert found["sentence"].startswith("2 live objects are damaged: a (repos/")
+    assert ", staged (repos/" in found["sentence"]
+    assert "restore" in found["hint"]
+    cli.fails("invalid_input", 2, "doctor", "--bytes")
+
+
+def test_what_has_no_checksum_is_said_to_have_none(cli: CommandLine, catalog: Catalog) -> None:
+    main = catalog.repository("sales").branch("main")
+    physical = main.get_physical_address("physical")
+    catalog.storage.put(physical.address, b"abc")
+    main.link_physical_address("physical", physical)
+    found = findings(cli, "--deep", "--bytes")["bytes"]
+    assert (found["level"], found["exit_code"]) == ("ok", 0)
+    assert "of 1 more only the size is known" in found["sentence"]
+
+
 def test_a_storage_ahead_of_the_database(
     cli: CommandLine, location: Path, tmp_path: Path, plain: None
 ) -> None:

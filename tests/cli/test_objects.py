@@ -151,6 +151,52 @@ def test_get_never_leaves_half_a_file(
     assert (target / "mine").read_bytes() == b"mine"
 
 
+def damage(catalog: Catalog, location: Path, path: str) -> None:
+    """Change one bit of an object."""
+    file = location / "objects" / catalog.repository("sales").at("main").stat(path).address
+    data = bytearray(file.read_bytes())
+    data[0] ^= 1
+    file.write_bytes(data)
+
+
+def test_get_compares_bytes_when_asked(
+    tree: CommandLine, location: Path, catalog: Catalog, tmp_path: Path
+) -> None:
+    target = tmp_path / "out"
+    said = tree.ok("get", "sales/main/a.txt", str(target), "--verify")
+    assert "Its SHA-256 is right." in said.out
+    document = tree.ok("get", "-r", "sales/main", str(tmp_path / "all"), "--verify", "--json").json
+    assert (document["verified"], document["unverified"]) == (5, 0)
+
+    damage(catalog, location, "a.txt")
+    tree.ok("get", "sales/main/a.txt", str(tmp_path / "unseen"))
+    error = tree.fails("corrupt", 8, "get", "sales/main/a.txt", str(target), "--verify")
+    assert "the bytes of a.txt are damaged" in error["message"]
+    assert target.read_bytes() == b"a.txt"
+    tree.fails("corrupt", 8, "get", "sales/main/a.txt", str(tmp_path / "new"), "--verify")
+    tree.fails("corrupt", 8, "get", "-r", "sales/main", str(tmp_path / "more"), "--verify")
+    assert not (tmp_path / "new").exists()
+    assert not (tmp_path / "more" / "a.txt").exists()
+    assert tree("get", "sales/main/a.txt", "-", "--verify").code == 8
+
+
+def test_get_says_what_could_not_be_verified(
+    tree: CommandLine, location: Path, catalog: Catalog, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").write_bytes(b"abc")
+    main = catalog.repository("sales").branch("main")
+    main.stage("elsewhere/x", str(tmp_path / "outside"))
+    place, target = "sales/main/elsewhere/x", str(tmp_path / "out")
+    document = tree.ok("get", place, target, "--verify", "--json").json
+    assert document["verified"] is False
+    assert "not verified" in tree.ok("get", place, target, "--verify").out
+    assert (
+        "not verified" in tree.ok("get", "-r", "sales/main", str(tmp_path / "all"), "--verify").out
+    )
+    (tmp_path / "outside").write_bytes(b"abcd")
+    tree.fails("corrupt", 8, "get", place, target, "--verify")
+
+
 def test_get_never_writes_outside_its_folder(tree: CommandLine, tmp_path: Path) -> None:
     target, outside = tmp_path / "out", tmp_path / "outside"
     target.mkdir()

@@ -106,9 +106,11 @@ def test_a_folder_is_held_while_it_is_downloaded(
     held: list[str] = []
     below = get._get_below
 
-    def watched(reader: Reader, path: str, root: Path, relative: str) -> int:
+    def watched(
+        reader: Reader, path: str, root: Path, relative: str, *, verify: bool
+    ) -> tuple[int, bool]:
         held.extend(lease.snapshot for lease, _ in catalog.repository("sales").leases())
-        return below(reader, path, root, relative)
+        return below(reader, path, root, relative, verify=verify)
 
     monkeypatch.setattr(get, "_get_below", watched)
     cli.ok("get", "-r", "sales/main~2", str(tmp_path / "got"))

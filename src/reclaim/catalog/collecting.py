@@ -72,6 +72,10 @@ class Collecting:
             self._workspace, self._default_branch, destination, prefix, settled=settled
         )
 
+    def staged(self) -> Iterator[Mapping[str, Any]]:
+        """The staged entries of objects that lie in the repository, as they are now."""
+        return observing.staged(self._workspace)
+
     @contextmanager
     def lock(self, run_id: str) -> Iterator[Lock]:
         """Exclude every other apply, undo and purge; what changes commits needs it."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, Select, select
 
 from reclaim.catalog import leases as leasing
 from reclaim.catalog import rewriting
@@ -107,9 +108,18 @@ def observe(
     )
 
 
-def _held(connection: Connection, repo_uid: str, now: int | None) -> Iterator[tuple[str]]:
-    staged = (
-        select(staged_entries.c.address)
+def staged(workspace: Workspace) -> Iterator[Mapping[str, Any]]:
+    """The staged entries of objects that lie in the repository, with what is known of them."""
+    columns = ("path", "address", "size", "checksum")
+    query = _staged(workspace.repo_uid, *(staged_entries.c[name] for name in columns))
+    with workspace.database.read() as connection:
+        for row in stream(connection, query):
+            yield dict(zip(columns, row, strict=True))
+
+
+def _staged(repo_uid: str, *columns: ColumnElement[Any]) -> Select[Any]:
+    return (
+        select(*columns)
         .join(staging_tokens, staging_tokens.c.id == staged_entries.c.token_id)
         .where(
             staging_tokens.c.repo_uid == repo_uid,
@@ -118,6 +128,10 @@ def _held(connection: Connection, repo_uid: str, now: int | None) -> Iterator[tu
             staged_entries.c.address.is_not(None),
         )
     )
+
+
+def _held(connection: Connection, repo_uid: str, now: int | None) -> Iterator[tuple[str]]:
+    held = _staged(repo_uid, staged_entries.c.address)
     # A token whose time is over protects nothing: nobody can link it, and condemning makes
     # that a state.
     pending = select(upload_tokens.c.address).where(
@@ -126,7 +140,7 @@ def _held(connection: Connection, repo_uid: str, now: int | None) -> Iterator[tu
     )
     if now is not None:
         pending = pending.where(upload_tokens.c.expires_at > now)
-    for query in (staged, pending):
+    for query in (held, pending):
         for row in stream(connection, query):
             yield (row[0],)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from sqlalchemy import Connection
 
-from reclaim.catalog import commits, staging, tokens
+from reclaim.catalog import checksums, commits, staging, tokens
 from reclaim.catalog.commits import Commit
 from reclaim.catalog.entries import Entry
 from reclaim.catalog.leases import Leases, Use
@@ -166,7 +166,24 @@ class Reader:
 
     def stream(self, path: str) -> Iterator[bytes]:
         """The bytes of an object in pieces, for objects that need not fit in memory."""
+        yield from self._stream(*self._find(path))
+
+    def stream_verified(self, path: str) -> tuple[Entry, Iterator[bytes]]:
+        """An entry and its bytes in pieces, which end in ``Corrupt`` if they are not its own.
+
+        Without a checksum that is known (``checksums.is_known``) only the size is compared.
+        """
         commit, entry = self._find(path)
+        pieces = checksums.compared(
+            self._stream(commit, entry),
+            path=entry.path,
+            address=entry.address,
+            size=entry.size,
+            checksum=entry.checksum,
+        )
+        return entry, pieces
+
+    def _stream(self, commit: Commit, entry: Entry) -> Iterator[bytes]:
         storage, address = self._workspace.locate(entry)
         with gone_if_collected(self._workspace, commit):
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,9 +13,10 @@ from reclaim.cli import exits
 from reclaim.cli.command import YesOption, command
 from reclaim.cli.output import Block, Done
 from reclaim.cli.places import parse_repository
+from reclaim.cli.progress import Advance, progress
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
-from reclaim.errors import ReclaimError
+from reclaim.errors import InvalidInput, ReclaimError
 
 if TYPE_CHECKING:
     from reclaim.run.doctor import Finding
@@ -29,6 +31,10 @@ def doctor(
     running: RunOptions,
     deep: Annotated[
         bool, typer.Option("--deep", help="Look for the data of every live commit as well.")
+    ] = False,
+    read_bytes: Annotated[
+        bool,
+        typer.Option("--bytes", help="With --deep: read all live data, and compare its SHA-256."),
     ] = False,
     spark: Annotated[bool, typer.Option("--spark", help="Start Spark, and run a job.")] = False,
     adopt_partitions: Annotated[
@@ -45,19 +51,25 @@ def doctor(
     """Check storage, clock, database, Java and Spark, leftovers, and that live objects are there.
 
     The exit code is 0 without a problem, otherwise the one that a run would end with: 8 if live
-    objects are missing, 5 if storage or database cannot be used, 6 if a run would be refused.
+    objects are missing or damaged, 5 if storage or database cannot be used, 6 if a run would be
+    refused.
     """
     if adopt_partitions is not None:
         _adopt(session, parse_repository(adopt_partitions), yes=yes)
         return
-    answer = Findings(_findings(session, running, deep=deep, spark=spark))
-    session.output.answer(answer)
+    if read_bytes and not deep:
+        raise InvalidInput(
+            "--bytes reads all live data, which only --deep looks for", hint="add --deep"
+        )
+    with progress("Reading") if read_bytes else nullcontext() as advance:
+        answer = Findings(_findings(session, running, deep=deep, spark=spark, advance=advance))
+        session.output.answer(answer)
     if code := exits.worst(one.exit_code for one in answer.seen):
         raise typer.Exit(code)
 
 
 def _findings(
-    session: Session, running: RunOptions, *, deep: bool, spark: bool
+    session: Session, running: RunOptions, *, deep: bool, spark: bool, advance: Advance | None
 ) -> Iterator[Finding]:
     from reclaim.clock import SystemClock
     from reclaim.run.doctor import examine, examine_machine, failed
@@ -67,7 +79,7 @@ def _findings(
         yield _spark(running)
     try:
         with session.open() as catalog:
-            yield from examine(catalog, SystemClock(), deep=deep)
+            yield from examine(catalog, SystemClock(), deep=deep, advance=advance)
     except ReclaimError as error:
         yield failed("catalog", error)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from reclaim.catalog import Place, Reader
 
 STDOUT = "-"
+UNVERIFIED = "It was not verified: no SHA-256 is known of it, only its size."
 
 
 def register(app: typer.Typer) -> None:
@@ -42,17 +42,25 @@ def get(
     recursive: Annotated[
         bool, typer.Option("--recursive", "-r", help="Download all that is below PATH.")
     ] = False,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Compare the SHA-256 of what is read with the entry's."),
+    ] = False,
 ) -> None:
-    """Download an object. A file appears under its name only when all of it is there."""
+    """Download an object. A file appears under its name only when all of it is there.
+
+    With --verify, bytes that are not what was put end in exit code 8, and no file is left. What
+    went to stdout cannot be taken back. Where no SHA-256 is known the size alone is compared.
+    """
     if recursive:
-        _get_folder(session, parse_folder(source), target)
+        _get_folder(session, parse_folder(source), target, verify=verify)
     elif target == STDOUT:
-        _print_object(session, parse_object(source))
+        _print_object(session, parse_object(source), verify=verify)
     else:
-        _get_object(session, parse_object(source), target)
+        _get_object(session, parse_object(source), target, verify=verify)
 
 
-def _get_object(session: Session, place: Place, target: str | None) -> None:
+def _get_object(session: Session, place: Place, target: str | None, *, verify: bool) -> None:
     name = place.path.rsplit("/", 1)[-1]
     with session.open() as catalog:
         reader = catalog.repository(place.repository).at(place.ref)
@@ -62,12 +70,20 @@ def _get_object(session: Session, place: Place, target: str | None) -> None:
         if file.is_dir():
             file = file / name
         with local.replacing(file) as out:
-            written = _write(reader.stream(place.path), out)
-    facts = {"path": entry.path, "file": str(file.absolute()), "bytes": written}
-    session.output.answer(Done(f"Got {entry.path} ({size(written)}) as {file}.", facts))
+            written, known = _write(reader, place.path, out, verify=verify)
+    facts: dict[str, Any] = {
+        "path": entry.path,
+        "file": str(file.absolute()),
+        "bytes": written,
+    }
+    sentence = f"Got {entry.path} ({size(written)}) as {file}."
+    if verify:
+        facts["verified"] = known
+        sentence += " Its SHA-256 is right." if known else f" {UNVERIFIED}"
+    session.output.answer(Done(sentence, facts))
 
 
-def _print_object(session: Session, place: Place) -> None:
+def _print_object(session: Session, place: Place, *, verify: bool) -> None:
     if session.output.for_programs:
         raise InvalidInput(
             "stdout cannot carry both the object and a JSON document",
@@ -77,36 +93,55 @@ def _print_object(session: Session, place: Place) -> None:
         reader = catalog.repository(place.repository).at(place.ref)
         with single(reader, place.path):
             reader.stat(place.path)
-        _write(reader.stream(place.path), sys.stdout.buffer)
+        _, known = _write(reader, place.path, sys.stdout.buffer, verify=verify)
         sys.stdout.buffer.flush()
+    if verify and not known:
+        print(UNVERIFIED, file=sys.stderr)
 
 
-def _get_folder(session: Session, place: Place, target: str | None) -> None:
+def _get_folder(session: Session, place: Place, target: str | None, *, verify: bool) -> None:
     if target == STDOUT:
         raise InvalidInput("a folder cannot go to stdout", hint="name a folder")
     root = Path(target or place.path.rstrip("/").rsplit("/", 1)[-1] or place.repository)
-    done = total = 0
+    done = total = verified = 0
     with session.open() as catalog:
         repo = catalog.repository(place.repository)
         reader = repo.at(place.ref)
         # A folder may take long, so that its commit must not be collected meanwhile.
         with repo.lease(place.ref), progress("Downloading") as advance:
             for entry in reader.entries(place.path):
-                total += _get_below(reader, entry.path, root, entry.path.removeprefix(place.path))
+                relative = entry.path.removeprefix(place.path)
+                written, known = _get_below(reader, entry.path, root, relative, verify=verify)
+                total += written
+                verified += known
                 done += 1
                 advance(entry.size)
         if not done:
             raise nothing_below(reader, place.path)
-    facts = {"folder": str(root.absolute()), "objects": done, "bytes": total}
-    session.output.answer(Done(f"Got {objects(done)} ({size(total)}) into {root}.", facts))
+    facts: dict[str, Any] = {"folder": str(root.absolute()), "objects": done, "bytes": total}
+    sentence = f"Got {objects(done)} ({size(total)}) into {root}."
+    if verify:
+        facts |= {"verified": verified, "unverified": done - verified}
+        sentence += f" The SHA-256 of {verified} is right."
+        if done > verified:
+            sentence += f" {done - verified} were not verified: no SHA-256 is known of them."
+    session.output.answer(Done(sentence, facts))
 
 
-def _get_below(reader: Reader, path: str, root: Path, relative: str) -> int:
+def _get_below(
+    reader: Reader, path: str, root: Path, relative: str, *, verify: bool
+) -> tuple[int, bool]:
     with local.translated():
         root.mkdir(parents=True, exist_ok=True)
     with local.replacing(local.inside(root, relative)) as out:
-        return _write(reader.stream(path), out)
+        return _write(reader, path, out, verify=verify)
 
 
-def _write(pieces: Iterable[bytes], out: IO[bytes]) -> int:
-    return sum(out.write(piece) for piece in pieces)
+def _write(reader: Reader, path: str, out: IO[bytes], *, verify: bool) -> tuple[int, bool]:
+    """How many bytes there were, and whether they were compared with a SHA-256."""
+    from reclaim.catalog import checksums
+
+    if not verify:
+        return sum(out.write(piece) for piece in reader.stream(path)), False
+    entry, pieces = reader.stream_verified(path)
+    return sum(out.write(piece) for piece in pieces), checksums.is_known(entry.checksum)

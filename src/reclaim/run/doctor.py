@@ -7,12 +7,13 @@ at, or data that is missing; a *warning* is worth a look.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import chain, islice
+from typing import Any
 
 from reclaim.catalog import Catalog, Collecting, Roots, migrations
 from reclaim.catalog.addresses import new_uid
@@ -22,6 +23,7 @@ from reclaim.model import Run, SnapshotId, StoredObject
 from reclaim.run import machine
 from reclaim.run.checks import SKEW
 from reclaim.run.decide import KEEPS_ALL, decide
+from reclaim.run.verify import Advance, expected_objects, verify
 from reclaim.storage import ObjectStorage
 from reclaim.stores.catalog import CatalogStore
 from reclaim.tasks.parts import decode
@@ -88,15 +90,20 @@ def examine_machine() -> Iterator[Finding]:
         yield Finding(Level.OK, "spark", f"PySpark {spark} is installed")
 
 
-def examine(catalog: Catalog, clock: Clock, *, deep: bool = False) -> Iterator[Finding]:
-    """Everything about an opened catalog. ``deep`` reads all containers and lists all data."""
+def examine(
+    catalog: Catalog, clock: Clock, *, deep: bool = False, advance: Advance | None = None
+) -> Iterator[Finding]:
+    """Everything about an opened catalog. ``deep`` reads all containers and lists all data.
+
+    With ``advance``, which is told of each object, the bytes of all live data are read as well.
+    """
     version = migrations.newest()
     yield Finding(Level.OK, "database", f"{catalog.database_name}, schema version {version}")
     yield from _permissions(catalog)
     yield from _storage(catalog, clock)
     for repository in catalog.collectable():
         try:
-            yield from _Examination(repository, clock, deep=deep).findings()
+            yield from _Examination(repository, clock, deep=deep, advance=advance).findings()
         except ReclaimError as error:
             yield failed("repository", error, repository.name)
 
@@ -158,11 +165,14 @@ def _bucket(url: str) -> Iterator[Finding]:
 class _Examination:
     """One repository. What is listed is listed before the database is read, but for containers."""
 
-    def __init__(self, repository: Collecting, clock: Clock, *, deep: bool) -> None:
+    def __init__(
+        self, repository: Collecting, clock: Clock, *, deep: bool, advance: Advance | None
+    ) -> None:
         self._repository = repository
         self._store = CatalogStore(repository)
         self._clock = clock
         self._deep = deep
+        self._advance = advance
 
     def findings(self) -> Iterator[Finding]:
         repository = self._repository
@@ -174,7 +184,16 @@ class _Examination:
         yield self._partitions(_unknown(listed, seen))
         yield from self._left_over(seen)
         yield self._runs(repository.runs())
-        yield self._missing(seen, held)
+        live = decide(
+            KEEPS_ALL,
+            snapshots=seen.history.snapshots,
+            refs=seen.history.refs,
+            leases=seen.leases,
+            now=seen.read_at,
+        ).live
+        yield self._missing(seen, live, held)
+        if self._advance is not None:
+            yield self._bytes({seen.metaranges[one] for one in live} - {""}, self._advance)
 
     def _say(self, level: Level, check: str, sentence: str, hint: str = "") -> Finding:
         return Finding(level, check, sentence, hint, self._repository.name)
@@ -233,16 +252,35 @@ class _Examination:
             Level.OK, "runs", f"last collected {done:%F}" if done else "never collected, and new"
         )
 
-    def _missing(self, seen: Roots, held: ObjectStorage) -> Finding:
+    def _bytes(self, metaranges: Iterable[str], advance: Advance) -> Finding:
+        """Live objects whose bytes are not those that were put."""
+        storage, format = self._store.storage, self._store.format
+        containers: dict[str, dict[str, Any]] = {}
+        for metarange in sorted(metaranges):
+            # What is missing was told of before.
+            with suppress(NotFound):
+                for container in format.containers(storage, metarange).to_pylist():
+                    containers[container["address"]] = container
+        objects = expected_objects(self._repository, format, containers.values())
+        verified = verify(storage, objects, advance)
+        notes = []
+        if verified.without_checksum:
+            notes.append(f"of {verified.without_checksum} more only the size is known")
+        if verified.gone:
+            notes.append(f"{verified.gone} were gone when they were to be read")
+        if verified.damaged:
+            more = verified.damaged - len(verified.names)
+            names = ", ".join(verified.names) + (f" and {more} more" if more else "")
+            sentence = f"{verified.damaged} live objects are damaged: {names}"
+            hint = "restore them from a backup or another copy, before anything else runs"
+            corrupt = Corrupt("; ".join([sentence, *notes]), hint=hint)
+            return failed("bytes", corrupt, self._repository.name)
+        sentence = f"{verified.compared} objects have the SHA-256 of what was put"
+        return self._say(Level.OK, "bytes", "; ".join([sentence, *notes]))
+
+    def _missing(self, seen: Roots, live: Collection[SnapshotId], held: ObjectStorage) -> Finding:
         """Live objects that are not there. Asked for once more, for a run may be at work."""
         storage = self._store.storage
-        live = decide(
-            KEEPS_ALL,
-            snapshots=seen.history.snapshots,
-            refs=seen.history.refs,
-            leases=seen.leases,
-            now=seen.read_at,
-        ).live
         prefix = self._repository.prefix
         folder = prefix.rstrip("/") if self._deep else f"{prefix}_reclaim/meta"
         there = _addresses(storage.list(folder))

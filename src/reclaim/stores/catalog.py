@@ -135,6 +135,12 @@ class CatalogFormat:
         return pa.table(arrays, schema=CONTAINERS)
 
     def entries(self, storage: Storage, container: Mapping[str, Any], *, paths: bool) -> pa.Table:
+        rows = self.described(storage, container)
+        path = rows.column("path") if paths else pa.nulls(rows.num_rows, pa.string())
+        return pa.table([rows.column("address"), path], schema=ENTRIES)
+
+    def described(self, storage: Storage, container: Mapping[str, Any]) -> pa.Table:
+        """The entries of a container with all their columns, of objects that are ours."""
         address = container["address"]
         info = RangeInfo(address, container["detail"], "", "", container["entries"], 0)
         rows = containers.decode_range(_read(storage, address), info)
@@ -143,14 +149,9 @@ class CatalogFormat:
                 f"the container {address} has {rows.num_rows} entries; its metarange says "
                 f"{info.count}"
             )
-        found = rows.column("address")
         # Objects that lie elsewhere are not ours to collect.
-        owned = pc.starts_with(found, ROOT)
-        if not pc.all(owned).as_py():
-            rows = rows.filter(owned)
-            found = rows.column("address")
-        path = rows.column("path") if paths else pa.nulls(rows.num_rows, pa.string())
-        return pa.table([found, path], schema=ENTRIES)
+        owned = pc.starts_with(rows.column("address"), ROOT)
+        return rows if pc.all(owned).as_py() else rows.filter(owned)
 
 
 class CatalogStore:

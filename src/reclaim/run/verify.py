@@ -1,0 +1,102 @@
+"""Verify: the bytes of live objects against their SHA-256.
+
+Objects are streamed through this process, a few at a time, so that memory does not depend on their
+sizes or their number, but for the addresses that were read already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any
+
+from reclaim.catalog import Collecting, checksums
+from reclaim.errors import Corrupt, NotFound
+from reclaim.storage import Storage
+from reclaim.stores.catalog import CatalogFormat
+
+Advance = Callable[[int], None]
+"""Called with the size of each object that was read."""
+
+SUBMITTED = 256
+"""How many objects wait for a thread at a time."""
+NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A live object as its entry describes it."""
+
+    path: str
+    address: str
+    size: int
+    checksum: str
+
+
+@dataclass(slots=True)
+class Verified:
+    """What reading the bytes showed. Of the damaged objects the first are named."""
+
+    compared: int = 0
+    without_checksum: int = 0
+    gone: int = 0
+    damaged: int = 0
+    names: list[str] = field(default_factory=list)
+
+
+def expected_objects(
+    repository: Collecting, format: CatalogFormat, containers: Iterable[dict[str, Any]]
+) -> Iterator[Expected]:
+    """Each object that live ranges or staged entries name, once, if it lies in the repository."""
+    storage = repository.storage
+    rows = chain.from_iterable(
+        format.described(storage, container).to_pylist() for container in containers
+    )
+    seen: set[str] = set()
+    # Read at once: a transaction must not stay open for as long as bytes are read.
+    staged = list(repository.staged())
+    for row in chain(rows, staged):
+        if row["address"] not in seen:
+            seen.add(row["address"])
+            yield Expected(row["path"], row["address"], row["size"], row["checksum"])
+
+
+def verify(storage: Storage, objects: Iterable[Expected], advance: Advance) -> Verified:
+    """Read every object and compare it. What is gone by now is counted, and not an error here."""
+    verified = Verified()
+    with ThreadPoolExecutor(max(2, storage.at_once)) as pool:
+        waiting = iter(objects)
+        while batch := list(islice(waiting, SUBMITTED)):
+            outcomes = pool.map(lambda expected: _outcome(storage, expected), batch)
+            for expected, outcome in zip(batch, outcomes, strict=True):
+                advance(expected.size)
+                if outcome is NotFound:
+                    verified.gone += 1
+                elif outcome is Corrupt:
+                    verified.damaged += 1
+                    if len(verified.names) < NAMED:
+                        verified.names.append(f"{expected.path} ({expected.address})")
+                elif checksums.is_known(expected.checksum):
+                    verified.compared += 1
+                else:
+                    verified.without_checksum += 1
+    return verified
+
+
+def _outcome(storage: Storage, expected: Expected) -> type[Corrupt] | type[NotFound] | None:
+    try:
+        for _ in checksums.compared(
+            storage.stream(expected.address),
+            path=expected.path,
+            address=expected.address,
+            size=expected.size,
+            checksum=expected.checksum,
+        ):
+            pass
+    except NotFound:
+        return NotFound
+    except Corrupt:
+        return Corrupt
+    return None
