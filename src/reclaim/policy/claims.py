@@ -10,7 +10,7 @@ however many refs there are, and a snapshot without a claim is not kept by the r
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import ne
@@ -99,7 +99,6 @@ def newest_of_periods(
     ends = [levels[history.tips[ref]] - count for ref in ranked]
     passing = _at_tips(history, ranked)
     holding = list(passing)
-    merge = _merger()
     for number, above in enumerate(history.parents):
         ranks = passing[number]
         if not ranks:
@@ -113,17 +112,16 @@ def newest_of_periods(
         if above and ranks:
             parent = above[0]
             there = passing[parent]
-            passing[parent] = merge(there, ranks) if there else ranks
+            passing[parent] = _merge(there, ranks) if there else ranks
             if levels[parent] != level:
                 there = holding[parent]
-                holding[parent] = merge(there, ranks) if there else ranks
+                holding[parent] = _merge(there, ranks) if there else ranks
     return Claims(ranked, holding)
 
 
 def _to_all_parents(history: History, ranked: Sequence[int], ends: list[int] | None) -> Claims:
     """Pass ranks on to all ancestors, each up to the snapshot with the number of its end."""
     claims = _at_tips(history, ranked)
-    merge = _merger()
     for number, above in enumerate(history.parents):
         ranks = claims[number]
         if not ranks:
@@ -137,7 +135,7 @@ def _to_all_parents(history: History, ranked: Sequence[int], ends: list[int] | N
             if not there:
                 claims[parent] = ranks
             elif there is not ranks:
-                claims[parent] = merge(there, ranks)
+                claims[parent] = _merge(there, ranks)
     return Claims(ranked, claims)
 
 
@@ -150,20 +148,14 @@ def _at_tips(history: History, ranked: Iterable[int]) -> list[Ranks]:
     return claims
 
 
-def _merger() -> Callable[[Ranks, Ranks], Ranks]:
-    """The best ranks of two; lines that meet again and again share one tuple."""
-    merged: dict[tuple[Ranks, Ranks], Ranks] = {}
-
-    def merge(some: Ranks, others: Ranks) -> Ranks:
-        pair = some, others
-        best = merged.get(pair)
-        if best is None:
-            best = merged[pair] = tuple(sorted({*some, *others})[:WIDTH])
-            if best == some:
-                best = merged[pair] = some
-        return best
-
-    return merge
+def _merge(some: Ranks, others: Ranks) -> Ranks:
+    """The best ranks of two; one of them, where it has them all, so that lines share a tuple."""
+    if len(some) == WIDTH and others[0] >= some[-1]:
+        return some
+    if len(others) == WIDTH and some[0] >= others[-1]:
+        return others
+    best = tuple(sorted({*some, *others})[:WIDTH])
+    return some if best == some else best
 
 
 def _written(history: History, number: int) -> datetime:
