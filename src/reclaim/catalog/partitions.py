@@ -101,11 +101,14 @@ class Partitions:
         can simply be written again.
         """
         try:
-            with self.use(repo_uid) as partition, self._swept(partition):
-                return work(partition)
+            return self.write_once(repo_uid, work)
         except PartitionClosed:
-            with self.use(repo_uid) as partition:
-                return work(partition)
+            return self.write_once(repo_uid, work)
+
+    def write_once(self, repo_uid: str, work: Callable[[Partition], T]) -> T:
+        """Run work that cannot be repeated; ``PartitionClosed`` if its bytes went meanwhile."""
+        with self.use(repo_uid) as partition, self._swept(partition):
+            return work(partition)
 
     def renew(self) -> None:
         """Tell the database that this instance still works; renewing cannot reopen."""
