@@ -47,6 +47,21 @@ BUGS: dict[str, Bug] = {
         wrong="leases=(),",
         test=f"{BETWEEN}::test_a_lease_keeps_what_it_reaches[embedded]",
     ),
+    "a lease on a condemned commit still holds": Bug(
+        "reclaim.catalog.observing",
+        right="if lease.valid_at(now) and lease.id not in void",
+        wrong="if lease.valid_at(now)",
+        test="tests/collect/test_clock_back.py"
+        "::test_a_lease_on_what_was_collected_holds_nothing[collected]",
+    ),
+    "a lease on a missing commit holds nothing": Bug(
+        "reclaim.catalog.observing",
+        right="if lease.valid_at(now) and lease.id not in void",
+        wrong="if lease.valid_at(now) and lease.snapshot in {row.id for row in"
+        " connection.execute(select(commits.c.id))}",
+        test="tests/collect/test_clock_back.py"
+        "::test_a_lease_on_a_commit_that_never_was_stops_a_run",
+    ),
     "sealed tokens forgotten": Bug(
         "reclaim.catalog.observing",
         right="staging_tokens.c.state.in_((TokenState.OPEN, TokenState.SEALED)),",

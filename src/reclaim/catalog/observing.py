@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, and_, select
 
 from reclaim.catalog import leases as leasing
 from reclaim.catalog import rewriting
+from reclaim.catalog.commits import STANDING
 from reclaim.catalog.partitions import OVERDUE
 from reclaim.catalog.prepare import Export, stream
 from reclaim.catalog.rewriting import HistoryRead
@@ -30,6 +31,7 @@ from reclaim.catalog.schema import (
     staging_tokens,
     upload_tokens,
 )
+from reclaim.catalog.schema import leases as lease_rows
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, to_micros
 from reclaim.model import Lease
@@ -90,9 +92,7 @@ def observe(
         ended_at = None if settled else to_micros(now)
         held = out.write("held", ADDRESSES, _held(connection, uid, ended_at))
         known = _partitions(connection, uid, ended_at)
-        valid = tuple(
-            lease for lease in leasing.list_leases(connection, uid) if lease.valid_at(now)
-        )
+        valid = _leases(connection, uid, now)
     return Roots(
         history=history,
         metaranges={row.id: row.metarange for row in rows},
@@ -104,6 +104,31 @@ def observe(
         files=tuple(out.files),
         held=held,
         read_at=now,
+    )
+
+
+def _leases(connection: Connection, repo_uid: str, now: datetime) -> tuple[Lease, ...]:
+    """The leases that are valid, but for those on commits that a run has condemned for good.
+
+    A lease and a mark exclude each other, so such a lease had lapsed, and is valid again only
+    because a clock went back. A lease on a commit that never was is left in: it is an error.
+    """
+    query = (
+        select(lease_rows.c.id)
+        .join(
+            commits,
+            and_(
+                commits.c.repo_uid == lease_rows.c.repo_uid,
+                commits.c.id == lease_rows.c.commit_id,
+            ),
+        )
+        .where(lease_rows.c.repo_uid == repo_uid, commits.c.state.not_in(STANDING))
+    )
+    void = set(connection.execute(query).scalars())
+    return tuple(
+        lease
+        for lease in leasing.list_leases(connection, repo_uid)
+        if lease.valid_at(now) and lease.id not in void
     )
 
 
