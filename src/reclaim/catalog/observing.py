@@ -15,7 +15,7 @@ import pyarrow as pa
 from sqlalchemy import Connection, and_, select
 
 from reclaim.catalog import leases as leasing
-from reclaim.catalog import rewriting
+from reclaim.catalog import rewriting, tokens
 from reclaim.catalog.commits import STANDING
 from reclaim.catalog.partitions import OVERDUE
 from reclaim.catalog.prepare import Export, stream
@@ -48,8 +48,9 @@ class Roots:
     """What keeps bytes alive, as of one instant.
 
     ``metaranges`` has every commit whose bytes may still be there, condemned ones included;
-    ``overdue`` are open partitions whose owners have not renewed them. The ``files`` hold the
-    addresses that are staged or pending, below the export's prefix.
+    ``overdue`` are open partitions whose owners have not renewed them. Those of them that a
+    commit in flight writes into stay among the ``open``, and are ``in_flight``. The ``files`` hold
+    the addresses that are staged or pending, below the export's prefix.
     """
 
     history: HistoryRead
@@ -59,6 +60,7 @@ class Roots:
     closed: frozenset[str]
     overdue: frozenset[str]
     open: frozenset[str]
+    in_flight: frozenset[str]
     files: tuple[str, ...]
     held: int
     """How many staged and pending addresses the files hold."""
@@ -100,7 +102,8 @@ def observe(
         leases=valid,
         closed=frozenset(known["closed"]),
         overdue=frozenset(known["overdue"]),
-        open=frozenset(known["open"]),
+        open=frozenset(known["open"]) | frozenset(known["in flight"]),
+        in_flight=frozenset(known["in flight"]),
         files=tuple(out.files),
         held=held,
         read_at=now,
@@ -157,13 +160,14 @@ def _held(connection: Connection, repo_uid: str, now: int | None) -> Iterator[tu
 
 
 def _partitions(connection: Connection, repo_uid: str, now: int | None) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {"open": [], "overdue": [], "closed": []}
+    found: dict[str, list[str]] = {"open": [], "overdue": [], "in flight": [], "closed": []}
+    in_flight = set(connection.execute(tokens.partitions_in_flight(repo_uid)).scalars())
     query = select(partitions.c.id, partitions.c.state, partitions.c.renewed_at)
     for row in connection.execute(query.where(partitions.c.repo_uid == repo_uid)):
         if row.state == PartitionState.CLOSED:
             found["closed"].append(row.id)
         elif now is not None and row.renewed_at < now - OVERDUE // MICROSECOND:
-            found["overdue"].append(row.id)
+            found["in flight" if row.id in in_flight else "overdue"].append(row.id)
         else:
             found["open"].append(row.id)
     return found
