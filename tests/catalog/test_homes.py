@@ -88,6 +88,22 @@ def test_an_older_catalog_registers_when_it_is_first_written(backend: Backend) -
         assert there(catalog)
 
 
+def test_a_copy_of_an_older_catalog_does_not_take_it_over(
+    embedded: Backend, tmp_path: Path
+) -> None:
+    """The copy was made before the original registered."""
+    catalog = embedded.init()
+    catalog.create_repository("sales")
+    with catalog._database.write() as connection:
+        connection.execute(delete(catalog_info).where(catalog_info.c.key == REGISTERED))
+    embedded.close()
+    shutil.copytree(embedded.location, tmp_path / "copy")
+    with Catalog.open(tmp_path / "copy", clock=embedded.clock) as copy:
+        copy.repository("sales").branch("main").put("a", b"x")
+        with pytest.raises(AnotherDatabase):
+            copy.home.check()
+
+
 def there(catalog: Catalog) -> bool:
     return addresses.HOME in {stored.address for stored in catalog.storage.list()}
 

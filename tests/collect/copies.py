@@ -27,7 +27,7 @@ class Copy:
 
     def _copy_file(self, folder: Path) -> Path:
         copy = folder / "copy"
-        copy.mkdir()
+        copy.mkdir(parents=True)
         source = sqlite3.connect(Path(self._world.backend.location) / "catalog.db")
         target = sqlite3.connect(copy / "catalog.db")
         source.backup(target)

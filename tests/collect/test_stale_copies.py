@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from reclaim.catalog import Catalog, Repository
 from reclaim.errors import AnotherDatabase, Refused, StorageAhead
+from reclaim.run.ways import Move
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import PostgreSQL
 from tests.collect.copies import Copy
+from tests.collect.refusing import refused
 from tests.collect.world import NAME, Files, Interrupting, Past, World, bury, whole
 from tests.conftest import Backend
 
@@ -21,6 +24,7 @@ class Original:
 
     def __init__(self, world: World, folder: Path, postgres: PostgreSQL | None = None) -> None:
         self.world = world
+        self.folder = folder
         self.past: Past = bury(world)
         world.backend.close()
         self.catalog: Catalog = world.opened()
@@ -92,6 +96,27 @@ def test_a_copy_may_not_collect(
     if closed:
         original.catalog.close()
     original.refuses(StorageAhead if traced else AnotherDatabase, shows=shows)
+
+
+def test_a_copy_may_not_plan(original: Original) -> None:
+    with refused(original.world, AnotherDatabase, 6):
+        original.world.plan(store=original.copy.store())
+
+
+def test_a_copy_may_not_apply_undo_or_purge(original: Original) -> None:
+    """A plan of the original, and a run of it that can be undone."""
+    world = original.world
+    done = world.apply(world.plan(), way=Move())
+    copy = Copy(world, original.folder / "later")
+    plan = world.plan()
+    for work in (
+        lambda: world.apply(plan, store=copy.store()),
+        lambda: world.undo(done.run, store=copy.store()),
+        lambda: world.purge(timedelta(0), store=copy.store()),
+    ):
+        with refused(world, AnotherDatabase, 6):
+            work()
+    copy.catalog.close()
 
 
 @pytest.mark.parametrize(
