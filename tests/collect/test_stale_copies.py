@@ -200,9 +200,11 @@ def test_a_commit_that_died_is_collected_once_its_changes_have_landed(local: Wor
     with pytest.raises(ZeroDivisionError):
         dying.repository(NAME).branch("work").commit("dies")
     local.age()
-    local.apply(local.plan())
+    plan = local.plan()
+    local.apply(plan)
     left = local.there() - local.needed()
     assert left
+    assert not left & set(local.candidates(plan))
     local.other().branch("work").commit("lives")
     assert whole(local.other(), "work")["new"] == b"new"
     local.quiet()

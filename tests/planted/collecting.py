@@ -111,7 +111,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.catalog.observing",
         right='found["in flight" if row.id in in_flight else "overdue"].append(row.id)',
         wrong='found["overdue"].append(row.id)',
-        test=f"{STALE}::test_in_flight_while_the_database_is_copied[commit]",
+        test=f"{STALE}::test_a_commit_that_died_is_collected_once_its_changes_have_landed",
     ),
     "the partition of a commit in flight closed": Bug(
         "reclaim.catalog.condemning",
