@@ -53,5 +53,7 @@ def mark(repo: Repository, commit: Commit) -> None:
 def seal(repo: Repository, branch: str = "main") -> None:
     """What a commit that crashed half-way leaves behind."""
     repo._workspace.database.transact(
-        lambda connection: tokens.seal(connection, tokens.lock_branch(connection, repo.uid, branch))
+        lambda connection: tokens.seal(
+            connection, tokens.lock_branch(connection, repo.uid, branch), "partition"
+        )
     )

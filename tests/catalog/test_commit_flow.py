@@ -174,7 +174,7 @@ def test_sealed_rows_are_not_touched_by_put_delete_and_move(
         main.put(path, b"old")
     with repo._workspace.database.write() as connection:
         view = tokens.lock_branch(connection, repo.uid, "main")
-        sealed = tokens.seal(connection, view).sealed[0][0]
+        sealed = tokens.seal(connection, view, "partition").sealed[0][0]
     main.put("a", b"new")
     main.delete("b")
     main.move("c", "d")

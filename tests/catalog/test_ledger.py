@@ -24,7 +24,7 @@ def seal(repo: Repository, branch: str = "main") -> None:
     """What the start of a commit does."""
     with repo._workspace.database.write() as connection:
         view = tokens.lock_branch(connection, repo.uid, branch)
-        tokens.seal(connection, view)
+        tokens.seal(connection, view, "partition")
 
 
 def test_put_enters_an_address_and_the_commit_settles_it(repo: Repository, main: Branch) -> None:

@@ -26,7 +26,9 @@ def stage(branch: Branch, paths: Iterable[str], content: str = "x") -> None:
 def seal(repo: Repository, branch: str = "main") -> None:
     """What a commit that crashed half-way leaves behind."""
     repo._workspace.database.transact(
-        lambda connection: tokens.seal(connection, tokens.lock_branch(connection, repo.uid, branch))
+        lambda connection: tokens.seal(
+            connection, tokens.lock_branch(connection, repo.uid, branch), "partition"
+        )
     )
 
 

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import Connection, delete, insert, select, text, update
+from sqlalchemy import Connection, delete, insert, inspect, select, text, update
 
 from reclaim.catalog import Catalog, migrations
 from reclaim.catalog.database import Database
 from reclaim.catalog.migrations import Step
-from reclaim.catalog.schema import catalog_info
+from reclaim.catalog.schema import catalog_info, epoch_writers
 from reclaim.errors import Corrupt, ReclaimError, UnknownVersion
+from tests.catalog import raw
 from tests.conftest import Backend
 
 VERSION = catalog_info.c.key == "schema_version"
@@ -181,3 +182,33 @@ def test_a_catalog_without_a_version_is_corrupt(backend: Backend, database: Data
         connection.execute(delete(catalog_info).where(VERSION))
     with pytest.raises(Corrupt, match="does not say its schema version"):
         backend.open()
+
+
+def columns(database: Database) -> dict[str, dict[str, str]]:
+    """table → column → type."""
+    with database.read() as connection:
+        found = inspect(connection)
+        return {
+            table: {column["name"]: str(column["type"]) for column in found.get_columns(table)}
+            for table in found.get_table_names()
+        }
+
+
+def test_writers_of_epochs_and_partitions_of_commits(
+    backend: Backend, catalog: Catalog, database: Database
+) -> None:
+    """Version 2 knew neither; what it left in the storage is not taken for a copy's."""
+    fresh = columns(database)
+    with backend.open() as before:
+        main = before.repository(catalog.create_repository("sales").name).branch("main")
+        main.put("a", b"1")
+    with database.write() as connection:
+        connection.execute(text("DROP TABLE epoch_writers"))
+        connection.execute(text("ALTER TABLE staging_tokens DROP COLUMN partition_id"))
+    stamp(database, "2")
+    opened = backend.open()
+    assert columns(database) == fresh
+    repo = opened.repository("sales")
+    assert [row.epoch for row in raw.rows(repo, epoch_writers)] == [2]
+    repo.branch("main").commit("one")
+    assert repo.branch("main").get("a") == b"1"

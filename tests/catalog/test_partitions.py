@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from reclaim.catalog import Branch, Catalog, Repository, addresses, epochs, partitions
+from reclaim.catalog import Branch, Catalog, Repository, partitions
 from reclaim.catalog.partitions import Partitions, partition_id
 from reclaim.catalog.schema import PartitionState
 from reclaim.catalog.schema import partitions as partition_rows
-from reclaim.errors import NotFound, StorageAhead, StorageUnavailable, TransactionFailed
+from reclaim.errors import NotFound, StorageUnavailable, TransactionFailed
 from reclaim.storage import Payload, Storage
 from reclaim.testing import FakeClock, StorageWrapper
 from tests.catalog import raw
@@ -241,69 +238,6 @@ def test_a_physical_address_needs_an_open_partition(
         main.get_physical_address("a")
 
 
-def test_each_opening_bumps_the_epoch_in_the_storage(backend: Backend, repo: Repository) -> None:
-    def epochs() -> list[int]:
-        return [int(a.rsplit("/", 1)[1]) for a in sorted(raw.objects(repo)) if "/epoch/" in a]
-
-    assert epochs() == []
-    for expected in (1, 2, 3):
-        with backend.open() as other:
-            other.repository("sales").branch("main").put("a", b"x")
-        assert epochs() == [expected]
-
-
-def test_a_restored_backup_of_the_database_is_noticed(embedded: Backend, tmp_path: Path) -> None:
-    catalog = embedded.init()
-    repo = catalog.create_repository("sales")
-    repo.branch("main").put("a", b"x")
-    catalog.close()
-    file = Path(embedded.location) / "catalog.db"
-    shutil.copy(file, tmp_path / "backup.db")
-    for _ in range(2):
-        with embedded.open() as later:
-            later.repository("sales").branch("main").put("b", b"y")
-    shutil.copy(tmp_path / "backup.db", file)
-    for _ in range(5):
-        # However often it is tried: a refusal leaves everything as it was.
-        with embedded.open() as restored, pytest.raises(StorageAhead, match="newer copy"):
-            restored.repository("sales").branch("main").put("c", b"z")
-
-
-def test_two_clones_of_a_database_cannot_both_write(embedded: Backend, tmp_path: Path) -> None:
-    embedded.init().create_repository("sales")
-    embedded.close()
-    clone = tmp_path / "clone"
-    shutil.copytree(embedded.location, clone)
-    shutil.rmtree(clone / "objects")
-    (clone / "objects").symlink_to(Path(embedded.location) / "objects")
-    with embedded.open() as first, Catalog.open(clone, clock=embedded.clock) as second:
-        first.repository("sales").branch("main").put("a", b"x")
-        for _ in range(3):
-            with pytest.raises(StorageAhead):
-                second.repository("sales").branch("main").put("b", b"y")
-        first.repository("sales").branch("main").put("a", b"x")
-
-
-def test_two_clones_that_open_at_once_are_noticed(embedded: Backend) -> None:
-    """Both have counted the same epoch; the storage takes only one of them."""
-    catalog = embedded.init()
-    repo = catalog.create_repository("sales")
-    workspace = repo._workspace
-    other = addresses.epoch(repo.uid, 1)
-    leave = epochs.leave_epoch
-
-    def late(*args: Any) -> None:
-        workspace.storage.put(other, b"the clone's partition")
-        leave(*args)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(partitions, "leave_epoch", late)
-        with pytest.raises(StorageAhead):
-            repo.branch("main").put("a", b"x")
-    with pytest.raises(StorageAhead):
-        repo.branch("main").put("a", b"x")
-
-
 def test_a_storage_that_fails_at_opening_leaves_a_closed_row(
     backend: Backend, repo: Repository
 ) -> None:
@@ -330,7 +264,7 @@ def test_the_background_thread_renews(
 ) -> None:
     monkeypatch.setattr(partitions, "RENEW_EVERY", timedelta(milliseconds=20))
     workspace = repo._workspace
-    mine = Partitions(workspace.database, workspace.storage, clock)
+    mine = Partitions(workspace.database, workspace.storage, clock, workspace.home)
     renewed = threading.Event()
     renew = mine.renew
 

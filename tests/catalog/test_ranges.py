@@ -216,7 +216,7 @@ class Forest:
     def __init__(self) -> None:
         self.storage = ObjectStorage("memory://", MemoryStore())
         self.containers = Containers(self.storage)
-        self.partition = Partition("repo", "partition", 0, 0)
+        self.partition = Partition("repo", "partition", 0, 0, 0)
 
     def grow(self, base: Tree, changes: Mapping[str, str | None]) -> Tree:
         rows = [(*values(path)[:1], a, *values(path)[2:]) for path, a in sorted(changes.items())]

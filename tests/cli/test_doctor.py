@@ -35,7 +35,7 @@ def findings(cli: CommandLine, *args: str) -> dict[str, dict[str, Any]]:
 def test_all_is_well(cli: CommandLine, used: None) -> None:
     found = findings(cli, "--deep")
     assert {one["level"] for one in found.values()} == {"ok"}
-    expected = "java spark database permissions storage clock partitions runs objects"
+    expected = "java spark database permissions home storage clock partitions runs objects"
     assert set(found) == set(expected.split())
     assert "Problems: 0, warnings: 0." in cli.ok("doctor").out
 
@@ -121,14 +121,15 @@ def test_a_storage_ahead_of_the_database(
         file.unlink()
     shutil.copy(tmp_path / "backup.db", location / "catalog.db")
 
-    found = findings(cli)["partitions"]
-    assert (found["level"], found["exit_code"]) == ("problem", 6)
+    for check in ("partitions", "home"):
+        found = findings(cli)[check]
+        assert (found["level"], found["exit_code"]) == ("problem", 6)
     cli.fails("storage_ahead", 6, "plan", "sales")
     asked = ("doctor", "--adopt-partitions", "sales")
     assert cli(*asked).code == 6
     assert findings(cli)["partitions"]["level"] == "problem"
     assert len(cli.ok(*asked, "--yes", "--json").json["adopted"]) == 2
-    assert findings(cli)["partitions"]["level"] == "ok"
+    assert findings(cli)["partitions"]["level"] == findings(cli)["home"]["level"] == "ok"
     assert cli.ok("plan", "sales", "--min-age", "0", "--json").json["candidates"] == 2
     cli.ok("put", "-", "sales/main/d", stdin=b"!")
 

@@ -126,5 +126,8 @@ class Frozen:
                     world.storage.put(address, data)
             backend._clocked._times = dict(self._times)
             backend.location = self._postgres.copy_database(self._template, storage=backend.storage)
-        world.repo = world.opened().repository(NAME)
+        catalog = world.opened()
+        # A copy of a database is another one, and the collector would refuse it.
+        catalog.home.register()
+        world.repo = catalog.repository(NAME)
         return world

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from datetime import timedelta
 
@@ -54,6 +55,23 @@ def test_a_writer_that_stood_still_too_long_writes_again(world: World) -> None:
     repo.branch("work").put("slow", b"slow")
     assert whole(world.other(), "work")["slow"] == b"slow"
     world.quiet()
+
+
+def test_an_open_file_that_stood_still_too_long_can_be_put_again(local: World) -> None:
+    """What was read from it is collected and cannot be read again: that is a conflict."""
+    bury(local)
+    impatient(local)
+
+    def collect() -> None:
+        local.clock.advance(minutes=20)
+        local.apply(local.plan())
+
+    repo = local.other(lambda storage: Interrupting(storage, "/branches/", collect))
+    with pytest.raises(TransactionFailed, match="was closed while it was being written"):
+        repo.branch("work").put("slow", io.BytesIO(b"slow"))
+    repo.branch("work").put("slow", io.BytesIO(b"slow"))
+    assert whole(local.other(), "work")["slow"] == b"slow"
+    local.quiet()
 
 
 def test_a_sealed_change_is_held(world: World) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy import delete, select
 from reclaim.catalog import Catalog
 from reclaim.catalog.schema import partitions
 from reclaim.errors import (
+    AnotherDatabase,
     ClockSkew,
     Corrupt,
     ReclaimError,
@@ -23,7 +24,6 @@ from reclaim.errors import (
     UnknownVersion,
 )
 from reclaim.run import document
-from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.stores.catalog import CatalogStore
 from reclaim.tasks.parts import Place, encode
 from reclaim.testing import ClockedStorage
@@ -250,11 +250,8 @@ def test_a_cloned_database(local: World, tmp_path: Path) -> None:
             local.apply(plan)
         with refused(local, StorageAhead, 6):
             local.plan()
-        engine = local.engine()
-        made = make_plan(
-            CatalogStore(second.collecting(NAME)),
-            engine,
-            PlanOptions(),
-            opener=lambda _url: local.storage,
-        )
-        assert made.document.candidates > 0
+        store = CatalogStore(second.collecting(NAME))
+        with refused(local, AnotherDatabase, 6):
+            local.plan(store=store)
+        second.collecting(NAME).adopt("adopted", [])
+        assert local.plan(store=store).document.candidates > 0

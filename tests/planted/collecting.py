@@ -8,6 +8,8 @@ BETWEEN = "tests/collect/test_between.py"
 IN_FLIGHT = "tests/collect/test_in_flight.py"
 RACES = "tests/collect/test_races.py"
 REFUSED_PLANS = "tests/collect/test_refused_plans.py"
+STALE = "tests/collect/test_stale_copies.py"
+EPOCHS = "tests/catalog/test_epochs.py"
 
 
 BUGS: dict[str, Bug] = {
@@ -46,6 +48,100 @@ BUGS: dict[str, Bug] = {
         right="leases=valid,",
         wrong="leases=(),",
         test=f"{BETWEEN}::test_a_lease_keeps_what_it_reaches[embedded]",
+    ),
+    "a lease on a condemned commit still holds": Bug(
+        "reclaim.catalog.observing",
+        right="if lease.valid_at(now) and lease.id not in void",
+        wrong="if lease.valid_at(now)",
+        test="tests/collect/test_clock_back.py"
+        "::test_a_lease_on_what_was_collected_holds_nothing[collected]",
+    ),
+    "a lease on a missing commit holds nothing": Bug(
+        "reclaim.catalog.observing",
+        right="if lease.valid_at(now) and lease.id not in void",
+        wrong="if lease.valid_at(now) and lease.snapshot in {row.id for row in"
+        " connection.execute(select(commits.c.id))}",
+        test="tests/collect/test_clock_back.py"
+        "::test_a_lease_on_a_commit_that_never_was_stops_a_run",
+    ),
+    "a commit leaves no epoch": Bug(
+        "reclaim.catalog.committing",
+        right="        workspace.partitions.leave(partition, sealed.epoch)\n",
+        wrong="",
+        test=f"{STALE}::test_what_the_original_wrote_is_in_the_storage[commit, abandoned]",
+    ),
+    "closing leaves no epoch": Bug(
+        "reclaim.catalog.partitions",
+        right="            if partition.objects:\n",
+        wrong="            if False:\n",
+        test=f"{STALE}::test_what_the_original_wrote_is_in_the_storage[stage, closed]",
+    ),
+    "minutes of staging leave no epoch": Bug(
+        "reclaim.catalog.partitions",
+        right="now - partition.counted_at > RENEW_EVERY // MICROSECOND:",
+        wrong="False:",
+        test=f"{STALE}"
+        "::test_what_the_original_wrote_is_in_the_storage[stage for minutes, abandoned]",
+    ),
+    "only the newest epoch compared": Bug(
+        "reclaim.catalog.epochs",
+        right="        if epoch > counted.get(writer, 0) or (\n",
+        wrong="        if epoch > known.epoch or (\n",
+        test=f"{STALE}::test_a_copy_that_counted_on_sees_what_the_original_counted",
+    ),
+    "an earlier epoch taken for a copy's": Bug(
+        "reclaim.catalog.epochs",
+        right="        if epoch > counted.get(writer, 0) or (\n",
+        wrong="        if epoch != known.epoch or (\n",
+        test=f"{EPOCHS}::test_an_epoch_may_be_left_after_a_later_one[embedded]",
+    ),
+    "an epoch of another copy overwritten": Bug(
+        "reclaim.catalog.epochs",
+        right="self._storage.put(mine, writer.encode(), create=True)",
+        wrong="self._storage.put(mine, writer.encode())",
+        test=f"{EPOCHS}::test_two_clones_that_open_at_once_are_noticed",
+    ),
+    "epochs that go while they are read are not there": Bug(
+        "reclaim.catalog.epochs",
+        right="            continue\n    raise StorageUnavailable(",
+        wrong="            return {}\n    raise StorageUnavailable(",
+        test=f"{EPOCHS}::test_epochs_that_go_whenever_they_are_read[embedded]",
+    ),
+    "the partition of a commit in flight counted as overdue": Bug(
+        "reclaim.catalog.observing",
+        right='found["in flight" if row.id in in_flight else "overdue"].append(row.id)',
+        wrong='found["overdue"].append(row.id)',
+        test=f"{STALE}::test_a_commit_that_died_is_collected_once_its_changes_have_landed",
+    ),
+    "the partition of a commit in flight closed": Bug(
+        "reclaim.catalog.condemning",
+        right="partitions.c.id.not_in(tokens.partitions_in_flight(workspace.repo_uid)),",
+        wrong="",
+        test=f"{STALE}::test_in_flight_while_the_database_is_copied[commit]",
+    ),
+    "a merge in flight not announced": Bug(
+        "reclaim.catalog.merging",
+        right="tokens.announce(connection, view, partition.id), epoch",
+        wrong='tokens.announce(connection, view, ""), epoch',
+        test=f"{STALE}::test_in_flight_while_the_database_is_copied[merge]",
+    ),
+    "a plan by any database": Bug(
+        "reclaim.stores.catalog",
+        right="        self._repository.check_home()\n",
+        wrong="",
+        test=f"{STALE}::test_a_copy_may_not_plan",
+    ),
+    "an apply by any database": Bug(
+        "reclaim.catalog.collecting",
+        right="        workspace.home.check()\n",
+        wrong="",
+        test=f"{STALE}::test_a_copy_may_not_apply_undo_or_purge",
+    ),
+    "a copy takes over the home": Bug(
+        "reclaim.catalog.homes",
+        right="            self._storage.put(HOME, self._encoded(identity), create=True)\n",
+        wrong="            self._storage.put(HOME, self._encoded(identity))\n",
+        test="tests/catalog/test_homes.py::test_a_copy_of_an_older_catalog_does_not_take_it_over",
     ),
     "sealed tokens forgotten": Bug(
         "reclaim.catalog.observing",

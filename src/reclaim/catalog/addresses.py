@@ -8,6 +8,8 @@ from urllib.parse import quote
 ROOT = "repos/"
 MARKER = "_reclaim_root.json"
 """The object at a storage's root that says which catalog it belongs to."""
+HOME = "_reclaim_home.json"
+"""The object beside it that says which database may collect there."""
 
 
 def new_uid() -> str:

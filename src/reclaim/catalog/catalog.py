@@ -16,6 +16,7 @@ from reclaim.catalog.cleaner import Cleaned
 from reclaim.catalog.collecting import Collecting
 from reclaim.catalog.commits import Commit, save
 from reclaim.catalog.database import Database
+from reclaim.catalog.homes import REGISTERED, Home
 from reclaim.catalog.leases import Leases
 from reclaim.catalog.partitions import Partitions
 from reclaim.catalog.repository import Repository
@@ -63,11 +64,12 @@ class Catalog:
     A catalog may be used from several threads, and several processes may open the same one.
     """
 
-    def __init__(self, database: Database, storage: Storage, clock: Clock) -> None:
+    def __init__(self, database: Database, storage: Storage, clock: Clock, home: Home) -> None:
         self._database = database
         self._storage = storage
         self._clock = clock
-        self._partitions = Partitions(database, storage, clock)
+        self.home = home
+        self._partitions = Partitions(database, storage, clock, home)
         self._leases = Leases(database, clock, self._partitions.instance)
         self._containers = Containers(storage)
         self._externals = Externals()
@@ -108,16 +110,18 @@ class Catalog:
             connection.execute(
                 insert(catalog_info), [{"key": k, "value": v} for k, v in rows.items()]
             )
-            # The last step, so that a storage that cannot be claimed leaves no catalog.
+            # The last steps, so that a storage that cannot be claimed leaves no catalog.
             roots.claim(objects, uid)
+            home.register_in(connection)
 
+        home = Home(database, objects, uid, registered=False)
         try:
             database.transact(create)
         except BaseException:
             database.close()
             roots.abandon(objects, uid)
             raise
-        return cls(database, objects, clock or SystemClock())
+        return cls(database, objects, clock or SystemClock(), home)
 
     @classmethod
     def open(
@@ -144,7 +148,8 @@ class Catalog:
         except BaseException:
             database.close()
             raise
-        return cls(database, storage, clock or SystemClock())
+        home = Home(database, storage, info["uid"], registered=REGISTERED in info)
+        return cls(database, storage, clock or SystemClock(), home)
 
     def close(self) -> None:
         """Close this instance's partitions, give its leases back, and close the database."""
@@ -325,6 +330,7 @@ class Catalog:
             partitions=self._partitions,
             containers=self._containers,
             externals=self._externals,
+            home=self.home,
         )
 
 

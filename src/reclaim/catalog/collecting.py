@@ -95,18 +95,31 @@ class Collecting:
         """Refuse when the storage has been written by a newer copy of the database."""
         epochs.check_epoch(self._workspace.database, self._workspace.storage, self.uid)
 
+    def check_home(self) -> None:
+        """Refuse when the storage is the home of another database; see ``homes``."""
+        self._workspace.home.check()
+
     def bump_epoch(self, run_id: str) -> None:
-        """Check the epoch and count one on, so that a clone of the database is noticed.
+        """Check epoch and home, and count one on, so that a clone of the database is noticed.
 
         In a deleted repository nobody counts on: nothing can be written there any more.
         """
         workspace = self._workspace
         older = epochs.check_epoch(workspace.database, workspace.storage, self.uid)
-        if not self.deleted:
-            epoch = workspace.database.transact(
-                lambda connection: epochs.count_epoch(connection, self.uid, run_id)
-            )
-            epochs.leave_epoch(workspace.storage, self.uid, epoch, run_id, older)
+        workspace.home.check()
+        workspace.home.claim()
+        self._count_epoch(run_id, older)
+
+    def _count_epoch(self, run_id: str, older: Collection[int]) -> None:
+        if self.deleted:
+            return
+        workspace = self._workspace
+        # Two copies of the database may apply one plan: the writer's name tells them apart.
+        writer = f"{run_id}:{addresses.new_uid()}"
+        epoch = workspace.database.transact(
+            lambda connection: epochs.count_epoch(connection, self.uid, writer)
+        )
+        workspace.partitions.epochs.leave(self.uid, epoch, writer, older)
 
     def start(self, run: Run) -> None:
         """Record that a run has started; one that was started before goes on."""
@@ -209,12 +222,14 @@ class Collecting:
     def adopt(self, run_id: str, unknown: Collection[str]) -> None:
         """Register partitions that only the storage knows, as closed, and go on from its epoch.
 
-        For a person who knows that this database is the right one: what it does not refer to in
-        those partitions will be collected.
+        The database becomes the home of the storage. For a person who knows that it is the right
+        one: what it does not refer to in those partitions will be collected.
         """
         workspace = self._workspace
         with self.lock(run_id):
             workspace.database.transact(
                 lambda connection: partitions.adopt(connection, self.uid, unknown, workspace.now())
             )
-            epochs.adopt_epoch(workspace.database, workspace.storage, self.uid)
+            older = epochs.adopt_epoch(workspace.database, workspace.storage, self.uid)
+            self._count_epoch(run_id, older)
+            workspace.home.register()

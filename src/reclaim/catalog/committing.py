@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, select, update
@@ -19,7 +18,7 @@ from reclaim.catalog import addresses, commits, staging, tokens
 from reclaim.catalog.commits import Commit
 from reclaim.catalog.database import ATTEMPTS
 from reclaim.catalog.names import check_text
-from reclaim.catalog.partitions import Partition, check_open
+from reclaim.catalog.partitions import Partition, check_open, count
 from reclaim.catalog.rewrite import reusable_from, rewrite
 from reclaim.catalog.schema import branches, staging_tokens
 from reclaim.catalog.tokens import View, ViewChanged
@@ -57,36 +56,97 @@ class Draft:
 
 def commit(workspace: Workspace, branch: str, note: Note, *, allow_empty: bool = False) -> Commit:
     """Commit the staged changes of a branch."""
-    view = workspace.database.transact(
-        lambda connection: _seal(connection, workspace.repo_uid, branch, allow_empty)
-    )
-    asked = view.sealed
+    with workspace.database.read() as connection:
+        # Known before a partition is opened for nothing.
+        view = tokens.read_view(connection, workspace.repo_uid, branch)
+        if not allow_empty:
+            _check_changes(connection, view)
+    asked: list[Sealed] = []
+
+    def write(partition: Partition) -> Commit:
+        if asked:
+            sealed = workspace.database.transact(
+                lambda connection: _announce(connection, workspace, branch, partition, asked[0])
+            )
+        else:
+            sealed = workspace.database.transact(
+                lambda connection: _seal(connection, workspace, branch, partition, allow_empty)
+            )
+            asked.append(sealed)
+        workspace.partitions.leave(partition, sealed.epoch)
+        return _repeat(workspace, sealed, note, partition)
+
+    return workspace.partitions.write(workspace.repo_uid, write)
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What a commit is to take, and the epoch that was counted for it.
+
+    ``changes`` are the sealed tokens that have rows: those of others that have none may be
+    withdrawn meanwhile.
+    """
+
+    view: View
+    changes: tuple[tuple[int, int], ...]
+    epoch: int
+
+
+def _seal(
+    connection: Connection,
+    workspace: Workspace,
+    branch: str,
+    partition: Partition,
+    allow_empty: bool,
+) -> Sealed:
+    epoch = count(connection, partition)
+    view = tokens.lock_branch(connection, workspace.repo_uid, branch)
+    if staging.has_rows(connection, [view.open_token]):
+        view = tokens.seal(connection, view, partition.id)
+    else:
+        if not allow_empty:
+            _check_changes(connection, view)
+        if view.sealed:
+            view = tokens.announce(connection, view, partition.id)
+    changes = tuple(token for token in view.sealed if staging.has_rows(connection, [token[0]]))
+    return Sealed(view, changes, epoch)
+
+
+def _announce(
+    connection: Connection, workspace: Workspace, branch: str, partition: Partition, asked: Sealed
+) -> Sealed:
+    """Name another partition for a commit that lost the first."""
+    epoch = count(connection, partition)
+    view = tokens.lock_branch(connection, workspace.repo_uid, branch)
+    if not set(asked.changes) <= set(view.sealed):
+        raise _taken(connection, asked.changes, branch)
+    if view.sealed:
+        view = tokens.announce(connection, view, partition.id)
+    return Sealed(view, asked.changes, epoch)
+
+
+def _check_changes(connection: Connection, view: View) -> None:
+    if not staging.has_rows(connection, view.tokens):
+        raise NothingToCommit(
+            f"there is nothing to commit on {view.name}", hint="put or delete something first"
+        )
+
+
+def _repeat(workspace: Workspace, sealed: Sealed, note: Note, partition: Partition) -> Commit:
+    view = sealed.view
     for _ in range(ATTEMPTS):
         try:
-            return workspace.partitions.write(
-                workspace.repo_uid, partial(_write_and_land, workspace, view, note)
-            )
+            return _write_and_land(workspace, view, note, partition)
         except ViewChanged:
             # Another commit sealed more, or took ours. Ours are lost only if they are not
             # sealed any more exactly as we sealed them.
             with workspace.database.read() as connection:
-                view = tokens.read_view(connection, workspace.repo_uid, branch)
-                if not set(asked) <= set(view.sealed):
-                    raise _taken(connection, asked, branch) from None
+                view = tokens.read_view(connection, workspace.repo_uid, view.name)
+                if not set(sealed.changes) <= set(view.sealed):
+                    raise _taken(connection, sealed.changes, view.name) from None
     raise TransactionFailed(
-        f"the branch {branch} kept changing while it was being committed", hint="run it again"
+        f"the branch {view.name} kept changing while it was being committed", hint="run it again"
     )
-
-
-def _seal(connection: Connection, repo_uid: str, branch: str, allow_empty: bool) -> View:
-    view = tokens.lock_branch(connection, repo_uid, branch)
-    if staging.has_rows(connection, [view.open_token]):
-        return tokens.seal(connection, view)
-    if not allow_empty and not staging.has_rows(connection, view.tokens):
-        raise NothingToCommit(
-            f"there is nothing to commit on {branch}", hint="put or delete something first"
-        )
-    return view
 
 
 def _write_and_land(workspace: Workspace, view: View, note: Note, partition: Partition) -> Commit:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, and_, select, update
 
+from reclaim.catalog import tokens
 from reclaim.catalog.locks import Lock
 from reclaim.catalog.partitions import OVERDUE
 from reclaim.catalog.schema import (
@@ -195,7 +196,11 @@ def _condemned(
 
 
 def close_overdue(workspace: Workspace) -> int:
-    """Close the partitions whose owners are overdue, for good; returns how many."""
+    """Close the partitions whose owners are overdue, for good; returns how many.
+
+    Not those of commits in flight: in a copy of the database that was made meanwhile, nothing
+    else tells that such a commit has landed.
+    """
 
     def work(connection: Connection) -> int:
         now = to_micros(workspace.database.now(connection, workspace.clock))
@@ -205,6 +210,7 @@ def close_overdue(workspace: Workspace) -> int:
                 partitions.c.repo_uid == workspace.repo_uid,
                 partitions.c.state == PartitionState.OPEN,
                 partitions.c.renewed_at < now - OVERDUE // MICROSECOND,
+                partitions.c.id.not_in(tokens.partitions_in_flight(workspace.repo_uid)),
             )
             .values(state=PartitionState.CLOSED, closed_at=now)
         ).rowcount

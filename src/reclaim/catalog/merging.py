@@ -7,6 +7,7 @@ different contents is a conflict, which is an error unless a side was chosen.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import Any
 
@@ -18,7 +19,7 @@ from reclaim.catalog.committing import Draft, Note, land
 from reclaim.catalog.database import ATTEMPTS
 from reclaim.catalog.diffing import Change, diff
 from reclaim.catalog.entries import Entry, same_content
-from reclaim.catalog.partitions import Partition
+from reclaim.catalog.partitions import Partition, count
 from reclaim.catalog.rewrite import reusable_from, rewrite
 from reclaim.catalog.tokens import View, ViewChanged
 from reclaim.catalog.tree import Tree
@@ -28,6 +29,7 @@ from reclaim.errors import (
     InvalidInput,
     MergeConflict,
     NothingToCommit,
+    ReclaimError,
     TransactionFailed,
 )
 
@@ -137,6 +139,10 @@ def _land(
     trees = [workspace.containers.tree(parent.metarange) for parent in parents]
 
     def write(partition: Partition) -> Commit:
+        with _announced(workspace, view, partition) as announced:
+            return write_and_land(announced, partition)
+
+    def write_and_land(announced: View, partition: Partition) -> Commit:
         combined = combine()
         _, metarange = rewrite(
             combined.target,
@@ -148,10 +154,34 @@ def _land(
         combined.check()
         if len(parents) == 1 and not combined.changed:
             raise NothingToCommit("reverting this commit would change nothing")
-        draft = Draft(view, parents, metarange, note, taken_from=taken_from or [])
+        draft = Draft(announced, parents, metarange, note, taken_from=taken_from or [])
         return land(workspace, draft, partition)
 
     return workspace.partitions.write(workspace.repo_uid, write)
+
+
+@contextmanager
+def _announced(workspace: Workspace, view: View, partition: Partition) -> Iterator[View]:
+    """Say on the branch which partition is being written into, and count an epoch for it.
+
+    A commit says so with the changes that it seals; here there are none.
+    """
+
+    def announce(connection: Connection) -> tuple[View, int]:
+        epoch = count(connection, partition)
+        tokens.lock_view(connection, view, exclusive=True)
+        return tokens.announce(connection, view, partition.id), epoch
+
+    announced, epoch = workspace.database.transact(announce)
+    try:
+        workspace.partitions.leave(partition, epoch)
+        yield announced
+    except ReclaimError:
+        with suppress(ReclaimError):
+            workspace.database.transact(
+                lambda connection: tokens.withdraw(connection, view, announced)
+            )
+        raise
 
 
 class _Combination:

@@ -11,7 +11,14 @@ from collections.abc import Callable
 from sqlalchemy import Connection, insert, select, text, update
 
 from reclaim.catalog.database import Database
-from reclaim.catalog.schema import catalog_info, commits, locks, metadata
+from reclaim.catalog.schema import (
+    catalog_info,
+    commits,
+    epoch_writers,
+    locks,
+    metadata,
+    repositories,
+)
 from reclaim.errors import Corrupt, UnknownVersion
 
 Step = Callable[[Connection], None]
@@ -28,7 +35,23 @@ def _collecting(connection: Connection) -> None:
             index.create(connection)
 
 
-STEPS: tuple[Step, ...] = (_collecting,)
+def _evidence(connection: Connection) -> None:
+    """How far each writer has counted, and where commits in flight write to."""
+    epoch_writers.create(connection)
+    counted = select(repositories.c.uid, repositories.c.epoch_writer, repositories.c.epoch)
+    connection.execute(
+        insert(epoch_writers).from_select(
+            ["repo_uid", "writer", "epoch"], counted.where(repositories.c.epoch > 0)
+        )
+    )
+    collation = "" if connection.dialect.name == "sqlite" else ' COLLATE "C"'
+    word = "VARCHAR" if connection.dialect.name == "sqlite" else "TEXT"
+    connection.execute(
+        text(f"ALTER TABLE staging_tokens ADD COLUMN partition_id {word}{collation}")
+    )
+
+
+STEPS: tuple[Step, ...] = (_collecting, _evidence)
 """``STEPS[n]`` brings version ``FIRST_VERSION + n`` to the one after it."""
 
 

@@ -13,10 +13,11 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from sqlalchemy import ColumnElement, Connection, Select, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, select
 
 from reclaim.catalog import leases as leasing
-from reclaim.catalog import rewriting
+from reclaim.catalog import rewriting, tokens
+from reclaim.catalog.commits import STANDING
 from reclaim.catalog.partitions import OVERDUE
 from reclaim.catalog.prepare import Export, stream
 from reclaim.catalog.rewriting import HistoryRead
@@ -31,6 +32,7 @@ from reclaim.catalog.schema import (
     staging_tokens,
     upload_tokens,
 )
+from reclaim.catalog.schema import leases as lease_rows
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, to_micros
 from reclaim.model import Lease
@@ -47,8 +49,9 @@ class Roots:
     """What keeps bytes alive, as of one instant.
 
     ``metaranges`` has every commit whose bytes may still be there, condemned ones included;
-    ``overdue`` are open partitions whose owners have not renewed them. The ``files`` hold the
-    addresses that are staged or pending, below the export's prefix.
+    ``overdue`` are open partitions whose owners have not renewed them. Those of them that a
+    commit in flight writes into stay among the ``open``, and are ``in_flight``. The ``files`` hold
+    the addresses that are staged or pending, below the export's prefix.
     """
 
     history: HistoryRead
@@ -58,6 +61,7 @@ class Roots:
     closed: frozenset[str]
     overdue: frozenset[str]
     open: frozenset[str]
+    in_flight: frozenset[str]
     files: tuple[str, ...]
     held: int
     """How many staged and pending addresses the files hold."""
@@ -91,9 +95,7 @@ def observe(
         ended_at = None if settled else to_micros(now)
         held = out.write("held", ADDRESSES, _held(connection, uid, ended_at))
         known = _partitions(connection, uid, ended_at)
-        valid = tuple(
-            lease for lease in leasing.list_leases(connection, uid) if lease.valid_at(now)
-        )
+        valid = _leases(connection, uid, now)
     return Roots(
         history=history,
         metaranges={row.id: row.metarange for row in rows},
@@ -101,10 +103,36 @@ def observe(
         leases=valid,
         closed=frozenset(known["closed"]),
         overdue=frozenset(known["overdue"]),
-        open=frozenset(known["open"]),
+        open=frozenset(known["open"]) | frozenset(known["in flight"]),
+        in_flight=frozenset(known["in flight"]),
         files=tuple(out.files),
         held=held,
         read_at=now,
+    )
+
+
+def _leases(connection: Connection, repo_uid: str, now: datetime) -> tuple[Lease, ...]:
+    """The leases that are valid, but for those on commits that a run has condemned for good.
+
+    A lease and a mark exclude each other, so such a lease had lapsed, and is valid again only
+    because a clock went back. A lease on a commit that never was is left in: it is an error.
+    """
+    query = (
+        select(lease_rows.c.id)
+        .join(
+            commits,
+            and_(
+                commits.c.repo_uid == lease_rows.c.repo_uid,
+                commits.c.id == lease_rows.c.commit_id,
+            ),
+        )
+        .where(lease_rows.c.repo_uid == repo_uid, commits.c.state.not_in(STANDING))
+    )
+    void = set(connection.execute(query).scalars())
+    return tuple(
+        lease
+        for lease in leasing.list_leases(connection, repo_uid)
+        if lease.valid_at(now) and lease.id not in void
     )
 
 
@@ -146,13 +174,14 @@ def _held(connection: Connection, repo_uid: str, now: int | None) -> Iterator[tu
 
 
 def _partitions(connection: Connection, repo_uid: str, now: int | None) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {"open": [], "overdue": [], "closed": []}
+    found: dict[str, list[str]] = {"open": [], "overdue": [], "in flight": [], "closed": []}
+    in_flight = set(connection.execute(tokens.partitions_in_flight(repo_uid)).scalars())
     query = select(partitions.c.id, partitions.c.state, partitions.c.renewed_at)
     for row in connection.execute(query.where(partitions.c.repo_uid == repo_uid)):
         if row.state == PartitionState.CLOSED:
             found["closed"].append(row.id)
         elif now is not None and row.renewed_at < now - OVERDUE // MICROSECOND:
-            found["overdue"].append(row.id)
+            found["in flight" if row.id in in_flight else "overdue"].append(row.id)
         else:
             found["open"].append(row.id)
     return found

@@ -13,16 +13,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TypeVar
 
 from sqlalchemy import Connection, insert, select, update
 
 from reclaim.catalog import addresses
 from reclaim.catalog.database import Database
-from reclaim.catalog.epochs import check_epoch, count_epoch, leave_epoch
+from reclaim.catalog.epochs import Epochs, check_epoch, count_epoch
+from reclaim.catalog.homes import Home
 from reclaim.catalog.schema import PartitionState, partitions
 from reclaim.clock import MICROSECOND, Clock, to_micros
 from reclaim.errors import NotFound, ReclaimError, TransactionFailed
@@ -50,6 +52,8 @@ class Partition:
     id: str
     opened_at: int
     renewed_at: int
+    counted_at: int
+    """When an epoch of it was left in the storage."""
     objects: int = 0
     uses: int = 0
 
@@ -65,16 +69,18 @@ class Partition:
 class Partitions:
     """The partitions that one instance (one opened catalog) has open."""
 
-    def __init__(self, database: Database, storage: Storage, clock: Clock) -> None:
+    def __init__(self, database: Database, storage: Storage, clock: Clock, home: Home) -> None:
         self._database = database
         self._storage = storage
         self._clock = clock
+        self._home = home
         self._lock = threading.RLock()
         self._open: dict[str, Partition] = {}
         self._retired: list[Partition] = []
         self._last_opened = 0
         self._stop = threading.Event()
         self._renewer: threading.Thread | None = None
+        self.epochs = Epochs(storage)
         self.instance = addresses.new_uid()
 
     @contextmanager
@@ -101,11 +107,19 @@ class Partitions:
         can simply be written again.
         """
         try:
-            with self.use(repo_uid) as partition, self._swept(partition):
-                return work(partition)
+            return self.write_once(repo_uid, work)
         except PartitionClosed:
-            with self.use(repo_uid) as partition:
-                return work(partition)
+            return self.write_once(repo_uid, work)
+
+    def write_once(self, repo_uid: str, work: Callable[[Partition], T]) -> T:
+        """Run work that cannot be repeated; ``PartitionClosed`` if its bytes went meanwhile."""
+        with self.use(repo_uid) as partition, self._swept(partition):
+            return work(partition)
+
+    def leave(self, partition: Partition, epoch: int) -> None:
+        """Leave an epoch that was counted for a partition in the storage."""
+        self.epochs.leave(partition.repo_uid, epoch, partition.id)
+        partition.counted_at = to_micros(self._clock.now())
 
     def renew(self) -> None:
         """Tell the database that this instance still works; renewing cannot reopen."""
@@ -142,6 +156,9 @@ class Partitions:
         if partition is not None and now - partition.renewed_at > RENEW_EVERY // MICROSECOND:
             self._renew(partition)
             partition = self._open.get(repo_uid)
+        if partition is not None and now - partition.counted_at > RENEW_EVERY // MICROSECOND:
+            # What is only staged leaves its trace in the storage by this.
+            self.leave(partition, self._database.transact(partial(count, partition=partition)))
         if partition is not None and (
             partition.objects >= ROLL_OBJECTS
             or now - partition.opened_at >= ROLL_AGE // MICROSECOND
@@ -157,11 +174,12 @@ class Partitions:
     def _open_new(self, repo_uid: str, now: int) -> Partition:
         # Names must differ even when the clock stands still.
         opened_at = self._last_opened = max(now, self._last_opened + 1)
-        partition = Partition(repo_uid, partition_id(opened_at, self.instance), opened_at, now)
+        partition = Partition(repo_uid, partition_id(opened_at, self.instance), opened_at, now, now)
         older = check_epoch(self._database, self._storage, repo_uid)
+        self._home.claim()
 
         def insert_row(connection: Connection) -> int:
-            epoch = count_epoch(connection, repo_uid, partition.id)
+            epoch = count(connection, partition)
             connection.execute(
                 insert(partitions).values(
                     repo_uid=repo_uid,
@@ -176,7 +194,7 @@ class Partitions:
 
         epoch = self._database.transact(insert_row)
         try:
-            leave_epoch(self._storage, repo_uid, epoch, partition.id, older)
+            self.epochs.leave(repo_uid, epoch, partition.id, older)
         except ReclaimError:
             self._close_row(partition)
             raise
@@ -211,14 +229,26 @@ class Partitions:
             self._close_row(partition)
 
     def _close_row(self, partition: Partition) -> None:
+        def work(connection: Connection) -> int | None:
+            epoch = None
+            if partition.objects:
+                with suppress(NotFound):
+                    epoch = count(connection, partition)
+            now = to_micros(self._clock.now())
+            close_partition(connection, partition.repo_uid, partition.id, now)
+            return epoch
+
         try:
-            with self._database.write() as connection:
-                close_partition(
-                    connection, partition.repo_uid, partition.id, to_micros(self._clock.now())
-                )
+            epoch = self._database.transact(work)
         except ReclaimError as error:
             # Safe to leave: an open row only protects bytes, until it is overdue.
             log.warning("partition %s was left open: %s", partition.id, error)
+            return
+        try:
+            if epoch is not None:
+                self.leave(partition, epoch)
+        except ReclaimError as error:
+            log.warning("closing partition %s left no epoch: %s", partition.id, error)
 
     def _start_renewer(self) -> None:
         if self._renewer is None:
@@ -235,6 +265,11 @@ class Partitions:
 def partition_id(opened_at: int, instance: str) -> str:
     """``<descending time>_<instance>``: the newest partition sorts first."""
     return f"{(1 << 56) - 1 - opened_at:014x}_{instance}"
+
+
+def count(connection: Connection, partition: Partition) -> int:
+    """Count an epoch for a partition in the database; ``Partitions.leave`` is to follow."""
+    return count_epoch(connection, partition.repo_uid, partition.id)
 
 
 def check_open(connection: Connection, partition: Partition) -> None:

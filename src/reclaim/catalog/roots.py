@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 
-from reclaim.catalog.addresses import MARKER
+from reclaim.catalog.addresses import HOME, MARKER
 from reclaim.catalog.workspace import Externals
 from reclaim.errors import AlreadyExists, ForeignStorage, NestedStorage, NotFound, ReclaimError
 from reclaim.storage import Storage
@@ -47,6 +47,7 @@ def abandon(storage: Storage, uid: str) -> None:
     """Take the marker back after a catalog could not be made."""
     with suppress(ReclaimError):
         if owner(storage) == uid:
+            storage.delete(HOME)
             storage.delete(MARKER)
 
 

@@ -86,7 +86,7 @@ repositories = Table(
     Column("default_branch", Word, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("deleted_at", BigInteger),
-    # Counts the openings of partitions; the storage holds the same (see epochs.py).
+    # Counts what leaves something in the storage, which holds the same number (see epochs.py).
     Column("epoch", BigInteger, nullable=False, server_default="0"),
     Column("epoch_writer", Word, nullable=False, server_default=""),
     # Changes with every edit of the history, so that a reader of several pages notices one.
@@ -98,6 +98,15 @@ Index(
     unique=True,
     sqlite_where=text("deleted_at IS NULL"),
     postgresql_where=text("deleted_at IS NULL"),
+)
+
+epoch_writers = Table(
+    "epoch_writers",
+    metadata,
+    Column("repo_uid", Word, primary_key=True),
+    Column("writer", Word, primary_key=True),
+    # The last epoch that a partition or a run has counted.
+    Column("epoch", BigInteger, nullable=False),
 )
 
 branches = Table(
@@ -155,6 +164,8 @@ staging_tokens = Table(
     Column("version", Integer, nullable=False, server_default="0"),
     # The commit that took the token, kept after its rows are gone.
     Column("commit_id", Word),
+    # The partition that the commit in flight, which sealed the token, writes into.
+    Column("partition_id", Word),
     Column("cleaned", Boolean, nullable=False, server_default=text("false")),
     Index("staging_tokens_by_branch", "branch_uid", "state"),
     Index("staging_tokens_by_commit", "commit_id"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, Select, insert, select, update
 
 from reclaim.catalog.database import LostRace
 from reclaim.catalog.schema import TokenState, branches, staging_tokens
@@ -89,10 +89,17 @@ def no_such_branch(name: str) -> NotFound:
     )
 
 
-def new_token(connection: Connection, repo_uid: str, branch_uid: str) -> int:
-    """Insert an open token."""
+def new_token(
+    connection: Connection,
+    repo_uid: str,
+    branch_uid: str,
+    *,
+    state: TokenState = TokenState.OPEN,
+    partition: str | None = None,
+) -> int:
+    """Insert a token; an open one, unless said otherwise."""
     row = insert(staging_tokens).values(
-        repo_uid=repo_uid, branch_uid=branch_uid, state=TokenState.OPEN
+        repo_uid=repo_uid, branch_uid=branch_uid, state=state, partition_id=partition
     )
     return int(connection.execute(row.returning(staging_tokens.c.id)).scalar_one())
 
@@ -116,12 +123,51 @@ def lock_open_token(connection: Connection, repo_uid: str, branch: str) -> int:
     return int(token)
 
 
-def seal(connection: Connection, view: View) -> View:
-    """Seal the open token and give the branch a new one. The branch must be locked."""
+def seal(connection: Connection, view: View, partition: str) -> View:
+    """Seal the open token and give the branch a new one. The branch must be locked.
+
+    The token names the partition that its commit writes into.
+    """
     fresh = new_token(connection, view.repo_uid, view.uid)
     _set_state(connection, [view.open_token], TokenState.SEALED)
+    connection.execute(
+        update(staging_tokens)
+        .where(staging_tokens.c.id == view.open_token)
+        .values(partition_id=partition)
+    )
     _set_open(connection, view, fresh)
     return read_view(connection, view.repo_uid, view.name)
+
+
+def announce(connection: Connection, view: View, partition: str) -> View:
+    """Add a sealed token without changes, which names the partition of a commit in flight.
+
+    For what lands on a branch and has nothing of its own to seal. The branch must be locked.
+    """
+    new_token(connection, view.repo_uid, view.uid, state=TokenState.SEALED, partition=partition)
+    return read_view(connection, view.repo_uid, view.name)
+
+
+def withdraw(connection: Connection, before: View, announced: View) -> None:
+    """Drop what was announced, unless it has landed."""
+    added = set(announced.sealed) - set(before.sealed)
+    connection.execute(
+        update(staging_tokens)
+        .where(
+            staging_tokens.c.id.in_([token for token, _ in added]),
+            staging_tokens.c.state == TokenState.SEALED,
+        )
+        .values(state=TokenState.DROPPED, version=staging_tokens.c.version + 1)
+    )
+
+
+def partitions_in_flight(repo_uid: str) -> Select[tuple[str]]:
+    """The partitions that commits in flight, or ones that died on the way, write into."""
+    return select(staging_tokens.c.partition_id).where(
+        staging_tokens.c.repo_uid == repo_uid,
+        staging_tokens.c.state == TokenState.SEALED,
+        staging_tokens.c.partition_id.is_not(None),
+    )
 
 
 def drop_all(connection: Connection, view: View, *, reopen: bool = True) -> None:

@@ -51,8 +51,7 @@ def put(
     if isinstance(data, bytes | Path):
         return workspace.partitions.write(workspace.repo_uid, write)
     # What was read from an open file cannot be read again.
-    with workspace.partitions.use(workspace.repo_uid) as partition:
-        return write(partition)
+    return workspace.partitions.write_once(workspace.repo_uid, write)
 
 
 def put_many(

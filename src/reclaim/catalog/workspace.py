@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from reclaim.catalog import addresses, ledger
 from reclaim.catalog.database import Database
 from reclaim.catalog.entries import Entry
+from reclaim.catalog.homes import Home
 from reclaim.catalog.partitions import Partitions
 from reclaim.catalog.tree import Containers
 from reclaim.clock import Clock, to_micros
@@ -27,6 +28,7 @@ class Workspace:
     partitions: Partitions
     containers: Containers
     externals: Externals
+    home: Home
 
     def now(self) -> int:
         """The present instant as it is stored."""

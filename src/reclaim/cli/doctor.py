@@ -42,7 +42,8 @@ def doctor(
         typer.Option(
             "--adopt-partitions",
             metavar="REPO",
-            help="Register partitions that only the storage knows, as closed.",
+            help="Register partitions that only the storage knows, as closed, and make this "
+            "database the one that may collect in the storage.",
             show_default=False,
         ),
     ] = None,
@@ -105,14 +106,16 @@ def _adopt(session: Session, name: str, *, yes: bool) -> None:
         if not session.output.for_programs:
             session.output.answer(Done("\n".join(["Only the storage knows:", *unknown])))
         session.confirm(
-            f"register {len(unknown)} partitions of {name} as closed, so that what this database "
-            "does not know in them is collected",
+            f"make {catalog.database_name} the database that may collect in {catalog.storage_url}, "
+            f"and register {len(unknown)} partitions of {name} as closed, so that what this "
+            "database does not know in them is collected",
             yes=yes,
         )
         repository.adopt(new_uid(), unknown)
     session.output.answer(
         Done(
-            f"Registered {len(unknown)} partitions of {name}.",
+            f"Registered {len(unknown)} partitions of {name}. {catalog.database_name} is the "
+            "database that may collect.",
             {"repository": name, "adopted": unknown},
         )
     )

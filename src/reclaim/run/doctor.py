@@ -100,6 +100,7 @@ def examine(
     version = migrations.newest()
     yield Finding(Level.OK, "database", f"{catalog.database_name}, schema version {version}")
     yield from _permissions(catalog)
+    yield _home(catalog)
     yield from _storage(catalog, clock)
     for repository in catalog.collectable():
         try:
@@ -124,6 +125,19 @@ def _permissions(catalog: Catalog) -> Iterator[Finding]:
         yield Finding(Level.WARNING, "permissions", sentence, hint)
     elif files:
         yield Finding(Level.OK, "permissions", "only the owner can read the database")
+
+
+def _home(catalog: Catalog) -> Finding:
+    """Whether a copy of the database could be told from it."""
+    try:
+        catalog.home.check()
+    except ReclaimError as error:
+        return failed("home", error)
+    if catalog.home.identity() is None:
+        hint = "let the account of the catalog execute pg_control_system()"
+        sentence = "the database cannot be asked who it is, so a copy of it may not be noticed"
+        return Finding(Level.SKIPPED, "home", sentence, hint)
+    return Finding(Level.OK, "home", "this database is the one that may collect in the storage")
 
 
 def _storage(catalog: Catalog, clock: Clock) -> Iterator[Finding]:
@@ -202,7 +216,7 @@ class _Examination:
         name = self._repository.name
         adopt = f"reclaim doctor --adopt-partitions {name}"
         try:
-            self._store.check()
+            self._repository.check_epoch()
         except ReclaimError as error:
             return failed("partitions", error, name)
         if unknown:
@@ -218,6 +232,10 @@ class _Examination:
         if overdue := len(seen.overdue):
             hint = "their writers have died; the next apply closes them"
             sentence = f"{overdue} partitions are open and overdue"
+            yield self._say(Level.WARNING, "writers", sentence, hint)
+        if in_flight := len(seen.in_flight):
+            hint = "commit or reset the branches with uncommitted changes; then they are closed"
+            sentence = f"{in_flight} overdue partitions are kept for commits that did not land"
             yield self._say(Level.WARNING, "writers", sentence, hint)
         if lapsed := repository.lapsed():
             holders = _some(sorted({lease.holder for lease in lapsed}))

@@ -174,6 +174,7 @@ class CatalogStore:
 
     def check(self) -> None:
         self._repository.check_epoch()
+        self._repository.check_home()
 
     def observe(
         self,

@@ -1,0 +1,143 @@
+"""The home of a storage: which database may collect there, and what makes a database another."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete, text
+
+from reclaim.catalog import Catalog, addresses
+from reclaim.catalog.homes import REGISTERED
+from reclaim.catalog.identity import same
+from reclaim.catalog.schema import catalog_info
+from reclaim.errors import AnotherDatabase
+from reclaim.run.doctor import Level, examine
+from reclaim.testing import FakeClock
+from reclaim.testing.servers import PostgreSQL
+from tests.conftest import Backend
+
+
+def test_a_fresh_catalog_is_the_home_of_its_storage(backend: Backend, catalog: Catalog) -> None:
+    catalog.home.check()
+    backend.open().home.check()
+    assert catalog.home.identity() is not None
+
+
+def test_a_copied_folder_is_refused_until_it_is_adopted(embedded: Backend, tmp_path: Path) -> None:
+    """Database and storage together: it cannot be known which of the two is to go on."""
+    embedded.init().create_repository("sales")
+    embedded.close()
+    shutil.copytree(embedded.location, tmp_path / "copy")
+    with Catalog.open(tmp_path / "copy", clock=embedded.clock) as copy:
+        copy.repository("sales").branch("main").put("a", b"x")
+        with pytest.raises(AnotherDatabase) as refused:
+            copy.collecting("sales").check_home()
+        assert refused.value.exit_code == 6
+        assert "--adopt-partitions" in str(refused.value.hint)
+        copy.collecting("sales").adopt("adopted", [])
+        copy.collecting("sales").check_home()
+    embedded.open().home.check()
+
+
+def test_a_database_that_was_moved_is_the_same(embedded: Backend, tmp_path: Path) -> None:
+    embedded.init().create_repository("sales")
+    embedded.close()
+    Path(embedded.location).rename(tmp_path / "moved")
+    file = tmp_path / "moved" / "catalog.db"
+    database = sqlite3.connect(file)
+    database.execute("VACUUM")
+    database.close()
+    with Catalog.open(tmp_path / "moved", clock=embedded.clock) as moved:
+        moved.home.check()
+
+
+def test_a_file_that_was_restored_is_another(embedded: Backend, tmp_path: Path) -> None:
+    """Also where the file system gives it the number that the old one had."""
+    embedded.init()
+    embedded.close()
+    file = Path(embedded.location) / "catalog.db"
+    shutil.copy(file, tmp_path / "backup.db")
+    file.unlink()
+    shutil.copy(tmp_path / "backup.db", file)
+    with pytest.raises(AnotherDatabase):
+        embedded.open().home.check()
+
+
+def test_facts_that_only_one_side_has_are_not_compared() -> None:
+    whole = {"kind": "sqlite", "inode": "7", "born": "1"}
+    assert same(whole, {"kind": "sqlite", "inode": "7"})
+    assert not same(whole, {"kind": "sqlite", "inode": "7", "born": "2"})
+    assert not same(whole, {"kind": "postgresql", "cluster": "7"})
+
+
+def test_an_older_catalog_registers_when_it_is_first_written(backend: Backend) -> None:
+    catalog = backend.init()
+    catalog.create_repository("sales")
+    catalog.storage.delete(addresses.HOME)
+    with catalog._database.write() as connection:
+        connection.execute(delete(catalog_info).where(catalog_info.c.key == REGISTERED))
+    with backend.open() as reader:
+        reader.home.check()
+        assert not there(catalog)
+    with backend.open() as writer:
+        writer.repository("sales").branch("main").put("a", b"x")
+        writer.home.check()
+        assert there(catalog)
+
+
+def test_a_copy_of_an_older_catalog_does_not_take_it_over(
+    embedded: Backend, tmp_path: Path
+) -> None:
+    """The copy was made before the original registered."""
+    catalog = embedded.init()
+    catalog.create_repository("sales")
+    with catalog._database.write() as connection:
+        connection.execute(delete(catalog_info).where(catalog_info.c.key == REGISTERED))
+    embedded.close()
+    shutil.copytree(embedded.location, tmp_path / "copy")
+    with Catalog.open(tmp_path / "copy", clock=embedded.clock) as copy:
+        copy.repository("sales").branch("main").put("a", b"x")
+        with pytest.raises(AnotherDatabase):
+            copy.home.check()
+
+
+def there(catalog: Catalog) -> bool:
+    return addresses.HOME in {stored.address for stored in catalog.storage.list()}
+
+
+@pytest.mark.parametrize("left", [None, b"", b"[]", b'{"catalog": "x", "database": {}}'])
+def test_a_registration_that_is_gone_or_damaged_is_refused(
+    embedded: Backend, left: bytes | None
+) -> None:
+    catalog = embedded.init()
+    catalog.storage.delete(addresses.HOME)
+    if left is not None:
+        catalog.storage.put(addresses.HOME, left)
+    with pytest.raises(AnotherDatabase):
+        embedded.open().home.check()
+    catalog.home.register()
+    embedded.open().home.check()
+
+
+def test_a_database_that_may_not_be_asked(
+    tmp_path: Path, clock: FakeClock, postgres: PostgreSQL
+) -> None:
+    """It has no identity, and is not refused; doctor says so."""
+    url = postgres.new_database()
+    account = f"account_{addresses.new_uid()}"
+    with Catalog.init(url, storage=str(tmp_path / "objects"), clock=clock) as catalog:
+        with catalog._database.write() as connection:
+            connection.execute(text(f"CREATE ROLE {account} LOGIN"))
+            connection.execute(text("REVOKE EXECUTE ON FUNCTION pg_control_system FROM PUBLIC"))
+            for what in ("SCHEMA public", "ALL TABLES IN SCHEMA public"):
+                connection.execute(text(f"GRANT ALL ON {what} TO {account}"))
+        assert catalog.home.identity() is not None
+    limited = url.replace("postgres:@", f"{account}:@")
+    with Catalog.open(limited, clock=clock) as catalog:
+        assert catalog.home.identity() is None
+        catalog.home.check()
+        [finding] = [one for one in examine(catalog, clock) if one.check == "home"]
+        assert finding.level == Level.SKIPPED

@@ -1,0 +1,215 @@
+"""A copy of the database collects days later what the original has written since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from reclaim.catalog import Catalog, Repository
+from reclaim.errors import AnotherDatabase, Refused, StorageAhead
+from reclaim.run.ways import Move
+from reclaim.testing import FakeClock
+from reclaim.testing.servers import PostgreSQL
+from tests.collect.copies import Copy
+from tests.collect.refusing import refused
+from tests.collect.world import NAME, Files, Interrupting, Past, World, bury, whole
+from tests.conftest import Backend
+
+
+class Original:
+    """An instance of the original that has a partition open, and a copy of its database."""
+
+    def __init__(self, world: World, folder: Path, postgres: PostgreSQL | None = None) -> None:
+        self.world = world
+        self.folder = folder
+        self.past: Past = bury(world)
+        world.backend.close()
+        self.catalog: Catalog = world.opened()
+        self.repo: Repository = self.catalog.repository(NAME)
+        self.repo.branch("main").put("before", b"before")
+        world.repo = self.repo
+        self.copy = Copy(world, folder, postgres)
+
+    def refuses(self, error: type[Refused], *, shows: dict[str, Files]) -> None:
+        """Two days later the copy may not collect, and all of the original can be read."""
+        self.world.age()
+        assert type(self.copy.collect()) is error
+        self.reads(shows)
+
+    def reads(self, shows: dict[str, Files]) -> None:
+        repo = self.world.other()
+        for ref, files in shows.items():
+            assert files.items() <= whole(repo, ref).items()
+        self.world.check()
+
+
+@pytest.fixture
+def original(local: World, tmp_path: Path) -> Iterator[Original]:
+    made = Original(local, tmp_path)
+    yield made
+    made.copy.catalog.close()
+
+
+BEFORE = {"before": b"before"}
+NEW = {"new": b"new"}
+
+
+def commit(original: Original) -> dict[str, Files]:
+    original.repo.branch("main").put("new", b"new")
+    return {original.repo.branch("main").commit("new").id: BEFORE | NEW}
+
+
+def merge(original: Original) -> dict[str, Files]:
+    original.repo.branch("main").reset()
+    return {original.repo.branch("main").merge("work", message="merged").id: {}}
+
+
+def tag(original: Original) -> dict[str, Files]:
+    past = original.past
+    original.repo.create_tag("v1", past.second)
+    return {"v1": past.files[past.second]}
+
+
+def stage(original: Original) -> dict[str, Files]:
+    original.repo.branch("main").put("new", b"new")
+    return {"main": BEFORE | NEW}
+
+
+def stage_for_minutes(original: Original) -> dict[str, Files]:
+    original.repo.branch("main").put("new", b"new")
+    original.world.clock.advance(seconds=61)
+    original.repo.branch("main").put("later", b"later")
+    return {"main": BEFORE | NEW | {"later": b"later"}}
+
+
+@pytest.mark.parametrize("change", [commit, tag, stage], ids=lambda change: change.__name__)
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "abandoned"])
+def test_a_copy_may_not_collect(
+    original: Original, change: Callable[[Original], dict[str, Files]], closed: bool
+) -> None:
+    """It is not the database that the storage names as its home, whatever left a trace."""
+    shows = change(original)
+    traced = change is commit or closed
+    if closed:
+        original.catalog.close()
+    original.refuses(StorageAhead if traced else AnotherDatabase, shows=shows)
+
+
+def test_a_copy_may_not_plan(original: Original) -> None:
+    with refused(original.world, AnotherDatabase, 6):
+        original.world.plan(store=original.copy.store())
+
+
+def test_a_copy_may_not_apply_undo_or_purge(original: Original) -> None:
+    """A plan of the original, and a run of it that can be undone."""
+    world = original.world
+    done = world.apply(world.plan(), way=Move())
+    copy = Copy(world, original.folder / "later")
+    plan = world.plan()
+    for work in (
+        lambda: world.apply(plan, store=copy.store()),
+        lambda: world.undo(done.run, store=copy.store()),
+        lambda: world.purge(timedelta(0), store=copy.store()),
+    ):
+        with refused(world, AnotherDatabase, 6):
+            work()
+    copy.catalog.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "closed"),
+    [(commit, True), (commit, False), (stage, True), (stage_for_minutes, False)],
+    ids=["commit, closed", "commit, abandoned", "stage, closed", "stage for minutes, abandoned"],
+)
+def test_what_the_original_wrote_is_in_the_storage(
+    original: Original, change: Callable[[Original], dict[str, Files]], closed: bool
+) -> None:
+    """Without the identity: the epochs alone tell the copy that it is behind."""
+    original.copy.become_home()
+    shows = change(original)
+    if closed:
+        original.catalog.close()
+    original.refuses(StorageAhead, shows=shows)
+
+
+def test_a_copy_on_a_server(tmp_path: Path, clock: FakeClock, postgres: PostgreSQL) -> None:
+    backend = Backend("server", postgres.new_database(), str(tmp_path / "objects"), clock)
+    original = Original(World.make(backend), tmp_path, postgres)
+    assert type(original.copy.collect()) is AnotherDatabase
+    original.copy.become_home()
+    original.refuses(StorageAhead, shows=commit(original))
+    original.copy.catalog.close()
+    backend.close()
+
+
+def test_a_copy_that_counted_on_sees_what_the_original_counted(original: Original) -> None:
+    """The newest epoch is the copy's own; an older one tells of the original."""
+    original.copy.become_home()
+    copied = original.copy.catalog.repository(NAME).branch("work")
+    for n in range(3):
+        copied.put("copied", str(n).encode())
+        copied.commit("in the copy")
+    shows = commit(original)
+    original.refuses(StorageAhead, shows=shows)
+
+
+@pytest.mark.parametrize("change", ["commit", "merge", "revert"])
+def test_in_flight_while_the_database_is_copied(local: World, tmp_path: Path, change: str) -> None:
+    """The copy has counted the epoch too, and the original dies as soon as it has landed."""
+    bury(local)
+    setting_up = local.opened()
+    work = setting_up.repository(NAME).branch("work")
+    work.put("new", b"new")
+    work.commit("new")
+    local.clock.advance(minutes=1)
+    main = setting_up.repository(NAME).branch("main")
+    main.put("a", b"changed")
+    if change != "commit":
+        main.commit("changed")
+    setting_up.close()
+    copies: list[Copy] = []
+
+    def copy() -> None:
+        copies.append(Copy(local, tmp_path))
+        copies[0].become_home()
+
+    writer = local.other(lambda storage: Interrupting(storage, "/_reclaim/meta/", copy))
+    branch = writer.branch("main")
+    if change == "commit":
+        landed = branch.commit("in flight")
+    elif change == "merge":
+        landed = branch.merge("work")
+    else:
+        landed = branch.revert("main")
+    shows = whole(writer, landed.id)
+    local.age()
+    assert copies[0].collect() is None
+    assert whole(local.other(), landed.id) == shows
+    local.check()
+    copies[0].catalog.close()
+
+
+def test_a_commit_that_died_is_collected_once_its_changes_have_landed(local: World) -> None:
+    """It keeps its partition only until then."""
+    bury(local)
+    dying = local.opened(lambda storage: Interrupting(storage, "/_reclaim/meta/", die))
+    dying.repository(NAME).branch("work").put("new", b"new")
+    with pytest.raises(ZeroDivisionError):
+        dying.repository(NAME).branch("work").commit("dies")
+    local.age()
+    plan = local.plan()
+    local.apply(plan)
+    left = local.there() - local.needed()
+    assert left
+    assert not left & set(local.candidates(plan))
+    local.other().branch("work").commit("lives")
+    assert whole(local.other(), "work")["new"] == b"new"
+    local.quiet()
+    assert not left & local.there()
+
+
+def die() -> None:
+    raise ZeroDivisionError
