@@ -14,7 +14,7 @@
     │   └── StorageUnavailable, StorageDenied, OutOfSpace
     ├── Refused                  exit 6   HTTP 422   a safety rule said no
     │   ├── ClockSkew, OwnedAddress, NestedStorage
-    │   ├── ForeignStorage, StorageAhead, UnknownVersion
+    │   ├── ForeignStorage, StorageAhead, UnsafeFolder, UnknownVersion
     │   └── PlanRefused, IncompleteRead, TooMuch, OutOfTime
     ├── Partial                  exit 7   HTTP 500   stopped on the way; run it again
     ├── Corrupt                  exit 8   HTTP 500   look before anything else runs
@@ -170,6 +170,12 @@ class ForeignStorage(Refused):
 
 class StorageAhead(Refused):
     kind = "storage_ahead"
+
+
+class UnsafeFolder(Refused):
+    """A storage folder holds a link or a mount, under which a file can have a second name."""
+
+    kind = "unsafe_folder"
 
 
 class UnknownVersion(Refused):
