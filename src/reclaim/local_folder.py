@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from reclaim.errors import Corrupt, InvalidInput, NotFound, UnsafeFolder
+from reclaim.errors import Corrupt, InvalidInput, StorageUnavailable, UnsafeFolder
 
 LISTED_AT_ONCE = 10_000
 UNLINKERS = 8
@@ -140,9 +140,10 @@ class LocalFolder:
         try:
             handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError as error:
-            raise NotFound(
+            # Not a NotFound: what is out of reach must not count as deleted.
+            raise StorageUnavailable(
                 f"the storage folder {self.path} does not exist",
-                hint="mount or restore it; nothing was changed",
+                hint="mount or restore it, then try again",
             ) from error
         for depth, part in enumerate(parts):
             try:
@@ -235,8 +236,8 @@ def shown(address: str) -> str:
 
 def _split(address: str) -> tuple[str, str]:
     """The folder of a file, and its name in it."""
-    folder, _, name = address.rpartition("/")
-    if name in _NO_NAMES:
+    folder, slash, name = address.rpartition("/")
+    if name in _NO_NAMES or (slash and not folder):
         raise _invalid(address)
     return folder, name
 

@@ -8,6 +8,8 @@ BETWEEN = "tests/collect/test_between.py"
 IN_FLIGHT = "tests/collect/test_in_flight.py"
 RACES = "tests/collect/test_races.py"
 REFUSED_PLANS = "tests/collect/test_refused_plans.py"
+LINKS = "tests/collect/test_links.py"
+LOCAL_FOLDER = "tests/storage/test_local_folder.py"
 
 
 BUGS: dict[str, Bug] = {
@@ -183,5 +185,26 @@ SEEN: dict[str, RangeInfo] = {}""",
         wrong="frozenset()",
         test="tests/collect/test_crash.py"
         "::test_an_apply_that_dies_at_any_step[embedded-sets aside]",
+    ),
+    "links followed by a listing": Bug(
+        "reclaim.local_folder",
+        right="entry.stat(follow_symlinks=False)",
+        wrong="entry.stat()",
+        test=f"{LINKS}::test_a_link_refuses_the_plan[an object]",
+    ),
+    "links followed on the way to what is deleted": Bug(
+        "reclaim.local_folder",
+        right="_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW",
+        wrong="_FOLDER = os.O_RDONLY | os.O_DIRECTORY",
+        test=f"{LINKS}::test_a_link_that_is_put_there_after_the_plan[deletes]",
+    ),
+    "files deleted by their paths": Bug(
+        "reclaim.local_folder",
+        right="            _unlink(self._walk(folder), names)\n",
+        wrong="""            os.close(self._walk(folder))
+            for name in names:
+                os.unlink(f"{self.path}/{folder}/{name}")
+""",
+        test=f"{LOCAL_FOLDER}::test_a_link_that_is_put_there_between_check_and_use[1]",
     ),
 }
