@@ -8,6 +8,7 @@ BETWEEN = "tests/collect/test_between.py"
 IN_FLIGHT = "tests/collect/test_in_flight.py"
 RACES = "tests/collect/test_races.py"
 REFUSED_PLANS = "tests/collect/test_refused_plans.py"
+LETTERS = "tests/collect/test_letters.py"
 LINKS = "tests/collect/test_links.py"
 LOCAL_FOLDER = "tests/storage/test_local_folder.py"
 
@@ -206,5 +207,23 @@ SEEN: dict[str, RangeInfo] = {}""",
                 os.unlink(f"{self.path}/{folder}/{name}")
 """,
         test=f"{LOCAL_FOLDER}::test_a_link_that_is_put_there_between_check_and_use[1]",
+    ),
+    "branches that share a folder where letters are not told apart": Bug(
+        "reclaim.catalog.addresses",
+        right='re.compile(r"[^a-z0-9._-]")',
+        wrong='re.compile(r"[^A-Za-z0-9._-]")',
+        test=f"{LETTERS}::test_new_branches_share_no_folder",
+    ),
+    "keys that tell capital letters from small ones": Bug(
+        "reclaim.spark.keys",
+        right="            word |= _SMALL\n",
+        wrong="",
+        test="tests/spark/test_engine.py::test_keys_do_not_tell_capital_letters_from_small_ones",
+    ),
+    "an undo that tells capital letters from small ones": Bug(
+        "reclaim.tasks.reading",
+        right="return pc.utf8_lower(addresses)",
+        wrong="return addresses",
+        test=f"{LETTERS}::test_an_undo_finds_what_lies_under_other_letters",
     ),
 }
