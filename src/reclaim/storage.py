@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -21,6 +22,7 @@ import pyarrow as pa
 from obstore import exceptions as foreign
 from obstore.store import LocalStore, MemoryStore, from_url
 
+from reclaim import buckets
 from reclaim.clock import from_micros
 from reclaim.errors import (
     AlreadyExists,
@@ -62,6 +64,9 @@ RETRY: Any = {
 }
 """How long a storage that is slow, full of requests or out of reach is asked again."""
 
+UNREADABLE_KEY = (foreign.InvalidPathError, ValueError)
+"""What obstore raises when a key, or the folder that is asked for, is not to its taste."""
+
 
 class Storage(Protocol):
     """What Reclaim asks of object storage."""
@@ -88,7 +93,7 @@ class Storage(Protocol):
     def head(self, address: str) -> StoredObject: ...
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Every object below a folder, in no promised order."""
+        """Every object below a folder, in no promised order; odd addresses are among them."""
         ...
 
     def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
@@ -189,29 +194,44 @@ class ObjectStorage:
                 for files in self._local.files(prefix):
                     yield from _files(files)
                 return
-            for page in obstore.list(self._store, prefix or None):
-                for meta in page:
-                    yield _stored(meta)
+            last = ""
+            try:
+                for page in obstore.list(self._store, prefix or None):
+                    for meta in page:
+                        last = meta["path"]
+                        yield _stored(meta)
+            except UNREADABLE_KEY as error:
+                yield from self._bucket(error).objects(_below(prefix), after=last)
 
     def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
         with translated("list", prefix or self.url):
             if self._local is not None:
                 yield from map(_batch, self._local.files(prefix))
                 return
-            for page in obstore.list(
-                self._store, prefix or None, chunk_size=LISTED_AT_ONCE, return_arrow=True
-            ):
-                found = pa.record_batch(page)
-                columns = [found.column(name) for name in ("path", "size", "last_modified")]
-                typed = [c.cast(f.type) for c, f in zip(columns, LISTED, strict=True)]
-                yield pa.record_batch(typed, schema=LISTED)
+            last = ""
+            try:
+                for page in obstore.list(
+                    self._store, prefix or None, chunk_size=LISTED_AT_ONCE, return_arrow=True
+                ):
+                    found = pa.record_batch(page)
+                    columns = [found.column(name) for name in ("path", "size", "last_modified")]
+                    typed = [c.cast(f.type) for c, f in zip(columns, LISTED, strict=True)]
+                    yield pa.record_batch(typed, schema=LISTED)
+                    last = columns[0][-1].as_py() if found.num_rows else last
+            except UNREADABLE_KEY as error:
+                rest = self._bucket(error).objects(_below(prefix), after=last)
+                while rows := list(islice(rest, LISTED_AT_ONCE)):
+                    yield _as_batch(rows)
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
         with translated("list", prefix or self.url):
             if self._local is not None:
                 folders, files = self._local.inside(prefix)
                 return [shown(folder) for folder in folders], list(_files(files))
-            found = obstore.list_with_delimiter(self._store, prefix or None)
+            try:
+                found = obstore.list_with_delimiter(self._store, prefix or None)
+            except UNREADABLE_KEY as error:
+                return self._bucket(error).inside(_below(prefix))
             return list(found["common_prefixes"]), [_stored(meta) for meta in found["objects"]]
 
     def copy(self, source: str, target: str) -> None:
@@ -244,6 +264,15 @@ class ObjectStorage:
                 self._local.delete(addresses)
             else:
                 obstore.delete(self._once, list(addresses))
+
+    def _bucket(self, error: Exception) -> buckets.Bucket:
+        """Who lists the keys that obstore cannot."""
+        if not self.url.startswith("s3://"):
+            raise InvalidInput(
+                f"{self.url} has a key that cannot be listed: {str(error).splitlines()[0]}",
+                hint="rename or remove that object, then run it again",
+            ) from error
+        return buckets.open_bucket(self.url)
 
     @cached_property
     def _once(self) -> Any:
@@ -362,6 +391,17 @@ def _stored(meta: Any) -> StoredObject:
 def _files(files: Files) -> Iterator[StoredObject]:
     for address, size, changed in zip(*files, strict=True):
         yield StoredObject(shown(address), size, from_micros(changed))
+
+
+def _below(folder: str) -> str:
+    """What the keys in a folder begin with."""
+    return f"{folder}/" if folder and not folder.endswith("/") else folder
+
+
+def _as_batch(rows: Sequence[StoredObject]) -> pa.RecordBatch:
+    columns = zip(*((row.address, row.size, row.last_modified) for row in rows), strict=True)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, LISTED, strict=True)]
+    return pa.record_batch(arrays, schema=LISTED)
 
 
 def _batch(files: Files) -> pa.RecordBatch:

@@ -17,6 +17,16 @@ _SCHEMES = ("file", "s3", "gs", "az", "abfs", "memory")
 _PLAIN_OBJECT = re.compile(r"(?:s3|gs|az)://[^/@]+(?:/(?!\.{1,2}(?:/|$))[^/]+)+")
 """An object's address that is spelled as ``object_url`` would spell it."""
 
+ODD_ADDRESS = "(^|/)\\.{0,2}(/|$)|[\\x00-\\x1f\\x7f\ufffd]"
+"""What makes an address odd, as a regular expression: a part that is empty, ``.`` or ``..``, a
+control character, or what stands for text that cannot be read. Reclaim writes no such address, and
+not every library reads it as the same key; so objects there are listed and otherwise left alone."""
+_ODD = re.compile(ODD_ADDRESS)
+
+
+def is_odd(address: str) -> bool:
+    return _ODD.search(address) is not None
+
 
 def normalize(location: str) -> str:
     """One spelling for each place: ``s3a://b//x/`` and ``s3://b/x`` are the same storage.

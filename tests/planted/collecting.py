@@ -7,6 +7,7 @@ from tests.planted.bug import Bug
 BETWEEN = "tests/collect/test_between.py"
 IN_FLIGHT = "tests/collect/test_in_flight.py"
 RACES = "tests/collect/test_races.py"
+ODD_KEYS = "tests/collect/test_odd_keys.py"
 REFUSED_PLANS = "tests/collect/test_refused_plans.py"
 LETTERS = "tests/collect/test_letters.py"
 LINKS = "tests/collect/test_links.py"
@@ -225,5 +226,17 @@ SEEN: dict[str, RangeInfo] = {}""",
         right="return pc.utf8_lower(addresses)",
         wrong="return addresses",
         test=f"{LETTERS}::test_an_undo_finds_what_lies_under_other_letters",
+    ),
+    "odd keys judged like others": Bug(
+        "reclaim.tasks.judging",
+        right="    odd = pc.match_substring_regex(address, ODD_ADDRESS)\n",
+        wrong='    odd = pc.equal(address, "")\n',
+        test=f"{ODD_KEYS}::test_odd_keys_in_a_deleted_repository[embedded]",
+    ),
+    "an odd key stops the listing": Bug(
+        "reclaim.storage",
+        right="UNREADABLE_KEY = (foreign.InvalidPathError, ValueError)",
+        wrong="UNREADABLE_KEY = (KeyError,)",
+        test="tests/storage/test_odd_keys.py::test_every_key_is_listed_once",
     ),
 }
