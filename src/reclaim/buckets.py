@@ -1,13 +1,13 @@
-"""Buckets that keep versions, through boto3: what obstore does not ask of S3.
+"""Buckets through boto3: what obstore does not ask of S3, such as versions and odd keys.
 
-A delete in such a bucket writes a *marker* over the object, and its bytes stay as a noncurrent
-version until they are deleted by the version's id.
+A delete in a bucket that keeps versions writes a *marker* over the object, and its bytes stay as a
+noncurrent version until they are deleted by the version's id.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +15,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from reclaim.errors import InvalidInput, StorageUnavailable
+from reclaim.model import StoredObject
+from reclaim.urls import is_odd
 
 ENABLED = "enabled"
 MANY = 64
@@ -59,6 +61,34 @@ class Bucket:
         told = found.get("ObjectLockConfiguration", {})
         return bool(told.get("ObjectLockEnabled") == "Enabled")
 
+    def objects(self, prefix: str, *, after: str = "") -> Iterator[StoredObject]:
+        """Every object whose address begins with a prefix, from one on, whatever its key is."""
+        begin = {"StartAfter": self._root + after} if after else {}
+        pages = self._client.get_paginator("list_objects_v2")
+        with _translated(f"the objects below {prefix!r}"):
+            for page in pages.paginate(Bucket=self.name, Prefix=self._root + prefix, **begin):
+                yield from self._stored(page)
+
+    def inside(self, prefix: str) -> tuple[list[str], list[StoredObject]]:
+        """The folders and objects directly below a prefix; odd folders end with their ``/``."""
+        folders: list[str] = []
+        objects: list[StoredObject] = []
+        pages = self._client.get_paginator("list_objects_v2")
+        with _translated(f"the folders below {prefix!r}"):
+            for page in pages.paginate(Bucket=self.name, Prefix=self._root + prefix, Delimiter="/"):
+                for row in page.get("CommonPrefixes", ()):
+                    folder = row["Prefix"][len(self._root) :]
+                    plain = folder.removesuffix("/")
+                    folders.append(folder if is_odd(plain) else plain)
+                objects += self._stored(page)
+        return folders, objects
+
+    def _stored(self, page: Mapping[str, Any]) -> Iterator[StoredObject]:
+        for row in page.get("Contents", ()):
+            address = row["Key"][len(self._root) :]
+            etag = str(row.get("ETag") or "").strip('"')
+            yield StoredObject(address, row["Size"], row["LastModified"], etag)
+
     def versions(self, prefix: str) -> Iterator[Version]:
         """All versions and markers below a prefix, the newest of each object first."""
         pages = self._client.get_paginator("list_object_versions")
@@ -91,7 +121,7 @@ class Bucket:
                 if page.get("Versions") or page.get("DeleteMarkers"):
                     return [], True
                 for row in page.get("CommonPrefixes", ()):
-                    found.append(row["Prefix"][len(self._root) :].rstrip("/"))
+                    found.append(row["Prefix"][len(self._root) :].removesuffix("/"))
         return found, False
 
     def renew(self, version: Version) -> None:
@@ -153,7 +183,7 @@ def open_bucket(url: str) -> Bucket:
         from botocore.config import Config  # type: ignore[import-untyped]
     except ImportError as error:
         raise InvalidInput(
-            "versions of a bucket cannot be asked for without boto3",
+            "the versions and the odd keys of a bucket cannot be asked for without boto3",
             hint="install it with: pip install 'reclaim[s3]'",
         ) from error
     endpoint = os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT")

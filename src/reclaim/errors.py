@@ -14,7 +14,8 @@
     │   └── StorageUnavailable, StorageDenied, OutOfSpace
     ├── Refused                  exit 6   HTTP 422   a safety rule said no
     │   ├── ClockSkew, OwnedAddress, NestedStorage
-    │   ├── ForeignStorage, StorageAhead, AnotherDatabase, UnknownVersion
+    │   ├── ForeignStorage, StorageAhead, AnotherDatabase
+    │   ├── UnsafeFolder, UnknownVersion
     │   └── PlanRefused, IncompleteRead, TooMuch, OutOfTime
     ├── Partial                  exit 7   HTTP 500   stopped on the way; run it again
     ├── Corrupt                  exit 8   HTTP 500   look before anything else runs
@@ -176,6 +177,12 @@ class AnotherDatabase(Refused):
     """The storage is the home of another database than the one that would collect there."""
 
     kind = "another_database"
+
+
+class UnsafeFolder(Refused):
+    """A storage folder holds a link or a mount, under which a file can have a second name."""
+
+    kind = "unsafe_folder"
 
 
 class UnknownVersion(Refused):

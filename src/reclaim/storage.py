@@ -1,7 +1,8 @@
 """Object storage: one small door to local folders, S3, GCS and Azure, through obstore.
 
 An address is a path relative to the storage's root. Foreign exceptions are translated here
-and nowhere else. Writes are atomic: an object is there whole or not at all.
+and nowhere else. Writes are atomic: an object is there whole or not at all. In a local folder
+listings, deletes and moves follow no links (see ``reclaim.local_folder``).
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import timedelta
-from functools import cached_property, lru_cache, partial
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -21,6 +22,8 @@ import pyarrow as pa
 from obstore import exceptions as foreign
 from obstore.store import LocalStore, MemoryStore, from_url
 
+from reclaim import buckets
+from reclaim.clock import from_micros
 from reclaim.errors import (
     AlreadyExists,
     Corrupt,
@@ -31,6 +34,7 @@ from reclaim.errors import (
     StorageDenied,
     StorageUnavailable,
 )
+from reclaim.local_folder import LISTED_AT_ONCE, Files, LocalFolder, shown
 from reclaim.model import StoredObject
 from reclaim.urls import path_of
 
@@ -39,9 +43,7 @@ Payload = bytes | Iterator[bytes]
 PIECE = 8 * 1024 * 1024
 """How much of a stream goes into one request."""
 
-LISTED_AT_ONCE = 10_000
 REQUESTS = 16
-UNLINKERS = 8
 LISTED = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
@@ -61,6 +63,9 @@ RETRY: Any = {
     },
 }
 """How long a storage that is slow, full of requests or out of reach is asked again."""
+
+UNREADABLE_KEY = (foreign.InvalidPathError, ValueError)
+"""What obstore raises when a key, or the folder that is asked for, is not to its taste."""
 
 
 class Storage(Protocol):
@@ -88,7 +93,7 @@ class Storage(Protocol):
     def head(self, address: str) -> StoredObject: ...
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Every object below a folder, in no promised order."""
+        """Every object below a folder, in no promised order; odd addresses are among them."""
         ...
 
     def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
@@ -134,6 +139,7 @@ class ObjectStorage:
         self.url = url
         self._store = store
         self.folder = Path(path_of(url)) if url.startswith("file://") else None
+        self._local = LocalFolder(self.folder) if self.folder else None
         self.at_once = 1 if self.folder else REQUESTS
 
     @classmethod
@@ -184,23 +190,48 @@ class ObjectStorage:
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
         with translated("list", prefix or self.url):
-            for page in obstore.list(self._store, prefix or None):
-                for meta in page:
-                    yield _stored(meta)
+            if self._local is not None:
+                for files in self._local.files(prefix):
+                    yield from _files(files)
+                return
+            last = ""
+            try:
+                for page in obstore.list(self._store, prefix or None):
+                    for meta in page:
+                        last = meta["path"]
+                        yield _stored(meta)
+            except UNREADABLE_KEY as error:
+                yield from self._bucket(error).objects(_below(prefix), after=last)
 
     def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
         with translated("list", prefix or self.url):
-            for page in obstore.list(
-                self._store, prefix or None, chunk_size=LISTED_AT_ONCE, return_arrow=True
-            ):
-                found = pa.record_batch(page)
-                columns = [found.column(name) for name in ("path", "size", "last_modified")]
-                typed = [c.cast(f.type) for c, f in zip(columns, LISTED, strict=True)]
-                yield pa.record_batch(typed, schema=LISTED)
+            if self._local is not None:
+                yield from map(_batch, self._local.files(prefix))
+                return
+            last = ""
+            try:
+                for page in obstore.list(
+                    self._store, prefix or None, chunk_size=LISTED_AT_ONCE, return_arrow=True
+                ):
+                    found = pa.record_batch(page)
+                    columns = [found.column(name) for name in ("path", "size", "last_modified")]
+                    typed = [c.cast(f.type) for c, f in zip(columns, LISTED, strict=True)]
+                    yield pa.record_batch(typed, schema=LISTED)
+                    last = columns[0][-1].as_py() if found.num_rows else last
+            except UNREADABLE_KEY as error:
+                rest = self._bucket(error).objects(_below(prefix), after=last)
+                while rows := list(islice(rest, LISTED_AT_ONCE)):
+                    yield _as_batch(rows)
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
         with translated("list", prefix or self.url):
-            found = obstore.list_with_delimiter(self._store, prefix or None)
+            if self._local is not None:
+                folders, files = self._local.inside(prefix)
+                return [shown(folder) for folder in folders], list(_files(files))
+            try:
+                found = obstore.list_with_delimiter(self._store, prefix or None)
+            except UNREADABLE_KEY as error:
+                return self._bucket(error).inside(_below(prefix))
             return list(found["common_prefixes"]), [_stored(meta) for meta in found["objects"]]
 
     def copy(self, source: str, target: str) -> None:
@@ -208,9 +239,9 @@ class ObjectStorage:
             obstore.copy(self._store, source, target)
 
     def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
-        if self.folder is not None:
+        if self._local is not None:
             with translated("move", source):
-                _rename(self.folder / source, self.folder / target, size, fresh=fresh)
+                self._local.move(source, target, size=size, fresh=fresh)
             return
         self.copy(source, target)
         if (found := self.head(target).size) != size:
@@ -220,19 +251,28 @@ class ObjectStorage:
     def delete(self, address: str) -> None:
         try:
             with translated("delete", address):
-                obstore.delete(self._store, address)
+                if self._local is not None:
+                    self._local.delete([address])
+                else:
+                    obstore.delete(self._store, address)
         except NotFound:
             return
 
     def delete_page(self, addresses: Sequence[str]) -> None:
         with translated("delete", f"{addresses[0]} and {len(addresses) - 1} others"):
-            if self.folder is None:
+            if self._local is not None:
+                self._local.delete(addresses)
+            else:
                 obstore.delete(self._once, list(addresses))
-                return
-            # On a disk a delete is a wait, and threads of our own wait for less than obstore's.
-            stripes = [addresses[first::UNLINKERS] for first in range(UNLINKERS)]
-            for _ in _unlinkers().map(partial(_unlink, str(self.folder)), stripes):
-                pass
+
+    def _bucket(self, error: Exception) -> buckets.Bucket:
+        """Who lists the keys that obstore cannot."""
+        if not self.url.startswith("s3://"):
+            raise InvalidInput(
+                f"{self.url} has a key that cannot be listed: {str(error).splitlines()[0]}",
+                hint="rename or remove that object, then run it again",
+            ) from error
+        return buckets.open_bucket(self.url)
 
     @cached_property
     def _once(self) -> Any:
@@ -242,19 +282,18 @@ class ObjectStorage:
         return from_url(self.url, retry_config={"max_retries": 0}, **_credentials(self.url))
 
     def flush(self, addresses: Iterable[str]) -> None:
-        if self.folder is None:
+        if self._local is None:
             return
-        folders: set[Path] = set()
+        folders: set[str] = set()
         for address in addresses:
-            path = self.folder / address
             with translated("flush", address):
-                _fsync(path)
-            while path != self.folder:
-                path = path.parent
-                folders.add(path)
+                self._local.flush(address)
+            while address:
+                address = address.rpartition("/")[0]
+                folders.add(address)
         for folder in folders:
-            with translated("flush", str(folder)):
-                _fsync(folder)
+            with translated("flush", folder or self.url):
+                self._local.flush_folder(folder)
 
 
 def make_folder(folder: Path, *, private: bool = False) -> None:
@@ -357,34 +396,27 @@ def _stored(meta: Any) -> StoredObject:
     )
 
 
-def _rename(source: Path, target: Path, size: int, *, fresh: bool) -> None:
-    if (found := source.stat().st_size) != size:
-        raise Corrupt(f"{source} has {found} bytes instead of {size}")
-    if fresh:
-        # Before it moves: wherever it is found after a crash, it is not older than this.
-        os.utime(source)
+def _files(files: Files) -> Iterator[StoredObject]:
+    for address, size, changed in zip(*files, strict=True):
+        yield StoredObject(shown(address), size, from_micros(changed))
+
+
+def _below(folder: str) -> str:
+    """What the keys in a folder begin with."""
+    return f"{folder}/" if folder and not folder.endswith("/") else folder
+
+
+def _as_batch(rows: Sequence[StoredObject]) -> pa.RecordBatch:
+    columns = zip(*((row.address, row.size, row.last_modified) for row in rows), strict=True)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, LISTED, strict=True)]
+    return pa.record_batch(arrays, schema=LISTED)
+
+
+def _batch(files: Files) -> pa.RecordBatch:
     try:
-        source.rename(target)
-    except FileNotFoundError:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        source.rename(target)
-
-
-@lru_cache(maxsize=1)
-def _unlinkers() -> ThreadPoolExecutor:
-    """Threads of this process, made when the first page of files is deleted."""
-    return ThreadPoolExecutor(UNLINKERS, thread_name_prefix="reclaim-unlink")
-
-
-def _unlink(folder: str, addresses: Sequence[str]) -> None:
-    for address in addresses:
-        with suppress(FileNotFoundError):
-            os.unlink(f"{folder}/{address}")  # noqa: PTH108 - very many
-
-
-def _fsync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        addresses = pa.array(files.addresses, pa.string())
+    except UnicodeEncodeError:
+        addresses = pa.array(map(shown, files.addresses), pa.string())
+    sizes = pa.array(files.sizes, pa.int64())
+    changed = pa.array(files.changed, pa.int64()).cast(LISTED.field("last_modified").type)
+    return pa.record_batch([addresses, sizes, changed], schema=LISTED)

@@ -29,6 +29,15 @@ _PLAIN_OPTIONS = (
     "connect_timeout",
     "application_name",
 )
+ODD_ADDRESS = "(^|/)\\.{0,2}(/|$)|[\\x00-\\x1f\\x7f\ufffd]"
+"""What makes an address odd, as a regular expression: a part that is empty, ``.`` or ``..``, a
+control character, or what stands for text that cannot be read. Reclaim writes no such address, and
+not every library reads it as the same key; so objects there are listed and otherwise left alone."""
+_ODD = re.compile(ODD_ADDRESS)
+
+
+def is_odd(address: str) -> bool:
+    return _ODD.search(address) is not None
 
 
 def normalize(location: str) -> str:

@@ -7,9 +7,13 @@ from tests.planted.bug import Bug
 BETWEEN = "tests/collect/test_between.py"
 IN_FLIGHT = "tests/collect/test_in_flight.py"
 RACES = "tests/collect/test_races.py"
+ODD_KEYS = "tests/collect/test_odd_keys.py"
 REFUSED_PLANS = "tests/collect/test_refused_plans.py"
 STALE = "tests/collect/test_stale_copies.py"
 EPOCHS = "tests/catalog/test_epochs.py"
+LETTERS = "tests/collect/test_letters.py"
+LINKS = "tests/collect/test_links.py"
+LOCAL_FOLDER = "tests/storage/test_local_folder.py"
 
 
 BUGS: dict[str, Bug] = {
@@ -279,5 +283,56 @@ SEEN: dict[str, RangeInfo] = {}""",
         wrong="frozenset()",
         test="tests/collect/test_crash.py"
         "::test_an_apply_that_dies_at_any_step[embedded-sets aside]",
+    ),
+    "links followed by a listing": Bug(
+        "reclaim.local_folder",
+        right="entry.stat(follow_symlinks=False)",
+        wrong="entry.stat()",
+        test=f"{LINKS}::test_a_link_refuses_the_plan[an object]",
+    ),
+    "links followed on the way to what is deleted": Bug(
+        "reclaim.local_folder",
+        right="_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW",
+        wrong="_FOLDER = os.O_RDONLY | os.O_DIRECTORY",
+        test=f"{LINKS}::test_a_link_that_is_put_there_after_the_plan[deletes]",
+    ),
+    "files deleted by their paths": Bug(
+        "reclaim.local_folder",
+        right="            _unlink(self._walk(folder), names)\n",
+        wrong="""            os.close(self._walk(folder))
+            for name in names:
+                os.unlink(f"{self.path}/{folder}/{name}")
+""",
+        test=f"{LOCAL_FOLDER}::test_a_link_that_is_put_there_between_check_and_use[1]",
+    ),
+    "branches that share a folder where letters are not told apart": Bug(
+        "reclaim.catalog.addresses",
+        right='re.compile(r"[^a-z0-9._-]")',
+        wrong='re.compile(r"[^A-Za-z0-9._-]")',
+        test=f"{LETTERS}::test_new_branches_share_no_folder",
+    ),
+    "keys that tell capital letters from small ones": Bug(
+        "reclaim.spark.keys",
+        right="            word |= _SMALL\n",
+        wrong="",
+        test="tests/spark/test_engine.py::test_keys_do_not_tell_capital_letters_from_small_ones",
+    ),
+    "an undo that tells capital letters from small ones": Bug(
+        "reclaim.tasks.reading",
+        right="return pc.utf8_lower(addresses)",
+        wrong="return addresses",
+        test=f"{LETTERS}::test_an_undo_finds_what_lies_under_other_letters",
+    ),
+    "odd keys judged like others": Bug(
+        "reclaim.tasks.judging",
+        right="    odd = pc.match_substring_regex(address, ODD_ADDRESS)\n",
+        wrong='    odd = pc.equal(address, "")\n',
+        test=f"{ODD_KEYS}::test_odd_keys_in_a_deleted_repository[embedded]",
+    ),
+    "an odd key stops the listing": Bug(
+        "reclaim.storage",
+        right="UNREADABLE_KEY = (foreign.InvalidPathError, ValueError)",
+        wrong="UNREADABLE_KEY = (KeyError,)",
+        test="tests/storage/test_odd_keys.py::test_every_key_is_listed_once",
     ),
 }

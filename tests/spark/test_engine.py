@@ -238,6 +238,12 @@ def test_keys_differ_where_addresses_do() -> None:
     assert keys_of(pa.chunked_array([], pa.string())).tolist() == []
 
 
+def test_keys_do_not_tell_capital_letters_from_small_ones() -> None:
+    texts = ["repos/1/branches/Main/p/x", "repos/1/branches/%4Dain/2f", "Ab", "ABCDEFGH"]
+    small = pa.chunked_array([[text.lower() for text in texts]])
+    assert keys_of(pa.chunked_array([texts])).tolist() == keys_of(small).tolist()
+
+
 def test_among() -> None:
     live = np.array([2, 5, 9], np.uint64)
     asked = np.array([9, 1, 2, 10, 5, 0], np.uint64)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import secrets
-from urllib.parse import quote
 
 ROOT = "repos/"
 MARKER = "_reclaim_root.json"
 """The object at a storage's root that says which catalog it belongs to."""
 HOME = "_reclaim_home.json"
 """The object beside it that says which database may collect there."""
+LONGEST_SEGMENT = 200
+"""File systems take 255 bytes, and some storages add to a name while they write."""
+
+_UNSAFE = re.compile(r"[^a-z0-9._-]")
+_CUT_ESCAPE = re.compile(r"%[0-9A-F]?$")
 
 
 def new_uid() -> str:
@@ -23,8 +29,25 @@ def repository(repo_uid: str) -> str:
 
 def new_object(repo_uid: str, branch: str, partition: str) -> str:
     """A fresh address for the bytes of an entry; a branch is one percent-encoded segment."""
-    segment = quote(branch, safe="")
-    return f"{repository(repo_uid)}branches/{segment}/{partition}/{new_uid()}"
+    return f"{repository(repo_uid)}branches/{segment(branch)}/{partition}/{new_uid()}"
+
+
+def segment(branch: str) -> str:
+    """The name of a branch's folder: another one for each branch, on every file system.
+
+    Capital letters are percent-encoded too, for a file system may not tell them from small ones.
+    A name that would be too long for a folder ends in a hash instead.
+    """
+    encoded = _UNSAFE.sub(_escape, branch)
+    if len(encoded) <= LONGEST_SEGMENT:
+        return encoded
+    digest = hashlib.sha256(branch.encode()).hexdigest()
+    # A tilde is in no name that is encoded whole; an escape is not cut in two.
+    return f"{_CUT_ESCAPE.sub('', encoded[: LONGEST_SEGMENT - 65])}~{digest}"
+
+
+def _escape(character: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in character[0].encode())
 
 
 def new_container(repo_uid: str, partition: str, digest: str) -> str:

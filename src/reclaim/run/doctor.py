@@ -27,6 +27,7 @@ from reclaim.run.verify import Advance, expected_objects, verify
 from reclaim.storage import ObjectStorage
 from reclaim.stores.catalog import CatalogStore
 from reclaim.tasks.parts import decode
+from reclaim.urls import is_odd
 
 TOO_OLD = timedelta(days=30)
 NAMED = 5
@@ -362,6 +363,7 @@ def _listed_partitions(repository: Collecting) -> set[str]:
         folder.rstrip("/").rsplit("/", 1)[-1]
         for place in places
         for folder in storage.folders(place)[0]
+        if not is_odd(folder)
     }
 
 

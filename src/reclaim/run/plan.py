@@ -35,9 +35,11 @@ from reclaim.run.document import (
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.storage import LISTED
 from reclaim.stores.base import Collectable, DecodesSnapshots, Margins, Observation, Survey
+from reclaim.tasks import judging
 from reclaim.tasks.engine import Containers, Engine, Found, Objects
 from reclaim.tasks.judging import Rules, Tally
 from reclaim.tasks.parts import Opener, Place, open_storage, write_part
+from reclaim.urls import is_odd
 
 MOST = 0.9
 """A plan that takes a larger part of all objects than this needs a word from a person."""
@@ -288,7 +290,7 @@ class _Planning:
                 Large(bytes=size, address=address, path=path)
                 for size, address, path in found.verdict.largest
             ],
-            warnings=list(_warnings(decided, store, self._noncurrent)),
+            warnings=[*_warnings(decided, store, self._noncurrent), *_odd(found)],
             causes=list(causes_of(seen)),
             deleted_refs=[ref.name for ref in decided.edit.delete_refs],
             files=[File.of(part) for part in found.parts],
@@ -304,9 +306,10 @@ class _Planning:
 
 
 def _partitions(store: Collectable, units: Sequence[str]) -> frozenset[str]:
-    inside = pa.array([f"{unit}/_" for unit in units], pa.string())
-    named = store.format.describe(inside).field("partition").to_pylist()
-    return frozenset(name for name in named if name)
+    named = [address for unit in units if not is_odd(address := f"{unit}/_")]
+    inside = pa.array(named, pa.string())
+    partitions = store.format.describe(inside).field("partition").to_pylist()
+    return frozenset(partition for partition in partitions if partition)
 
 
 def _groups(tally: Tally) -> list[Group]:
@@ -359,6 +362,18 @@ def _warnings(decided: Decided, store: Collectable, noncurrent: Noncurrent | Non
             yield f"the {ref.kind} {ref.name} is at an expired commit, and stays with it"
     if not store.exact:
         yield "what is live is protected by the margins, not by exact references"
+
+
+def _odd(found: Found) -> Iterator[str]:
+    count = sum(
+        objects for (_, why), (objects, _) in found.verdict.staying.items() if why == judging.ODD
+    )
+    if count:
+        yield (
+            f"{count} objects have odd keys and are left alone, such as "
+            f"{', '.join(map(repr, found.verdict.odd))}: a control character, or a part that is "
+            "empty, '.' or '..'; if nobody needs them, remove them with the storage's own tools"
+        )
 
 
 def _words(policy: Policy) -> Iterator[str]:

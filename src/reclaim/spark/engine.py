@@ -271,8 +271,8 @@ class SparkEngine:
         owned = self._rows(place.url, parts, schemas.OWNED)
         each = owned.dropDuplicates(["address"]).select(*CONTAINERS.names)
         needs = _map(each, partial(tasks.needs, format), schemas.NEEDS)
-        there = _map(self._files(objects.parts), Source(format, objects).read, schemas.LISTED)
-        missing = needs.join(there.select("address"), on="address", how="left_anti")
+        there = _map(self._files(objects.parts), Source(format, objects).folded, "address string")
+        missing = needs.join(there, on="address", how="left_anti")
         broken = missing.select(F.col("owner").alias("address")).distinct()
         with translated():
             found = owned.join(broken, on="address", how="left_semi").select("owner").distinct()

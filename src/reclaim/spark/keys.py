@@ -1,7 +1,9 @@
 """Keys: 64-bit hashes that addresses are compared by, computed for whole columns at once.
 
 A live address always has its key among the live keys, so two addresses with one key can only keep
-each other. Nothing is ever chosen for deletion because a key matches.
+each other. Nothing is ever chosen for deletion because a key matches. Addresses that differ only
+in capital and small letters have one key: a file system that takes them for the same lists a
+folder under the name that was used first.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ BLOCK = 8_192
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
+_SMALL = np.uint64(0x2020202020202020)
+"""The bit of each byte that tells small letters from capital ones."""
 
 
 def keys_of(addresses: pa.ChunkedArray) -> Key:
@@ -92,6 +96,7 @@ def _hash(strings: _Even | _Uneven, length: int) -> Key:
         mixed = np.full(strings.count, np.uint64(length) * _ODD, np.uint64)
         for at in range(0, length, 8):
             word = strings.words(at)
+            word |= _SMALL
             if at + 8 > length:
                 word &= np.uint64((1 << 8 * (length - at)) - 1)
             # A product with an odd number loses nothing; what is in the high bits goes round

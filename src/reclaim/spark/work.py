@@ -53,6 +53,11 @@ class Source:
             else:
                 yield read_inventory(storage, part, self.objects, self.format)
 
+    def folded(self, files: Tables) -> Tables:
+        """The addresses alone, as ``reading.needs`` gives them."""
+        for table in self.read(files):
+            yield pa.table({"address": reading.folded(table.column("address"))})
+
 
 def _storage(format: Format) -> Storage:
     """The storage of a store, with objects as its format counts them."""

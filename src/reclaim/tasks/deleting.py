@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from reclaim.errors import NotFound, OwnedAddress, ReclaimError, StorageUnavailable
 from reclaim.storage import Storage
 from reclaim.stores.base import Format
+from reclaim.urls import ODD_ADDRESS
 
 PAGE = 250
 PATIENCE = 5
@@ -169,12 +170,12 @@ def check_inside(format: Format, addresses: Sequence[str]) -> None:
     named = pa.array(addresses, pa.string())
     inside = pc.and_(
         pc.starts_with(named, format.prefix),
-        pc.invert(pc.match_substring_regex(named, r"(^|/)\.{0,2}(/|$)")),
+        pc.invert(pc.match_substring_regex(named, ODD_ADDRESS)),
     )
     if not pc.all(inside, min_count=0).as_py():
         address = addresses[inside.to_pylist().index(False)]
         raise OwnedAddress(
-            f"{address!r} lies outside {format.prefix}; nothing there is ever deleted",
+            f"{address!r} lies outside {format.prefix}, or is odd; nothing there is ever deleted",
             hint="the plan is not from this store; plan it again",
         )
 

@@ -1,7 +1,7 @@
 """Judging objects that no snapshot reaches: which of them may go, and why.
 
 Everything that is not certain stays: what is young, what lies in an open partition, what is of a
-kind that is not ours to judge.
+kind that is not ours to judge, what has an address that is odd.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.stores.base import Format
+from reclaim.urls import ODD_ADDRESS
 
 SURVIVORS = pa.schema(
     [
@@ -45,6 +46,9 @@ CANDIDATES = pa.schema(
 """What a plan lists: objects that may go."""
 
 LARGEST = 20
+NAMED = 5
+"""How many odd addresses are named."""
+ODD = "odd key: left alone"
 PREFIXES = 1_000
 """More prefixes than this in a task's tally are counted together."""
 AGES = (1, 7, 30, 90, 365)
@@ -81,6 +85,8 @@ class Verdict:
     largest: list[tuple[int, str, str]] = field(default_factory=list)
     strangers: Counter[str] = field(default_factory=Counter)
     """Partitions that are not known at all."""
+    odd: list[str] = field(default_factory=list)
+    """The first few addresses that are odd (see ``urls.ODD_ADDRESS``)."""
 
     def add(self, other: Verdict) -> None:
         for mine, theirs in ((self.going, other.going), (self.staying, other.staying)):
@@ -89,6 +95,7 @@ class Verdict:
                 mine[group] = before[0] + objects, before[1] + size
         self.largest = sorted([*self.largest, *other.largest], reverse=True)[:LARGEST]
         self.strangers.update(other.strangers)
+        self.odd = sorted([*self.odd, *other.odd])[:NAMED]
 
     def encode(self) -> str:
         """As text, for the way from a task to the driver."""
@@ -98,17 +105,19 @@ class Verdict:
                 [[*group, *sums] for group, sums in self.staying.items()],
                 self.largest,
                 self.strangers,
+                self.odd,
             ]
         )
 
     @classmethod
     def decode(cls, text: str) -> Verdict:
-        going, staying, largest, strangers = json.loads(text)
+        going, staying, largest, strangers, odd = json.loads(text)
         return cls(
             {tuple(group): (objects, size) for *group, objects, size in going},
             {tuple(group): (objects, size) for *group, objects, size in staying},
             [(size, address, path) for size, address, path in largest],
             Counter(strangers),
+            odd,
         )
 
 
@@ -123,19 +132,21 @@ def judge(format: Format, rows: pa.Table, rules: Rules) -> tuple[pa.Table, Verdi
     shape, branch, partition = (pc.struct_field(described, [at]) for at in range(3))
     kind = pc.coalesce(rows.column("kind"), shape)
     foreign = pc.invert(pc.starts_with(address, format.prefix))
+    odd = pc.match_substring_regex(address, ODD_ADDRESS)
     cutoff = _lookup(shape, rules.cutoffs, pa.timestamp("us", tz="UTC"))
     closed = pc.or_(
         pc.equal(partition, ""), pc.is_in(partition, pa.array(rules.closed, pa.string()))
     )
     opened = pc.is_in(partition, pa.array(rules.open, pa.string()))
-    stranger = pc.and_(pc.invert(closed), pc.invert(opened))
+    stranger = pc.and_not(pc.and_(pc.invert(closed), pc.invert(opened)), odd)
     protected = pc.is_null(cutoff)
     if rules.own:
         protected = pc.or_(protected, pc.starts_with(address, rules.own))
     young = pc.fill_null(pc.greater_equal(rows.column("last_modified"), cutoff), True)
     stays = pc.case_when(
-        pc.make_struct(foreign, protected, stranger, opened, young),
+        pc.make_struct(foreign, odd, protected, stranger, opened, young),
         "outside the store",
+        ODD,
         "not collected",
         "unknown partition",
         "in an open partition",
@@ -163,6 +174,7 @@ def judge(format: Format, rows: pa.Table, rules: Rules) -> tuple[pa.Table, Verdi
     verdict.strangers = Counter(
         partition.filter(stranger).unique().to_pylist() if pc.any(stranger).as_py() else []
     )
+    verdict.odd = sorted(address.filter(odd).slice(0, NAMED).to_pylist())
     verdict.going = _few(_tally(_grouped(candidates, rules.now), GROUPS))
     verdict.largest = _largest(candidates)
     return candidates, verdict

@@ -112,6 +112,16 @@ NEEDS = pa.schema(
 )
 """What containers need to be whole."""
 
+
+def folded(addresses: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Addresses in small letters, to compare those that are listed with those that are needed.
+
+    A file system that does not tell capital letters from small ones lists a folder under the name
+    that was used first, which need not be the one that is referred to.
+    """
+    return pc.utf8_lower(addresses)
+
+
 NOWHERE = ""
 """What something needs that cannot even be read: an address that no object has."""
 
@@ -132,7 +142,8 @@ def owned(format: Format, storage: Storage, tops: pa.Table) -> Iterator[pa.Table
 
 
 def needs(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
-    """What each container lists; of one that cannot be read, something that is nowhere."""
+    """What each container lists, ``folded``; of one that cannot be read, an address that is
+    nowhere."""
     for container in containers.to_pylist():
         nowhere = pa.chunked_array([[NOWHERE]], pa.string())
         try:
@@ -141,4 +152,4 @@ def needs(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa
         except UNREADABLE:
             found = nowhere
         owners = pa.repeat(pa.scalar(container["address"], pa.string()), len(found))
-        yield pa.table([owners, found], schema=NEEDS)
+        yield pa.table([owners, folded(found)], schema=NEEDS)

@@ -121,7 +121,7 @@ class PlainEngine:
                 ),
             ]
             table = pa.table(columns, schema=SURVIVORS)
-            survivors = table.filter(pa.array([a not in live for a in addresses]))
+            survivors = table.filter(pa.array([a.lower() not in live for a in addresses]))
             candidates, verdict = judging.judge(format, survivors, rules)
             found.verdict.add(verdict)
             kept.append(candidates)
@@ -149,7 +149,7 @@ class PlainEngine:
         for part in done:
             rows = read_part(storage, part, ["address", "outcome"])
             over = rows.filter(pc.not_equal(rows.column("outcome"), FAILED))
-            live |= set(over.column("address").to_pylist())
+            live |= set(reading.folded(over.column("address")).to_pylist())
         kept = []
         for part in candidates:
             self._step("confirm")
@@ -158,7 +158,7 @@ class PlainEngine:
                 rows.filter(
                     pa.array(
                         [
-                            row["address"] not in live
+                            row["address"].lower() not in live
                             and (not row["partition"] or row["partition"] in closed)
                             for row in rows.select(["address", "partition"]).to_pylist()
                         ],
@@ -228,7 +228,7 @@ class PlainEngine:
         there = {
             address
             for rows in self._objects(format, objects)
-            for address in rows.column("address").to_pylist()
+            for address in reading.folded(rows.column("address")).to_pylist()
         }
         found = set()
         for table in reading.owned(format, storage, tops):
@@ -246,7 +246,7 @@ class PlainEngine:
         place: Place,
         found: Found,
     ) -> tuple[set[str], dict[str, tuple[str | None, str | None, int]]]:
-        """The live addresses, and for dead ones (path, kind, cause)."""
+        """The live addresses in small letters, and for dead ones (path, kind, cause)."""
         storage, own = format.view(self._open(format.root)), self._open(place.url)
         live: set[str] = set()
         dead: dict[str, tuple[str | None, str | None, int]] = {}
@@ -256,7 +256,7 @@ class PlainEngine:
             for table in reading.read(format, storage, rows, paths=True):
                 for row in table.to_pylist():
                     if row["cause"] == LIVE:
-                        live.add(row["address"])
+                        live.add(row["address"].lower())
                         found.read.containers += row["kind"] is not None
                         found.read.entries += row["entries"] or 0
                     else:
@@ -266,7 +266,7 @@ class PlainEngine:
         for file in held:
             addresses = decode(own.get(file), file).column("address").to_pylist()
             found.read.held += len(addresses)
-            live.update(addresses)
+            live.update(address.lower() for address in addresses)
         return live, dead
 
     def _objects(self, format: Format, objects: Objects) -> Iterable[pa.Table]:

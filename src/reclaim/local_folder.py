@@ -1,0 +1,276 @@
+"""A folder on a disk whose links are never followed, neither by a listing nor by a change.
+
+Every path is walked from a handle on the folder, one part after the other, and the last step is
+taken on the handle that was reached. So nobody can put a link in between a check and its use.
+A link that is found on the way or in a listing is refused by name, and so is, in a listing, a
+mount of another file system. The folder itself may be reached through links, and the folders
+directly below it may be mounts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from reclaim.errors import Corrupt, InvalidInput, StorageUnavailable, UnsafeFolder
+
+LISTED_AT_ONCE = 10_000
+UNLINKERS = 8
+SHARED = 32
+"""So many files of one folder are worth to be deleted by several threads."""
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_NO_NAMES = frozenset(("", ".", ".."))
+_UPLOAD = re.compile(r"#[0-9]+$")
+"""The end of a name that an upload has until it is whole. No listing shows such files."""
+
+
+class Files(NamedTuple):
+    """Files as columns: the address, the size, and the microsecond of the last change."""
+
+    addresses: list[str]
+    sizes: list[int]
+    changed: list[int]
+
+
+class LocalFolder:
+    """A folder, of which addresses are relative paths with ``/`` between their parts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @contextmanager
+    def open(self, folder: str = "", *, create: bool = False) -> Iterator[int]:
+        """A handle on a folder inside this one, for calls that take a ``dir_fd``."""
+        handle = self._walk(folder, create=create)
+        try:
+            yield handle
+        finally:
+            os.close(handle)
+
+    def files(self, folder: str = "") -> Iterator[Files]:
+        """Every file below a folder, with its folders; a few thousand at a time.
+
+        What is neither a file nor a folder, such as a socket, is left out. What goes while it is
+        listed was not there.
+        """
+        listed = Files([], [], [])
+        waiting = [folder.strip("/")]
+        while waiting:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                yield from self._scan(waiting.pop(), listed, waiting)
+        if listed.addresses:
+            yield listed
+
+    def inside(self, folder: str = "") -> tuple[list[str], Files]:
+        """What lies directly below a folder: the folders there, and the files."""
+        whole, rest = Files([], [], []), Files([], [], [])
+        folders: list[str] = []
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for listed in chain(self._scan(folder.strip("/"), rest, folders), [rest]):
+                whole.addresses.extend(listed.addresses)
+                whole.sizes.extend(listed.sizes)
+                whole.changed.extend(listed.changed)
+        return sorted(folders), whole
+
+    def status(self, address: str) -> os.stat_result:
+        """What the system says of a file."""
+        folder, name = _split(address)
+        with self.open(folder) as handle:
+            return self._status(handle, address, name)
+
+    def delete(self, addresses: Sequence[str]) -> None:
+        """Delete files; those that are not there count as deleted."""
+        folders: dict[str, list[str]] = {}
+        for address in addresses:
+            folder, name = _split(address)
+            folders.setdefault(folder, []).append(name)
+        # On a disk a delete is a wait, and threads wait at the same time.
+        work: list[Callable[[], None]] = []
+        for folder, names in folders.items():
+            if len(names) < SHARED:
+                work.append(partial(self._delete, folder, names))
+                continue
+            with suppress(FileNotFoundError), self.open(folder) as handle:
+                for first in range(UNLINKERS):
+                    # Each has a handle of its own: this one may be closed while they still work.
+                    work.append(partial(_unlink, os.dup(handle), names[first::UNLINKERS]))
+        if len(work) == 1:
+            work[0]()
+            return
+        for _ in _unlinkers().map(lambda each: each(), work):
+            pass
+
+    def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
+        """Rename a file of this size; with ``fresh`` it counts as written now."""
+        (here, name), (there, new_name) = _split(source), _split(target)
+        with self.open(here) as origin:
+            found = self._status(origin, source, name).st_size
+            if found != size:
+                raise Corrupt(f"{self.path / source} has {found} bytes instead of {size}")
+            if fresh:
+                # Before it moves: wherever it is found after a crash, it is not older than this.
+                os.utime(name, dir_fd=origin, follow_symlinks=False)
+            with self.open(there, create=True) as goal:
+                os.rename(name, new_name, src_dir_fd=origin, dst_dir_fd=goal)
+
+    def flush(self, address: str) -> None:
+        """Make a file survive a power cut, but for the folders above it."""
+        folder, name = _split(address)
+        with self.open(folder) as handle:
+            self._status(handle, address, name)
+            _fsync(os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=handle))
+
+    def flush_folder(self, folder: str) -> None:
+        """Make the names in a folder survive a power cut."""
+        with self.open(folder) as handle:
+            os.fsync(handle)
+
+    def _walk(self, folder: str, *, create: bool = False) -> int:
+        """A handle on a folder, reached through folders only."""
+        parts = _parts(folder) if folder else []
+        try:
+            handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError as error:
+            # Not a NotFound: what is out of reach must not count as deleted.
+            raise StorageUnavailable(
+                f"the storage folder {self.path} does not exist",
+                hint="mount or restore it, then try again",
+            ) from error
+        for depth, part in enumerate(parts):
+            try:
+                inner = self._step(handle, "/".join(parts[: depth + 1]), part, create=create)
+            finally:
+                os.close(handle)
+            handle = inner
+        return handle
+
+    def _step(self, handle: int, address: str, name: str, *, create: bool) -> int:
+        try:
+            return os.open(name, _FOLDER, dir_fd=handle)
+        except FileNotFoundError:
+            if not create:
+                raise
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=handle)
+            return os.open(name, _FOLDER, dir_fd=handle)
+        except OSError:
+            # Which error a link gives differs between systems.
+            if stat.S_ISLNK(os.lstat(name, dir_fd=handle).st_mode):
+                raise self._link(address) from None
+            raise
+
+    def _scan(self, folder: str, listed: Files, folders: list[str]) -> Iterator[Files]:
+        """Add the files and folders in a folder; gives what is listed whenever it is much."""
+        addresses, sizes, changed = listed
+        before = f"{folder}/" if folder else ""
+        handle = self._walk(folder)
+        try:
+            device = os.fstat(handle).st_dev
+            with os.scandir(handle) as entries:
+                for entry in entries:
+                    try:
+                        status = entry.stat(follow_symlinks=False)
+                    except FileNotFoundError:
+                        continue
+                    name = entry.name
+                    kind = stat.S_IFMT(status.st_mode)
+                    if kind == stat.S_IFREG:
+                        if "#" in name and _UPLOAD.search(name):
+                            continue
+                        addresses.append(before + name)
+                        sizes.append(status.st_size)
+                        changed.append(status.st_mtime_ns // 1000)
+                        if len(addresses) == LISTED_AT_ONCE:
+                            yield Files(addresses.copy(), sizes.copy(), changed.copy())
+                            for column in listed:
+                                column.clear()
+                    elif kind == stat.S_IFDIR:
+                        if folder and status.st_dev != device:
+                            raise self._mount(before + name)
+                        folders.append(before + name)
+                    elif kind == stat.S_IFLNK:
+                        raise self._link(before + name)
+        finally:
+            os.close(handle)
+
+    def _status(self, handle: int, address: str, name: str) -> os.stat_result:
+        status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
+            raise self._link(address)
+        if not stat.S_ISREG(status.st_mode):
+            raise FileNotFoundError(f"{self.path / address} is not a file")
+        return status
+
+    def _delete(self, folder: str, names: Sequence[str]) -> None:
+        with suppress(FileNotFoundError):
+            _unlink(self._walk(folder), names)
+
+    def _link(self, address: str) -> UnsafeFolder:
+        return UnsafeFolder(
+            f"{str(self.path / address)!r} is a link; what lies in a storage folder must have one "
+            "name only",
+            hint="remove the link, or put what it points at in its place, then run it again; "
+            "nothing was deleted through it",
+        )
+
+    def _mount(self, address: str) -> UnsafeFolder:
+        return UnsafeFolder(
+            f"{str(self.path / address)!r} is a mount of another file system inside the storage",
+            hint="mount the storage as a whole; nothing was deleted there",
+        )
+
+
+def shown(address: str) -> str:
+    """An address as text; ``\ufffd`` stands for what is no UTF-8, and makes the address odd."""
+    return address.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _split(address: str) -> tuple[str, str]:
+    """The folder of a file, and its name in it."""
+    folder, slash, name = address.rpartition("/")
+    if name in _NO_NAMES or (slash and not folder):
+        raise _invalid(address)
+    return folder, name
+
+
+def _parts(folder: str) -> Sequence[str]:
+    parts = folder.split("/")
+    if not _NO_NAMES.isdisjoint(parts):
+        raise _invalid(folder)
+    return parts
+
+
+def _invalid(address: str) -> InvalidInput:
+    return InvalidInput(f"{address!r} is not the address of anything in a storage folder")
+
+
+@lru_cache(maxsize=1)
+def _unlinkers() -> ThreadPoolExecutor:
+    """Threads of this process, made when the first page of files is deleted."""
+    return ThreadPoolExecutor(UNLINKERS, thread_name_prefix="reclaim-unlink")
+
+
+def _unlink(handle: int, names: Iterable[str]) -> None:
+    """Delete files of a folder, and close its handle."""
+    try:
+        for name in names:
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=handle)
+    finally:
+        os.close(handle)
+
+
+def _fsync(handle: int) -> None:
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

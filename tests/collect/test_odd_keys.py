@@ -1,0 +1,88 @@
+"""Odd keys below the prefix, from other writers: counted, named, left alone; nothing stops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reclaim.buckets import open_bucket
+from reclaim.run.plan import Plan
+from reclaim.run.ways import Move
+from reclaim.stores.catalog import CatalogStore
+from reclaim.tasks.judging import ODD
+from reclaim.urls import path_of
+from tests.collect.world import NAME, World, bury
+
+
+def write(world: World, address: str) -> None:
+    """Write an object around everything that would refuse its name."""
+    if world.backend.name == "embedded":
+        path = Path(path_of(world.storage.url)) / address
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"odd")
+        return
+    bucket = open_bucket(world.storage.url)
+    bucket._client.put_object(Bucket=bucket.name, Key=bucket._root + address, Body=b"odd")
+
+
+def plant(world: World) -> set[str]:
+    """Odd keys where data and containers are, and folders that look like partitions."""
+    own = f"repos/{world.repo.uid}/"
+    data = next(address for address in sorted(world.there()) if "/branches/" in address)
+    found = {
+        f"{data}\nx",
+        f"{own}branches/main/{'0' * 30}\n1/x",
+        f"{own}branches/ma\nin/{'0' * 32}/x",
+        f"{own}_reclaim/meta/{'0' * 32}\n/x",
+    }
+    for address in found:
+        write(world, address)
+    return found
+
+
+def check_named(plan: Plan, odd: set[str]) -> None:
+    staying = [group for group in plan.document.staying if group.reason == ODD]
+    assert sum(group.objects for group in staying) == len(odd)
+    assert sum(group.bytes for group in staying) == 3 * len(odd)
+    (warning,) = (one for one in plan.document.warnings if "odd keys" in one)
+    assert all(repr(address) in warning for address in odd)
+
+
+def test_odd_keys_do_not_stop_a_run(world: World) -> None:
+    bury(world)
+    odd = plant(world)
+    plan = world.plan()
+    assert plan.document.candidates
+    assert odd.isdisjoint(world.candidates(plan))
+    check_named(plan, odd)
+    before = world.there()
+    run = world.apply(plan, way=Move()).run
+    assert odd <= world.there()
+    write(world, f"repos/{world.repo.uid}/_reclaim/quarantine/{run}/branches/\n/x")
+    undone = world.undo(run)
+    assert (undone.left, undone.snapshots) == ((), 2)
+    assert world.there() == before
+    world.check()
+
+
+def test_a_purge_leaves_odd_keys(world: World) -> None:
+    bury(world)
+    run = world.apply(world.plan(), way=Move()).run
+    odd = f"repos/{world.repo.uid}/_reclaim/quarantine/{run}/branches/\n/x"
+    write(world, odd)
+    world.clock.advance(days=8)
+    assert world.purge() is not None
+    assert [stored.address for stored in world.storage.list(odd.partition("branches")[0])] == [odd]
+
+
+def test_odd_keys_in_a_deleted_repository(world: World) -> None:
+    bury(world)
+    odd = plant(world)
+    catalog = world.opened()
+    catalog.delete_repository(NAME)
+    store = CatalogStore(next(one for one in catalog.collectable() if one.deleted))
+    world.age()
+    plan = world.plan(store=store)
+    check_named(plan, odd)
+    world.apply(plan, store=store)
+    left = {stored.address for stored in world.storage.list(f"repos/{world.repo.uid}")}
+    assert {address for address in left if "/_reclaim/runs/" not in address} == odd

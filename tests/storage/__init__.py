@@ -1,0 +1,1 @@
+"""Storage: what lies between Reclaim and files or objects."""

@@ -1,0 +1,213 @@
+"""A folder on a disk: the names that obstore gives, and no link followed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import obstore
+import pytest
+from obstore.store import LocalStore
+
+from reclaim import local_folder
+from reclaim.errors import InvalidInput, StorageUnavailable, UnsafeFolder
+from reclaim.local_folder import LocalFolder
+from reclaim.storage import LISTED, ObjectStorage
+
+NAMES = (
+    *("plain", "a b", "per%41cent", "%2F", "100%", "#", "x#1y", "x#", "star*", "q?", "bs\\x"),
+    *("ü", "u\u0308", "\U0001f600", ".hidden", "...", "a:b", "[b]{c}~<>|\"^`&'$()+,;=@!"),
+)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    (root / "store" / "live").mkdir(parents=True)
+    (root / "store" / "live" / "x").write_bytes(b"live")
+    return root
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "x").write_bytes(b"kept")
+    return outside
+
+
+@pytest.fixture
+def storage(root: Path) -> ObjectStorage:
+    return ObjectStorage.open(root.as_uri())
+
+
+def test_listings_are_those_of_obstore(root: Path, storage: ObjectStorage) -> None:
+    for name in NAMES:
+        (root / "odd" / f"in {name}").mkdir(parents=True)
+        (root / "odd" / f"in {name}" / "file").write_bytes(b"xy")
+        (root / "odd" / name).write_bytes(b"x")
+    (root / "odd" / "upload#12").touch()
+    (root / "empty").mkdir()
+    theirs = LocalStore(root)
+    for prefix in ("", "odd", "odd/", "odd/in 100%", "empty", "nowhere", "store/live/x"):
+        listed = [meta for page in obstore.list(theirs, prefix or None) for meta in page]
+        expected = {(one["path"], one["size"], one["last_modified"]) for one in listed}
+        found = {(one.address, one.size, one.last_modified) for one in storage.list(prefix)}
+        assert found == expected
+        rows = [row for batch in storage.batches(prefix) for row in batch.to_pylist()]
+        assert {tuple(row[name] for name in LISTED.names) for row in rows} == expected
+        parted = obstore.list_with_delimiter(theirs, prefix or None)
+        folders, objects = storage.folders(prefix)
+        assert sorted(folders) == sorted(parted["common_prefixes"])
+        assert {one.address for one in objects} == {one["path"] for one in parted["objects"]}
+
+
+def test_a_large_folder_comes_in_pieces(
+    root: Path, storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_folder, "LISTED_AT_ONCE", 3)
+    for number in range(8):
+        (root / "store" / f"{number}").touch()
+    batches = list(storage.batches("store"))
+    assert [batch.num_rows for batch in batches] == [3, 3, 3]
+    assert len({address for batch in batches for address in batch["address"].to_pylist()}) == 9
+    assert len(storage.folders("store")[1]) == 8
+
+
+def test_what_is_no_file_is_no_object(root: Path, storage: ObjectStorage) -> None:
+    os.mkfifo(root / "store" / "pipe")
+    assert [one.address for one in storage.list("store")] == ["store/live/x"]
+    assert storage.folders("store") == (["store/live"], [])
+
+
+LINKS = ("store/alias", "store/live/alias", "store/live/x2")
+
+
+@pytest.mark.parametrize("target", ["live", "nowhere", "live/x", ".."])
+@pytest.mark.parametrize("link", LINKS)
+def test_a_listing_names_a_link(root: Path, storage: ObjectStorage, link: str, target: str) -> None:
+    (root / link).symlink_to(root / "store" / target)
+    for listing in (storage.list, storage.batches):
+        with pytest.raises(UnsafeFolder, match=link):
+            list(listing("store"))
+    with pytest.raises(UnsafeFolder, match=link):
+        storage.folders(link.rpartition("/")[0])
+
+
+def test_a_link_on_the_way_to_a_listing(root: Path, outside: Path, storage: ObjectStorage) -> None:
+    (root / "store" / "alias").symlink_to(outside.parent)
+    with pytest.raises(UnsafeFolder, match="store/alias"):
+        list(storage.list("store/alias/outside"))
+    with pytest.raises(UnsafeFolder, match="store/alias"):
+        storage.folders("store/alias")
+
+
+def test_the_folder_itself_may_be_reached_through_a_link(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "alias").symlink_to(root)
+    found = LocalFolder(tmp_path / "alias")
+    assert [files.addresses for files in found.files()] == [["store/live/x"]]
+    found.delete(["store/live/x"])
+    assert not (root / "store/live/x").exists()
+
+
+CHANGES: dict[str, Callable[[ObjectStorage], None]] = {
+    "delete": lambda storage: storage.delete("store/alias/x"),
+    "delete a page": lambda storage: storage.delete_page(["store/live/y", "store/alias/x"]),
+    "delete a large page": lambda storage: storage.delete_page(
+        ["store/alias/x", *(f"store/alias/{number}" for number in range(100))]
+    ),
+    "move away": lambda storage: storage.move("store/alias/x", "store/y", size=4),
+    "move there": lambda storage: storage.move("store/live/x", "store/alias/x", size=4),
+    "move below": lambda storage: storage.move("store/live/x", "store/alias/new/x", size=4),
+    "flush": lambda storage: storage.flush(["store/alias/x"]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_through_a_link(
+    root: Path, outside: Path, storage: ObjectStorage, change: str
+) -> None:
+    (root / "store" / "alias").symlink_to(outside)
+    with pytest.raises(UnsafeFolder, match="store/alias"):
+        CHANGES[change](storage)
+    assert {path.name: path.read_bytes() for path in outside.iterdir()} == {"x": b"kept"}
+    assert (root / "store/live/x").read_bytes() == b"live"
+
+
+def test_a_link_in_the_place_of_a_file(root: Path, outside: Path, storage: ObjectStorage) -> None:
+    (root / "store" / "y").symlink_to(outside / "x")
+    before = (outside / "x").stat()
+    with pytest.raises(UnsafeFolder, match="store/y"):
+        storage.move("store/y", "store/z", size=4, fresh=True)
+    with pytest.raises(UnsafeFolder, match="store/y"):
+        storage.flush(["store/y"])
+    storage.delete("store/y")
+    assert not (root / "store" / "y").is_symlink()
+    assert (outside / "x").read_bytes() == b"kept"
+    assert (outside / "x").stat().st_mtime_ns == before.st_mtime_ns
+
+
+@pytest.mark.parametrize("many", [1, 100])
+def test_a_link_that_is_put_there_between_check_and_use(
+    root: Path,
+    outside: Path,
+    storage: ObjectStorage,
+    monkeypatch: pytest.MonkeyPatch,
+    many: int,
+) -> None:
+    """The files that are deleted are those of the folder that was reached."""
+    unlink = os.unlink
+    for number in range(many):
+        (root / "store" / "live" / f"{number}").touch()
+        (outside / f"{number}").touch()
+
+    def swapped(name: str, *, dir_fd: int | None = None) -> None:
+        if (root / "store" / "live").is_dir() and not (root / "store" / "live").is_symlink():
+            (root / "store" / "live").rename(root / "was")
+            (root / "store" / "live").symlink_to(outside)
+        unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(local_folder, "UNLINKERS", 1)
+    monkeypatch.setattr(os, "unlink", swapped)
+    storage.delete_page([f"store/live/{number}" for number in range(many)])
+    assert len(list(outside.iterdir())) == many + 1
+    assert [path.name for path in (root / "was").iterdir()] == ["x"]
+
+
+def test_a_mount_inside_is_named(
+    root: Path, storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fstat = os.fstat
+
+    def elsewhere(handle: int) -> os.stat_result:
+        found = list(fstat(handle))
+        found[stat.ST_DEV] += 1
+        return os.stat_result(found)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fstat", elsewhere)
+        with pytest.raises(UnsafeFolder, match="store/live' is a mount"):
+            list(storage.batches("store"))
+        assert storage.folders() == (["store"], [])
+
+
+@pytest.mark.parametrize("address", ["", "store/../x", "store//x", "/x", "store/", "./x"])
+def test_what_is_no_address(storage: ObjectStorage, address: str) -> None:
+    with pytest.raises(InvalidInput):
+        storage.delete(address)
+    with pytest.raises(InvalidInput):
+        storage.delete_page([address])
+    with pytest.raises(InvalidInput):
+        storage.move("store/live/x", address, size=4)
+
+
+def test_a_folder_that_is_away(root: Path, storage: ObjectStorage) -> None:
+    root.rename(root.with_name("elsewhere"))
+    with pytest.raises(StorageUnavailable, match="does not exist"):
+        list(storage.list("store"))
+    with pytest.raises(StorageUnavailable, match="does not exist"):
+        storage.delete("store/live/x")
+    with pytest.raises(StorageUnavailable, match="does not exist"):
+        storage.delete_page(["store/live/x"])
