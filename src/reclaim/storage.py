@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cached_property, lru_cache, partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -122,8 +123,16 @@ class Storage(Protocol):
         """
         ...
 
+    def same(self, first: str, second: str) -> bool:
+        """Whether two objects hold the same bytes."""
+        ...
+
     def flush(self, addresses: Iterable[str]) -> None:
         """Make written objects survive a power cut, where the storage does not do so itself."""
+        ...
+
+    def flush_moved(self, addresses: Iterable[str]) -> None:
+        """Make moves survive a power cut; the bytes of what was moved lasted before."""
         ...
 
 
@@ -241,17 +250,32 @@ class ObjectStorage:
             return self._store
         return from_url(self.url, retry_config={"max_retries": 0}, **_credentials(self.url))
 
+    def same(self, first: str, second: str) -> bool:
+        if self.head(first).size != self.head(second).size:
+            return False
+        pieces = zip_longest(_pieces(self.stream(first)), _pieces(self.stream(second)))
+        return all(one == other for one, other in pieces)
+
     def flush(self, addresses: Iterable[str]) -> None:
+        if self.folder is None:
+            return
+        written = list(addresses)
+        for address in written:
+            with translated("flush", address):
+                _fsync(self.folder / address)
+        self.flush_moved(written)
+
+    def flush_moved(self, addresses: Iterable[str]) -> None:
         if self.folder is None:
             return
         folders: set[Path] = set()
         for address in addresses:
-            path = self.folder / address
-            with translated("flush", address):
-                _fsync(path)
-            while path != self.folder:
-                path = path.parent
+            path = (self.folder / address).parent
+            while path not in folders:
                 folders.add(path)
+                if path == self.folder:
+                    break
+                path = path.parent
         for folder in folders:
             with translated("flush", str(folder)):
                 _fsync(folder)
@@ -338,6 +362,18 @@ class _Readable(io.RawIOBase):
 
     def read(self, size: int | None = -1) -> bytes:
         return bytes(self._reader.read(None if size is None or size < 0 else size))
+
+
+def _pieces(stream: Iterable[bytes]) -> Iterator[bytes]:
+    """A stream in pieces of one length, however it came."""
+    waiting = bytearray()
+    for piece in stream:
+        waiting += piece
+        while len(waiting) >= PIECE:
+            yield bytes(waiting[:PIECE])
+            del waiting[:PIECE]
+    if waiting:
+        yield bytes(waiting)
 
 
 def _stored(meta: Any) -> StoredObject:

@@ -21,6 +21,7 @@ from reclaim.policy import from_options
 from reclaim.run.ways import Markers, Move
 from reclaim.storage import ObjectStorage
 from reclaim.tasks import deleting
+from reclaim.tasks.deleting import Target
 from reclaim.tasks.markers import Mark, Unmark
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import SeaweedFS
@@ -265,10 +266,11 @@ def test_what_comes_back_counts_as_written_now(versioned_bucket: str) -> None:
     storage = ObjectStorage.open(f"{versioned_bucket}/{uuid4().hex}")
     storage.put("x", b"some bytes")
     before = storage.head("x").last_modified
-    Mark().page(storage, {"x": 10})
+    [taken] = Mark("notes/").page(storage, [Target("x", 10)])
+    assert taken.identity
     sleep(1.1)
     for _ in range(2):
-        Unmark().one(storage, "x", 10)
+        Unmark().one(storage, Target("x", 10, taken.identity))
     assert storage.get("x") == b"some bytes"
     assert storage.head("x").last_modified > before
     [left] = open_bucket(storage.url).versions("x")

@@ -12,9 +12,8 @@ from reclaim.run.journal import Journal
 from reclaim.storage import Storage
 from reclaim.stores.base import Collectable, HeldLock, Ordered
 from reclaim.tasks.aside import RESTORED
-from reclaim.tasks.deleting import FAILED, Deleter, Outcome
+from reclaim.tasks.deleting import FAILED, GOING, Deleter, Outcome, as_going
 from reclaim.tasks.engine import Engine
-from reclaim.tasks.judging import CANDIDATES
 from reclaim.tasks.parts import Part, Place, read_part, write_part
 
 
@@ -48,7 +47,7 @@ def sweep(
         )
         outcome.add(swept.outcome)
         done.extend(swept.parts)
-        journal.note(kind, swept.parts)
+        journal.note(kind, swept.parts, swept.outcome)
         # Where the order matters, nothing goes that comes after one that could not.
         if swept.finished or (store.format.sequential and outcome.counts[FAILED]):
             return outcome
@@ -70,8 +69,8 @@ def _in_order(
     The snapshots of such a store are known to the driver, so there may be as many rows here.
     """
     rows = pa.concat_tables(
-        [CANDIDATES.empty_table()]
-        + [read_part(storage, part) for part in candidates if part.group == kind]
+        [GOING.empty_table()]
+        + [as_going(read_part(storage, part)) for part in candidates if part.group == kind]
     )
     over = {
         address
