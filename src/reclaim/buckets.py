@@ -6,6 +6,7 @@ version until they are deleted by the version's id.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 from reclaim.errors import InvalidInput, StorageUnavailable
 
 ENABLED = "enabled"
+PIECE = 8 * 1024 * 1024
 MANY = 64
 """So many folders are enough to share the work of listing them."""
 
@@ -134,6 +136,21 @@ class Bucket:
                 for row in page.get("CommonPrefixes", ()):
                     found.append(row["Prefix"][len(self._root) :].rstrip("/"))
         return found, False
+
+    def same(self, first: Version, second: Version) -> bool:
+        """Whether two versions hold the same bytes; reads both if their sizes are the same."""
+        if first.size != second.size:
+            return False
+        return self._digest(first) == self._digest(second)
+
+    def _digest(self, version: Version) -> bytes:
+        digest = hashlib.sha256()
+        key = self._root + version.address
+        with _translated(f"the bytes of {version.address}"):
+            answer = self._client.get_object(Bucket=self.name, Key=key, VersionId=version.id)
+            for piece in answer["Body"].iter_chunks(PIECE):
+                digest.update(piece)
+        return digest.digest()
 
     def renew(self, version: Version) -> None:
         """Make a version the current one, as if it were written now."""

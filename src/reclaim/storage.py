@@ -124,7 +124,7 @@ class Storage(Protocol):
         ...
 
     def same(self, first: str, second: str) -> bool:
-        """Whether two objects hold the same bytes."""
+        """Whether the first object can stand for the second: it holds the same bytes."""
         ...
 
     def flush(self, addresses: Iterable[str]) -> None:

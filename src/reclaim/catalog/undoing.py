@@ -111,8 +111,8 @@ def restore(
     """Make the commits of a run live again, of those that are whole, with parents and refs.
 
     In one transaction. What no ref reaches afterwards is leased for a while, so that there is
-    time to name it before the next run. The run is undone once all is back; with ``complete`` all
-    of its objects are.
+    time to name it before the next run; as long as something waits, to the end of the run's
+    window. The run is undone once all is back; with ``complete`` all of its objects are.
     """
 
     def work(connection: Connection) -> Restored:
@@ -125,15 +125,23 @@ def restore(
         _set_state(connection, uid, back, CommitState.LIVE, run_id=None, rule=None)
         left, lost = _take_back(connection, workspace, run_id)
         waits += lost
+        finished = complete and not waits
+        length = hold if finished else max(hold, _window(connection, workspace, run_id))
         children = {parent for one in back for parent in _parents(rows[one])}
         for one in sorted(back - children):
-            leases.hold(connection, workspace, one, holder=f"undo of {run_id}", length=hold)
-        if complete and not waits:
+            leases.hold(connection, workspace, one, holder=f"undo of {run_id}", length=length)
+        if finished:
             _end(connection, run_id)
         rewriting.bump(connection, uid)
         return Restored(len(back), tuple(left), tuple(waits))
 
     return workspace.database.transact(work)
+
+
+def _window(connection: Connection, workspace: Workspace, run_id: str) -> timedelta:
+    """For how long a run can still be undone for certain."""
+    until = find(connection, workspace.repo_uid, run_id).until
+    return until - workspace.clock.now() if until else timedelta(0)
 
 
 def _taken(repo_uid: str, run_id: str) -> Any:

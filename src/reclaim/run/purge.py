@@ -20,8 +20,7 @@ from reclaim.run.sweep import sweep
 from reclaim.run.ways import way_of
 from reclaim.storage import Storage
 from reclaim.stores.base import QUARANTINE, Collectable, HeldLock, Quarantines, Rescues
-from reclaim.tasks.aside import RESTORED
-from reclaim.tasks.deleting import DELETED, FAILED, Outcome
+from reclaim.tasks.deleting import DELETED, FAILED, RESTORED, Outcome
 from reclaim.tasks.engine import Engine
 from reclaim.tasks.parts import Opener, Part, Place, open_storage, read_part, write_part
 

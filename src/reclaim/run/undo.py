@@ -20,8 +20,7 @@ from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.ways import AsideWay, way_of
 from reclaim.stores.base import QUARANTINE, Collectable, HeldLock, Quarantines
-from reclaim.tasks.aside import RESTORED
-from reclaim.tasks.deleting import FAILED
+from reclaim.tasks.deleting import FAILED, RESTORED
 from reclaim.tasks.engine import Engine
 from reclaim.tasks.parts import Opener, Place, open_storage
 from reclaim.tasks.reading import LIVE, tops_table
@@ -119,13 +118,14 @@ class _Undoing:
             self._way.check_back(store)
             store.check()
             store.begin(self._run.id)
+            restorer = self._way.back(store, self._run)
             self._begin()
         with stage("restore") as restoring:
             outcome = sweep(
                 store,
                 self._engine,
                 self._lock,
-                self._way.back(store, self._run),
+                restorer,
                 candidates=self._way.rows(
                     store, self._engine, self._run, own.below("work"), opener
                 ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from reclaim import buckets
@@ -27,6 +27,7 @@ from reclaim.tasks.parts import Opener, Part, Place
 KEEP = timedelta(days=7)
 """How long what was set aside is kept by default."""
 FAR = timedelta(days=3650)
+NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class Way(Protocol):
@@ -172,10 +173,10 @@ class Move:
         return _aside(store, run.id).home(address)
 
     def back(self, store: Collectable, run: Run) -> Deleter:
-        return BringBack(_aside(store, run.id), _begun(store, run))
+        return BringBack(_aside(store, run.id), _begun(run))
 
-    def away(self, store: Collectable, run: Run) -> Deleter:
-        return Discard(_begun(store, run))
+    def away(self, store: Collectable, run: Run) -> Deleter:  # noqa: ARG002
+        return Discard(_begun(run))
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,9 +289,9 @@ def _aside(store: Collectable, run_id: str) -> Aside:
     return Aside(store.format.prefix, store.format.aside(run_id))
 
 
-def _begun(store: Collectable, run: Run) -> datetime:
-    """When the run was first begun to be undone; from then on its files may have other times."""
-    return run.undoing or store.clock.now()
+def _begun(run: Run) -> datetime:
+    """From when on an undo that was cut off may have given its files other times."""
+    return run.undoing or NEVER
 
 
 def _grouped(parts: Sequence[Part]) -> Sequence[Part]:

@@ -16,9 +16,9 @@ from typing import TypeVar
 from reclaim.errors import Conflict, NotFound, OwnedAddress
 from reclaim.model import StoredObject
 from reclaim.storage import Storage
-from reclaim.tasks.deleting import DELETED, MISSING, Taken, Target
+from reclaim.tasks.deleting import DELETED, MISSING, RESTORED, Taken, Target
 
-QUARANTINED, RESTORED, UNTOUCHED = "quarantined", "restored", "untouched"
+QUARANTINED, UNTOUCHED = "quarantined", "untouched"
 TOUCHING = timedelta(seconds=2)
 """How much coarser than a clock the times of files may be."""
 

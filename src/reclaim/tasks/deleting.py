@@ -43,7 +43,7 @@ GOING = pa.schema([JOURNAL.field(name) for name in ("address", "size", "kind", "
 )
 """What a sweep needs to know of an object. Plans have it, and journals."""
 
-DELETED, FAILED, MISSING = "deleted", "failed", "missing"
+DELETED, FAILED, MISSING, RESTORED = "deleted", "failed", "missing", "restored"
 
 
 def as_going(rows: pa.Table) -> pa.Table:
@@ -137,6 +137,8 @@ def delete(
 ) -> Iterator[pa.Table]:
     """Take objects away page by page for as long as there is time; a journal of what was tried."""
     rows = as_going(rows)
+    # Of what comes back in order, one that cannot does not hold up the others.
+    strict = format.sequential and deleter.outcome != RESTORED
     check_inside(format, rows.column("address").to_pylist())
     for start in range(0, rows.num_rows, PAGE):
         if not in_time():
@@ -145,14 +147,14 @@ def delete(
         targets = [
             Target(row["address"], row["size"], row["identity"] or "") for row in page.to_pylist()
         ]
-        taken = _take(storage, targets, deleter, in_time, pace, sequential=format.sequential)
+        taken = _take(storage, targets, deleter, in_time, pace, strict=strict)
         if taken is None:
             return
         known = [page.slice(0, len(taken)).column(name) for name in GOING.names[:4]]
         results = zip(*((one.outcome, one.error, one.identity) for one in taken), strict=True)
         columns = [pa.array(values, pa.string()) for values in results]
         yield pa.table([*known, *columns], schema=JOURNAL)
-        if len(taken) < len(targets) or (format.sequential and taken[-1].outcome == FAILED):
+        if len(taken) < len(targets) or (strict and taken[-1].outcome == FAILED):
             return
 
 
@@ -163,7 +165,7 @@ def _take(
     in_time: Callable[[], bool],
     pace: Pace,
     *,
-    sequential: bool,
+    strict: bool,
 ) -> Sequence[Taken] | None:
     """What became of each of a page; None when time ran out.
 
@@ -190,7 +192,7 @@ def _take(
             taken.append(deleter.one(storage, target))
         except ReclaimError as error:
             taken.append(Taken(FAILED, error=str(error)))
-            if sequential:
+            if strict:
                 break
     return taken
 

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from reclaim.buckets import Bucket, Version, open_bucket
 from reclaim.errors import Conflict
 from reclaim.storage import Storage
-from reclaim.tasks.aside import QUARANTINED, RESTORED, UNTOUCHED, each
-from reclaim.tasks.deleting import DELETED, FAILED, JOURNAL, MISSING, Taken, Target
+from reclaim.tasks.aside import QUARANTINED, UNTOUCHED, each
+from reclaim.tasks.deleting import DELETED, FAILED, JOURNAL, MISSING, RESTORED, Taken, Target
 from reclaim.tasks.parts import Part, encode
 from reclaim.tasks.recall import COVERING
+
+UNKNOWN, NONE = "?", "-"
+"""Instead of a marker's id: the journal that had it was lost; none was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """The version that a marker covers. The marker is not known if its journal was lost."""
+    """The version that a run's marker covers."""
 
     marker: str
     version: str
@@ -32,12 +35,14 @@ class Covered:
 
     @property
     def identity(self) -> str:
-        return " ".join((self.marker or "-", self.version, self.etag))
+        return " ".join((self.marker, self.version, self.etag))
 
     @classmethod
-    def parse(cls, identity: str) -> Covered:
-        marker, version, etag = identity.split(" ")
-        return cls("" if marker == "-" else marker, version, etag)
+    def parse(cls, identity: str) -> Covered | None:
+        """The version with that identity; None if it was not covered."""
+        if not identity or identity.startswith(f"{NONE} "):
+            return None
+        return cls(*identity.split(" "))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +76,11 @@ class Mark:
             version = going.get(target.address)
             if version is None:
                 return Taken(MISSING)
+            marker = markers.get(target.address, NONE)
+            identity = Covered(marker, version.id, version.etag).identity
             if target.address in failed:
-                return Taken(FAILED, error=failed[target.address])
-            covered = Covered(markers[target.address], version.id, version.etag)
-            return Taken(QUARANTINED, covered.identity)
+                return Taken(FAILED, identity, failed[target.address])
+            return Taken(QUARANTINED, identity)
 
         return [taken(target) for target in targets]
 
@@ -91,7 +97,7 @@ class Mark:
                 "kind": "",
                 "reason": "",
                 "outcome": COVERING,
-                "identity": Covered("", version.id, version.etag).identity,
+                "identity": Covered(UNKNOWN, version.id, version.etag).identity,
             }
             for address, version in going.items()
         ]
@@ -131,16 +137,16 @@ class Unmark:
         return each(storage, targets, lambda target: self.one(storage, target))
 
     def one(self, storage: Storage, target: Target) -> Taken:
-        bucket = open_bucket(storage.url)
-        if not target.identity:
+        bucket, covered = open_bucket(storage.url), Covered.parse(target.identity)
+        if covered is None:
             return Taken(UNTOUCHED)
-        covered = Covered.parse(target.identity)
         versions = bucket.versions_of(target.address)
+        covered = _known(covered, versions)
         kept = _find(versions, covered.version)
         if not versions or (kept is None and versions[0].marker):
             raise Conflict(f"the version of {target.address} that was covered is gone")
         if kept is not None and versions[0].marker:
-            if not _is_own(versions, covered):
+            if versions[0].id != covered.marker:
                 raise Conflict(
                     f"{target.address} was written and deleted again since; its versions were left"
                 )
@@ -148,9 +154,8 @@ class Unmark:
                 raise Conflict(f"the version of {target.address} under its marker is another one")
             bucket.renew(kept)
             versions = bucket.versions_of(target.address)
-        latest = versions[0]
-        if latest.marker or latest.size != target.size or not _same(latest, covered, target):
-            raise Conflict(f"{target.address} holds other bytes now; what was covered was left")
+        if kept is None or not _same(bucket, versions[0], kept):
+            _check_etag(versions[0], covered, target)
         _drop(bucket, versions, covered)
         return Taken(RESTORED)
 
@@ -167,16 +172,17 @@ class Expunge:
         return each(storage, targets, lambda target: self.one(storage, target))
 
     def one(self, storage: Storage, target: Target) -> Taken:
-        bucket = open_bucket(storage.url)
-        if not target.identity:
+        bucket, covered = open_bucket(storage.url), Covered.parse(target.identity)
+        if covered is None:
             return Taken(MISSING)
-        covered = Covered.parse(target.identity)
         versions = bucket.versions_of(target.address)
+        covered = _known(covered, versions)
         kept = _find(versions, covered.version)
         if kept is not None and (kept.latest or kept.etag != covered.etag):
-            raise Conflict(f"the version of {target.address} that was covered is current again")
-        if not covered.marker and not (versions and versions[0].marker):
-            # It was about to be covered, and was not.
+            # Somebody took the marker off, or wrote anew: it is not the run's any more.
+            return Taken(UNTOUCHED)
+        if covered.marker == UNKNOWN:
+            # It was about to be covered; whether it was, nothing tells for certain.
             return Taken(MISSING)
         _drop(bucket, versions, covered)
         return Taken(MISSING if kept is None else DELETED)
@@ -195,25 +201,29 @@ def _find(versions: Sequence[Version], version_id: str) -> Version | None:
     return next((one for one in versions if one.id == version_id and not one.marker), None)
 
 
-def _is_own(versions: Sequence[Version], covered: Covered) -> bool:
-    """Whether the marker on top is the run's: the one that it noted, or the one on its version."""
-    if covered.marker:
-        return versions[0].id == covered.marker
-    below = next((one for one in versions if not one.marker), None)
-    return below is not None and below.id == covered.version
+def _known(covered: Covered, versions: Sequence[Version]) -> Covered:
+    """The same with its marker, if that was not known: the one on the version, if it is alone."""
+    markers = [one.id for one in versions if one.marker]
+    below = next((one.id for one in versions if not one.marker and not one.latest), None)
+    if covered.marker == UNKNOWN and len(markers) == 1 and below == covered.version:
+        return replace(covered, marker=markers[0])
+    return covered
 
 
-def _same(latest: Version, covered: Covered, target: Target) -> bool:
+def _same(bucket: Bucket, latest: Version, kept: Version) -> bool:
     """Whether the current version is the covered one, or a copy of it.
 
-    The etag of an object that was uploaded in parts, or copied so, depends on the parts.
+    The etag of what was uploaded or copied in parts tells nothing of its bytes.
     """
-    in_parts = "-" in covered.etag or "-" in latest.etag
-    return (
-        latest.id == covered.version
-        or latest.etag == covered.etag
-        or (in_parts and latest.size == target.size)
-    )
+    if latest.marker or latest.size != kept.size:
+        return False
+    return latest.id == kept.id or latest.etag == kept.etag or bucket.same(latest, kept)
+
+
+def _check_etag(latest: Version, covered: Covered, target: Target) -> None:
+    """Refuse what is not a copy of a covered version that is gone, or of one that was left."""
+    if latest.marker or latest.size != target.size or latest.etag != covered.etag:
+        raise Conflict(f"{target.address} holds other bytes now; what was covered was left")
 
 
 def _drop(bucket: Bucket, versions: Sequence[Version], covered: Covered) -> None:
@@ -222,8 +232,9 @@ def _drop(bucket: Bucket, versions: Sequence[Version], covered: Covered) -> None
     kept = _find(versions, covered.version)
     if kept is not None and not kept.latest:
         bucket.delete([kept])
-    marker_id = covered.marker or (versions[0].id if versions and versions[0].marker else "")
-    at = next((at for at, one in enumerate(versions) if one.marker and one.id == marker_id), None)
+    at = next(
+        (at for at, one in enumerate(versions) if one.marker and one.id == covered.marker), None
+    )
     if at is None:
         return
     below = [one for one in versions[at + 1 :] if one.id != covered.version and not one.marker]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.tasks.aside import QUARANTINED, Aside
-from reclaim.tasks.deleting import GOING, as_going
+from reclaim.tasks.deleting import FAILED, GOING, as_going
 
 COVERING = "covering"
 """The outcome of an object that is about to be covered by a delete marker."""
@@ -19,8 +19,8 @@ COVERING = "covering"
 RANKED = GOING.append(pa.field("rank", pa.int32(), nullable=False))
 """What may have been taken; of an object's rows the one with the least rank is believed."""
 
-_RANKS = {QUARANTINED: 0, COVERING: 1}
-_NOT_KNOWN = 2
+_RANKS = {QUARANTINED: 0, FAILED: 1, COVERING: 2}
+_NOT_KNOWN = 3
 
 
 def intended(rows: pa.Table) -> pa.Table:
@@ -33,8 +33,11 @@ def journaled(rows: pa.Table) -> pa.Table:
     """Objects with outcomes, as ``RANKED``."""
     at = pc.index_in(rows.column("outcome"), pa.array(list(_RANKS), pa.string()))
     known = pa.chunked_array([pa.array(_RANKS.values(), pa.int32())]).take(at)
-    ranks = pc.fill_null(known, _NOT_KNOWN).combine_chunks()
-    return as_going(rows).append_column(RANKED.field("rank"), ranks).cast(RANKED)
+    going = as_going(rows)
+    # What failed without telling anything may have been taken nevertheless.
+    certain = pc.and_(pc.is_valid(known), pc.is_valid(going.column("identity")))
+    ranks = pc.if_else(certain, known, pa.scalar(_NOT_KNOWN, pa.int32()))
+    return going.append_column(RANKED.field("rank"), ranks).cast(RANKED)
 
 
 def where(rows: pa.Table, aside: Aside | None) -> pa.Table:

@@ -152,18 +152,23 @@ class TerminusStore:
         return dict.fromkeys(self._condemning.of(run_id))
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
-        """Take the layers off the lists again; one that cannot be loaded is named and waits."""
+        """Take the layers off the lists again; one that cannot be loaded is named.
+
+        It may never have been loadable. As long as objects are missing it waits for them.
+        """
         faults = {
             found: self._survey.fault(found)
             for found in sorted(self._condemning.of(run_id))
             if found in whole
         }
-        waits = [f"layer {found}: {fault}" for found, fault in faults.items() if fault]
-        self._condemning.bring_back(run_id, [found for found in faults if not faults[found]])
+        named = [f"layer {found}: {fault}" for found, fault in faults.items() if fault]
+        loadable = [found for found, fault in faults.items() if not fault]
+        self._condemning.bring_back(run_id, list(faults) if complete else loadable)
+        if not complete:
+            return Restored(len(loadable), (), named)
         run = self.find_run(run_id)
-        if complete and not waits:
-            self.finish(run_id, RunState.UNDONE, run.summary if run else {})
-        return Restored(len(faults) - len(waits), (), waits)
+        self.finish(run_id, RunState.UNDONE, run.summary if run else {})
+        return Restored(len(loadable), named, ())
 
     def forget(self, run_id: str) -> int:
         return self._condemning.forget(run_id)
