@@ -6,6 +6,7 @@ noncurrent version until they are deleted by the version's id.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from reclaim.model import StoredObject
 from reclaim.urls import is_odd
 
 ENABLED = "enabled"
+PIECE = 8 * 1024 * 1024
 MANY = 64
 """So many folders are enough to share the work of listing them."""
 
@@ -32,6 +34,7 @@ class Version:
     size: int
     latest: bool
     marker: bool
+    etag: str = ""
 
 
 class Bucket:
@@ -105,7 +108,47 @@ class Bucket:
                         row.get("Size") or 0,
                         row["IsLatest"],
                         marker,
+                        (row.get("ETag") or "").strip('"'),
                     )
+
+    def versions_of(self, address: str) -> list[Version]:
+        """All versions and markers of one object, the newest first."""
+        return [version for version in self.versions(address) if version.address == address]
+
+    def current(self, address: str) -> Version | None:
+        """The version of an object that is current, unless it is deleted."""
+        from botocore.exceptions import ClientError
+
+        with _translated(f"the version of {address}"):
+            try:
+                found = self._client.head_object(Bucket=self.name, Key=self._root + address)
+            except ClientError as error:
+                if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") == 404:
+                    return None
+                raise
+        etag = (found.get("ETag") or "").strip('"')
+        version = found.get("VersionId") or "null"
+        return Version(address, version, found["ContentLength"], True, False, etag)
+
+    def cover(self, addresses: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Write delete markers over objects: the id of each marker, and what failed, by address."""
+        named = [{"Key": self._root + address} for address in addresses]
+        with _translated(f"markers in {self.name}"):
+            answer = self._client.delete_objects(
+                Bucket=self.name, Delete={"Objects": named, "Quiet": False}
+            )
+        markers = {
+            row["Key"][len(self._root) :]: row["DeleteMarkerVersionId"]
+            for row in answer.get("Deleted", ())
+            if row.get("DeleteMarkerVersionId")
+        }
+        said = {row["Key"][len(self._root) :]: row["Message"] for row in answer.get("Errors", ())}
+        failed = {
+            address: said.get(address, "the bucket did not say which marker covers it")
+            for address in addresses
+            if address not in markers
+        }
+        return markers, failed
 
     def folders(self, folder: str) -> tuple[list[str], bool]:
         """The folders directly below one, and whether it has objects of its own as well.
@@ -124,6 +167,21 @@ class Bucket:
                     found.append(row["Prefix"][len(self._root) :].removesuffix("/"))
         return found, False
 
+    def same(self, first: Version, second: Version) -> bool:
+        """Whether two versions hold the same bytes; reads both if their sizes are the same."""
+        if first.size != second.size:
+            return False
+        return self._digest(first) == self._digest(second)
+
+    def _digest(self, version: Version) -> bytes:
+        digest = hashlib.sha256()
+        key = self._root + version.address
+        with _translated(f"the bytes of {version.address}"):
+            answer = self._client.get_object(Bucket=self.name, Key=key, VersionId=version.id)
+            for piece in answer["Body"].iter_chunks(PIECE):
+                digest.update(piece)
+        return digest.digest()
+
     def renew(self, version: Version) -> None:
         """Make a version the current one, as if it were written now."""
         key = self._root + version.address
@@ -140,10 +198,14 @@ class Bucket:
             told = self._client.delete_objects(
                 Bucket=self.name, Delete={"Objects": named, "Quiet": True}
             )
-        if failed := told.get("Errors"):
-            raise StorageUnavailable(
-                f"cannot delete {failed[0].get('Key')}: {failed[0].get('Message')}"
-            )
+        _check_deleted(told)
+
+
+def _check_deleted(answer: Mapping[str, Any]) -> None:
+    if failed := answer.get("Errors"):
+        raise StorageUnavailable(
+            f"cannot delete {failed[0].get('Key')}: {failed[0].get('Message')}"
+        )
 
 
 def folders(url: str, prefix: str) -> list[str]:

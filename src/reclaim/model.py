@@ -120,8 +120,20 @@ class Run:
     @property
     def quarantine(self) -> str | None:
         """How its objects were set aside, as long as they are."""
-        ended = self.state in (RunState.UNDONE, RunState.PURGED)
-        return None if ended else self.summary.get("quarantine")
+        nothing = self.state in (RunState.STOPPED, RunState.UNDONE, RunState.PURGED)
+        return None if nothing else self.summary.get("quarantine")
+
+    @property
+    def undoing(self) -> datetime | None:
+        """When it was begun to be undone, as long as that is not finished."""
+        begun = self.summary.get("undoing")
+        return datetime.fromisoformat(begun) if begun and self.quarantine else None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether some of what it set aside, or was about to, may be at its old place."""
+        whole = self.state == RunState.DONE and self.undoing is None
+        return self.quarantine is not None and not whole
 
     @property
     def until(self) -> datetime | None:

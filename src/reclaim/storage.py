@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -127,8 +127,16 @@ class Storage(Protocol):
         """
         ...
 
+    def same(self, first: str, second: str) -> bool:
+        """Whether the first object can stand for the second: it holds the same bytes."""
+        ...
+
     def flush(self, addresses: Iterable[str]) -> None:
         """Make written objects survive a power cut, where the storage does not do so itself."""
+        ...
+
+    def flush_moved(self, addresses: Iterable[str]) -> None:
+        """Make moves survive a power cut; the bytes of what was moved lasted before."""
         ...
 
 
@@ -281,16 +289,30 @@ class ObjectStorage:
             return self._store
         return from_url(self.url, retry_config={"max_retries": 0}, **_credentials(self.url))
 
+    def same(self, first: str, second: str) -> bool:
+        if self.head(first).size != self.head(second).size:
+            return False
+        pieces = zip_longest(_pieces(self.stream(first)), _pieces(self.stream(second)))
+        return all(one == other for one, other in pieces)
+
     def flush(self, addresses: Iterable[str]) -> None:
+        if self._local is None:
+            return
+        written = list(addresses)
+        for address in written:
+            with translated("flush", address):
+                self._local.flush(address)
+        self.flush_moved(written)
+
+    def flush_moved(self, addresses: Iterable[str]) -> None:
         if self._local is None:
             return
         folders: set[str] = set()
         for address in addresses:
-            with translated("flush", address):
-                self._local.flush(address)
-            while address:
-                address = address.rpartition("/")[0]
-                folders.add(address)
+            folder = address.rpartition("/")[0]
+            while folder not in folders:
+                folders.add(folder)
+                folder = folder.rpartition("/")[0]
         for folder in folders:
             with translated("flush", folder or self.url):
                 self._local.flush_folder(folder)
@@ -385,6 +407,18 @@ class _Readable(io.RawIOBase):
 
     def read(self, size: int | None = -1) -> bytes:
         return bytes(self._reader.read(None if size is None or size < 0 else size))
+
+
+def _pieces(stream: Iterable[bytes]) -> Iterator[bytes]:
+    """A stream in pieces of one length, however it came."""
+    waiting = bytearray()
+    for piece in stream:
+        waiting += piece
+        while len(waiting) >= PIECE:
+            yield bytes(waiting[:PIECE])
+            del waiting[:PIECE]
+    if waiting:
+        yield bytes(waiting)
 
 
 def _stored(meta: Any) -> StoredObject:

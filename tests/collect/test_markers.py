@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from time import sleep
@@ -13,21 +14,24 @@ from uuid import uuid4
 import boto3  # type: ignore[import-untyped]
 import pytest
 
-from reclaim.buckets import open_bucket
+from reclaim.buckets import Bucket, open_bucket
 from reclaim.catalog.schema import CommitState
-from reclaim.errors import Conflict, Gone, Refused
+from reclaim.errors import Conflict, Gone, Partial, Refused
 from reclaim.model import RunState
 from reclaim.policy import from_options
+from reclaim.run.journal import Journal
 from reclaim.run.ways import Markers, Move
 from reclaim.storage import ObjectStorage
 from reclaim.tasks import deleting
-from reclaim.tasks.markers import Mark, Unmark
+from reclaim.tasks.aside import UNTOUCHED
+from reclaim.tasks.deleting import Target
+from reclaim.tasks.markers import UNKNOWN, Covered, Expunge, Mark, Unmark
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import SeaweedFS
 from tests.collect.dying import dies
 from tests.collect.world import Past, World, bury, commit_states, leftovers, whole
 from tests.conftest import Backend
-from tests.dying import Work
+from tests.dying import Died, Work
 
 MARKERS = Markers()
 STRIDE = 2
@@ -265,12 +269,153 @@ def test_what_comes_back_counts_as_written_now(versioned_bucket: str) -> None:
     storage = ObjectStorage.open(f"{versioned_bucket}/{uuid4().hex}")
     storage.put("x", b"some bytes")
     before = storage.head("x").last_modified
-    Mark().page(storage, {"x": 10})
+    [taken] = Mark("notes/").page(storage, [Target("x", 10)])
+    assert taken.identity
     sleep(1.1)
     for _ in range(2):
-        Unmark().one(storage, "x", 10)
+        Unmark().one(storage, Target("x", 10, taken.identity))
     assert storage.get("x") == b"some bytes"
     assert storage.head("x").last_modified > before
     [left] = open_bucket(storage.url).versions("x")
     assert left.latest
     assert not left.marker
+
+
+def test_a_purge_by_identity(versioned: World) -> None:
+    """What failed in one run, and another run then covered, is the other's."""
+    world, past = versioned, bury(versioned)
+    plan = world.plan()
+    stuck = max(address for address in world.candidates(plan) if "/meta/" in address)
+    cover = Bucket.cover
+
+    def denied(self: Bucket, addresses: Sequence[str]) -> Any:
+        markers, failed = cover(self, [one for one in addresses if one != stuck])
+        return markers, failed | {one: "denied" for one in addresses if one == stuck}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Bucket, "cover", denied)
+        with pytest.raises(Partial):
+            world.apply(plan, way=Markers(timedelta(days=1)))
+    # Somebody else deletes it, which covers it with a marker that is nobody's of ours.
+    Bucket.cover(open_bucket(world.storage.url), [stuck])
+    world.clock.advance(days=2)
+    assert world.purge() is not None
+    assert versions(world)[stuck] == 1
+    assert not (set(world.candidates(plan)) - {stuck}) & versions(world).keys()
+    world.check()
+    assert commit_states(world.repo)[past.keep] == CommitState.LIVE
+
+
+def test_one_plan_after_another_of_the_same(versioned: World) -> None:
+    """The second covers nothing that the first had covered, and its window ends nothing."""
+    world, past = versioned, bury(versioned)
+    first, second = world.plan(), world.plan()
+    run = world.apply(first, way=MARKERS)
+    again = world.apply(second, way=Markers(timedelta(hours=1)))
+    assert run.summary()["objects"] == first.document.candidates
+    assert again.summary()["objects"] == 0
+    assert again.summary()["missing"] == first.document.candidates
+    undone = world.undo(again.run)
+    assert (undone.objects, undone.snapshots) == (0, 0)
+    world.clock.advance(hours=2)
+    world.purge()
+    assert world.undo(run.run).left == ()
+    check_back(world, past)
+
+
+def test_versioning_suspended_in_between(s3: SeaweedFS, tmp_path: Path) -> None:
+    """Undo and purge ask first; once versions are kept again, all comes back."""
+    bucket = s3.new_bucket()
+    for world in on(f"{bucket}/catalog", tmp_path):
+        # These are written before the bucket keeps versions, and have none of their own.
+        past = bury(world)
+        set_versioning(bucket, "Enabled")
+        plan = world.plan()
+        run = world.apply(plan, way=MARKERS).run
+        set_versioning(bucket, "Suspended")
+        with pytest.raises(Refused, match="it is suspended here"):
+            world.undo(run)
+        world.clock.advance(MARKERS.keep)
+        with pytest.raises(Refused, match="it is suspended here"):
+            world.purge()
+        kept = versions(world)
+        assert all(kept[address] for address in world.candidates(plan))
+        set_versioning(bucket, "Enabled")
+        assert world.undo(run).left == ()
+        check_back(world, past)
+
+
+def test_the_current_version_is_never_deleted(versioned_bucket: str) -> None:
+    """Whatever a journal says."""
+    storage = ObjectStorage.open(f"{versioned_bucket}/{uuid4().hex}")
+    storage.put("x", b"some bytes")
+    [current] = open_bucket(storage.url).versions_of("x")
+    identity = Covered(UNKNOWN, current.id, current.etag).identity
+    for deleter in (Expunge(), Unmark()):
+        with suppress(Conflict):
+            deleter.one(storage, Target("x", 10, identity))
+        assert storage.get("x") == b"some bytes"
+    assert Expunge().one(storage, Target("x", 10, identity)).outcome == UNTOUCHED
+
+
+def test_markers_without_a_journal(versioned: World) -> None:
+    """A run that died between its markers and its journal knows them by what it noted before."""
+    world, past = versioned, bury(versioned)
+    plan = world.plan()
+
+    def die(*_: Any, **__: Any) -> None:
+        raise Died
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "note", die)
+        with pytest.raises(Died):
+            world.apply(plan, way=MARKERS)
+    covered = set(world.candidates(plan)) - world.there()
+    assert covered
+    run = plan.document.run
+    world.clock.advance(minutes=12)
+    assert world.undo(run).left == ()
+    assert not covered & marked(world)
+    check_back(world, past)
+
+    world.age()
+    plan = world.plan()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "note", die)
+        with pytest.raises(Died):
+            world.apply(plan, way=Markers(timedelta(hours=1)))
+    covered = set(world.candidates(plan)) - world.there()
+    world.clock.advance(hours=2)
+    assert world.purge() is not None
+    assert not covered & (versions(world).keys() | marked(world))
+    world.check()
+
+
+def test_other_bytes_over_a_marker_are_left(versioned: World) -> None:
+    world, past = versioned, bury(versioned)
+    plan = world.plan()
+    run = world.apply(plan, way=MARKERS).run
+    home = next(one for one in sorted(world.candidates(plan)) if "/branches/" in one)
+    [kept] = [one for one in open_bucket(world.storage.url).versions_of(home) if not one.marker]
+    world.storage.put(home, b"?" * kept.size)
+    with pytest.raises(Partial, match="holds other bytes"):
+        world.undo(run)
+    assert world.storage.get(home) == b"?" * kept.size
+    assert kept.id in [one.id for one in open_bucket(world.storage.url).versions_of(home)]
+    world.storage.delete(home)
+    [newer] = [
+        one for one in open_bucket(world.storage.url).versions_of(home) if one.latest and one.marker
+    ]
+    # A marker that is not the run's: it is taken off by whoever wrote it.
+    open_bucket(world.storage.url).delete(
+        [
+            newer,
+            *(
+                one
+                for one in open_bucket(world.storage.url).versions_of(home)
+                if not one.marker and one.id != kept.id
+            ),
+        ]
+    )
+    assert world.undo(run).left == ()
+    check_back(world, past)

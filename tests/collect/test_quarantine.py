@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from reclaim.catalog.schema import CommitState
-from reclaim.errors import Conflict, Gone, PlanRefused, Refused
+from reclaim.errors import Conflict, Gone, Partial, PlanRefused, Refused
 from reclaim.model import RunState
 from reclaim.policy import Policy, Rules, from_options
 from reclaim.run.ways import DELETE, Move
@@ -113,11 +113,16 @@ def test_what_a_later_run_took_is_missed_by_name(world: World) -> None:
         world.other().delete_branch(name)
     world.age()
     world.apply(world.plan(Policy(Rules(keep_last=1)), allowed_fraction=1.0))
-    undone = world.undo(run)
-    assert undone.snapshots == 0
-    named = " ".join(undone.left)
+    with pytest.raises(Partial) as partial:
+        world.undo(run)
+    assert partial.value.details["restored"] == 0
+    named = " ".join(partial.value.details["waits"])
     assert past.first in named
     assert past.second in named
+    # What came back is promised until the run is given up.
+    world.age()
+    assert world.plan(allowed_fraction=1.0).document.candidates == 0
+    assert world.purge(timedelta(0)) is not None
     world.quiet()
 
 

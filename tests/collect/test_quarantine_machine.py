@@ -1,13 +1,16 @@
 """The same machine, with applies that set aside, undos and purges among everything else.
 
 The dictionaries do not change by any of them: what a ref, a lease or staging reaches reads back.
-What an undo brought back reads as it did before, or is named. ``RECLAIM_SOAK=1`` makes it run for
-long.
+Runs overlap, die, end halfway, and are undone in any order and more than once, while others write
+to where something was set aside from. An undo that says it is done has brought every commit and
+byte back; one that does not names what is missing, and can be done again. ``RECLAIM_SOAK=1`` makes
+it run for long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
@@ -16,10 +19,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from reclaim.catalog.schema import CommitState, commits
-from reclaim.errors import Conflict, PlanRefused
+from reclaim.errors import Conflict, Partial, PlanRefused, StorageDenied
 from reclaim.model import RunState
 from reclaim.run.plan import Plan
-from reclaim.run.undo import Undone
 from reclaim.run.ways import DELETE, Move, Way
 from reclaim.testing.faults import FaultyStorage
 from tests.catalog import raw
@@ -35,10 +37,13 @@ POINTS = st.sampled_from(
 class QuarantineMachine(CollectMachine):
     def __init__(self) -> None:
         self.ways: dict[str, Way] = {}
+        self.foreign: dict[str, bytes] = {}
+        """What somebody else wrote to places from which objects were set aside."""
         super().__init__()
 
     def teardown(self) -> None:
         try:
+            self.clear_homes()
             self.world.clock.advance(hours=1)
             self.work(lambda **how: self.world.purge(timedelta(0), **how))
         finally:
@@ -51,13 +56,18 @@ class QuarantineMachine(CollectMachine):
 
     def apply_run(self, plan: Plan, *, step: Stepping | None = None) -> None:
         ended = (RunState.UNDONE, RunState.PURGED)
-        if any(run.id == plan.document.run and run.state in ended for run in self.repo.runs()):
+        run = next((run for run in self.repo.runs() if run.id == plan.document.run), None)
+        if run is not None and (run.state in ended or run.undoing):
             # One that died may have the lock still.
             self.world.clock.advance(minutes=12)
-            with pytest.raises(PlanRefused, match="already"):
+            with pytest.raises(PlanRefused, match=r"already|begun to be undone"):
                 self.world.apply(plan, way=self.way(plan))
             return
-        super().apply_run(plan, step=step)
+        with suppress(Partial):
+            super().apply_run(plan, step=step)
+        # What others wrote may be collected like anything that nothing refers to.
+        there = self.world.there()
+        self.foreign = {home: data for home, data in self.foreign.items() if home in there}
 
     def aside(self) -> list[str]:
         """The runs that can be undone."""
@@ -86,15 +96,64 @@ class QuarantineMachine(CollectMachine):
             for row in raw.rows(self.repo, commits)
             if row.run_id == run and row.state == CommitState.QUARANTINED
         }
-        done = self.work(lambda **how: self.world.undo(run, **how), step)
+        partial: Partial | None = None
+        try:
+            done = self.work(lambda **how: self.world.undo(run, **how), step)
+        except Partial as error:
+            done = partial = error
+        named = partial.details["waits"] if partial else []
+        if partial:
+            assert run in self.aside()
+            assert named or partial.details["failed"]
         self.check()
-        if not isinstance(done, Undone):
+        for home, data in self.foreign.items():
+            assert self.world.storage.get(home) == data
+        if done is None:
             return
         with self.world.opened() as catalog:
             repo = catalog.repository(NAME)
             for commit in taken:
-                if not any(left.startswith(f"commit {commit}:") for left in done.left):
+                if not any(left.startswith(f"commit {commit}:") for left in named):
                     assert whole(repo, commit) == self.model.commits[commit]
+
+    @precondition(lambda self: self.world.aside())
+    @rule(data=st.data(), same_size=st.booleans())
+    def write_to_a_home(self, data: st.DataObject, same_size: bool) -> None:
+        """Somebody writes other bytes to where something was set aside from."""
+        world = self.world
+        homes = sorted(world.aside() - world.there())
+        if not homes:
+            return
+        home = data.draw(st.sampled_from(homes), label="home")
+        sizes = {
+            one.address.partition("/quarantine/")[2].partition("/")[2]: one.size
+            for one in world.storage.list(f"repos/{world.repo.uid}/_reclaim/quarantine")
+        }
+        size = sizes[home.removeprefix(f"repos/{world.repo.uid}/")]
+        self.foreign[home] = b"?" * (size if same_size else size + 1)
+        world.storage.put(home, self.foreign[home])
+
+    @precondition(lambda self: self.foreign)
+    @rule()
+    def clear_homes(self) -> None:
+        """Whoever wrote there takes it away again."""
+        for home in self.foreign:
+            self.world.storage.delete(home)
+        self.foreign.clear()
+
+    @rule(data=st.data(), nth=st.integers(1, 6))
+    def ends_halfway(self, data: st.DataObject, nth: int) -> None:
+        """Some of a plan cannot be moved."""
+        self.bury(data)
+        self.plan({}, timedelta(0))
+        self.ways[self.plans[-1].document.run] = Move()
+
+        def stuck(step: str) -> None:
+            kind, _, address = step.partition(" ")
+            if kind == "move" and hash(address) % 6 == nth % 6:
+                raise StorageDenied(f"cannot move {address}")
+
+        self.apply_one(self.plans[-1], step=stuck)
 
     @precondition(lambda self: self.aside())
     @rule(
@@ -128,6 +187,7 @@ class QuarantineMachine(CollectMachine):
     @rule(older=st.sampled_from([timedelta(0), timedelta(days=1)]), dies=st.booleans(), fatal=FATAL)
     def purge(self, older: timedelta, dies: bool, fatal: int) -> None:
         before = self.world.there()
+        self.foreign.clear()
 
         def work(step: Stepping | None) -> None:
             self.work(lambda **how: self.world.purge(older, **how), step)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reclaim.errors import Conflict, Gone
+from reclaim.errors import Conflict, Gone, Partial
 from reclaim.policy import Policy, Rules, from_options
 from reclaim.run.ways import Move
 from reclaim.testing import FakeClock
@@ -148,7 +148,7 @@ def test_a_run_after_another(
 
 
 def test_a_run_undone_before_a_later_one_that_took_what_it_shares(local: World) -> None:
-    """In the wrong order some is left, by name; what lives is not touched by that."""
+    """In the wrong order some waits, by name, and comes back once the other run is undone."""
     past = bury(local)
     first = local.apply(local.plan(), way=MOVE).run
     with local.opened() as catalog:
@@ -160,13 +160,22 @@ def test_a_run_undone_before_a_later_one_that_took_what_it_shares(local: World) 
             repo.delete_branch(name)
     local.age()
     second = local.apply(local.plan(Policy(Rules(keep_last=1)), allowed_fraction=1.0), way=MOVE).run
-    told = " ".join(local.undo(first).left)
-    assert past.first in told
-    assert past.second in told
+    with pytest.raises(Partial) as partial:
+        local.undo(first)
+    waits = " ".join(partial.value.details["waits"])
+    assert past.first in waits
+    assert past.second in waits
+    assert second in str(partial.value.hint)
     local.check()
+    # However long that takes, and whatever runs meanwhile, what was promised stays.
+    local.age()
+    local.apply(local.plan(allowed_fraction=1.0))
     assert local.undo(second).left == ()
     assert whole(local.other(), past.keep) == past.files[past.keep]
     assert [commit.id for commit in local.other().log("main")][:2] == [now, past.keep]
+    assert local.undo(first).snapshots == 2
+    for commit, files in past.files.items():
+        assert whole(local.other(), commit) == files
     local.quiet()
 
 
@@ -187,11 +196,15 @@ def test_a_commit_that_misses_an_object_is_left(local: World) -> None:
     local.age()
     run = local.apply(local.plan(), way=MOVE).run
     local.apply(local.plan(Policy(Rules(keep_last=1)), allowed_fraction=1.0))
-    assert local.undo(run).left == (f"commit {again.id}: not all of its objects are there",)
+    with pytest.raises(Partial) as partial:
+        local.undo(run)
+    missing = f"commit {again.id}: not all of its objects are there"
+    assert partial.value.details["waits"] == [missing]
     for gone in (again.id, older):
         with pytest.raises(Gone):
             whole(local.other(), gone)
     assert whole(local.other(), parent) == {"y": b"y"}
+    assert local.purge(timedelta(0)) is not None
     local.quiet()
 
 

@@ -101,7 +101,7 @@ class World:
         asked = PlanOptions(policy=policy, margins=self.margins, **options)
         found = storage or self.storage
         return make_plan(
-            store or self.store(), self.engine(step, found), asked, opener=lambda _url: found
+            store or self.store(), self.engine(step, found), asked, opener=opening(found)
         )
 
     def apply(
@@ -119,7 +119,7 @@ class World:
             self.engine(step, found),
             plan.place,
             way=way,
-            opener=lambda _url: found,
+            opener=opening(found),
         )
 
     def undo(

@@ -233,50 +233,6 @@ SEEN: dict[str, RangeInfo] = {}""",
         test="tests/collect/test_refusals.py"
         "::test_a_damaged_container_of_a_live_commit[truncated-range]",
     ),
-    "commits brought back without a look at what they need": Bug(
-        "reclaim.run.undo",
-        right="if top not in broken]",
-        wrong="if found]",
-        test="tests/collect/test_undo.py::test_a_commit_that_misses_an_object_is_left",
-    ),
-    "commits brought back before their objects": Bug(
-        "reclaim.run.undo",
-        right="""        with stage("restore") as restoring:
-""",
-        wrong="""        self._snapshots.restore(self._run.id, self._snapshots.taken(self._run.id))
-        with stage("restore") as restoring:
-""",
-        test="tests/collect/test_crash.py::test_an_undo_that_dies_at_any_step[embedded]",
-    ),
-    "parents not brought back": Bug(
-        "reclaim.catalog.undoing",
-        right="rewriting.set_parents(connection, uid, edit.commit_id, old, marked=edit.was_marked)",
-        wrong="pass",
-        test="tests/collect/test_quarantine.py::test_parents_and_refs_come_back_as_well[embedded]",
-    ),
-    "what came back is as old as it was": Bug(
-        "reclaim.tasks.aside",
-        right="size=size, fresh=True)",
-        wrong="size=size)",
-        test="tests/collect/test_undo.py"
-        "::test_what_is_back_and_in_no_commit_has_its_margin[embedded]",
-    ),
-    "nothing holds what came back": Bug(
-        "reclaim.catalog.undoing",
-        right="for one in sorted(back - children):",
-        wrong="for one in sorted(back - back):",
-        test="tests/collect/test_quarantine.py"
-        "::test_what_came_back_is_safe_for_a_day_and_goes_then[embedded]",
-    ),
-    "a run called purged before its objects are gone": Bug(
-        "reclaim.run.purge",
-        right="""    assert way is not None
-""",
-        wrong="""    assert way is not None
-    store.finish(run.id, RunState.PURGED, run.summary)
-""",
-        test="tests/collect/test_crash.py::test_a_purge_that_dies_at_any_step[embedded]",
-    ),
     "a plan applied again from the sweep, without what was journalled": Bug(
         "reclaim.run.apply",
         right="self._journal.taken(self._store.format.top)",

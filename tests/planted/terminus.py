@@ -49,7 +49,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what stands after a failure goes": Bug(
         "reclaim.tasks.deleting",
-        right="            if sequential:\n                break\n",
+        right="            if strict:\n                break\n",
         wrong="",
         test=f"{HERE}/test_path.py::test_nothing_goes_after_one_that_could_not",
     ),

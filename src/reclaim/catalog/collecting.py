@@ -175,8 +175,13 @@ class Collecting:
         return condemning.collect(self._workspace, lock, ids, but_of=aside)
 
     def set_aside(self, ids: Collection[str]) -> int:
-        """Note of condemned commits that their objects were set aside."""
-        return condemning.set_aside(self._workspace, self._lock(), ids)
+        """Note of condemned commits that their objects were set aside.
+
+        Not those of a run that has not finished setting them aside: its undo brings them back.
+        """
+        lock = self._lock()
+        others = [run.id for run in self.runs() if run.unfinished and run.id != lock.run_id]
+        return condemning.set_aside(self._workspace, lock, ids, but_of=others)
 
     def forget(self, run_id: str) -> int:
         """Reduce the commits whose objects a run had set aside, which are deleted by now."""
@@ -186,9 +191,13 @@ class Collecting:
         """The commits that a run condemned or set aside."""
         return undoing.taken(self._workspace, run_id)
 
-    def restore(self, run_id: str, whole: Collection[str], hold: timedelta) -> Restored:
+    def restore(
+        self, run_id: str, whole: Collection[str], hold: timedelta, *, complete: bool
+    ) -> Restored:
         """Make commits of a run live again; see ``undoing``."""
-        return undoing.restore(self._workspace, self._lock(), run_id, whole, hold)
+        return undoing.restore(
+            self._workspace, self._lock(), run_id, whole, hold, complete=complete
+        )
 
     def find_run(self, run_id: str) -> Run | None:
         with self._workspace.database.read() as connection:

@@ -148,10 +148,12 @@ def collect(
     return _condemned(workspace, lock, ids, _REDUCED, but_of)
 
 
-def set_aside(workspace: Workspace, lock: Lock, ids: Collection[str]) -> int:
+def set_aside(
+    workspace: Workspace, lock: Lock, ids: Collection[str], *, but_of: Collection[str] = ()
+) -> int:
     """Note of condemned commits that this run set their objects aside."""
     values = {"state": CommitState.QUARANTINED, "run_id": lock.run_id}
-    return _condemned(workspace, lock, ids, values)
+    return _condemned(workspace, lock, ids, values, but_of)
 
 
 def forget(workspace: Workspace, lock: Lock, run_id: str) -> int:

@@ -45,10 +45,15 @@ class TakenCommit:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What an undo brought back, and sentences about what it left."""
+    """What an undo brought back, and sentences about what it did not.
+
+    What was ``left`` has changed since and is somebody else's now; what ``waits`` comes back with a
+    later undo of the same run, once all that it needs is there.
+    """
 
     commits: int
     left: tuple[str, ...]
+    waits: tuple[str, ...]
 
 
 def undo_expire(workspace: Workspace, run_id: str) -> list[str]:
@@ -64,14 +69,14 @@ def undo_expire(workspace: Workspace, run_id: str) -> list[str]:
             raise Refused(f"run {run_id} is a {run.kind}, not an expiration")
         if run.state != RunState.DONE:
             raise Conflict(f"run {run_id} was undone already", hint="see `reclaim runs`")
-        try:
-            left = _take_back(connection, workspace, run_id)
-        except TransactionFailed as error:
+        left, lost = _take_back(connection, workspace, run_id)
+        if lost:
             raise Refused(
                 "the run cannot be undone: something that it let go has been collected since",
-                hint=str(error),
-            ) from error
-        _end(connection, workspace.repo_uid, run_id)
+                hint="; ".join(lost),
+            )
+        _end(connection, run_id)
+        rewriting.bump(connection, workspace.repo_uid)
         return left
 
     return workspace.database.transact(work)
@@ -95,12 +100,19 @@ def taken(workspace: Workspace, run_id: str) -> dict[SnapshotId, TakenCommit]:
 
 
 def restore(
-    workspace: Workspace, lock: Lock, run_id: str, whole: Collection[str], hold: timedelta
+    workspace: Workspace,
+    lock: Lock,
+    run_id: str,
+    whole: Collection[str],
+    hold: timedelta,
+    *,
+    complete: bool,
 ) -> Restored:
     """Make the commits of a run live again, of those that are whole, with parents and refs.
 
     In one transaction. What no ref reaches afterwards is leased for a while, so that there is
-    time to name it before the next run.
+    time to name it before the next run; as long as something waits, to the end of the run's
+    window. The run is undone once all is back; with ``complete`` all of its objects are.
     """
 
     def work(connection: Connection) -> Restored:
@@ -109,18 +121,27 @@ def restore(
         refs.check_repository(connection, uid, lock=True)
         query = _taken(uid, run_id).order_by(commit_rows.c.id).with_for_update()
         rows = {row.id: row for row in connection.execute(query)}
-        back, left = _standing(connection, uid, rows, whole)
+        back, waits = _standing(connection, uid, rows, whole)
         _set_state(connection, uid, back, CommitState.LIVE, run_id=None, rule=None)
-        # Their objects are back, so that the next run finds and explains them.
-        _set_state(connection, uid, rows.keys() - back, CommitState.CONDEMNED)
-        left += _take_back(connection, workspace, run_id, leave=True)
+        left, lost = _take_back(connection, workspace, run_id)
+        waits += lost
+        finished = complete and not waits
+        length = hold if finished else max(hold, _window(connection, workspace, run_id))
         children = {parent for one in back for parent in _parents(rows[one])}
         for one in sorted(back - children):
-            leases.hold(connection, workspace, one, holder=f"undo of {run_id}", length=hold)
-        _end(connection, uid, run_id)
-        return Restored(len(back), tuple(left))
+            leases.hold(connection, workspace, one, holder=f"undo of {run_id}", length=length)
+        if finished:
+            _end(connection, run_id)
+        rewriting.bump(connection, uid)
+        return Restored(len(back), tuple(left), tuple(waits))
 
     return workspace.database.transact(work)
+
+
+def _window(connection: Connection, workspace: Workspace, run_id: str) -> timedelta:
+    """For how long a run can still be undone for certain."""
+    until = find(connection, workspace.repo_uid, run_id).until
+    return until - workspace.clock.now() if until else timedelta(0)
 
 
 def _taken(repo_uid: str, run_id: str) -> Any:
@@ -134,9 +155,11 @@ def _taken(repo_uid: str, run_id: str) -> Any:
 def _standing(
     connection: Connection, repo_uid: str, rows: Mapping[str, Row[Any]], whole: Collection[str]
 ) -> tuple[set[str], list[str]]:
-    """The whole commits whose parents are live or come back with them; and why others do not."""
+    """The whole commits whose parents are live or come back with them; and why others wait."""
     back = rows.keys() & set(whole)
-    left = [f"commit {one}: not all of its objects are there" for one in sorted(rows.keys() - back)]
+    waits = [
+        f"commit {one}: not all of its objects are there" for one in sorted(rows.keys() - back)
+    ]
     outside = {parent for one in back for parent in _parents(rows[one])} - back
     query = select(commit_rows.c.id).where(
         commit_rows.c.repo_uid == repo_uid,
@@ -154,59 +177,70 @@ def _standing(
         for one in children.get(lost, ()):
             if one in back:
                 back.discard(one)
-                left.append(f"commit {one}: its parent {lost} is gone")
+                waits.append(f"commit {one}: its parent {lost} is not there")
                 waiting.append(one)
-    return back, left
+    return back, waits
 
 
 def _take_back(
-    connection: Connection, workspace: Workspace, run_id: str, *, leave: bool = False
-) -> list[str]:
-    """Restore parents and refs that are as the run left them; returns the others.
+    connection: Connection, workspace: Workspace, run_id: str
+) -> tuple[list[str], list[str]]:
+    """Restore parents and refs that are as the run left them; what is back already stays.
 
-    One that needs a commit that is not live is a ``TransactionFailed``, or is left too.
+    Returns what changed since, and what needs a commit that is not live.
     """
-    left: list[str] = []
+    changed: list[str] = []
+    lost: list[str] = []
     uid = workspace.repo_uid
     for edit in connection.execute(select(run_edits).where(run_edits.c.run_id == run_id)).all():
+        what = f"the parents of commit {edit.commit_id}"
+        parents = _parents_now(connection, uid, edit.commit_id)
         old = json.loads(edit.old_parents)
-        if _unchanged(connection, uid, edit) and _stands(connection, uid, old, leave=leave):
+        if parents == edit.old_parents:
+            continue
+        if parents != edit.new_parents:
+            changed.append(what)
+        elif _stands(connection, uid, old):
             rewriting.set_parents(connection, uid, edit.commit_id, old, marked=edit.was_marked)
         else:
-            left.append(f"the parents of commit {edit.commit_id}")
+            lost.append(what)
     for ref in connection.execute(select(run_refs).where(run_refs.c.run_id == run_id)).all():
-        free = not _name_taken(connection, uid, ref.name)
-        if free and _stands(connection, uid, [ref.commit_id], leave=leave):
+        named = _named(connection, uid, ref.name)
+        if named == ref.commit_id:
+            continue
+        if named is not None:
+            changed.append(f"the {ref.kind} {ref.name}")
+        elif _stands(connection, uid, [ref.commit_id]):
             insert = refs.insert_branch if ref.kind == RefKind.BRANCH else refs.insert_tag
             insert(connection, uid, ref.name, ref.commit_id, workspace.now())
         else:
-            left.append(f"the {ref.kind} {ref.name}")
-    return left
+            lost.append(f"the {ref.kind} {ref.name}")
+    return changed, lost
 
 
-def _stands(connection: Connection, repo_uid: str, ids: list[str], *, leave: bool) -> bool:
+def _stands(connection: Connection, repo_uid: str, ids: list[str]) -> bool:
+    """Whether commits are live; then they are held until the transaction ends."""
     try:
         commits.hold(connection, repo_uid, ids)
     except TransactionFailed:
-        if not leave:
-            raise
         return False
     return True
 
 
-def _unchanged(connection: Connection, repo_uid: str, edit: Any) -> bool:
+def _parents_now(connection: Connection, repo_uid: str, commit_id: str) -> str | None:
     query = select(commit_rows.c.parents).where(
-        commit_rows.c.repo_uid == repo_uid, commit_rows.c.id == edit.commit_id
+        commit_rows.c.repo_uid == repo_uid, commit_rows.c.id == commit_id
     )
-    return bool(connection.execute(query.with_for_update()).scalar() == edit.new_parents)
+    return connection.execute(query.with_for_update()).scalar()
 
 
-def _name_taken(connection: Connection, repo_uid: str, name: str) -> bool:
-    queries = (
-        select(table.c.name).where(table.c.repo_uid == repo_uid, table.c.name == name)
-        for table in (branches, tags)
-    )
-    return any(connection.execute(query).first() is not None for query in queries)
+def _named(connection: Connection, repo_uid: str, name: str) -> str | None:
+    """The commit that a branch or tag of a name points at."""
+    for table, column in ((branches, branches.c.head), (tags, tags.c.commit_id)):
+        query = select(column).where(table.c.repo_uid == repo_uid, table.c.name == name)
+        if (commit := connection.execute(query).scalar()) is not None:
+            return str(commit)
+    return None
 
 
 def _set_state(
@@ -223,9 +257,8 @@ def _set_state(
     )
 
 
-def _end(connection: Connection, repo_uid: str, run_id: str) -> None:
+def _end(connection: Connection, run_id: str) -> None:
     connection.execute(update(runs).where(runs.c.id == run_id).values(state=RunState.UNDONE))
-    rewriting.bump(connection, repo_uid)
 
 
 def _parents(row: Row[Any]) -> tuple[SnapshotId, ...]:

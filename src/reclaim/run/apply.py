@@ -31,13 +31,14 @@ from reclaim.run.checks import check_budget, check_clock
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.document import PlanDocument
 from reclaim.run.journal import Journal
+from reclaim.run.promises import keep_promises
 from reclaim.run.snapshots import PlannedSnapshots
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.ways import DELETE, Way
-from reclaim.storage import Storage
 from reclaim.stores.base import Collectable, HeldLock, Observation
-from reclaim.tasks.deleting import FAILED, Outcome
+from reclaim.tasks.aside import QUARANTINED
+from reclaim.tasks.deleting import DELETED, FAILED, MISSING, Outcome
 from reclaim.tasks.engine import Containers, Engine
 from reclaim.tasks.parts import Opener, Part, Place, open_storage
 from reclaim.tasks.reading import LIVE, tops_table
@@ -48,6 +49,8 @@ ROUNDS = 20
 RESULT = "result.json"
 COLLECT = "collect"
 """The kind of run that an apply is."""
+CONDEMNED, COLLECTED = "condemned", "collected"
+"""The names of counts in a run's record."""
 NO_CONTAINERS = Containers((), 0, 0, 0)
 
 
@@ -58,8 +61,9 @@ class Applied:
     run: str
     place: Place
     outcome: Outcome
+    """Of all applies of the plan together; so are the other numbers."""
     dropped: int
-    """Candidates that something reaches now, or that an earlier apply had done."""
+    """Candidates that something reaches now."""
     condemned: int
     collected: int
     """Snapshots that were let go of."""
@@ -75,10 +79,12 @@ class Applied:
 
     def summary(self) -> dict[str, Any]:
         aside = {} if self.until is None else {"until": self.until.isoformat()}
+        objects, size = self.outcome.only(DELETED, QUARANTINED)
         return aside | {
-            "objects": sum(self.outcome.counts.values()) - self.failed,
-            "bytes": sum(self.outcome.sizes.values()) - self.outcome.sizes[FAILED],
+            "objects": objects,
+            "bytes": size,
             "failed": self.failed,
+            "missing": self.outcome.counts[MISSING],
             "dropped": self.dropped,
             "condemned": self.condemned,
             "collected": self.collected,
@@ -100,9 +106,10 @@ def apply_plan(
     _check_plan(planned, store)
     way.check(store, planned)
     with store.lock(planned.run) as lock:
-        _check_begun(store.find_run(planned.run), way)
+        earlier = store.find_run(planned.run)
+        _check_begun(earlier, way)
         return _Applying(
-            store, engine, place, storage, planned, lock, way, watcher or Silent()
+            store, engine, place, planned, lock, way, watcher or Silent(), opener, earlier
         ).run()
 
 
@@ -129,12 +136,30 @@ def _check_begun(run: Run | None, way: Way) -> None:
         return
     if run.state in (RunState.UNDONE, RunState.PURGED):
         raise PlanRefused(f"the plan was applied and {run.state} already", hint="plan it again")
+    if run.undoing is not None:
+        raise PlanRefused(
+            f"run {run.id} has begun to be undone",
+            hint=f"finish that with `reclaim undo {run.id}`, and plan it again",
+        )
     if run.state != RunState.STOPPED and run.quarantine != way.name:
         begun = f"with {run.quarantine} to quarantine" if run.quarantine else "without quarantine"
         raise PlanRefused(
             f"the plan was begun {begun}, and goes on only like that",
             hint="apply it in the same way, or plan it again",
         )
+
+
+def _facts(way: Way, store: Collectable, earlier: Run | None) -> dict[str, Any]:
+    """What a run's record says from the start, with what earlier applies of the plan did.
+
+    A window that was promised is not shortened.
+    """
+    before = {} if earlier is None else dict(earlier.summary)
+    facts = way.facts(store.clock.now())
+    if "until" in facts:
+        facts["until"] = max(facts["until"], before.get("until", ""))
+        facts["since"] = before.get("since", facts["since"])
+    return facts | {name: before.get(name, 0) for name in (CONDEMNED, COLLECTED)}
 
 
 class _Applying:
@@ -145,16 +170,18 @@ class _Applying:
         store: Collectable,
         engine: Engine,
         place: Place,
-        storage: Storage,
         planned: PlanDocument,
         lock: HeldLock,
         way: Way,
         watcher: Watcher,
+        opener: Opener,
+        earlier: Run | None,
     ) -> None:
         self._store = store
         self._engine = engine
         self._place = place
-        self._storage = storage
+        self._opener = opener
+        self._storage = opener(place.url)
         self._planned = planned
         self._lock = lock
         self._way = way
@@ -162,9 +189,11 @@ class _Applying:
         self._stages = Stages(planned.run, watcher)
         # Each apply has its own folder: one that died may have left files without a list.
         self._own = place.below("apply").below(new_uid())
-        self._journal = Journal(storage, place.below("apply"), self._own)
+        self._journal = Journal(self._storage, place.below("apply"), self._own)
         self._condemned = False
-        self._facts = way.facts(store.clock.now())
+        # An earlier apply may have taken something, even if this one does not get so far.
+        self._begun = earlier is not None and earlier.state != RunState.STOPPED
+        self._facts = _facts(way, store, earlier if self._begun else None)
 
     def run(self) -> Applied:
         try:
@@ -181,7 +210,8 @@ class _Applying:
                 if not isinstance(error, Partial):
                     self._store.finish(self._run, RunState.PARTIAL, said)
             else:
-                self._store.finish(self._run, RunState.STOPPED, said)
+                state = RunState.PARTIAL if self._begun else RunState.STOPPED
+                self._store.finish(self._run, state, said)
                 self._store.abandon()
 
     def _apply(self) -> Applied:
@@ -218,10 +248,13 @@ class _Applying:
             # A clock that jumped since has made young what is old, or leases look lapsed.
             check_clock(self._store, self._store.storage, own)
             check_budget(self._store, self._lock, seen.read_at, so_far="nothing was deleted")
-            condemned = self._store.promote()
+            deleter = self._way.deleter(self._store, self._run, self._journal)
+            # What is promised from here on is known, wherever this run is cut off.
+            self._journal.intend(candidates)
+            self._facts[CONDEMNED] += self._store.promote()
             self._condemned = True
+            self._store.finish(self._run, RunState.STARTED, self._facts)
         outcome = Outcome()
-        deleter = self._way.deleter(self._store, self._run)
         for kind in self._store.format.order:
             if outcome.counts[FAILED] and self._store.format.sequential:
                 break
@@ -245,18 +278,20 @@ class _Applying:
                     outcome.add(swept)
         with stage("record") as recording:
             collected = 0 if outcome.counts[FAILED] else self._collect(decided, seen, now)
+            self._facts[COLLECTED] += collected
             recording.facts["snapshots"] = collected
         until = self._facts.get("until")
+        total = self._journal.total()
         applied = Applied(
             self._run,
             self._place,
-            outcome,
-            dropped,
-            condemned,
-            collected,
+            total,
+            self._planned.candidates - total.counts.total(),
+            self._facts[CONDEMNED],
+            self._facts[COLLECTED],
             None if until is None else datetime.fromisoformat(until),
             self._store.noun,
-            self._way.requests(self._store, outcome.counts.total() - outcome.counts[FAILED]),
+            self._way.requests(self._store, total.only(QUARANTINED)[0]),
         )
         self._finish(applied)
         return applied
@@ -272,6 +307,13 @@ class _Applying:
                 reader=self._engine,
                 margin=self._planned.started_at - self._planned.cutoff,
                 settled=True,
+            )
+            seen = keep_promises(
+                seen,
+                self._store,
+                besides=self._run,
+                place=self._own.below("work"),
+                opener=self._opener,
             )
             now = decide_seen(KEEPS_ALL, seen)
             unmarked = {
@@ -352,23 +394,12 @@ class _Applying:
             return True
         return False
 
-    def _so_far(self, applied: Applied) -> dict[str, Any]:
-        """What all finished applies of the plan did together."""
-        total = self._facts | applied.summary()
-        for stored in self._storage.list(self._place.at("apply")):
-            if stored.address.endswith("/" + RESULT) and stored.address != self._own.at(RESULT):
-                earlier = json.loads(self._storage.get(stored.address))
-                for name in ("objects", "bytes", "condemned", "collected"):
-                    total[name] += earlier[name]
-        total["dropped"] = max(0, self._planned.candidates - total["objects"] - total["failed"])
-        return total
-
     def _finish(self, applied: Applied) -> None:
         state = RunState.PARTIAL if applied.failed else RunState.DONE
         self._storage.put(
             self._own.at(RESULT), json.dumps({"state": state} | applied.summary()).encode()
         )
-        self._store.finish(self._run, state, self._so_far(applied))
+        self._store.finish(self._run, state, self._facts | applied.summary())
         for stored in list(self._storage.list(self._own.at("work"))):
             self._storage.delete(stored.address)
         if applied.failed:

@@ -1,59 +1,107 @@
-"""The journal of a plan's applies: what became of each object, in files with a list.
+"""The journal of a plan's applies: what each was about to take, and what became of it.
 
-A wave that was cut off leaves no list. What it deleted is deleted again, which does no harm.
+Both are files with a list. A wave that was cut off leaves no list of what it did; what it may have
+done is among what its apply was about to do.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow.compute as pc
 
 from reclaim.storage import Storage
-from reclaim.tasks.deleting import FAILED
+from reclaim.tasks.deleting import FAILED, Outcome
 from reclaim.tasks.parts import Part, Place, read_part
 
-LIST = "journal.json"
+OUTCOMES = "journal.json"
+INTENTIONS = "intended.json"
 
 
 class Journal:
-    """The outcomes that this apply and earlier ones of the same plan have noted."""
+    """What this apply and earlier ones of the same plan have noted."""
 
     def __init__(self, storage: Storage, applies: Place, own: Place) -> None:
         self._storage = storage
-        self._own = own
-        self._waves: list[tuple[str, Part]] = [
-            (kind, part) for kind, part in _earlier(storage, applies)
-        ]
-        self._mine: list[tuple[str, Part]] = []
+        self.own = own
+        self._earlier = list(_lists(storage, applies, OUTCOMES))
+        self._intended = [part for part, _ in _lists(storage, applies, INTENTIONS)]
+        self._outcomes: list[tuple[Part, Outcome]] = []
+
+    @property
+    def begun(self) -> bool:
+        """Whether an earlier apply was about to take something."""
+        return bool(self._intended)
+
+    def intend(self, parts: Sequence[Part]) -> None:
+        """Note what is about to be taken, before the first of it is."""
+        self._intended += parts
+        self._write(INTENTIONS, [(part, Outcome()) for part in parts])
+
+    def intended(self) -> list[Part]:
+        """Every file with objects that were about to be taken."""
+        return list(self._intended)
 
     def parts(self) -> list[Part]:
         """Every file with outcomes."""
-        return [part for _, part in [*self._waves, *self._mine]]
+        return [part for part, _ in [*self._earlier, *self._outcomes]]
 
-    def note(self, kind: str, parts: Sequence[Part]) -> None:
+    def note(self, kind: str, parts: Sequence[Part], outcome: Outcome) -> None:
         """Make the outcomes of a wave count."""
-        self._mine.extend((kind, part) for part in parts)
-        rows = [
-            {"kind": kind, "address": part.address, "rows": part.rows, "sha256": part.sha256}
-            for kind, part in self._mine
-        ]
-        self._storage.put(self._own.at(LIST), json.dumps(rows).encode())
+        for number, part in enumerate(parts):
+            # The list has the counts of a wave once.
+            counted = outcome if number == 0 else Outcome()
+            self._outcomes.append((replace(part, group=kind), counted))
+        self._write(OUTCOMES, self._outcomes)
 
-    def taken(self, wanted: str) -> frozenset[str]:
+    def total(self) -> Outcome:
+        """What all applies did together. What failed counts once, as the last one left it."""
+        total = Outcome()
+        for _, outcome in self._earlier:
+            total.add(outcome.without(FAILED))
+        for _, outcome in self._outcomes:
+            total.add(outcome)
+        return total
+
+    def taken(self, kind: str) -> frozenset[str]:
         """The objects of a kind that are gone."""
         found: set[str] = set()
-        for kind, part in [*self._waves, *self._mine]:
-            if kind == wanted:
+        for part in self.parts():
+            if part.group == kind:
                 rows = read_part(self._storage, part, ["address", "outcome"])
                 gone = rows.filter(pc.not_equal(rows.column("outcome"), FAILED))
                 found.update(gone.column("address").to_pylist())
         return frozenset(found)
 
+    def failures(self) -> dict[str, str]:
+        """What this apply could not take, and why."""
+        failures: dict[str, str] = {}
+        for part, _ in self._outcomes:
+            rows = read_part(self._storage, part, ["address", "outcome", "error"])
+            failed = rows.filter(pc.equal(rows.column("outcome"), FAILED))
+            for row in failed.to_pylist():
+                failures[row["address"]] = row["error"] or ""
+        return failures
 
-def _earlier(storage: Storage, applies: Place) -> Iterator[tuple[str, Part]]:
+    def _write(self, name: str, rows: Sequence[tuple[Part, Outcome]]) -> None:
+        body = [
+            {
+                "kind": part.group,
+                "address": part.address,
+                "rows": part.rows,
+                "sha256": part.sha256,
+                "outcome": outcome.encode(),
+            }
+            for part, outcome in rows
+        ]
+        self._storage.put(self.own.at(name), json.dumps(body).encode())
+
+
+def _lists(storage: Storage, applies: Place, name: str) -> Iterator[tuple[Part, Outcome]]:
     for stored in storage.list(applies.prefix.rstrip("/")):
-        if stored.address.endswith("/" + LIST):
+        if stored.address.endswith("/" + name):
             for row in json.loads(storage.get(stored.address)):
-                yield row["kind"], Part(row["address"], row["rows"], row["sha256"])
+                part = Part(row["address"], row["rows"], row["sha256"], row["kind"])
+                yield part, Outcome.decode(row.get("outcome", ()))

@@ -32,6 +32,7 @@ from reclaim.run.document import (
     StoreName,
     Where,
 )
+from reclaim.run.promises import keep_promises, protected_folders
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.storage import LISTED
 from reclaim.stores.base import Collectable, DecodesSnapshots, Margins, Observation, Survey
@@ -107,6 +108,7 @@ class _Planning:
         self._run = run_id
         self._stages = Stages(run_id, watcher)
         self._place = options.place or Place(*store.place(run_id))
+        self._opener = opener
         self._storage = opener(self._place.url)
         self._started = store.clock.now()
         self._versioning = buckets.versioning(store.storage.url) or ""
@@ -148,6 +150,9 @@ class _Planning:
                 reader=self._engine,
                 margin=self._options.margins.objects,
                 survey=self._survey,
+            )
+            seen = keep_promises(
+                seen, self._store, besides=self._run, place=work, opener=self._opener
             )
             observing.facts |= {"snapshots": len(seen.ids), "refs": len(seen.refs)}
             # A clock that jumped since has made old what is young.
@@ -223,8 +228,13 @@ class _Planning:
             causes=[DELETED] * len(CAUSES) if self._store.deleted else causes_of(seen),
             reasons=dict.fromkeys(kinds, DELETED) if self._store.deleted else REASONS,
             now=self._started,
-            own=self._place.prefix if self._place.url == self._store.storage.url else "",
+            protected=self._protected(),
         )
+
+    def _protected(self) -> Sequence[str]:
+        """Folders of the storage that nothing is taken from."""
+        own = [self._place.prefix] if self._place.url == self._store.storage.url else []
+        return [*own, *protected_folders(self._store)]
 
     def _document(
         self,

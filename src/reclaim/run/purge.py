@@ -20,8 +20,7 @@ from reclaim.run.sweep import sweep
 from reclaim.run.ways import way_of
 from reclaim.storage import Storage
 from reclaim.stores.base import QUARANTINE, Collectable, HeldLock, Quarantines, Rescues
-from reclaim.tasks.aside import RESTORED
-from reclaim.tasks.deleting import FAILED, Outcome
+from reclaim.tasks.deleting import DELETED, FAILED, RESTORED, Outcome
 from reclaim.tasks.engine import Engine
 from reclaim.tasks.parts import Opener, Part, Place, open_storage, read_part, write_part
 
@@ -43,12 +42,12 @@ class Purged:
         return self.outcome.counts[FAILED]
 
     def summary(self) -> dict[str, Any]:
-        counts, sizes = self.outcome.counts, self.outcome.sizes
+        objects, size = self.outcome.only(DELETED)
         return {
             "runs": list(self.runs),
-            "objects": counts.total() - self.failed - counts[RESTORED],
-            "bytes": sizes.total() - sizes[FAILED] - sizes[RESTORED],
-            "rescued": counts[RESTORED],
+            "objects": objects,
+            "bytes": size,
+            "rescued": self.outcome.counts[RESTORED],
             "failed": self.failed,
             "collected": self.collected,
         }
@@ -121,11 +120,12 @@ def _purge(
     assert isinstance(store, Quarantines)
     storage = opener(place.url)
     journal = Journal(storage, place.below("journals"), place)
-    rows = way.ended(store, engine, run, place.below("work"), opener)
+    way.check_back(store)
+    rows = way.rows(store, engine, run, place.below("work"), opener)
     read_at = store.clock.now()
     needed = frozenset(store.needed(run.id, engine)) if isinstance(store, Rescues) else frozenset()
     back, away = _split(storage, rows, needed, place.below("work")) if needed else ((), rows)
-    for deleter, parts in ((way.back(store, run.id), back), (way.away(store, run.id), away)):
+    for deleter, parts in ((way.back(store, run), back), (way.away(store, run), away)):
         if parts is away:
             check_budget(store, lock, read_at, so_far=f"nothing of run {run.id} was deleted")
         outcome = sweep(

@@ -11,10 +11,8 @@ from reclaim.catalog.addresses import new_uid
 from reclaim.run.journal import Journal
 from reclaim.storage import Storage
 from reclaim.stores.base import Collectable, HeldLock, Ordered
-from reclaim.tasks.aside import RESTORED
-from reclaim.tasks.deleting import FAILED, Deleter, Outcome
+from reclaim.tasks.deleting import FAILED, GOING, RESTORED, Deleter, Outcome, as_going
 from reclaim.tasks.engine import Engine
-from reclaim.tasks.judging import CANDIDATES
 from reclaim.tasks.parts import Part, Place, read_part, write_part
 
 
@@ -32,11 +30,11 @@ def sweep(
 ) -> Outcome:
     """Take the candidates of one kind; each wave counts once it is in the journal."""
     outcome = Outcome()
+    back = deleter.outcome == RESTORED
     done: list[Part] = []
     while True:
         lock.renew()
         if isinstance(store, Ordered) and store.format.sequential:
-            back = deleter.outcome == RESTORED
             mine = _in_order(
                 store, engine, storage, candidates, kind, done, place.below("work"), back=back
             )
@@ -48,9 +46,9 @@ def sweep(
         )
         outcome.add(swept.outcome)
         done.extend(swept.parts)
-        journal.note(kind, swept.parts)
+        journal.note(kind, swept.parts, swept.outcome)
         # Where the order matters, nothing goes that comes after one that could not.
-        if swept.finished or (store.format.sequential and outcome.counts[FAILED]):
+        if swept.finished or (store.format.sequential and not back and outcome.counts[FAILED]):
             return outcome
 
 
@@ -70,8 +68,8 @@ def _in_order(
     The snapshots of such a store are known to the driver, so there may be as many rows here.
     """
     rows = pa.concat_tables(
-        [CANDIDATES.empty_table()]
-        + [read_part(storage, part) for part in candidates if part.group == kind]
+        [GOING.empty_table()]
+        + [as_going(read_part(storage, part)) for part in candidates if part.group == kind]
     )
     over = {
         address

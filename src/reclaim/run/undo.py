@@ -1,14 +1,15 @@
 """Undo: bring back what a run set aside. Bytes first, then all snapshots and refs at once.
 
-Until the last step nothing refers to what came back, so that a crash at any point leaves objects
-that nobody needs, and undoing it again goes on from there. A snapshot comes back only when
-everything that it needs is there: a later run may have taken what it shared with others.
+Until the last step nothing refers to what came back; the run's record says that it is being undone,
+and until that is finished no other run takes what it promised. A snapshot comes back only when
+everything that it needs is there. What is whole comes back even if something else cannot, and then
+the run can be undone again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reclaim.catalog.addresses import new_uid
@@ -19,10 +20,15 @@ from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.ways import AsideWay, way_of
 from reclaim.stores.base import QUARANTINE, Collectable, HeldLock, Quarantines
-from reclaim.tasks.deleting import FAILED
+from reclaim.tasks.deleting import FAILED, RESTORED
 from reclaim.tasks.engine import Engine
 from reclaim.tasks.parts import Opener, Place, open_storage
 from reclaim.tasks.reading import LIVE, tops_table
+
+MANY_FAILED = 10_000
+"""With more failures than this an undo goes no further."""
+SHOWN = 5
+"""How many of the things that could not come back are named in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,47 +112,74 @@ class _Undoing:
         store, stage = self._store, self._stages.stage
         applied = Place(*store.place(self._run.id))
         own = applied.below("undo").below(new_uid())
-        journal = Journal(opener(own.url), applied.below("undo"), own)
+        storage = opener(own.url)
+        journal = Journal(storage, own, own)
         with stage("check"):
+            self._way.check_back(store)
             store.check()
             store.begin(self._run.id)
+            restorer = self._way.back(store, self._run)
+            self._begin()
         with stage("restore") as restoring:
             outcome = sweep(
                 store,
                 self._engine,
                 self._lock,
-                self._way.back(store, self._run.id),
+                restorer,
                 candidates=self._way.rows(
                     store, self._engine, self._run, own.below("work"), opener
                 ),
                 kind=QUARANTINE,
                 journal=journal,
                 place=own,
-                storage=opener(own.url),
+                storage=storage,
             )
-            failed = outcome.counts.pop(FAILED, 0)
-            outcome.sizes.pop(FAILED, 0)
-            restoring.facts |= {"objects": outcome.counts.total(), "failed": failed}
-            if failed:
+            objects, size = outcome.only(RESTORED)
+            failed = outcome.counts[FAILED]
+            restoring.facts |= {"objects": objects, "failed": failed}
+            if failed > MANY_FAILED:
                 raise Partial(
                     f"{failed} objects could not be brought back; the journal at {own} says why",
                     hint=f"nothing else was changed; undo it again: reclaim undo {self._run.id}",
                 )
+            failures = journal.failures() if failed else {}
         with stage("verify") as verifying:
-            whole = self._whole(own.below("work"))
+            whole = self._whole(own.below("work"), failures)
             verifying.facts["whole"] = len(whole)
         with stage("record"):
             self._lock.check()
-            restored = self._snapshots.restore(self._run.id, whole)
-        return Undone(
-            self._run.id,
-            outcome.counts.total(),
-            outcome.sizes.total(),
-            restored.snapshots,
-            tuple(restored.left),
+            restored = self._snapshots.restore(self._run.id, whole, complete=not failed)
+        undone = Undone(self._run.id, objects, size, restored.snapshots, tuple(restored.left))
+        if failed or restored.waits:
+            raise self._partial(undone, failures, restored.waits)
+        return undone
+
+    def _begin(self) -> None:
+        """Note that it is being undone, before the first object comes back."""
+        if self._run.undoing is None:
+            begun = {"undoing": self._store.clock.now().isoformat()}
+            summary = {**self._run.summary, **begun}
+            self._store.finish(self._run.id, RunState.PARTIAL, summary)
+            self._run = replace(self._run, state=RunState.PARTIAL, summary=summary)
+
+    def _partial(
+        self, undone: Undone, failures: Mapping[str, str], waits: Sequence[str]
+    ) -> Partial:
+        rest = [*failures.values(), *waits]
+        others = [run.id for run in self._store.runs() if run.quarantine and run.id != undone.run]
+        after = (
+            f" after `reclaim undo {others[0]}`, which may have what is missing" if others else ""
+        )
+        return Partial(
+            f"brought back {undone.objects} objects and {undone.snapshots} {self._store.noun}s of "
+            f"run {undone.run}, and {len(rest)} things could not be: " + "; ".join(rest[:SHOWN]),
+            hint=f"the run can be undone again{after}: reclaim undo {undone.run}",
+            **undone.summary(),
+            waits=list(waits),
+            failed=len(failures),
         )
 
-    def _whole(self, place: Place) -> Collection[SnapshotId]:
+    def _whole(self, place: Place, failures: Mapping[str, str]) -> Collection[SnapshotId]:
         """The snapshots that the run took and that have everything they need."""
         taken = self._snapshots.taken(self._run.id)
         tops = {top: LIVE for top in taken.values() if top}
@@ -155,7 +188,9 @@ class _Undoing:
         format = self._store.format
         units = list(format.units(self._store.storage))
         listed = self._engine.list(format, units, place.below("there"))
+        # What lies where something could not be brought back is not what was there.
+        foreign = [self._way.home(self._store, self._run, address) for address in failures]
         broken = self._engine.incomplete(
-            format, tops_table(tops, format.top), listed, place.below("tops")
+            format, tops_table(tops, format.top), listed, place.below("tops"), without=foreign
         )
         return [found for found, top in taken.items() if top not in broken]

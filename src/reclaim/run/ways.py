@@ -7,26 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from reclaim import buckets
-from reclaim.errors import Refused
+from reclaim.errors import NotFound, Refused
 from reclaim.model import Run, SnapshotId
 from reclaim.run import document
 from reclaim.run.document import PlanDocument
 from reclaim.run.journal import Journal
-from reclaim.stores.base import QUARANTINE, Collectable, Margins, Quarantines
-from reclaim.tasks.aside import Aside, BringBack, SetAside
+from reclaim.stores.base import QUARANTINE, Collectable, Quarantines
+from reclaim.tasks.aside import Aside, BringBack, Discard, SetAside
 from reclaim.tasks.deleting import Deleter, Remove
 from reclaim.tasks.engine import Containers, Engine
 from reclaim.tasks.judging import Rules
-from reclaim.tasks.markers import LARGEST_COPY, Expunge, Mark, Unmark
+from reclaim.tasks.markers import NOTES, Expunge, Mark, Unmark, noted
 from reclaim.tasks.parts import Opener, Part, Place
 
 KEEP = timedelta(days=7)
 """How long what was set aside is kept by default."""
 FAR = timedelta(days=3650)
+NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class Way(Protocol):
@@ -41,7 +42,7 @@ class Way(Protocol):
         """Refuse what cannot be done in this way, before anything is."""
         ...
 
-    def deleter(self, store: Collectable, run_id: str) -> Deleter: ...
+    def deleter(self, store: Collectable, run_id: str, journal: Journal) -> Deleter: ...
 
     def settle(self, store: Collectable, ids: Collection[SnapshotId]) -> int:
         """Let go of snapshots whose objects were taken."""
@@ -59,21 +60,23 @@ class Way(Protocol):
 class AsideWay(Way, Protocol):
     """A way that has a way back."""
 
+    def check_back(self, store: Collectable) -> None:
+        """Refuse an undo or a purge that could not be done as it must be."""
+        ...
+
     def rows(
         self, store: Collectable, engine: Engine, run: Run, place: Place, opener: Opener
     ) -> Sequence[Part]:
-        """What a run has set aside, as far as it is still there."""
+        """What a run has set aside, and nothing else, with the identity of each object."""
         ...
 
-    def ended(
-        self, store: Collectable, engine: Engine, run: Run, place: Place, opener: Opener
-    ) -> Sequence[Part]:
-        """What goes for good when the window ends: what the run took, and nothing else."""
+    def home(self, store: Collectable, run: Run, address: str) -> str:
+        """Where an object belongs that is set aside at an address."""
         ...
 
-    def back(self, store: Collectable, run_id: str) -> Deleter: ...
+    def back(self, store: Collectable, run: Run) -> Deleter: ...
 
-    def away(self, store: Collectable, run_id: str) -> Deleter: ...
+    def away(self, store: Collectable, run: Run) -> Deleter: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class Delete:
     def check(self, store: Collectable, planned: PlanDocument) -> None:
         pass
 
-    def deleter(self, store: Collectable, run_id: str) -> Deleter:  # noqa: ARG002
+    def deleter(self, store: Collectable, run_id: str, journal: Journal) -> Deleter:  # noqa: ARG002
         return Remove()
 
     def settle(self, store: Collectable, ids: Collection[SnapshotId]) -> int:
@@ -108,18 +111,14 @@ class Move:
     keep: timedelta = KEEP
     name: str = "moved"
 
-    def check(self, store: Collectable, planned: PlanDocument) -> None:
+    def check(self, store: Collectable, planned: PlanDocument) -> None:  # noqa: ARG002
         _check_store(store)
-        large = [one for one in planned.largest if one.bytes > LARGEST_COPY]
-        if large and store.storage.at_once > 1:
-            raise Refused(
-                f"{large[0].address} has {large[0].bytes} bytes; S3 copies at most "
-                f"{LARGEST_COPY} in one request",
-                hint="apply it without --quarantine, or with --markers in a bucket with versioning",
-            )
 
-    def deleter(self, store: Collectable, run_id: str) -> Deleter:
-        return SetAside(_aside(store, run_id))
+    def check_back(self, store: Collectable) -> None:
+        pass
+
+    def deleter(self, store: Collectable, run_id: str, journal: Journal) -> Deleter:
+        return SetAside(_aside(store, run_id), again=journal.begun)
 
     def settle(self, store: Collectable, ids: Collection[SnapshotId]) -> int:
         return _check_store(store).set_aside(ids)
@@ -132,13 +131,24 @@ class Move:
         return 2 * objects if store.storage.at_once > 1 else 0
 
     def rows(
-        self,
-        store: Collectable,
-        engine: Engine,
-        run: Run,
-        place: Place,
-        opener: Opener,  # noqa: ARG002
+        self, store: Collectable, engine: Engine, run: Run, place: Place, opener: Opener
     ) -> Sequence[Part]:
+        record = find_record(run, opener)
+        intended = record.journal.intended() if record else []
+        if record is None or not intended:
+            # A run of an older version, or one whose plan is gone: its folder tells what it took.
+            return self._listed(store, engine, run, place)
+        return _grouped(
+            engine.recall(
+                intended,
+                record.journal.parts(),
+                record.place,
+                _aside(store, run.id),
+                place.below("recalled"),
+            )
+        )
+
+    def _listed(self, store: Collectable, engine: Engine, run: Run, place: Place) -> Sequence[Part]:
         folder = store.format.aside(run.id).rstrip("/")
         inside, objects = store.storage.folders(folder)
         units = inside if not objects else [folder]
@@ -151,24 +161,22 @@ class Move:
             causes=(),
             reasons={QUARANTINE: f"set aside by run {run.id}"},
             now=now,
-            own="",
+            protected=(),
         )
         none = Containers((), 0, 0, 0)
         found = engine.find(
             store.format, listed, none, (), rules, place.below("objects"), place.below("work")
         )
-        return [replace(part, group=QUARANTINE) for part in found.parts]
+        return _grouped(found.parts)
 
-    def ended(
-        self, store: Collectable, engine: Engine, run: Run, place: Place, opener: Opener
-    ) -> Sequence[Part]:
-        return self.rows(store, engine, run, place, opener)
+    def home(self, store: Collectable, run: Run, address: str) -> str:
+        return _aside(store, run.id).home(address)
 
-    def back(self, store: Collectable, run_id: str) -> Deleter:
-        return BringBack(_aside(store, run_id))
+    def back(self, store: Collectable, run: Run) -> Deleter:
+        return BringBack(_aside(store, run.id), _begun(run))
 
-    def away(self, store: Collectable, run_id: str) -> Deleter:  # noqa: ARG002
-        return Remove()
+    def away(self, store: Collectable, run: Run) -> Deleter:  # noqa: ARG002
+        return Discard(_begun(run))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,22 +188,18 @@ class Markers:
 
     def check(self, store: Collectable, planned: PlanDocument) -> None:
         _check_store(store)
-        found = buckets.versioning(store.storage.url)
-        if found != buckets.ENABLED:
-            what = found or ("not known" if found is None else "off")
+        _check_versioning(store, "use --quarantine without --markers")
+        if planned.place.url != store.storage.url:
             raise Refused(
-                f"delete markers need a bucket with versioning; it is {what} here",
-                hint="use --quarantine without --markers",
-            )
-        if planned.place.url != store.storage.url or self.keep > Margins().records:
-            raise Refused(
-                "what markers cover is found by the plan, which lies elsewhere or would be "
-                "collected before",
-                hint=f"plan it without --out, and keep it for at most {Margins().records.days} d",
+                "what markers cover is found by the plan, which lies in another storage",
+                hint="plan it without --out",
             )
 
-    def deleter(self, store: Collectable, run_id: str) -> Deleter:  # noqa: ARG002
-        return Mark()
+    def check_back(self, store: Collectable) -> None:
+        _check_versioning(store, "switch the bucket's versioning on again, then repeat it")
+
+    def deleter(self, store: Collectable, run_id: str, journal: Journal) -> Deleter:  # noqa: ARG002
+        return Mark(journal.own.below(NOTES).prefix)
 
     def settle(self, store: Collectable, ids: Collection[SnapshotId]) -> int:
         return _check_store(store).set_aside(ids)
@@ -208,36 +212,33 @@ class Markers:
 
     def rows(
         self,
-        store: Collectable,  # noqa: ARG002
+        store: Collectable,
         engine: Engine,
         run: Run,
-        place: Place,  # noqa: ARG002
+        place: Place,
         opener: Opener,
     ) -> Sequence[Part]:
-        # Those of the plan that were not taken have no marker, and are left as they are.
-        found, planned = document.find(opener(run.place), run.place)
-        parts = [file.part for file in planned.files]
-        engine.verify(parts, found)
-        return [replace(part, group=QUARANTINE) for part in parts]
+        record = find_record(run, opener)
+        if record is None:
+            raise Refused(
+                f"the plan of run {run.id} is not at {run.place} any more, and it alone tells "
+                "which markers are the run's",
+                hint="restore it from a backup; the objects are noncurrent versions in the bucket",
+            )
+        notes = noted(store.storage, record.place.at("apply"))
+        outcomes = [*record.journal.parts(), *notes]
+        recalled = place.below("recalled")
+        return _grouped(
+            engine.recall(record.journal.intended(), outcomes, record.place, None, recalled)
+        )
 
-    def ended(
-        self,
-        store: Collectable,  # noqa: ARG002
-        engine: Engine,  # noqa: ARG002
-        run: Run,
-        place: Place,  # noqa: ARG002
-        opener: Opener,
-    ) -> Sequence[Part]:
-        # A marker does not tell whose it is: what the plan lists may be another run's by now.
-        found, _ = document.find(opener(run.place), run.place)
-        applies = found.below("apply")
-        journal = Journal(opener(found.url), applies, applies)
-        return [replace(part, group=QUARANTINE) for part in journal.parts()]
+    def home(self, store: Collectable, run: Run, address: str) -> str:  # noqa: ARG002
+        return address
 
-    def back(self, store: Collectable, run_id: str) -> Deleter:  # noqa: ARG002
+    def back(self, store: Collectable, run: Run) -> Deleter:  # noqa: ARG002
         return Unmark()
 
-    def away(self, store: Collectable, run_id: str) -> Deleter:  # noqa: ARG002
+    def away(self, store: Collectable, run: Run) -> Deleter:  # noqa: ARG002
         return Expunge()
 
 
@@ -249,14 +250,52 @@ def way_of(run: Run) -> AsideWay | None:
     return WAYS.get(run.quarantine or "")
 
 
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Where the plan of a run is, with the journal of its applies."""
+
+    place: Place
+    journal: Journal
+
+
+def find_record(run: Run, opener: Opener) -> Record | None:
+    """The record of a run; None if its plan is not there any more."""
+    try:
+        place, _ = document.find(opener(run.place), run.place)
+    except NotFound:
+        return None
+    applies = place.below("apply")
+    return Record(place, Journal(opener(place.url), applies, applies))
+
+
 def _check_store(store: Collectable) -> Quarantines:
     if not isinstance(store, Quarantines):
-        raise Refused(f"a {store.kind} store cannot have anything back", hint="apply it without")
+        raise Refused(
+            f"{store.kind} stores cannot set objects aside", hint="apply it without --quarantine"
+        )
     return store
+
+
+def _check_versioning(store: Collectable, hint: str) -> None:
+    status = buckets.versioning(store.storage.url)
+    if status != buckets.ENABLED:
+        shown = status or ("not known" if status is None else "off")
+        raise Refused(
+            f"delete markers need a bucket with versioning; it is {shown} here", hint=hint
+        )
 
 
 def _aside(store: Collectable, run_id: str) -> Aside:
     return Aside(store.format.prefix, store.format.aside(run_id))
+
+
+def _begun(run: Run) -> datetime:
+    """From when on an undo that was cut off may have given its files other times."""
+    return run.undoing or NEVER
+
+
+def _grouped(parts: Sequence[Part]) -> Sequence[Part]:
+    return [replace(part, group=QUARANTINE) for part in parts]
 
 
 def _facts(name: str, now: datetime, keep: timedelta) -> dict[str, Any]:

@@ -12,7 +12,7 @@ Spark joins the two by key.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -30,6 +30,7 @@ from reclaim.spark.keys import KeysOf, keys_of
 from reclaim.spark.session import PARTITIONS
 from reclaim.spark.work import Source
 from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
+from reclaim.tasks.aside import Aside
 from reclaim.tasks.deleting import Deleter, Outcome
 from reclaim.tasks.engine import Containers, Found, Objects, Read, Swept, flat_containers
 from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
@@ -245,7 +246,7 @@ class SparkEngine:
         # A plan's files or a journal's: both have the columns that are needed.
         spread = _map(self._files(mine), partial(tasks.read_going, place.url), schemas.GOING)
         if done:
-            over = self._rows(place.url, done, schemas.JOURNAL)
+            over = _map(self._files(done), partial(tasks.read_going, place.url), schemas.GOING)
             spread = spread.join(over.select("address"), on="address", how="left_anti")
         if len(mine) < self._tasks and not format.sequential:
             # Otherwise as they were listed: neighbours are deleted faster together.
@@ -259,8 +260,36 @@ class SparkEngine:
             swept.finished = swept.finished and told["finished"]
         return swept
 
+    def recall(
+        self,
+        intended: Sequence[Part],
+        journal: Sequence[Part],
+        source: Place,
+        aside: Aside | None,
+        place: Place,
+    ) -> Sequence[Part]:
+        if not intended:
+            return ()
+        rows = _map(self._files(intended), partial(tasks.read_intended, source.url), schemas.RANKED)
+        if journal:
+            noted = partial(tasks.read_journaled, source.url)
+            rows = rows.union(_map(self._files(journal), noted, schemas.RANKED))
+        best = F.min_by(F.struct("size", "kind", "reason", "identity"), "rank").alias("best")
+        each = (
+            rows.groupBy("address")
+            .agg(best)
+            .select("address", "best.size", "best.kind", "best.reason", "best.identity")
+        )
+        return _parts(self._run(each, partial(tasks.write_recalled, aside, place)))
+
     def incomplete(
-        self, format: Format, tops: pa.Table, objects: Objects, place: Place
+        self,
+        format: Format,
+        tops: pa.Table,
+        objects: Objects,
+        place: Place,
+        *,
+        without: Collection[str] = (),
     ) -> frozenset[str]:
         if not tops.num_rows:
             return frozenset()
@@ -271,7 +300,8 @@ class SparkEngine:
         owned = self._rows(place.url, parts, schemas.OWNED)
         each = owned.dropDuplicates(["address"]).select(*CONTAINERS.names)
         needs = _map(each, partial(tasks.needs, format), schemas.NEEDS)
-        there = _map(self._files(objects.parts), Source(format, objects).folded, "address string")
+        read = partial(tasks.all_but, frozenset(without), Source(format, objects).folded)
+        there = _map(self._files(objects.parts), read, "address string")
         missing = needs.join(there, on="address", how="left_anti")
         broken = missing.select(F.col("owner").alias("address")).distinct()
         with translated():

@@ -29,6 +29,6 @@ CANDIDATES = (
     "address string, size bigint, last_modified timestamp, kind string, branch string, "
     "partition string, path string, reason string"
 )
-GOING = "address string, size bigint, kind string, reason string"
-JOURNAL = "address string, size bigint, kind string, reason string, outcome string, error string"
+GOING = "address string, size bigint, kind string, reason string, identity string"
+RANKED = f"{GOING}, rank int"
 PACKED = "rows binary"

@@ -24,8 +24,9 @@ from reclaim.spark.failures import Work
 from reclaim.spark.keys import Key, KeysOf
 from reclaim.storage import LISTED, Storage
 from reclaim.stores.base import CONTAINERS, TOP, DecodesSnapshots, Format
-from reclaim.tasks import judging, reading
-from reclaim.tasks.deleting import FAILED, Deleter, Outcome, Pace, delete
+from reclaim.tasks import judging, reading, recall
+from reclaim.tasks.aside import Aside
+from reclaim.tasks.deleting import FAILED, GOING, Deleter, Outcome, Pace, as_going, delete
 from reclaim.tasks.engine import Objects
 from reclaim.tasks.inventory import read_inventory
 from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
@@ -194,6 +195,13 @@ def needs(format: Format, containers: Tables) -> Tables:
         yield from reading.needs(format, storage, table)
 
 
+def all_but(without: frozenset[str], read: Work, files: Tables) -> Tables:
+    """Folded rows but for a few addresses."""
+    few = reading.folded(pa.array(sorted(without), pa.string()))
+    for table in read(files):
+        yield table.filter(pc.invert(pc.is_in(table.column("address"), few)))
+
+
 def read_parts(url: str, files: Tables) -> Tables:
     storage = open_storage(url)
     for part in _files(files):
@@ -201,9 +209,22 @@ def read_parts(url: str, files: Tables) -> Tables:
 
 
 def read_going(url: str, files: Tables) -> Tables:
-    storage = open_storage(url)
-    for part in _files(files):
-        yield read_part(storage, part, ["address", "size", "kind", "reason"])
+    for table in read_parts(url, files):
+        yield as_going(table)
+
+
+def read_intended(url: str, files: Tables) -> Tables:
+    return map(recall.intended, read_parts(url, files))
+
+
+def read_journaled(url: str, files: Tables) -> Tables:
+    return map(recall.journaled, read_parts(url, files))
+
+
+def write_recalled(aside: Aside | None, place: Place, rows: Tables) -> Tables:
+    """Write down what was taken, by where it is now."""
+    found = (recall.where(table.cast(GOING), aside) for table in rows)
+    yield _lines(write_parts(open_storage(place.url), _stem(place), found))
 
 
 def verify(url: str, files: Tables) -> Tables:

@@ -323,10 +323,15 @@ class Condemns(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What an undo brought back, and sentences about what it left."""
+    """What an undo brought back, and sentences about what it did not.
+
+    What was ``left`` has changed since and is somebody else's now; what ``waits`` comes back with a
+    later undo of the same run, once all that it needs is there.
+    """
 
     snapshots: int
     left: Sequence[str]
+    waits: Sequence[str]
 
 
 @runtime_checkable
@@ -341,10 +346,11 @@ class Quarantines(Protocol):
         """The snapshots that a run condemned, with their containers, as far as it has any."""
         ...
 
-    def restore(self, run_id: str, whole: Collection[SnapshotId]) -> Restored:
+    def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
         """Take back what a run did to snapshots and refs, all at once, where nothing changed.
 
-        Only snapshots that are whole come back. The run counts as undone afterwards.
+        Only snapshots that are whole come back. The run counts as undone afterwards if nothing
+        waits and it is ``complete``: all of its objects are back.
         """
         ...
 

@@ -253,9 +253,9 @@ class CatalogStore:
         taken = self._repository.taken(run_id)
         return {found: commit.metarange or None for found, commit in taken.items()}
 
-    def restore(self, run_id: str, whole: Collection[SnapshotId]) -> Restored:
-        done = self._repository.restore(run_id, whole, HELD_AFTER_UNDO)
-        return Restored(done.commits, done.left)
+    def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
+        done = self._repository.restore(run_id, whole, HELD_AFTER_UNDO, complete=complete)
+        return Restored(done.commits, done.left, done.waits)
 
     def forget(self, run_id: str) -> int:
         return self._repository.forget(run_id)

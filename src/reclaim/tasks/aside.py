@@ -1,20 +1,28 @@
-"""Setting objects aside instead of deleting them, and bringing them back.
+"""Setting objects aside instead of deleting them, bringing them back, and ending that.
 
-What is set aside keeps its address below a folder of the run, so that the folder alone tells
-where everything belongs. Each step can be done again: an object that is not where it is taken
-from has been taken before.
+What is set aside keeps its address below a folder of the run. Each step can be done again: an
+object that is not where it is taken from has been taken before. What was set aside is known by
+the identity that the journal has of it, so that nothing else is ever brought back or deleted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeVar
 
 from reclaim.errors import Conflict, NotFound, OwnedAddress
+from reclaim.model import StoredObject
 from reclaim.storage import Storage
+from reclaim.tasks.deleting import DELETED, MISSING, RESTORED, Taken, Target
 
-QUARANTINED, RESTORED = "quarantined", "restored"
+QUARANTINED, UNTOUCHED = "quarantined", "untouched"
+TOUCHING = timedelta(seconds=2)
+"""How much coarser than a clock the times of files may be."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,62 +47,156 @@ class Aside:
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """Moves objects of the store aside."""
+    """Moves objects of the store aside.
+
+    ``again`` says that the same plan was applied before: then what is aside already was promised
+    to somebody, and nothing is moved over it.
+    """
 
     aside: Aside
+    again: bool = False
 
     @property
     def outcome(self) -> str:
         return QUARANTINED
 
-    def page(self, storage: Storage, sizes: Mapping[str, int]) -> None:
-        each(storage, sizes, self.one)
+    def page(self, storage: Storage, targets: Sequence[Target]) -> Sequence[Taken]:
+        return each(storage, targets, lambda target: self.one(storage, target))
 
-    def one(self, storage: Storage, address: str, size: int) -> None:
+    def one(self, storage: Storage, target: Target) -> Taken:
+        aside = self.aside.of(target.address)
+        if self.again and (kept := look(storage, aside)) is not None:
+            return self._taken_before(storage, target, kept)
         try:
-            storage.move(address, self.aside.of(address), size=size)
+            storage.move(target.address, aside, size=target.size)
         except NotFound:
-            return
+            moved = look(storage, aside)
+            return Taken(MISSING) if moved is None else _set_aside(storage, moved)
+        return _set_aside(storage, storage.head(aside))
+
+    def _taken_before(self, storage: Storage, target: Target, kept: StoredObject) -> Taken:
+        if look(storage, target.address) is not None:
+            if not storage.same(target.address, kept.address):
+                raise Conflict(
+                    f"{target.address} was written anew after it had been set aside; both were left"
+                )
+            storage.delete(target.address)
+        return _set_aside(storage, kept)
+
+
+def _set_aside(storage: Storage, kept: StoredObject) -> Taken:
+    return Taken(QUARANTINED, identity_of(storage, kept))
 
 
 @dataclass(frozen=True, slots=True)
 class BringBack:
-    """Moves what was set aside to where it was, as if it were written now."""
+    """Moves what was set aside to where it was, as if it were written now.
+
+    What lies at its old place is left, unless it is the same. ``begun`` is when the run was first
+    begun to be undone: an undo that was cut off may have changed the time of a file since.
+    """
 
     aside: Aside
+    begun: datetime
 
     @property
     def outcome(self) -> str:
         return RESTORED
 
-    def page(self, storage: Storage, sizes: Mapping[str, int]) -> None:
-        each(storage, sizes, self.one)
+    def page(self, storage: Storage, targets: Sequence[Target]) -> Sequence[Taken]:
+        taken = each(storage, targets, lambda target: self.one(storage, target))
+        pairs = zip(targets, taken, strict=True)
+        # Before anything says that they are back.
+        storage.flush_moved(
+            self.aside.home(target.address) for target, one in pairs if one.outcome == RESTORED
+        )
+        return taken
 
-    def one(self, storage: Storage, address: str, size: int) -> None:
-        home = self.aside.home(address)
-        try:
-            there = storage.head(home).size
-        except NotFound:
-            there = None
-        if there is None:
-            storage.move(address, home, size=size, fresh=True)
-        elif there == size:
-            # It was brought back before, or made again. What is in its place stays.
-            storage.delete(address)
+    def one(self, storage: Storage, target: Target) -> Taken:
+        home = self.aside.home(target.address)
+        kept = look(storage, target.address)
+        if kept is None:
+            return self._not_aside(storage, target, home)
+        check_identity(storage, kept, target, begun=self.begun)
+        if look(storage, home) is None:
+            storage.move(target.address, home, size=kept.size, fresh=True)
+        elif storage.same(home, target.address):
+            # It was brought back before, or made again.
+            storage.delete(target.address)
         else:
-            raise Conflict(
-                f"{home} has {there} bytes now, and {size} were set aside; both were left"
-            )
+            raise Conflict(f"{home} holds other bytes now than were set aside; both were left")
+        return Taken(RESTORED)
+
+    def _not_aside(self, storage: Storage, target: Target, home: str) -> Taken:
+        there = look(storage, home)
+        if not target.identity:
+            # Nobody knows whether it was ever moved.
+            return Taken(UNTOUCHED if there else MISSING)
+        if there is None or there.size != target.size:
+            raise Conflict(f"{home} is neither in quarantine nor at its old place")
+        return Taken(RESTORED)
 
 
-def each(
-    storage: Storage, sizes: Mapping[str, int], work: Callable[[Storage, str, int], None]
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Deletes for good what a run has set aside."""
+
+    begun: datetime
+
+    @property
+    def outcome(self) -> str:
+        return DELETED
+
+    def page(self, storage: Storage, targets: Sequence[Target]) -> Sequence[Taken]:
+        taken = each(storage, targets, lambda target: self._look(storage, target))
+        pairs = zip(targets, taken, strict=True)
+        if going := [target.address for target, one in pairs if one.outcome == DELETED]:
+            storage.delete_page(going)
+        return taken
+
+    def one(self, storage: Storage, target: Target) -> Taken:
+        taken = self._look(storage, target)
+        if taken.outcome == DELETED:
+            storage.delete(target.address)
+        return taken
+
+    def _look(self, storage: Storage, target: Target) -> Taken:
+        kept = look(storage, target.address)
+        if kept is None:
+            return Taken(MISSING)
+        check_identity(storage, kept, target, begun=self.begun)
+        return Taken(DELETED)
+
+
+def identity_of(storage: Storage, stored: StoredObject) -> str:
+    """What tells an object from any other that may come to its address.
+
+    On a disk the time of its last change: moving a file keeps that, and so do backups.
+    """
+    return stored.etag if storage.at_once > 1 else stored.last_modified.isoformat()
+
+
+def check_identity(
+    storage: Storage, kept: StoredObject, target: Target, *, begun: datetime
 ) -> None:
+    """Refuse what is in quarantine and was not put there by the run."""
+    known = target.identity in ("", identity_of(storage, kept))
+    touched = storage.at_once == 1 and kept.last_modified >= begun - TOUCHING
+    if kept.size != target.size or not (known or touched):
+        raise Conflict(f"{kept.address} is not what was set aside there; it was left")
+
+
+def look(storage: Storage, address: str) -> StoredObject | None:
+    """An object, if it is there."""
+    try:
+        return storage.head(address)
+    except NotFound:
+        return None
+
+
+def each(storage: Storage, targets: Sequence[Target], work: Callable[[Target], T]) -> Sequence[T]:
     """Do something to each object, with as many requests on the way as the storage likes."""
     if storage.at_once == 1:
-        for address, size in sizes.items():
-            work(storage, address, size)
-        return
+        return [work(target) for target in targets]
     with ThreadPoolExecutor(storage.at_once) as pool:
-        for _ in pool.map(lambda item: work(storage, *item), sizes.items()):
-            pass
+        return list(pool.map(work, targets))

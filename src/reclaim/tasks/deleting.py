@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.errors import NotFound, OwnedAddress, ReclaimError, StorageUnavailable
+from reclaim.errors import OwnedAddress, ReclaimError, StorageUnavailable
 from reclaim.storage import Storage
 from reclaim.stores.base import Format
 from reclaim.urls import ODD_ADDRESS
@@ -33,11 +33,43 @@ JOURNAL = pa.schema(
         pa.field("reason", pa.string(), nullable=False),
         pa.field("outcome", pa.string(), nullable=False),
         pa.field("error", pa.string()),
+        # What tells the object from any other at the same address: an etag, a time, versions.
+        pa.field("identity", pa.string()),
     ]
 )
 """What became of each object."""
 
-DELETED, FAILED = "deleted", "failed"
+GOING = pa.schema([JOURNAL.field(name) for name in ("address", "size", "kind", "reason")]).append(
+    JOURNAL.field("identity")
+)
+"""What a sweep needs to know of an object. Plans have it, and journals."""
+
+DELETED, FAILED, MISSING, RESTORED = "deleted", "failed", "missing", "restored"
+
+
+def as_going(rows: pa.Table) -> pa.Table:
+    """Rows of a plan, which have no identity yet, or of a journal."""
+    if "identity" not in rows.column_names:
+        rows = rows.append_column(GOING.field("identity"), pa.nulls(rows.num_rows, pa.string()))
+    return rows.select(GOING.names).cast(GOING)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An object to take away, with its identity where an earlier step wrote that down."""
+
+    address: str
+    size: int
+    identity: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What became of an object, and by which identity it can be found again."""
+
+    outcome: str
+    identity: str | None = None
+    error: str | None = None
 
 
 class Deleter(Protocol):
@@ -48,28 +80,30 @@ class Deleter(Protocol):
         """What the journal says of an object that it took."""
         ...
 
-    def page(self, storage: Storage, sizes: Mapping[str, int]) -> None:
-        """Take several at once (address → size); an error says nothing of the single ones."""
+    def page(self, storage: Storage, targets: Sequence[Target]) -> Sequence[Taken]:
+        """Take several at once; an error says nothing of the single ones."""
         ...
 
-    def one(self, storage: Storage, address: str, size: int) -> None:
-        """Take one; one that is not there counts as taken."""
+    def one(self, storage: Storage, target: Target) -> Taken:
+        """Take one. It may have been taken before."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Deletes for good."""
+    """Deletes for good. Whether there was anything to delete, a storage does not say."""
 
     @property
     def outcome(self) -> str:
         return DELETED
 
-    def page(self, storage: Storage, sizes: Mapping[str, int]) -> None:
-        storage.delete_page(list(sizes))
+    def page(self, storage: Storage, targets: Sequence[Target]) -> Sequence[Taken]:
+        storage.delete_page([target.address for target in targets])
+        return [Taken(DELETED)] * len(targets)
 
-    def one(self, storage: Storage, address: str, size: int) -> None:  # noqa: ARG002
-        storage.delete(address)
+    def one(self, storage: Storage, target: Target) -> Taken:
+        storage.delete(target.address)
+        return Taken(DELETED)
 
 
 @dataclass(slots=True)
@@ -103,37 +137,38 @@ def delete(
     pace: Pace,
 ) -> Iterator[pa.Table]:
     """Take objects away page by page for as long as there is time; a journal of what was tried."""
+    rows = as_going(rows)
+    # Of what comes back in order, one that cannot does not hold up the others.
+    strict = format.sequential and deleter.outcome != RESTORED
     check_inside(format, rows.column("address").to_pylist())
     for start in range(0, rows.num_rows, PAGE):
         if not in_time():
             return
         page = rows.slice(start, PAGE)
-        addresses = page.column("address").to_pylist()
-        sizes = dict(zip(addresses, page.column("size").to_pylist(), strict=True))
-        errors = _take(storage, sizes, deleter, in_time, pace, sequential=format.sequential)
-        if errors is None:
+        targets = [
+            Target(row["address"], row["size"], row["identity"] or "") for row in page.to_pylist()
+        ]
+        taken = _take(storage, targets, deleter, in_time, pace, strict=strict)
+        if taken is None:
             return
-        if errors and format.sequential:
-            page = page.slice(0, addresses.index(next(iter(errors))) + 1)
-            addresses = page.column("address").to_pylist()
-        outcomes = [FAILED if address in errors else deleter.outcome for address in addresses]
-        columns = [page.column(name) for name in ("address", "size", "kind", "reason")]
-        said = [errors.get(address) for address in addresses]
-        yield pa.table([*columns, pa.array(outcomes), pa.array(said, pa.string())], schema=JOURNAL)
-        if errors and format.sequential:
+        known = [page.slice(0, len(taken)).column(name) for name in GOING.names[:4]]
+        results = zip(*((one.outcome, one.error, one.identity) for one in taken), strict=True)
+        columns = [pa.array(values, pa.string()) for values in results]
+        yield pa.table([*known, *columns], schema=JOURNAL)
+        if len(taken) < len(targets) or (strict and taken[-1].outcome == FAILED):
             return
 
 
 def _take(
     storage: Storage,
-    sizes: Mapping[str, int],
+    targets: Sequence[Target],
     deleter: Deleter,
     in_time: Callable[[], bool],
     pace: Pace,
     *,
-    sequential: bool,
-) -> dict[str, str] | None:
-    """The keys of a page that could not be taken, and why; None when time ran out.
+    strict: bool,
+) -> Sequence[Taken] | None:
+    """What became of each of a page; None when time ran out.
 
     Where the order matters, the first one that could not be taken is the last one that was tried.
     """
@@ -142,27 +177,25 @@ def _take(
             return None
         started = time.monotonic()
         try:
-            deleter.page(storage, sizes)
-        except NotFound:
-            break
+            page = deleter.page(storage, targets)
         except StorageUnavailable:
-            pace.refused(len(sizes))
+            pace.refused(len(targets))
         except ReclaimError:
             break
         else:
-            pace.answered(len(sizes), time.monotonic() - started)
-            return {}
-    errors: dict[str, str] = {}
-    for address, size in sizes.items():
+            pace.answered(len(targets), time.monotonic() - started)
+            return page
+    taken: list[Taken] = []
+    for target in targets:
         if not in_time():
             return None
         try:
-            deleter.one(storage, address, size)
+            taken.append(deleter.one(storage, target))
         except ReclaimError as error:
-            errors[address] = str(error)
-            if sequential:
+            taken.append(Taken(FAILED, error=str(error)))
+            if strict:
                 break
-    return errors
+    return taken
 
 
 def check_inside(format: Format, addresses: Sequence[str]) -> None:
@@ -208,3 +241,12 @@ class Outcome:
     def add(self, other: Outcome) -> None:
         self.counts.update(other.counts)
         self.sizes.update(other.sizes)
+
+    def without(self, *names: str) -> Outcome:
+        """The same, but for some outcomes."""
+        rows = [row for row in self.encode() if row[0] not in names]
+        return Outcome.decode(rows)
+
+    def only(self, *names: str) -> tuple[int, int]:
+        """Objects and bytes with one of these outcomes."""
+        return sum(self.counts[name] for name in names), sum(self.sizes[name] for name in names)

@@ -6,7 +6,7 @@ sets in memory; what the two find must be the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from reclaim.storage import Storage
 from reclaim.stores.base import DecodesSnapshots, Format
+from reclaim.tasks.aside import Aside
 from reclaim.tasks.deleting import Deleter, Outcome
 from reclaim.tasks.judging import Rules, Verdict
 from reclaim.tasks.parts import Part, Place, write_part
@@ -172,8 +173,32 @@ class Engine(Protocol):
         """Take the candidates of one kind away, for as long as there is time."""
         ...
 
+    def recall(
+        self,
+        intended: Sequence[Part],
+        journal: Sequence[Part],
+        source: Place,
+        aside: Aside | None,
+        place: Place,
+    ) -> Sequence[Part]:
+        """What a run may have taken, each object once, with the identity that its journal has.
+
+        ``intended`` is what it was about to take, ``journal`` what it noted; both lie in the
+        storage of ``source``. Addresses are those where objects are now, if they were moved.
+        """
+        ...
+
     def incomplete(
-        self, format: Format, tops: pa.Table, objects: Objects, place: Place
+        self,
+        format: Format,
+        tops: pa.Table,
+        objects: Objects,
+        place: Place,
+        *,
+        without: Collection[str] = (),
     ) -> frozenset[str]:
-        """The tops of which something that they need is not among the objects, or not readable."""
+        """The tops of which something that they need is not among the objects, or not readable.
+
+        Objects ``without`` are there and do not count.
+        """
         ...

@@ -70,8 +70,8 @@ class Rules:
     reasons: Mapping[str, str]
     """The sentences for kinds that no dead container lists."""
     now: datetime
-    own: str
-    """The folder of the run itself; "" when it lies in another storage."""
+    protected: Sequence[str]
+    """Folders that nothing is taken from: of the run itself, and of runs that can be undone."""
 
 
 @dataclass(slots=True)
@@ -140,8 +140,8 @@ def judge(format: Format, rows: pa.Table, rules: Rules) -> tuple[pa.Table, Verdi
     opened = pc.is_in(partition, pa.array(rules.open, pa.string()))
     stranger = pc.and_not(pc.and_(pc.invert(closed), pc.invert(opened)), odd)
     protected = pc.is_null(cutoff)
-    if rules.own:
-        protected = pc.or_(protected, pc.starts_with(address, rules.own))
+    for folder in rules.protected:
+        protected = pc.or_(protected, pc.starts_with(address, folder))
     young = pc.fill_null(pc.greater_equal(rows.column("last_modified"), cutoff), True)
     stays = pc.case_when(
         pc.make_struct(foreign, odd, protected, stranger, opened, young),

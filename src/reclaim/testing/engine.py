@@ -5,9 +5,10 @@ It is the oracle that Spark is held to, and what tests run that step through a r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,12 +17,14 @@ from reclaim import buckets
 from reclaim.clock import Clock, SystemClock
 from reclaim.storage import LISTED
 from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
-from reclaim.tasks import inventory, judging, reading
-from reclaim.tasks.deleting import FAILED, JOURNAL, Deleter, Pace, delete
+from reclaim.tasks import inventory, judging, reading, recall
+from reclaim.tasks.aside import Aside
+from reclaim.tasks.deleting import FAILED, GOING, JOURNAL, Deleter, Pace, delete
 from reclaim.tasks.engine import Containers, Found, Objects, Swept, flat_containers
 from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules
 from reclaim.tasks.parts import Opener, Part, Place, decode, open_storage, read_part, write_part
 from reclaim.tasks.reading import LIVE
+from reclaim.tasks.recall import RANKED
 
 
 class PlainEngine:
@@ -217,12 +220,34 @@ class PlainEngine:
         swept.finished = sum(table.num_rows for table in tables) == todo
         return swept
 
+    def recall(
+        self,
+        intended: Sequence[Part],
+        journal: Sequence[Part],
+        source: Place,
+        aside: Aside | None,
+        place: Place,
+    ) -> Sequence[Part]:
+        self._step("recall")
+        storage = self._open(source.url)
+        best: dict[str, dict[str, Any]] = {}
+        for parts, ranked in ((intended, recall.intended), (journal, recall.journaled)):
+            for part in parts:
+                for row in ranked(read_part(storage, part)).to_pylist():
+                    before = best.setdefault(row["address"], row)
+                    if row["rank"] < before["rank"]:
+                        best[row["address"]] = row
+        rows = pa.Table.from_pylist(list(best.values()), schema=RANKED).select(GOING.names)
+        return self._write(place, "recalled", GOING, [recall.where(rows, aside)])
+
     def incomplete(
         self,
         format: Format,
         tops: pa.Table,
         objects: Objects,
         place: Place,  # noqa: ARG002
+        *,
+        without: Collection[str] = (),
     ) -> frozenset[str]:
         storage = format.view(self._open(format.root))
         there = {
@@ -230,6 +255,7 @@ class PlainEngine:
             for rows in self._objects(format, objects)
             for address in reading.folded(rows.column("address")).to_pylist()
         }
+        there -= set(reading.folded(pa.array(without, pa.string())).to_pylist())
         found = set()
         for table in reading.owned(format, storage, tops):
             self._step("verify")

@@ -59,8 +59,14 @@ class StorageWrapper:
     def delete_page(self, addresses: Sequence[str]) -> None:
         self.inner.delete_page(addresses)
 
+    def same(self, first: str, second: str) -> bool:
+        return self.inner.same(first, second)
+
     def flush(self, addresses: Iterable[str]) -> None:
         self.inner.flush(addresses)
+
+    def flush_moved(self, addresses: Iterable[str]) -> None:
+        self.inner.flush_moved(addresses)
 
 
 class ClockedStorage(StorageWrapper):

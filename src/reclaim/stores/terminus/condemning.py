@@ -89,18 +89,21 @@ class Condemning:
         self._lists.write(run, {PROVISIONAL: {}, CONDEMNED: condemned})
         return len(marked)
 
-    def collect(self, ids: Collection[SnapshotId]) -> int:
-        """Take condemned layers off the lists: their objects are gone."""
+    def collect(self, ids: Collection[SnapshotId], *, but_of: Collection[str] = ()) -> int:
+        """Take condemned layers off the lists, but for some runs': their objects are gone."""
         self._working()
-        return len(self._take(ids))
+        return len(self._take(ids, but_of=but_of))
 
-    def set_aside(self, ids: Collection[SnapshotId]) -> int:
-        """Note of condemned layers, whichever run condemned them, that this one has them aside."""
+    def set_aside(self, ids: Collection[SnapshotId], *, but_of: Collection[str] = ()) -> int:
+        """Note of condemned layers, whichever run condemned them, that this one has them aside.
+
+        But not of those of runs that have not finished setting them aside themselves.
+        """
         run = self._working()
         mine = self._lists.of_run(run)
         condemned = mine.get(CONDEMNED, {})
         taken = {found: condemned[found] for found in ids if found in condemned}
-        others = self._condemned_by_others(run, ids)
+        others = self._condemned_by_others(ids, excluding={run, *but_of})
         self._lists.write(
             run,
             {
@@ -109,23 +112,27 @@ class Condemning:
             },
         )
         # Listed here before it is off the other list: it is never on none.
-        self._take(others)
+        self._take(others, but_of=but_of)
         return len(taken.keys() | others.keys())
 
-    def _condemned_by_others(self, run: str, ids: Collection[SnapshotId]) -> Rules:
+    def _condemned_by_others(
+        self, ids: Collection[SnapshotId], *, excluding: Collection[str]
+    ) -> Rules:
         wanted = set(ids)
         return {
             found: rule
             for run_id, lists in self._lists.all().items()
-            if run_id != run
+            if run_id not in excluding
             for found, rule in lists.get(CONDEMNED, {}).items()
             if found in wanted
         }
 
-    def _take(self, ids: Collection[SnapshotId]) -> Rules:
+    def _take(self, ids: Collection[SnapshotId], *, but_of: Collection[str] = ()) -> Rules:
         wanted = set(ids)
         taken: Rules = {}
         for run_id, lists in self._lists.all().items():
+            if run_id in but_of:
+                continue
             listed = lists.get(CONDEMNED, {})
             if gone := {found: rule for found, rule in listed.items() if found in wanted}:
                 taken |= gone
@@ -136,6 +143,14 @@ class Condemning:
         """The layers that a run condemned or set aside."""
         lists = self._lists.of_run(run_id)
         return {**lists.get(CONDEMNED, {}), **lists.get(QUARANTINED, {})}
+
+    def bring_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:
+        """Take layers of a run off its lists, and off any other that condemned them meanwhile."""
+        self._working()
+        lists = self._lists.of_run(run_id)
+        states = (CONDEMNED, QUARANTINED)
+        self._lists.write(run_id, {one: _without(lists.get(one, {}), set(ids)) for one in states})
+        self._take(ids)
 
     def forget(self, run_id: str) -> int:
         """Let a run's lists go."""

@@ -124,7 +124,8 @@ class TerminusStore:
         return self._condemning.promote()
 
     def collect(self, ids: Collection[SnapshotId]) -> int:
-        return self._condemning.collect(ids)
+        others = [run.id for run in self.runs() if run.unfinished]
+        return self._condemning.collect(ids, but_of=others)
 
     # Order, and the way back
 
@@ -144,23 +145,30 @@ class TerminusStore:
         return [address for one in (*first, *order) for address in by_layer[one]]
 
     def set_aside(self, ids: Collection[SnapshotId]) -> int:
-        return self._condemning.set_aside(ids)
+        others = [run.id for run in self.runs() if run.unfinished]
+        return self._condemning.set_aside(ids, but_of=others)
 
     def taken(self, run_id: str) -> Mapping[SnapshotId, str | None]:
         return dict.fromkeys(self._condemning.of(run_id))
 
-    def restore(self, run_id: str, whole: Collection[SnapshotId]) -> Restored:
-        """Take the layers off the lists again; one that cannot be loaded is named."""
+    def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
+        """Take the layers off the lists again; one that cannot be loaded is named.
+
+        It may never have been loadable. As long as objects are missing it waits for them.
+        """
         faults = {
             found: self._survey.fault(found)
             for found in sorted(self._condemning.of(run_id))
             if found in whole
         }
-        self._condemning.forget(run_id)
+        named = [f"layer {found}: {fault}" for found, fault in faults.items() if fault]
+        loadable = [found for found, fault in faults.items() if not fault]
+        self._condemning.bring_back(run_id, list(faults) if complete else loadable)
+        if not complete:
+            return Restored(len(loadable), (), named)
         run = self.find_run(run_id)
         self.finish(run_id, RunState.UNDONE, run.summary if run else {})
-        left = [f"layer {found}: {fault}" for found, fault in faults.items() if fault]
-        return Restored(len(faults) - len(left), left)
+        return Restored(len(loadable), named, ())
 
     def forget(self, run_id: str) -> int:
         return self._condemning.forget(run_id)

@@ -6,6 +6,7 @@ time is that of the latest change in it.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
@@ -20,7 +21,7 @@ from reclaim.clock import from_micros
 from reclaim.errors import Corrupt, NotFound
 from reclaim.model import StoredObject
 from reclaim.storage import LISTED, Payload, Storage, translated
-from reclaim.stores.terminus.addresses import SHARD
+from reclaim.stores.terminus.addresses import ROLLUP, SHARD
 from reclaim.urls import path_of
 
 Facts = tuple[str, int, int]
@@ -147,13 +148,35 @@ class LayerView:
     def copy(self, source: str, target: str) -> None:
         self._inner.copy(source, target)
 
+    def same(self, first: str, second: str) -> bool:
+        if first.endswith(ROLLUP):
+            # It names the rollup that a layer is loaded through; the one in place is the last.
+            return True
+        one, other = self.path(first), self.path(second)
+        if not (one.is_dir() or other.is_dir()):
+            return self._inner.same(first, second)
+        with translated("compare", first):
+            return one.is_dir() and other.is_dir() and _digests(one) == _digests(other)
+
     def flush(self, addresses: Iterable[str]) -> None:
         self._inner.flush(addresses)
+
+    def flush_moved(self, addresses: Iterable[str]) -> None:
+        self._inner.flush_moved(addresses)
 
 
 def is_shard(folder: str) -> bool:
     """Whether a folder has layers, in the store or set aside; others have files of ours."""
     return SHARD.fullmatch(folder.rpartition("/")[2]) is not None
+
+
+def _digests(folder: Path) -> dict[str, bytes]:
+    """The hash of each file of a layer's directory."""
+    digests = {}
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            digests[path.name] = hashlib.file_digest(file, "sha256").digest()
+    return digests
 
 
 def _facts(entry: os.DirEntry[str] | Path) -> tuple[int, int] | None:

@@ -1,0 +1,147 @@
+"""Bugs of quarantine: setting aside, undo and purge."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+PROMISES = "tests/collect/test_promises.py"
+MARKERS = "tests/collect/test_markers.py"
+
+BUGS: dict[str, Bug] = {
+    "commits brought back without a look at what they need": Bug(
+        "reclaim.run.undo",
+        right="if top not in broken]",
+        wrong="if found]",
+        test="tests/collect/test_undo.py::test_a_commit_that_misses_an_object_is_left",
+    ),
+    "commits brought back before their objects": Bug(
+        "reclaim.run.undo",
+        right="""        with stage("restore") as restoring:
+""",
+        wrong="""        taken = self._snapshots.taken(self._run.id)
+        self._snapshots.restore(self._run.id, taken, complete=True)
+        with stage("restore") as restoring:
+""",
+        test="tests/collect/test_crash.py::test_an_undo_that_dies_at_any_step[embedded]",
+    ),
+    "parents not brought back": Bug(
+        "reclaim.catalog.undoing",
+        right="rewriting.set_parents(connection, uid, edit.commit_id, old, marked=edit.was_marked)",
+        wrong="pass",
+        test="tests/collect/test_quarantine.py::test_parents_and_refs_come_back_as_well[embedded]",
+    ),
+    "what came back is as old as it was": Bug(
+        "reclaim.tasks.aside",
+        right="size=kept.size, fresh=True)",
+        wrong="size=kept.size)",
+        test="tests/collect/test_undo.py"
+        "::test_what_is_back_and_in_no_commit_has_its_margin[embedded]",
+    ),
+    "nothing holds what came back": Bug(
+        "reclaim.catalog.undoing",
+        right="for one in sorted(back - children):",
+        wrong="for one in sorted(back - back):",
+        test="tests/collect/test_quarantine.py"
+        "::test_what_came_back_is_safe_for_a_day_and_goes_then[embedded]",
+    ),
+    "a run called purged before its objects are gone": Bug(
+        "reclaim.run.purge",
+        right="""    assert way is not None
+""",
+        wrong="""    assert way is not None
+    store.finish(run.id, RunState.PURGED, run.summary)
+""",
+        test="tests/collect/test_crash.py::test_a_purge_that_dies_at_any_step[embedded]",
+    ),
+    "a run takes over the commits of one that did not finish": Bug(
+        "reclaim.catalog.collecting",
+        right="condemning.set_aside(self._workspace, lock, ids, but_of=others)",
+        wrong="condemning.set_aside(self._workspace, lock, ids)",
+        test=f"{PROMISES}::test_a_run_that_died_before_it_settled_keeps_its_commits[moves]",
+    ),
+    "a run of which something waits counts as undone": Bug(
+        "reclaim.catalog.undoing",
+        right="finished = complete and not waits",
+        wrong="finished = True",
+        test=f"{PROMISES}::test_two_runs_that_overlap_come_back_in_any_order",
+    ),
+    "what an unfinished undo brought back is anybody's": Bug(
+        "reclaim.run.promises",
+        right="if run.unfinished and run.id != besides",
+        wrong="if run.unfinished and run.undoing is None and run.id != besides",
+        test=f"{PROMISES}::test_what_a_cut_off_undo_brought_back_is_not_taken",
+    ),
+    "what an unfinished run is about to take is anybody's": Bug(
+        "reclaim.model",
+        right="whole = self.state == RunState.DONE and self.undoing is None",
+        wrong="whole = self.undoing is None",
+        test=f"{PROMISES}::test_a_partial_apply_and_a_run_that_deletes",
+    ),
+    "what is intended is written down after the first object went": Bug(
+        "reclaim.run.apply",
+        right="            self._journal.intend(candidates)\n",
+        wrong="",
+        test=f"{PROMISES}::test_an_undo_does_not_go_by_a_listing",
+    ),
+    "anything of the right size at a home is taken for what was there": Bug(
+        "reclaim.tasks.aside",
+        right="elif storage.same(home, target.address):",
+        wrong="elif storage.head(home).size == target.size:",
+        test=f"{PROMISES}::test_a_foreign_object_at_a_home_stops_nothing_else[embedded-same]",
+    ),
+    "what lies where nothing came back counts as there": Bug(
+        "reclaim.run.undo",
+        right=", without=foreign",
+        wrong="",
+        test=f"{PROMISES}::test_a_foreign_object_at_a_home_stops_nothing_else[embedded-other]",
+    ),
+    "what is in quarantine is believed without its identity": Bug(
+        "reclaim.tasks.aside",
+        right="known = target.identity in",
+        wrong="known = True or target.identity in",
+        test=f"{PROMISES}::test_other_bytes_in_quarantine_are_neither_brought_back_nor_purged",
+    ),
+    "the journal goes before the window ends": Bug(
+        "reclaim.run.plan",
+        right="return [*own, *protected_folders(self._store)]",
+        wrong="return own",
+        test=f"{PROMISES}::test_the_journal_stays_as_long_as_the_window",
+    ),
+    "what is covered already is covered again": Bug(
+        "reclaim.buckets",
+        right="""== 404:
+                    return None
+                raise
+""",
+        wrong="""== 404:
+                    found = {"ContentLength": -1}
+                else:
+                    raise
+""",
+        test=f"{MARKERS}::test_one_plan_after_another_of_the_same",
+    ),
+    "whether the bucket still keeps versions is not asked": Bug(
+        "reclaim.run.ways",
+        right="""_check_versioning(store, "switch the bucket's""",
+        wrong="""_ = (store, "switch the bucket's""",
+        test=f"{MARKERS}::test_versioning_suspended_in_between",
+    ),
+    "a version that is current is deleted": Bug(
+        "reclaim.tasks.markers",
+        right="if kept is not None and not kept.latest:",
+        wrong="if kept is not None:",
+        test=f"{MARKERS}::test_the_current_version_is_never_deleted",
+    ),
+    "which versions are about to be covered is not written down": Bug(
+        "reclaim.tasks.markers",
+        right="        self._note(storage, going, targets)\n",
+        wrong="",
+        test=f"{MARKERS}::test_markers_without_a_journal",
+    ),
+    "a purge takes what failed": Bug(
+        "reclaim.tasks.markers",
+        right="return Taken(FAILED, identity, failed[target.address])",
+        wrong="return Taken(FAILED, None, failed[target.address])",
+        test=f"{MARKERS}::test_a_purge_by_identity",
+    ),
+}
