@@ -112,8 +112,13 @@ class SparkEngine:
         if known:
             there = self._rows(place.url, known, schemas.CONTAINERS).where(F.col("cause") == LIVE)
             # By the whole address: a container that is taken for another would not be read.
-            once = once.join(there.select("address"), on="address", how="left_anti")
-        lines = self._run(once.select(*CONTAINERS.names), partial(tasks.write_containers, place))
+            each = there.select("address", F.lit(True).alias("known")).distinct()
+            once = once.join(each, on="address", how="left")
+        else:
+            once = once.withColumn("known", F.lit(None).cast("boolean"))
+        lines = self._run(
+            once.select(*CONTAINERS.names, "known"), partial(tasks.write_containers, place)
+        )
         told = _told(lines)
         return Containers(
             _parts(lines),
@@ -323,7 +328,8 @@ class SparkEngine:
         rows = self._rows(place.url, containers.parts, schemas.CONTAINERS)
         spread = rows.where(F.col("cause") != LIVE).repartition(self._tasks)
         listed = _map(spread, partial(tasks.read_dead, format), schemas.READ)
-        best = F.min_by(F.struct("path", "kind", "cause"), "cause").alias("best")
+        # Of equal causes the first path: what a plan says must not depend on who was read first.
+        best = F.min(F.struct("cause", "path", "kind")).alias("best")
         each = listed.groupBy("address").agg(best)
         return each.select("address", "best.path", "best.kind", "best.cause")
 

@@ -86,13 +86,19 @@ def expand(format: Format, tops: Tables) -> Tables:
 
 
 def write_containers(place: Place, rows: Tables) -> Tables:
-    """Write containers down, and tell how many live and dead ones there are."""
+    """Write down containers that are not known, and tell how many live and dead ones there are.
+
+    A top was read whether it is known or not.
+    """
     counts = {"tops": 0, "containers": 0, "entries": 0, "dead": 0}
 
     def counted() -> Tables:
         for table in rows:
+            live = pc.equal(table.column("cause"), LIVE)
+            tops = pc.and_(live, pc.equal(table.column("detail"), TOP))
+            counts["tops"] += pc.sum(tops).as_py() or 0
+            table = table.filter(pc.is_null(table.column("known"))).select(CONTAINERS.names)
             live = table.filter(pc.equal(table.column("cause"), LIVE))
-            counts["tops"] += pc.sum(pc.equal(live.column("detail"), TOP)).as_py() or 0
             counts["containers"] += live.num_rows
             counts["entries"] += pc.sum(live.column("entries")).as_py() or 0
             counts["dead"] += table.num_rows - live.num_rows

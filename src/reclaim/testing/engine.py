@@ -262,7 +262,7 @@ class PlainEngine:
                     else:
                         told = row["path"], row["kind"], row["cause"]
                         before = dead.get(row["address"], told)
-                        dead[row["address"]] = min(before, told, key=lambda one: one[2])
+                        dead[row["address"]] = min(before, told, key=_rank)
         for file in held:
             addresses = decode(own.get(file), file).column("address").to_pylist()
             found.read.held += len(addresses)
@@ -284,3 +284,9 @@ class PlainEngine:
         if not whole.num_rows:
             return []
         return [write_part(self._open(place.url), place.at(f"{stem}.parquet"), whole)]
+
+
+def _rank(dead: tuple[str | None, str | None, int]) -> tuple[object, ...]:
+    """The least cause comes first, then the first path; one without a path before all."""
+    path, kind, cause = dead
+    return cause, path is not None, path or "", kind is not None, kind or ""
