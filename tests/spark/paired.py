@@ -80,6 +80,14 @@ class PairedEngine:
         assert found == self._second.verify(parts, place)
         return found
 
+    def intersect(
+        self, candidates: Sequence[Part], others: Sequence[Part], place: Place
+    ) -> Sequence[Part]:
+        found = self._first.intersect(candidates, others, place)
+        other = self._second.intersect(candidates, others, _beside(place))
+        assert self._rows(found) == self._rows(other)
+        return found
+
     def confirm(
         self,
         format: Format,

@@ -18,6 +18,7 @@ from reclaim.run.ways import Move
 from reclaim.spark.engine import SparkEngine
 from reclaim.storage import Storage
 from reclaim.testing import FakeClock
+from tests.collect.forging import forge, forget, naming
 from tests.collect.histories import MORE_KINDS, Deed, live, plan, start
 from tests.collect.world import Step, World, bury, nothing
 from tests.conftest import Backend
@@ -90,3 +91,18 @@ def test_an_empty_commit_between_plan_and_apply(world: PairedWorld) -> None:
     world.other().branch("main").commit("nothing new", allow_empty=True)
     world.apply(made)
     world.check_swept(made, before)
+
+
+def test_a_forged_plan_that_nobody_vouches_for(world: PairedWorld) -> None:
+    """Half of what it lists is live; the other half goes."""
+    bury(world)
+    made = world.plan()
+    dead = set(world.candidates(made))
+    wanted = world.needed() & world.there()
+    forge(world, made, lambda rows: [*rows, *naming(wanted)(rows)])
+    forget(world)
+    done = world.apply(made)
+    assert done.compared
+    assert dead & world.there() == set()
+    assert wanted <= world.there()
+    world.check()

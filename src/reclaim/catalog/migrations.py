@@ -11,7 +11,7 @@ from collections.abc import Callable
 from sqlalchemy import Connection, insert, select, text, update
 
 from reclaim.catalog.database import Database
-from reclaim.catalog.schema import catalog_info, commits, locks, metadata
+from reclaim.catalog.schema import catalog_info, commits, locks, metadata, plans
 from reclaim.errors import Corrupt, UnknownVersion
 
 Step = Callable[[Connection], None]
@@ -28,7 +28,12 @@ def _collecting(connection: Connection) -> None:
             index.create(connection)
 
 
-STEPS: tuple[Step, ...] = (_collecting,)
+def _plans(connection: Connection) -> None:
+    """What plans hashed to when they were made."""
+    plans.create(connection)
+
+
+STEPS: tuple[Step, ...] = (_collecting, _plans)
 """``STEPS[n]`` brings version ``FIRST_VERSION + n`` to the one after it."""
 
 

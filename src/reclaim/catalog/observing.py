@@ -88,7 +88,7 @@ def observe(
             )
         ).all()
         ended_at = None if settled else to_micros(now)
-        held = out.write("held", ADDRESSES, _held(connection, uid, ended_at))
+        held = out.write("held", ADDRESSES, _held(connection, uid, ended_at), hashed=True)
         known = _partitions(connection, uid, ended_at)
         valid = tuple(
             lease for lease in leasing.list_leases(connection, uid) if lease.valid_at(now)

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 
 import pyarrow as pa
 
 from reclaim.catalog.addresses import new_uid
-from reclaim.errors import ClockSkew, IncompleteRead, OutOfTime, StorageAhead, TooMuch
+from reclaim.errors import (
+    ClockSkew,
+    IncompleteRead,
+    OutOfTime,
+    PlanRefused,
+    StorageAhead,
+    TooMuch,
+)
 from reclaim.run.decide import Decided
 from reclaim.run.document import PlanDocument
+from reclaim.run.snapshots import PlannedSnapshots
 from reclaim.storage import Storage
 from reclaim.stores.base import BUDGET, Collectable, HeldLock, Observation
 from reclaim.tasks.engine import Containers, Found
@@ -66,6 +75,30 @@ def check_complete(
             )
     if (seen.refs or seen.leases) and not decided.live:
         raise IncompleteRead("there are refs, and no snapshot was found to be live")
+
+
+def check_counted(
+    planned: PlanDocument, counted: Mapping[str, tuple[int, int]], decided: PlannedSnapshots
+) -> None:
+    """Refuse a plan whose files do not have what its summary says."""
+    said: dict[str, tuple[int, int]] = {}
+    for group in planned.going:
+        objects, size = said.get(group.kind, (0, 0))
+        said[group.kind] = objects + group.objects, size + group.bytes
+    objects, size = (sum(sums[at] for sums in counted.values()) for at in range(2))
+    if (
+        counted != said
+        or (objects, size) != (planned.candidates, planned.candidate_bytes)
+        or len(decided.live) != planned.expected.snapshots
+        or len(decided.dead) != planned.dead
+        or [ref.name for ref in decided.delete_refs] != planned.deleted_refs
+    ):
+        raise PlanRefused(
+            f"the plan says that {planned.candidates} objects ({planned.candidate_bytes} bytes) "
+            f"and {planned.dead} snapshots go; its files list {objects} ({size} bytes) and "
+            f"{len(decided.dead)}, or others",
+            hint="plan it again; a plan cannot be edited by hand",
+        )
 
 
 def check_partitions(listed: AbstractSet[str], seen: Observation) -> None:

@@ -1,4 +1,5 @@
-"""Plan: find what may go, and write it down for review. Changes nothing in the store.
+"""Plan: find what may go, and write it down for review. Changes nothing in the store, which only
+notes what the plan hashes to.
 
 The order is the argument. What exists is listed first and written down; then the roots are read.
 So an object that is listed and that no root reaches afterwards is garbage, and what is born later
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -71,6 +72,8 @@ class Plan:
 
     place: Place
     document: PlanDocument
+    not_recorded: str | None = None
+    """Why the store could not note what the plan hashes to; None when it did, or was not asked."""
 
 
 def make_plan(
@@ -81,7 +84,29 @@ def make_plan(
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> Plan:
-    """Find what may go, and write it down."""
+    """Find what may go, write it down, and let the store note what the plan hashes to."""
+    plan = find_candidates(store, engine, options, watcher=watcher, opener=opener)
+    return replace(plan, not_recorded=_note(store, plan.document))
+
+
+def _note(store: Collectable, made: PlanDocument) -> str | None:
+    """Why the store could not note a plan, if it could not: to plan, one need not write there."""
+    try:
+        store.note_plan(made.run, made.digest)
+    except ReclaimError as error:
+        return error.message
+    return None
+
+
+def find_candidates(
+    store: Collectable,
+    engine: Engine,
+    options: PlanOptions | None = None,
+    *,
+    watcher: Watcher | None = None,
+    opener: Opener = open_storage,
+) -> Plan:
+    """Find what may go, and write it down. The store is not told."""
     return _Planning(
         store, engine, options or PlanOptions(), new_uid(), watcher or Silent(), opener
     ).run()
@@ -175,8 +200,8 @@ class _Planning:
         check_partitions(self._partitions | found.verdict.strangers.keys(), seen)
         made = self._document(seen, decided, dead, containers, found)
         check_fraction(made)
-        document.write(self._storage, self._place, made)
-        return Plan(self._place, document.read(self._storage, self._place))
+        # As it is here, not as it can be read: others may be able to write there.
+        return Plan(self._place, document.write(self._storage, self._place, made))
 
     def _units(self) -> Sequence[str]:
         return list(self._store.format.units(self._store.storage))

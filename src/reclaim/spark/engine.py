@@ -12,7 +12,7 @@ Spark joins the two by key.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ from reclaim.spark.work import Source
 from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
 from reclaim.tasks.deleting import Deleter, Outcome
 from reclaim.tasks.engine import Containers, Found, Objects, Read, Swept, flat_containers
-from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
+from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict, add_kinds
 from reclaim.tasks.parts import Part, Place, open_storage, read_part
 from reclaim.tasks.reading import LIVE, TOPS
 
@@ -202,9 +202,25 @@ class SparkEngine:
             found.verdict.add(Verdict.decode(told["verdict"]))
         return found
 
-    def verify(self, parts: Sequence[Part], place: Place) -> None:
+    def verify(self, parts: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
+        counts: dict[str, tuple[int, int]] = {}
         if parts:
-            self._run(self._files(parts), partial(tasks.verify, place.url))
+            for told in _told(self._run(self._files(parts), partial(tasks.verify, place.url))):
+                counts = add_kinds(counts, told["kinds"])
+        return counts
+
+    def intersect(
+        self, candidates: Sequence[Part], others: Sequence[Part], place: Place
+    ) -> Sequence[Part]:
+        if not candidates or not others:
+            return ()
+        rows = self._rows(place.url, candidates, schemas.CANDIDATES)
+        listed = _map(
+            self._files(others), partial(tasks.read_addresses, place.url), "address string"
+        )
+        # By the whole address, never by a hash: this selects what is deleted.
+        both = rows.join(listed, on="address", how="left_semi").select(*CANDIDATES.names)
+        return _parts(self._run(both, partial(tasks.write_kinds, place)))
 
     def confirm(
         self,

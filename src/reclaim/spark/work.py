@@ -29,7 +29,7 @@ from reclaim.tasks.deleting import FAILED, Deleter, Outcome, Pace, delete
 from reclaim.tasks.engine import Objects
 from reclaim.tasks.inventory import read_inventory
 from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
-from reclaim.tasks.parts import Part, Place, decode, open_storage, read_part, write_parts
+from reclaim.tasks.parts import Part, Place, open_storage, read_hashed, read_part, write_parts
 from reclaim.tasks.reading import LIVE
 
 Tables = Iterator[pa.Table]
@@ -142,7 +142,7 @@ def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> T
 
 def _addresses(storage: Any, row: Mapping[str, Any]) -> tuple[pa.ChunkedArray, int]:
     if row["kind"] == HELD:
-        addresses = decode(storage.get(row["address"]), row["address"]).column("address")
+        addresses = read_hashed(storage, row["address"]).column("address")
         return addresses, len(addresses)
     part = Part(row["address"], row["entries"], row["detail"])
     journal = read_part(storage, part, ["address", "outcome"])
@@ -207,10 +207,18 @@ def read_going(url: str, files: Tables) -> Tables:
         yield read_part(storage, part, ["address", "size", "kind", "reason"])
 
 
+def read_addresses(url: str, files: Tables) -> Tables:
+    storage = open_storage(url)
+    for part in _files(files):
+        yield read_part(storage, part, ["address"])
+
+
 def verify(url: str, files: Tables) -> Tables:
-    for _ in read_parts(url, files):
-        pass
-    yield _lines([])
+    """Read parts, and tell how many objects of each kind they list."""
+    counts: dict[str, tuple[int, int]] = {}
+    for table in read_parts(url, files):
+        counts = judging.add_kinds(counts, judging.count_kinds(table))
+    yield _lines([], {"kinds": counts})
 
 
 def read_keys(url: str, files: Tables) -> Tables:
@@ -312,9 +320,16 @@ def explain(dead: pa.Table, judge: Work, rows: Tables) -> Tables:
 def keep_closed(closed: frozenset[str], place: Place, rows: Tables) -> Tables:
     """Write down what lies in no partition or in a closed one, each kind in files of its own."""
     known = pa.array([*closed, ""], pa.string())
+    return write_kinds(
+        place, (table.filter(pc.is_in(table.column("partition"), known)) for table in rows)
+    )
+
+
+def write_kinds(place: Place, rows: Tables) -> Tables:
+    """Write candidates down, each kind in files of its own."""
     kinds: dict[str, list[pa.Table]] = {}
     for table in rows:
-        kept = table.filter(pc.is_in(table.column("partition"), known)).cast(CANDIDATES)
+        kept = table.cast(CANDIDATES)
         for kind in kept.column("kind").unique().to_pylist():
             kinds.setdefault(kind, []).append(kept.filter(pc.equal(kept.column("kind"), kind)))
     storage = open_storage(place.url)

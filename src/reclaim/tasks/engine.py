@@ -6,7 +6,7 @@ sets in memory; what the two find must be the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -138,8 +138,20 @@ class Engine(Protocol):
         """
         ...
 
-    def verify(self, parts: Sequence[Part], place: Place) -> None:
-        """Refuse parts that are not as they were written."""
+    def verify(self, parts: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
+        """Refuse parts that are not as they were written.
+
+        Of those that list objects, how many there are of each kind, and their bytes.
+        """
+        ...
+
+    def intersect(
+        self, candidates: Sequence[Part], others: Sequence[Part], place: Place
+    ) -> Sequence[Part]:
+        """The candidates whose addresses others have too, as they stand among the candidates.
+
+        They are written down by kind, as by ``confirm``. Addresses are compared whole.
+        """
         ...
 
     def confirm(

@@ -5,7 +5,7 @@ It is the oracle that Spark is held to, and what tests run that step through a r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -20,7 +20,15 @@ from reclaim.tasks import inventory, judging, reading
 from reclaim.tasks.deleting import FAILED, JOURNAL, Deleter, Pace, delete
 from reclaim.tasks.engine import Containers, Found, Objects, Swept, flat_containers
 from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules
-from reclaim.tasks.parts import Opener, Part, Place, decode, open_storage, read_part, write_part
+from reclaim.tasks.parts import (
+    Opener,
+    Part,
+    Place,
+    open_storage,
+    read_hashed,
+    read_part,
+    write_part,
+)
 from reclaim.tasks.reading import LIVE
 
 
@@ -128,9 +136,29 @@ class PlainEngine:
         found.parts = self._write(place, "part", CANDIDATES, kept)
         return found
 
-    def verify(self, parts: Sequence[Part], place: Place) -> None:
+    def verify(self, parts: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
+        counts: dict[str, tuple[int, int]] = {}
         for part in parts:
-            read_part(self._open(place.url), part)
+            rows = read_part(self._open(place.url), part)
+            counts = judging.add_kinds(counts, judging.count_kinds(rows))
+        return counts
+
+    def intersect(
+        self, candidates: Sequence[Part], others: Sequence[Part], place: Place
+    ) -> Sequence[Part]:
+        storage = self._open(place.url)
+        listed = {
+            address
+            for part in others
+            for address in read_part(storage, part, ["address"]).column("address").to_pylist()
+        }
+        both = []
+        for part in candidates:
+            self._step("intersect")
+            rows = read_part(storage, part)
+            in_both = [address in listed for address in rows.column("address").to_pylist()]
+            both.append(rows.filter(pa.array(in_both, pa.bool_())))
+        return self._write_kinds(place, both)
 
     def confirm(
         self,
@@ -166,14 +194,7 @@ class PlainEngine:
                     )
                 )
             )
-        whole = pa.concat_tables([CANDIDATES.empty_table(), *kept])
-        found.parts = [
-            replace(part, group=kind)
-            for kind in whole.column("kind").unique().to_pylist()
-            for part in self._write(
-                place, kind, CANDIDATES, [whole.filter(pc.equal(whole.column("kind"), kind))]
-            )
-        ]
+        found.parts = self._write_kinds(place, kept)
         return found
 
     def sweep(
@@ -264,7 +285,7 @@ class PlainEngine:
                         before = dead.get(row["address"], told)
                         dead[row["address"]] = min(before, told, key=_rank)
         for file in held:
-            addresses = decode(own.get(file), file).column("address").to_pylist()
+            addresses = read_hashed(own, file).column("address").to_pylist()
             found.read.held += len(addresses)
             live.update(addresses)
         return live, dead
@@ -276,6 +297,17 @@ class PlainEngine:
                 yield read_part(storage, part)
             else:
                 yield inventory.read_inventory(storage, part, objects, format)
+
+    def _write_kinds(self, place: Place, tables: Iterable[pa.Table]) -> Sequence[Part]:
+        """Write candidates down, each kind in a file of its own."""
+        whole = pa.concat_tables([CANDIDATES.empty_table(), *tables])
+        return [
+            replace(part, group=kind)
+            for kind in whole.column("kind").unique().to_pylist()
+            for part in self._write(
+                place, kind, CANDIDATES, [whole.filter(pc.equal(whole.column("kind"), kind))]
+            )
+        ]
 
     def _write(
         self, place: Place, stem: str, schema: pa.Schema, tables: Iterable[pa.Table]
