@@ -132,6 +132,7 @@ def test_times_and_places_of_a_plan_without_a_record_are_not_believed(local: Wor
     closed.close()
     young = local.there() - set(local.candidates(plan)) - local.needed()
     assert len(young) == 2
+    local.clock.advance(minutes=10)
     long_ago = local.clock.now() - timedelta(days=400)
 
     def lie(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -212,9 +213,9 @@ def test_another_digest_is_refused(local: World, kept: bool) -> None:
         forget(local)
     with refused(local, PlanRefused, 6):
         applied(local, plan, digest="0" * 64)
-    for text in ("", "abc", plan.document.digest[: PREFIX - 1], "g" * 64, "0" * 65):
+    for wrong in ("", "abc", plan.document.digest[: PREFIX - 1], "g" * 64, "0" * 65):
         with refused(local, InvalidInput, 2):
-            applied(local, plan, digest=text)
+            applied(local, plan, digest=wrong)
     assert "compared" not in applied(local, plan, digest=plan.document.digest)
 
 
@@ -304,7 +305,7 @@ def test_gc_goes_by_what_it_planned(local: World) -> None:
     store = Reading(local.opened().collecting(NAME))
     before = local.there()
 
-    def swap(_run: str) -> None:
+    def swap(_run: str, _digest: str) -> None:
         [address] = [
             stored.address
             for stored in local.storage.list(f"repos/{local.repo.uid}/_reclaim/runs")
@@ -312,7 +313,7 @@ def test_gc_goes_by_what_it_planned(local: World) -> None:
         ]
         local.storage.put(address, b"{}")
 
-    store.noted_plan = lambda run_id: swap(run_id)  # type: ignore[method-assign]
+    store.note_plan = swap  # type: ignore[method-assign,assignment]
     options = PlanOptions(margins=Margins())
     done = collect(store, local.engine(), options, opener=lambda _url: local.storage)
     assert done.applied is not None

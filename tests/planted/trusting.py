@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted.bug import Bug
 
 TRUST = "tests/collect/test_trust.py"
+INVENTORY = "tests/collect/test_inventory.py"
 
 BUGS: dict[str, Bug] = {
     "a plan that nobody vouches for is believed": Bug(
@@ -54,5 +55,29 @@ BUGS: dict[str, Bug] = {
         right="    if not stem.endswith(",
         wrong="    if not stem and not stem.endswith(",
         test=f"{TRUST}::test_held_addresses_that_somebody_changes",
+    ),
+    "an inventory of another bucket": Bug(
+        "reclaim.run.checks",
+        right="    if objects.landmarks and not found.landmarks:\n",
+        wrong="    if False:\n",
+        test=f"{INVENTORY}::test_one_of_something_else[garbage]",
+    ),
+    "an empty inventory": Bug(
+        "reclaim.run.checks",
+        right="    if not found.objects and _has_older(store, objects.before):\n",
+        wrong="    if False:\n",
+        test=f"{INVENTORY}::test_an_empty_one_of_a_store_in_which_nothing_is_live",
+    ),
+    "odd keys of an inventory": Bug(
+        "reclaim.tasks.inventory",
+        right="    mine = pc.and_not(\n",
+        wrong="    mine = pc.or_kleene(\n",
+        test=f"{INVENTORY}::test_keys_that_a_sweep_would_refuse[..]",
+    ),
+    "a number is taken for a time": Bug(
+        "reclaim.tasks.inventory",
+        right="    if not (pa.types.is_timestamp(column.type) or _is_text(column.type)):\n",
+        wrong="    if False:\n",
+        test=f"{INVENTORY}::test_what_cannot_be_read[a number]",
     ),
 }

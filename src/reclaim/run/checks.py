@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
+from itertools import islice
 
 import pyarrow as pa
 
@@ -23,11 +24,15 @@ from reclaim.run.document import PlanDocument
 from reclaim.run.snapshots import PlannedSnapshots
 from reclaim.storage import Storage
 from reclaim.stores.base import BUDGET, Collectable, HeldLock, Observation
-from reclaim.tasks.engine import Containers, Found
+from reclaim.tasks.engine import Containers, Found, Objects
 from reclaim.tasks.parts import Place
 from reclaim.tasks.reading import LIVE
 
 SKEW = timedelta(minutes=5)
+LANDMARKS = 100
+"""By how many containers an inventory is known."""
+ENOUGH = 1_000
+"""So many objects are looked at, to see whether a store has any."""
 
 
 def check_clock(store: Collectable, storage: Storage, place: Place) -> None:
@@ -111,6 +116,44 @@ def check_partitions(listed: AbstractSet[str], seen: Observation) -> None:
             "them with `reclaim doctor --adopt-partitions`",
             partitions=names[:100],
         )
+
+
+def find_landmarks(seen: Observation, decided: Decided, before: datetime) -> Sequence[str]:
+    """The containers of the oldest live snapshots: an inventory made at some time has them."""
+    old = sorted(
+        (
+            snapshot
+            for snapshot in seen.snapshots
+            if snapshot.id in decided.live
+            and snapshot.id in seen.tops
+            and snapshot.written_at < before
+        ),
+        key=lambda snapshot: snapshot.written_at,
+    )
+    return sorted({seen.tops[snapshot.id] for snapshot in old[:LANDMARKS]})
+
+
+def check_inventory(store: Collectable, objects: Objects, found: Found) -> None:
+    """Refuse an inventory that is not of this store: it would find nothing, and say so."""
+    if objects.before is None:
+        return
+    if objects.landmarks and not found.landmarks:
+        raise IncompleteRead(
+            f"the inventory has none of {len(objects.landmarks)} containers that {store.name} "
+            "needs and that are older than it is",
+            hint="it is of another bucket or prefix, or keys are written in another way; name the "
+            "right one, or leave --inventory out",
+        )
+    if not found.objects and _has_older(store, objects.before):
+        raise IncompleteRead(
+            f"the inventory has no object of {store.name}, and the storage has some",
+            hint="name the inventory of this bucket, or leave --inventory out",
+        )
+
+
+def _has_older(store: Collectable, before: datetime) -> bool:
+    listed = store.storage.list(store.format.prefix.rstrip("/"))
+    return any(stored.last_modified < before for stored in islice(listed, ENOUGH))
 
 
 def check_fraction(made: PlanDocument) -> None:

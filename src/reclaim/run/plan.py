@@ -16,12 +16,19 @@ import pyarrow as pa
 
 from reclaim import buckets
 from reclaim.catalog.addresses import new_uid
-from reclaim.errors import ReclaimError
+from reclaim.errors import InvalidInput, ReclaimError
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy
 from reclaim.run import document, snapshots
 from reclaim.run.causes import CAUSES, causes_of, find_dead, find_tops
-from reclaim.run.checks import check_clock, check_complete, check_fraction, check_partitions
+from reclaim.run.checks import (
+    check_clock,
+    check_complete,
+    check_fraction,
+    check_inventory,
+    check_partitions,
+    find_landmarks,
+)
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.document import (
     Counts,
@@ -156,7 +163,7 @@ class _Planning:
             self._store.check()
             check_clock(self._store, self._storage, work)
         with stage("list") as listing:
-            objects = self._options.inventory or self._list(work.below("listing"))
+            objects = self._inventory() or self._list(work.below("listing"))
             listing.facts["objects"] = sum(part.rows for part in objects.parts)
         if self._versioning:
             with stage("versions") as counting:
@@ -185,6 +192,9 @@ class _Planning:
                 self._store.format, tops, self._place.below("containers")
             )
             marking.facts |= {"containers": containers.containers, "entries": containers.entries}
+        if objects.before is not None:
+            landmarks = find_landmarks(seen, decided, objects.before)
+            objects = replace(objects, landmarks=landmarks)
         with stage("plan") as planning:
             found = self._engine.find(
                 self._store.format,
@@ -197,6 +207,7 @@ class _Planning:
             )
             planning.facts |= {"candidates": sum(part.rows for part in found.parts)}
         check_complete(seen, decided, tops, containers, found)
+        check_inventory(self._store, objects, found)
         check_partitions(self._partitions | found.verdict.strangers.keys(), seen)
         made = self._document(seen, decided, dead, containers, found)
         check_fraction(made)
@@ -205,6 +216,16 @@ class _Planning:
 
     def _units(self) -> Sequence[str]:
         return list(self._store.format.units(self._store.storage))
+
+    def _inventory(self) -> Objects | None:
+        given = self._options.inventory
+        if given is not None and isinstance(self._store.format, DecodesSnapshots):
+            raise InvalidInput(
+                f"the {self._store.noun}s of {self._store.name} are read where they are listed; "
+                "an inventory cannot stand for that",
+                hint="leave --inventory out",
+            )
+        return given
 
     def _list(self, place: Place) -> Objects:
         own = self._place.prefix.rstrip("/")

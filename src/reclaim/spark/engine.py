@@ -327,10 +327,15 @@ class SparkEngine:
         rows = _map(files, read, f"{schemas.LISTED}, key bigint")
         left = rows.join(self._key_rows(live, place), on="key", how="left_anti")
         lines = self._run(left.select("address", "size", "last_modified"), write)
-        totals = rows.agg(F.count("size").alias("objects"), F.sum("size").alias("size"))
+        landmark = F.col("address").isin(list(source.objects.landmarks)).cast("long")
+        totals = rows.agg(
+            F.count("size").alias("objects"),
+            F.sum("size").alias("size"),
+            F.sum(landmark).alias("landmarks"),
+        )
         with translated():
             whole = totals.collect()[0]
-        told = {"objects": whole["objects"], "size": whole["size"] or 0}
+        told = {name: whole[name] or 0 for name in ("objects", "size", "landmarks")}
         return [*lines, {"address": "", "told": json.dumps(told)}]
 
     def _key_rows(self, live: tuple[Part, ...], place: Place) -> DataFrame:
@@ -403,3 +408,4 @@ def _count(found: Found, lines: Sequence[Any]) -> None:
     for told in _told(lines):
         found.objects += told.get("objects", 0)
         found.size += told.get("size", 0)
+        found.landmarks += told.get("landmarks", 0)

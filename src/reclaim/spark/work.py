@@ -26,7 +26,7 @@ from reclaim.storage import LISTED, Storage
 from reclaim.stores.base import CONTAINERS, TOP, DecodesSnapshots, Format
 from reclaim.tasks import judging, reading
 from reclaim.tasks.deleting import FAILED, Deleter, Outcome, Pace, delete
-from reclaim.tasks.engine import Objects
+from reclaim.tasks.engine import Objects, count_landmarks
 from reclaim.tasks.inventory import read_inventory
 from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
 from reclaim.tasks.parts import Part, Place, open_storage, read_hashed, read_part, write_parts
@@ -238,7 +238,11 @@ def survivors(
     """Objects whose keys are not live, with how many there were of all."""
     loaded = keys.load(url, live)
     for table in source.read(files):
-        counts = {"objects": table.num_rows, "size": pc.sum(table.column("size")).as_py() or 0}
+        counts = {
+            "objects": table.num_rows,
+            "size": pc.sum(table.column("size")).as_py() or 0,
+            "landmarks": count_landmarks(source.objects, table),
+        }
         yield _unlisted(table, loaded, keys_of), counts
 
 
@@ -268,7 +272,7 @@ def _bare(table: pa.Table) -> pa.Table:
 
 def tell_after(look: Any, write: Work, files: Tables) -> Tables:
     """Look, then write; what is told also counts what was looked at."""
-    counts = {"objects": 0, "size": 0}
+    counts = {"objects": 0, "size": 0, "landmarks": 0}
 
     def rows() -> Tables:
         for table, seen in look(files):

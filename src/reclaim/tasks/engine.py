@@ -36,6 +36,16 @@ class Objects:
     before: datetime | None = None
     verified: bool = True
     """Whether the parts carry hashes."""
+    landmarks: Sequence[str] = ()
+    """Addresses by which one can tell that it is this store that was listed."""
+
+
+def count_landmarks(objects: Objects, rows: pa.Table) -> int:
+    """How many of some rows are landmarks."""
+    if not objects.landmarks:
+        return 0
+    named = pa.array(objects.landmarks, pa.string())
+    return pc.sum(pc.is_in(rows.column("address"), value_set=named)).as_py() or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +95,8 @@ class Found:
     objects: int = 0
     size: int = 0
     """All objects that were looked at, and their bytes."""
+    landmarks: int = 0
+    """How many of the landmarks are among them."""
 
 
 @dataclass(slots=True)

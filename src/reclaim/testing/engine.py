@@ -18,7 +18,14 @@ from reclaim.storage import LISTED
 from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
 from reclaim.tasks import inventory, judging, reading
 from reclaim.tasks.deleting import FAILED, JOURNAL, Deleter, Pace, delete
-from reclaim.tasks.engine import Containers, Found, Objects, Swept, flat_containers
+from reclaim.tasks.engine import (
+    Containers,
+    Found,
+    Objects,
+    Swept,
+    count_landmarks,
+    flat_containers,
+)
 from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules
 from reclaim.tasks.parts import (
     Opener,
@@ -117,6 +124,7 @@ class PlainEngine:
             self._step("find")
             found.objects += rows.num_rows
             found.size += pc.sum(rows.column("size")).as_py() or 0
+            found.landmarks += count_landmarks(objects, rows)
             addresses = rows.column("address").to_pylist()
             causes = [dead.get(address, (None, None, None)) for address in addresses]
             columns = [
@@ -129,7 +137,7 @@ class PlainEngine:
                 ),
             ]
             table = pa.table(columns, schema=SURVIVORS)
-            survivors = table.filter(pa.array([a not in live for a in addresses]))
+            survivors = table.filter(pa.array([a not in live for a in addresses], pa.bool_()))
             candidates, verdict = judging.judge(format, survivors, rules)
             found.verdict.add(verdict)
             kept.append(candidates)
