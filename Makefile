@@ -21,7 +21,8 @@ test: lint ## Lint, then run the tests (TESTFLAGS, PYTEST_WORKERS)
 soak: setup ## Run the state machines and random histories of collection for hours
 	RECLAIM_SOAK=1 $(BIN)/python -m pytest $(TESTFLAGS) \
 		tests/collect/test_machine.py tests/collect/test_quarantine_machine.py tests/collect/test_undo.py \
-		tests/collect/test_crash.py tests/terminus/test_crash.py tests/terminus/test_machine.py
+		tests/collect/test_crash.py tests/terminus/test_crash.py tests/terminus/test_machine.py \
+		tests/spark/test_random.py
 
 lint: setup ## ruff, mypy, known vulnerabilities (AUDIT=strict, AUDIT=off)
 	$(BIN)/ruff check .

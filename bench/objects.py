@@ -86,6 +86,17 @@ def make(folder: Path, objects: int, *, garbage: float, files: bool = False) -> 
     digest, data = encode_metarange(infos)
     top = f"{meta}/{digest}-{hashlib.md5(digest.encode()).hexdigest()}"
     (storage / top).write_bytes(data)
+    # An inventory without any container that is needed would be taken for another bucket's.
+    listed = pa.table(
+        {
+            "key": [top, *(info.address for info in infos)],
+            "size": [
+                (storage / name).stat().st_size for name in (top, *(i.address for i in infos))
+            ],
+            "last_modified": pa.array([CREATED] * (1 + len(infos))).cast(pa.timestamp("us", "UTC")),
+        }
+    )
+    pq.write_table(listed, inventory / "containers.parquet")
     with catalog._database.write() as connection:
         connection.execute(
             insert(partitions),

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, insert, inspect, select, text, update
 from reclaim.catalog import Catalog, migrations
 from reclaim.catalog.database import Database
 from reclaim.catalog.migrations import Step
-from reclaim.catalog.schema import catalog_info, epoch_writers
+from reclaim.catalog.schema import catalog_info, epoch_writers, plans
 from reclaim.errors import Corrupt, ReclaimError, UnknownVersion
 from tests.catalog import raw
 from tests.conftest import Backend
@@ -162,6 +162,30 @@ def test_openers_at_the_same_time_take_each_step_once(
             done.result()
     assert taken == ["one", "two"]
     assert notes(database) == (str(before + 2), {"one", "two"})
+
+
+def test_a_catalog_from_before_plans_were_noted(
+    backend: Backend, catalog: Catalog, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 2 comes to the same tables as a fresh catalog."""
+    until = migrations.STEPS.index(migrations._plans) + 1
+    monkeypatch.setattr(migrations, "STEPS", migrations.STEPS[:until])
+    catalog.create_repository("sales")
+
+    def columns() -> list[tuple[str, str]]:
+        with database.read() as connection:
+            found = inspect(connection)
+            names = [(one["name"], str(one["type"])) for one in found.get_columns("plans")]
+            return names + [(str(one["name"]), "") for one in found.get_indexes("plans")]
+
+    fresh = columns()
+    with database.write() as connection:
+        plans.drop(connection)
+    stamp(database, str(migrations.newest() - 1))
+    opened = backend.open().collecting("sales")
+    assert columns() == fresh
+    opened.note_plan("run", "digest")
+    assert opened.noted_plan("run") == "digest"
 
 
 def test_a_newer_catalog_is_refused_and_left_alone(backend: Backend, database: Database) -> None:

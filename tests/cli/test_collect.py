@@ -106,8 +106,15 @@ def test_what_a_person_is_told(cli: CommandLine, garbage: None, plain: None) -> 
     assert cli.ok("show", where).out == said
     assert len(cli.ok("show", where, "--objects").out.splitlines()) == 7
     assert len(cli.ok("show", where, "--objects", "--limit", "2").out.splitlines()) == 2
+    digest = cli.ok("show", where, "--json").json["digest"]
+    assert f"Digest: {digest}" in said
+    cli.fails("plan_refused", 6, "apply", where, "--digest", "0" * 64, "--yes")
+    cli.fails("invalid_input", 2, "apply", where, "--digest", digest[:15], "--yes")
+    cli.ok("repo", "create", "another")
+    cli.fails("plan_refused", 6, "apply", where, "--store", "another", "--yes")
+    applied = cli.ok("apply", where, "--store", "sales", "--digest", digest[:16], "--yes").out
+    assert "deleted 7 objects" in applied
     assert "deleted 7 objects" in cli.ok("apply", where, "--yes").out
-    assert "7 of the plan were left alone" in cli.ok("apply", where, "--yes").out
     assert "no need to apply it" in cli.ok("plan", "sales", *NOW).out
     assert "deleted 7 objects" in cli.ok("runs", "sales").out
 

@@ -50,7 +50,7 @@ def test_what_an_apply_says(cli: CommandLine, planned: Any, location: Path) -> N
     assert in_quarantine(location) == 7
     assert cli.ok("get", "sales/main/a", "-").out == "xxx"
     again = cli.ok("apply", planned["plan"], "--yes", "--quarantine").out
-    assert "7 of the plan were left alone" in again
+    assert again.splitlines()[0] == first
 
 
 def test_what_an_apply_tells_programs(cli: CommandLine, planned: Any, aside: Any) -> None:

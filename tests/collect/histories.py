@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from hypothesis import strategies as st
@@ -24,6 +25,8 @@ KINDS = (
     *("put", "put", "put", "commit", "commit", "remove", "copy", "link"),
     *("branch", "branch", "tag", "merge", "reset", "back", "delete", "untag", "wait"),
 )
+MORE_KINDS = (*KINDS, "empty", "revert", "lease", "same")
+"""With commits that change nothing, or what another one did, and leases."""
 NOT_NOW = (Conflict, Gone, InvalidInput, NotFound)
 """What a random deed may come upon: nothing to commit, a name that is taken, a commit gone."""
 
@@ -65,6 +68,16 @@ def do(world: World, repo: Repository, deed: Deed, name: str) -> None:
         case "commit":
             branch.commit(name)
             world.clock.advance(hours=one % 30)
+        case "empty":
+            branch.commit(name, allow_empty=True)
+        case "revert":
+            branch.revert(known[two % len(known)])
+        case "lease":
+            repo.take_lease(known[two % len(known)], holder=name, length=timedelta(days=1 + one))
+        case "same":
+            for twin in {chosen, names[two % len(names)]}:
+                repo.branch(twin).put(path, b"the same on two branches")
+                repo.branch(twin).commit(name)
         case "remove":
             branch.delete(path)
         case "copy":

@@ -10,6 +10,7 @@ from reclaim.run import document
 from reclaim.run.document import File, PlanDocument
 from reclaim.stores.catalog import CatalogStore
 from reclaim.tasks.parts import Part, encode, read_part, write_part
+from tests.collect.forging import vouch
 from tests.collect.refusing import finishes, refused
 from tests.collect.world import NAME, World, addresses_of, bury, whole
 
@@ -88,7 +89,7 @@ def edit_rows(world: World, part: Part, address: str) -> Part:
     ["_reclaim_root.json", "repos/another/branches/main/p/x", "{own}../x", "{own}", "{own}a//b"],
 )
 def test_an_address_outside_the_store(local: World, outside: str) -> None:
-    """A plan that was forged with all its hashes; the deleter itself refuses."""
+    """A plan that was forged with all its hashes, in the database too; the deleter refuses."""
     bury(local)
     plan = local.plan()
     address = outside.format(own=f"repos/{local.repo.uid}/")
@@ -100,7 +101,7 @@ def test_an_address_outside_the_store(local: World, outside: str) -> None:
     ]
     assert files != plan.document.files
     forged: PlanDocument = plan.document.model_copy(update={"files": files})
-    document.write(local.storage, plan.place, forged)
+    vouch(local, document.write(local.storage, plan.place, forged))
     everything = {stored.address for stored in local.storage.list()}
     with refused(local, OwnedAddress, 6):
         local.apply(plan)

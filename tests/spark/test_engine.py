@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reclaim.catalog import Catalog, Repository
-from reclaim.errors import Corrupt, PlanRefused
+from reclaim.errors import Corrupt, IncompleteRead, InvalidInput, PlanRefused
 from reclaim.policy import from_options
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
@@ -25,7 +25,7 @@ from reclaim.spark.keys import Key, among, keys_of
 from reclaim.storage import Storage
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks.engine import Engine
+from reclaim.tasks.engine import Engine, Objects
 from reclaim.tasks.inventory import find_inventory
 from reclaim.tasks.parts import Place, open_storage, read_part
 from reclaim.testing import ClockedStorage, FakeClock
@@ -179,17 +179,35 @@ def test_an_inventory_stands_for_a_listing(spark: SparkSession, bench: Bench) ->
             "last_modified": [stored.last_modified for stored in listed] + [bench.clock.now()],
         }
     )
-    pq.write_table(table, bench.folder / "inventory.parquet", row_group_size=5)
-    inventory = find_inventory(
-        bench.clocked(bench.folder.as_uri()), "inventory.parquet", bench.store.format
-    )
-    inventory = replace(inventory, before=bench.clock.now())
+    inventory = replace(write_inventory(bench, table), before=bench.clock.now())
     engines: dict[str, Engine] = {"i-spark": SparkEngine(spark), "i-plain": bench.plain()}
     for name, engine in engines.items():
         found = bench.plan(engine, name, inventory=inventory)
         assert rows(found) == rows(expected)
     early = replace(inventory, before=bench.clock.now() - timedelta(days=30))
     assert bench.plan(bench.plain(), "early", inventory=early).document.candidates == 0
+
+
+@pytest.mark.parametrize("lookup", [10**9, 0], ids=["looked up", "joined"])
+def test_an_inventory_of_another_bucket(spark: SparkSession, bench: Bench, lookup: int) -> None:
+    table = pa.table({"key": ["other/x"], "size": [1], "last_modified": [bench.clock.now()]})
+    inventory = replace(write_inventory(bench, table), before=bench.clock.now())
+    with pytest.raises(IncompleteRead, match="none of"):
+        bench.plan(SparkEngine(spark, lookup=lookup), "spark", inventory=inventory)
+
+
+def test_an_inventory_that_cannot_be_read(spark: SparkSession, bench: Bench) -> None:
+    key = f"repos/{bench.repo.uid}/branches/main/p/x"
+    table = pa.table({"key": [key], "size": [1], "last_modified": ["yesterday"]})
+    with pytest.raises(InvalidInput, match=r"inventory\.parquet cannot be read.*yesterday"):
+        bench.plan(SparkEngine(spark), "spark", inventory=write_inventory(bench, table))
+
+
+def write_inventory(bench: Bench, table: pa.Table) -> Objects:
+    pq.write_table(table, bench.folder / "inventory.parquet", row_group_size=5)
+    return find_inventory(
+        bench.clocked(bench.folder.as_uri()), "inventory.parquet", bench.store.format
+    )
 
 
 def test_an_error_on_an_executor_comes_back_as_itself(spark: SparkSession, bench: Bench) -> None:

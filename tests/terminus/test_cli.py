@@ -58,7 +58,7 @@ def test_the_whole_way(bare: CommandLine, place: Place) -> None:
     assert {SnapshotId(Path(row["address"]).stem) for row in listed} == place.dead
     assert place.there() == before
 
-    done = bare.ok("apply", made["plan"], "--yes", "--json").json
+    done = bare.ok("apply", made["plan"], "--store", place.name, "--yes", "--json").json
     assert (done["objects"], done["collected"], done["failed"]) == (9, 9, 0)
     assert "until" in done
     assert place.there() == before - place.dead
@@ -81,7 +81,7 @@ def test_what_a_person_is_told(bare: CommandLine, place: Place) -> None:
     ):
         assert words.lower() in " ".join(said.lower().split()), words
     where = planned(bare, place)["plan"]
-    done = " ".join(bare.ok("apply", where, "--yes").out.split())
+    done = " ".join(bare.ok("apply", where, "--store", place.name, "--yes").out.split())
     assert "set aside 9 objects" in done
     assert "9 layers" in done
     run = bare.ok("runs", place.name, "--json").json["runs"][0]["id"]
@@ -95,7 +95,7 @@ def test_what_a_person_is_told(bare: CommandLine, place: Place) -> None:
 
 def test_a_purge_tells_what_came_back(bare: CommandLine, place: Place) -> None:
     where = planned(bare, place)["plan"]
-    bare.ok("apply", where, "--yes")
+    bare.ok("apply", where, "--store", place.name, "--yes")
     place.write.label("admin|again", place.gone.data[0])
     said = bare.ok("purge", place.name, "--older-than", "0", "--yes").out
     assert "deleted 8 objects" in said
@@ -105,8 +105,8 @@ def test_a_purge_tells_what_came_back(bare: CommandLine, place: Place) -> None:
 
 def test_at_once(bare: CommandLine, place: Place) -> None:
     where = planned(bare, place)["plan"]
-    bare.fails("refused", 6, "apply", where)
-    done = bare.ok("apply", where, "--yes", "--no-quarantine", "--json").json
+    bare.fails("refused", 6, "apply", where, "--store", place.name)
+    done = bare.ok("apply", where, "--store", place.name, "--yes", "--no-quarantine", "--json").json
     assert "until" not in done
     assert not place.dead & place.there()
     assert not list(place.folder.glob(".reclaim/quarantine/*"))
@@ -122,7 +122,7 @@ def test_leases(bare: CommandLine, place: Place) -> None:
     assert (told["id"], told["valid"]) == (held["id"], True)
     made = planned(bare, place)
     assert made["candidates"] == 6
-    bare.ok("apply", made["plan"], "--yes")
+    bare.ok("apply", made["plan"], "--store", place.name, "--yes")
     assert set(place.gone.data) <= place.there()
     error = bare.fails("gone", 9, "lease", "hold", place.name, place.gone.meta[0])
     assert error["details"]["run"]
@@ -138,7 +138,7 @@ def test_refusals(bare: CommandLine, place: Place, tmp_path: Path) -> None:
     made = planned(bare, place)
     (place.folder / "STORAGE_VERSION").write_bytes(b"9")
     bare.fails("unknown_version", 6, "plan", place.name)
-    bare.fails("unknown_version", 6, "apply", made["plan"], "--yes")
+    bare.fails("unknown_version", 6, "apply", made["plan"], "--store", place.name, "--yes")
     (place.folder / "STORAGE_VERSION").write_bytes(b"2")
     os.truncate(place.folder / place.write.path(place.lives.data[0]), 50)
     error = bare.fails("corrupt", 8, "plan", place.name)
@@ -146,3 +146,17 @@ def test_refusals(bare: CommandLine, place: Place, tmp_path: Path) -> None:
     assert place.there() == before
     bare.fails("not_found", 3, "plan", f"terminus:{tmp_path}/none")
     bare.fails("not_found", 3, "undo", "none", "--store", place.name)
+
+
+def test_a_plan_does_not_choose_its_store(bare: CommandLine, place: Place, tmp_path: Path) -> None:
+    before = place.there()
+    made = planned(bare, place)
+    error = bare.fails("refused", 6, "apply", made["plan"], "--yes")
+    assert f"--store {place.name}" in error["hint"]
+    other = Place(tmp_path / "another store")
+    untouched = other.there()
+    error = bare.fails("plan_refused", 6, "apply", made["plan"], "--store", other.name, "--yes")
+    assert str(place.folder) in error["message"].replace("%20", " ")
+    assert (place.there(), other.there()) == (before, untouched)
+    said = " ".join(bare.ok("plan", place.name).out.split())
+    assert f"--store {place.name}" in said

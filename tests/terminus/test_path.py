@@ -49,11 +49,14 @@ def snapshot_of(world: World) -> dict[str, bytes]:
     }
 
 
-def test_a_plan_changes_nothing_but_its_own_folder(world: World) -> None:
+def test_a_plan_changes_nothing_but_its_own_folder_and_notes_its_digest(world: World) -> None:
     bury(world)
     plan = world.plan()
     ours = {path.relative_to(world.folder).parts[:3] for path in world.folder.glob(".reclaim/**/*")}
-    assert {parts for parts in ours if len(parts) == 3} == {(".reclaim", "runs", plan.document.run)}
+    run = plan.document.run
+    # Its digest lies elsewhere: who can write the plan's folder alone cannot change it.
+    expected = {(".reclaim", "runs", run), (".reclaim", "plans", run)}
+    assert {parts for parts in ours if len(parts) == 3} == expected
     assert "protected by the margin alone" in plan.document.promise
 
 

@@ -18,6 +18,7 @@ from reclaim.catalog import (
     locks,
     observing,
     partitions,
+    plans,
     records,
     rewriting,
     undoing,
@@ -202,6 +203,20 @@ class Collecting:
     def find_run(self, run_id: str) -> Run | None:
         with self._workspace.database.read() as connection:
             return records.find_run(connection, self.uid, run_id)
+
+    def note_plan(self, run_id: str, digest: str) -> None:
+        """Note what a plan hashes to."""
+        workspace = self._workspace
+        workspace.database.transact(
+            lambda connection: plans.note_plan(
+                connection, self.uid, run_id, digest, workspace.clock.now()
+            )
+        )
+
+    def noted_plan(self, run_id: str) -> str | None:
+        """What a plan hashed to when it was made, if that was noted."""
+        with self._workspace.database.read() as connection:
+            return plans.noted_plan(connection, self.uid, run_id)
 
     def clean(self) -> None:
         """Remove the rows of changes that were committed or reset."""

@@ -17,6 +17,7 @@ from reclaim.catalog.schema import (
     epoch_writers,
     locks,
     metadata,
+    plans,
     repositories,
 )
 from reclaim.errors import Corrupt, UnknownVersion
@@ -51,7 +52,12 @@ def _evidence(connection: Connection) -> None:
     )
 
 
-STEPS: tuple[Step, ...] = (_collecting, _evidence)
+def _plans(connection: Connection) -> None:
+    """What plans hashed to when they were made."""
+    plans.create(connection)
+
+
+STEPS: tuple[Step, ...] = (_collecting, _evidence, _plans)
 """``STEPS[n]`` brings version ``FIRST_VERSION + n`` to the one after it."""
 
 

@@ -93,7 +93,7 @@ def observe(
             )
         ).all()
         ended_at = None if settled else to_micros(now)
-        held = out.write("held", ADDRESSES, _held(connection, uid, ended_at))
+        held = out.write("held", ADDRESSES, _held(connection, uid, ended_at), hashed=True)
         known = _partitions(connection, uid, ended_at)
         valid = _leases(connection, uid, now)
     return Roots(

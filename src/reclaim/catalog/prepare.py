@@ -8,6 +8,7 @@ does not count.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -157,8 +158,18 @@ class Export:
         self._prefix = prefix
         self.files: list[str] = []
 
-    def write(self, name: str, schema: pa.Schema, rows: Iterable[Sequence[Any]]) -> int:
-        """Write all rows, at least one file; returns their number."""
+    def write(
+        self,
+        name: str,
+        schema: pa.Schema,
+        rows: Iterable[Sequence[Any]],
+        *,
+        hashed: bool = False,
+    ) -> int:
+        """Write all rows, at least one file; returns their number.
+
+        With ``hashed`` a name says what the file must hash to, for whoever reads it.
+        """
         remaining = iter(rows)
         total = part = 0
         while (batch := list(islice(remaining, BATCH))) or not part:
@@ -166,8 +177,10 @@ class Export:
             table = pa.table([_array(c, f) for c, f in zip(columns, schema, strict=True)], schema)
             sink = pa.BufferOutputStream()
             pq.write_table(table, sink, compression="zstd")
-            file = f"{name}/part-{part:05d}.parquet"
-            self._storage.put(self._prefix + file, bytes(sink.getvalue()))
+            data = bytes(sink.getvalue())
+            digest = f"-{hashlib.sha256(data).hexdigest()}" if hashed else ""
+            file = f"{name}/part-{part:05d}{digest}.parquet"
+            self._storage.put(self._prefix + file, data)
             self.files.append(file)
             total += len(batch)
             part += 1

@@ -285,6 +285,17 @@ runs = Table(
     Index("runs_by_repository", "repo_uid", "started_at"),
 )
 
+plans = Table(
+    "plans",
+    metadata,
+    # What a plan hashed to when it was made: its files may lie where others can write.
+    Column("run_id", Word, primary_key=True),
+    Column("repo_uid", Word, nullable=False),
+    Column("digest", Word, nullable=False),
+    Column("made_at", BigInteger, nullable=False),
+    Index("plans_by_time", "made_at"),
+)
+
 run_edits = Table(
     "run_edits",
     metadata,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,10 +12,9 @@ from reclaim.cli.asides import AsideOptions
 from reclaim.cli.command import YesOption, command
 from reclaim.cli.describe import instant, objects, size, snapshots
 from reclaim.cli.output import Block
-from reclaim.cli.plans import PlanArgument, find_plan, shown
+from reclaim.cli.plans import PlanArgument, find_plan, shown, store_option
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
-from reclaim.urls import path_of
 
 if TYPE_CHECKING:
     from reclaim.run.apply import Applied
@@ -30,21 +29,47 @@ def apply(
     plan: PlanArgument,
     running: RunOptions,
     asides: AsideOptions,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STORE",
+            help="The store that the plan is for. Needed for terminus:PATH.",
+            show_default=False,
+        ),
+    ] = None,
+    digest: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHA256",
+            help="What `plan` printed, or its first 16 digits. Any other plan is refused.",
+            show_default=False,
+        ),
+    ] = None,
     yes: YesOption = False,
 ) -> None:
     """Delete what a plan lists, but for what something reaches now. Again, to finish the rest."""
     from reclaim.run.apply import apply_plan
+    from reclaim.run.trust import check_digest
 
+    asked = None if digest is None else check_digest(digest)
     place, document = find_plan(plan)
     named = document.store
-    with session.planned(named.kind, named.name, named.uid) as store:
+    with session.planned(store, named.kind, named.name, named.uid) as found:
         what = f"{objects(document.candidates)} ({size(document.candidate_bytes)})"
-        way = asides.way(store)
+        way = asides.way(found)
         what = f"{what} of {document.store.name}"
         session.confirm(f"set {what} aside" if way.name else f"delete {what} for good", yes=yes)
         with running.watched() as watcher:
-            done = apply_plan(store, running.engine(watcher), place, way=way, watcher=watcher)
-    session.output.answer(Outcome(named.name, done, undo_option(named.kind, named.uid)))
+            done = apply_plan(
+                found,
+                running.engine(watcher),
+                place,
+                planned=document,
+                digest=asked,
+                way=way,
+                watcher=watcher,
+            )
+    session.output.answer(Outcome(named.name, done, store_option(named.kind, named.uid)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +87,8 @@ class Outcome:
 
     def view(self) -> Iterator[Block]:
         yield f"{self.store}: {sentence(self.applied)}."
+        if compared := self.applied.summary().get("compared"):
+            yield f"Note: {compared}."
         if self.applied.dropped:
             yield (
                 f"{self.applied.dropped} of the plan were left alone: something reaches them now, "
@@ -85,10 +112,6 @@ def sentence(applied: Applied) -> str:
     if done["condemned"] > done["collected"]:
         said += f"; {done['condemned'] - done['collected']} more were condemned"
     return said
-
-
-def undo_option(kind: str, uid: str) -> str:
-    return "" if kind == "catalog" else f" --store {kind}:{path_of(uid)}"
 
 
 def requests(applied: Applied) -> str:

@@ -31,4 +31,4 @@ def plan(
     with session.stores(store) as [found], running.watched() as watcher:
         asked = options(found)
         made = make_plan(found, running.engine(watcher), asked, watcher=watcher)
-    session.output.answer(Summary(made.place, made.document))
+    session.output.answer(Summary(made.place, made.document, made.not_recorded))

@@ -105,6 +105,11 @@ def find_plan(location: str) -> tuple[Place, PlanDocument]:
         ) from error
 
 
+def store_option(kind: str, uid: str) -> str:
+    """How commands that take a run or a plan name a store that is not of the catalog."""
+    return "" if kind == "catalog" else f" --store {kind}:{path_of(uid)}"
+
+
 def shown(place: Place) -> str:
     """A place as people and shells name it."""
     text = str(place)
@@ -138,9 +143,12 @@ class Summary:
 
     place: Place
     plan: PlanDocument
+    not_recorded: str | None = None
+    """Why the store could not record a plan that was made just now."""
 
     def document(self) -> Mapping[str, Any]:
-        return {"plan": shown(self.place), **self.plan.model_dump(mode="json")}
+        told = {"not_recorded": self.not_recorded} if self.not_recorded else {}
+        return {"plan": shown(self.place), **told, **self.plan.model_dump(mode="json")}
 
     def view(self) -> Iterator[Block]:
         plan, where = self.plan, shown(self.place)
@@ -165,9 +173,17 @@ class Summary:
         for warning in plan.warnings:
             yield f"Note: {warning}."
         yield ""
+        yield f"Digest: {plan.digest}"
+        if self.not_recorded:
+            yield (
+                f"Note: the store did not record the plan ({self.not_recorded}). Apply it with "
+                "--digest, or every object is compared with all live data again."
+            )
         if plan.candidates or plan.dead:
             yield f"Nothing was changed. To see each object: reclaim show {where} --objects"
-            yield f"To delete them: reclaim apply {where}"
+            store = store_option(plan.store.kind, plan.store.uid)
+            digest = f" --digest {plan.digest}" if self.not_recorded else ""
+            yield f"To delete them: reclaim apply {where}{store}{digest}"
         else:
             yield "Nothing was changed, and nothing would go: there is no need to apply it."
 

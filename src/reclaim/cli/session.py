@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from reclaim.cli.output import ConsoleOutput, JsonOutput, Output
 from reclaim.errors import InvalidInput, Refused
+from reclaim.urls import path_of
 
 if TYPE_CHECKING:
     from reclaim.catalog import Catalog
@@ -59,14 +60,23 @@ class Session:
             yield list(find_all(catalog)) if name is None else [find(catalog, name)]
 
     @contextmanager
-    def planned(self, kind: str, name: str, uid: str) -> Iterator[Collectable]:
-        """The store that a plan was made for."""
-        from reclaim.stores.find import find_foreign_planned, find_planned
+    def planned(self, store: str | None, kind: str, name: str, uid: str) -> Iterator[Collectable]:
+        """The store that a plan was made for, which has to be the one that was named, if one was.
 
-        foreign = find_foreign_planned(kind, uid)
-        if foreign is not None:
-            yield foreign
+        A plan must not choose a folder by itself, so other stores than the catalog's are named.
+        """
+        from reclaim.stores.find import check_planned, find_planned
+
+        if store is not None:
+            with self.stores(store) as [found]:
+                check_planned(found, kind=kind, name=name, uid=uid)
+                yield found
             return
+        if kind != "catalog":
+            raise Refused(
+                f"the plan is for a {kind} store, which has to be named",
+                hint=f"add --store {kind}:{path_of(uid)}, if that is the store that you mean",
+            )
         with self.open() as catalog:
             yield find_planned(catalog, name=name, uid=uid)
 

@@ -27,7 +27,7 @@ from reclaim.errors import (
 )
 from reclaim.model import Run, RunState
 from reclaim.run import document, snapshots
-from reclaim.run.checks import check_budget, check_clock
+from reclaim.run.checks import check_budget, check_clock, check_counted
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.document import PlanDocument
 from reclaim.run.journal import Journal
@@ -35,6 +35,7 @@ from reclaim.run.promises import keep_promises
 from reclaim.run.snapshots import PlannedSnapshots
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
+from reclaim.run.trust import COMPARED, Basis, find_basis
 from reclaim.run.ways import DELETE, Way
 from reclaim.stores.base import Collectable, HeldLock, Observation
 from reclaim.tasks.aside import QUARANTINED
@@ -72,6 +73,8 @@ class Applied:
     noun: str = "commit"
     requests: int = 0
     """What setting it aside took, where requests are paid for."""
+    compared: bool = False
+    """Whether all was compared again, because nobody vouched for the plan."""
 
     @property
     def failed(self) -> int:
@@ -79,8 +82,9 @@ class Applied:
 
     def summary(self) -> dict[str, Any]:
         aside = {} if self.until is None else {"until": self.until.isoformat()}
+        compared = {"compared": COMPARED} if self.compared else {}
         objects, size = self.outcome.only(DELETED, QUARANTINED)
-        return aside | {
+        counts = {
             "objects": objects,
             "bytes": size,
             "failed": self.failed,
@@ -89,6 +93,7 @@ class Applied:
             "condemned": self.condemned,
             "collected": self.collected,
         }
+        return aside | compared | counts
 
 
 def apply_plan(
@@ -96,20 +101,33 @@ def apply_plan(
     engine: Engine,
     place: Place,
     *,
+    planned: PlanDocument | None = None,
+    digest: str | None = None,
     way: Way = DELETE,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> Applied:
-    """Apply a plan, or the rest of it; ``way`` is how objects are taken away."""
+    """Apply a plan, or the rest of it; ``way`` is how objects are taken away.
+
+    ``planned`` is the plan as somebody has seen it, who need not have given its ``digest``.
+    """
     storage = opener(place.url)
-    planned = document.read(storage, place)
+    planned = planned or document.read(storage, place)
     _check_plan(planned, store)
     way.check(store, planned)
+    _check_begun(store.find_run(planned.run), way)
+    # Each apply has its own folder: one that died may have left files without a list.
+    own = place.below("apply").below(new_uid())
+    watching = watcher or Silent()
+    # Before the lock is taken: a plan needs none, and may take long.
+    basis = find_basis(
+        store, engine, place, planned, own=own, digest=digest, watcher=watching, opener=opener
+    )
     with store.lock(planned.run) as lock:
         earlier = store.find_run(planned.run)
         _check_begun(earlier, way)
         return _Applying(
-            store, engine, place, planned, lock, way, watcher or Silent(), opener, earlier
+            store, engine, place, own, planned, basis, lock, way, watching, opener, earlier
         ).run()
 
 
@@ -170,7 +188,9 @@ class _Applying:
         store: Collectable,
         engine: Engine,
         place: Place,
+        own: Place,
         planned: PlanDocument,
+        basis: Basis,
         lock: HeldLock,
         way: Way,
         watcher: Watcher,
@@ -183,12 +203,12 @@ class _Applying:
         self._opener = opener
         self._storage = opener(place.url)
         self._planned = planned
+        self._basis = basis
         self._lock = lock
         self._way = way
         self._run = planned.run
         self._stages = Stages(planned.run, watcher)
-        # Each apply has its own folder: one that died may have left files without a list.
-        self._own = place.below("apply").below(new_uid())
+        self._own = own
         self._journal = Journal(self._storage, place.below("apply"), self._own)
         self._condemned = False
         # An earlier apply may have taken something, even if this one does not get so far.
@@ -220,9 +240,7 @@ class _Applying:
             # The plan may lie elsewhere, so it is the store's own storage that is asked.
             own = Place(*self._store.place(self._run)).below("work")
             check_clock(self._store, self._store.storage, own)
-            decided = snapshots.read(self._storage, self._planned.snapshots.part)
-            files = (*self._planned.files, *self._planned.containers)
-            self._engine.verify([file.part for file in files], self._place)
+            decided = self._verify()
             self._store.begin(self._run)
             self._store.start(
                 Run(
@@ -258,7 +276,7 @@ class _Applying:
         for kind in self._store.format.order:
             if outcome.counts[FAILED] and self._store.format.sequential:
                 break
-            if any(group.kind == kind for group in self._planned.going):
+            if kind in self._basis.kinds:
                 with stage(f"sweep-{kind}") as sweeping:
                     swept = sweep(
                         self._store,
@@ -292,9 +310,18 @@ class _Applying:
             None if until is None else datetime.fromisoformat(until),
             self._store.noun,
             self._way.requests(self._store, total.only(QUARANTINED)[0]),
+            self._basis.compared,
         )
         self._finish(applied)
         return applied
+
+    def _verify(self) -> PlannedSnapshots:
+        """What was decided of snapshots; refused unless the files are what the summary says."""
+        planned = self._planned
+        files = (*planned.files, *planned.containers)
+        counted = self._engine.verify([file.part for file in files], self._place)
+        check_counted(planned, counted, snapshots.read(self._storage, planned.snapshots.part))
+        return snapshots.read(self._storage, self._basis.document.snapshots.part)
 
     def _condemn(self, decided: PlannedSnapshots) -> tuple[Observation, Decided]:
         """Mark what is dead until a read shows that all of it is marked; release what is not."""
@@ -305,7 +332,7 @@ class _Applying:
                 self._storage,
                 self._own.at(f"work/{new_uid()}/"),
                 reader=self._engine,
-                margin=self._planned.started_at - self._planned.cutoff,
+                margin=self._basis.margin,
                 settled=True,
             )
             seen = keep_promises(
@@ -341,11 +368,11 @@ class _Applying:
                 self._store.format,
                 tops_table(dict.fromkeys(fresh, LIVE), self._store.format.top),
                 self._own.below("containers"),
-                known=[file.part for file in self._planned.containers],
+                known=[file.part for file in self._basis.document.containers],
             )
         found = self._engine.confirm(
             self._store.format,
-            [file.part for file in self._planned.files],
+            self._basis.candidates,
             revived,
             seen.held,
             seen.closed,

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
+from itertools import islice
 
 import pyarrow as pa
 
 from reclaim.catalog.addresses import new_uid
-from reclaim.errors import ClockSkew, IncompleteRead, OutOfTime, StorageAhead, TooMuch
+from reclaim.errors import (
+    ClockSkew,
+    IncompleteRead,
+    OutOfTime,
+    PlanRefused,
+    StorageAhead,
+    TooMuch,
+)
 from reclaim.run.decide import Decided
 from reclaim.run.document import PlanDocument
+from reclaim.run.snapshots import PlannedSnapshots
 from reclaim.storage import Storage
 from reclaim.stores.base import BUDGET, Collectable, HeldLock, Observation
-from reclaim.tasks.engine import Containers, Found
+from reclaim.tasks.engine import Containers, Found, Objects
 from reclaim.tasks.parts import Place
 from reclaim.tasks.reading import LIVE
 
 SKEW = timedelta(minutes=5)
+LANDMARKS = 100
+"""By how many containers an inventory is known."""
+ENOUGH = 1_000
+"""So many objects are looked at, to see whether a store has any."""
 
 
 def check_clock(store: Collectable, storage: Storage, place: Place) -> None:
@@ -68,6 +82,30 @@ def check_complete(
         raise IncompleteRead("there are refs, and no snapshot was found to be live")
 
 
+def check_counted(
+    planned: PlanDocument, counted: Mapping[str, tuple[int, int]], decided: PlannedSnapshots
+) -> None:
+    """Refuse a plan whose files do not have what its summary says."""
+    said: dict[str, tuple[int, int]] = {}
+    for group in planned.going:
+        objects, size = said.get(group.kind, (0, 0))
+        said[group.kind] = objects + group.objects, size + group.bytes
+    objects, size = (sum(sums[at] for sums in counted.values()) for at in range(2))
+    if (
+        counted != said
+        or (objects, size) != (planned.candidates, planned.candidate_bytes)
+        or len(decided.live) != planned.expected.snapshots
+        or len(decided.dead) != planned.dead
+        or [ref.name for ref in decided.delete_refs] != planned.deleted_refs
+    ):
+        raise PlanRefused(
+            f"the plan says that {planned.candidates} objects ({planned.candidate_bytes} bytes) "
+            f"and {planned.dead} snapshots go; its files list {objects} ({size} bytes) and "
+            f"{len(decided.dead)}, or others",
+            hint="plan it again; a plan cannot be edited by hand",
+        )
+
+
 def check_partitions(listed: AbstractSet[str], seen: Observation) -> None:
     names = sorted(listed - seen.closed - seen.open)
     if names:
@@ -78,6 +116,44 @@ def check_partitions(listed: AbstractSet[str], seen: Observation) -> None:
             "them with `reclaim doctor --adopt-partitions`",
             partitions=names[:100],
         )
+
+
+def find_landmarks(seen: Observation, decided: Decided, before: datetime) -> Sequence[str]:
+    """The containers of the oldest live snapshots: an inventory made at some time has them."""
+    old = sorted(
+        (
+            snapshot
+            for snapshot in seen.snapshots
+            if snapshot.id in decided.live
+            and snapshot.id in seen.tops
+            and snapshot.written_at < before
+        ),
+        key=lambda snapshot: snapshot.written_at,
+    )
+    return sorted({seen.tops[snapshot.id] for snapshot in old[:LANDMARKS]})
+
+
+def check_inventory(store: Collectable, objects: Objects, found: Found) -> None:
+    """Refuse an inventory that is not of this store: it would find nothing, and say so."""
+    if objects.before is None:
+        return
+    if objects.landmarks and not found.landmarks:
+        raise IncompleteRead(
+            f"the inventory has none of {len(objects.landmarks)} containers that {store.name} "
+            "needs and that are older than it is",
+            hint="it is of another bucket or prefix, or keys are written in another way; name the "
+            "right one, or leave --inventory out",
+        )
+    if not found.objects and _has_older(store, objects.before):
+        raise IncompleteRead(
+            f"the inventory has no object of {store.name}, and the storage has some",
+            hint="name the inventory of this bucket, or leave --inventory out",
+        )
+
+
+def _has_older(store: Collectable, before: datetime) -> bool:
+    listed = store.storage.list(store.format.prefix.rstrip("/"))
+    return any(stored.last_modified < before for stored in islice(listed, ENOUGH))
 
 
 def check_fraction(made: PlanDocument) -> None:

@@ -1,6 +1,7 @@
 """A plan as it is written down: ``plan.json``, which people read and apply obeys.
 
-It carries a hash of itself and of every file beside it: a plan that was edited is not applied.
+It carries a hash of itself and of every file beside it: a plan that was edited is not applied. Who
+edits all of them can make the hashes right again; see ``trust`` for that.
 """
 
 from __future__ import annotations
@@ -8,10 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from reclaim.errors import NotFound, PlanRefused, UnknownVersion
 from reclaim.storage import Storage
@@ -102,13 +102,14 @@ class PlanDocument(_Model):
     """Everything that a plan says, but for the lists of objects and snapshots beside it."""
 
     format: int = FORMAT
-    run: str
+    run: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+    """It becomes a part of addresses, so nothing else may stand in it."""
     place: Where
     store: StoreName
     promise: str
-    started_at: datetime
-    read_at: datetime
-    cutoff: datetime
+    started_at: AwareDatetime
+    read_at: AwareDatetime
+    cutoff: AwareDatetime
     policy: list[str]
     inventory: str | None
     versioning: str = ""
@@ -152,9 +153,11 @@ class PlanDocument(_Model):
         return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-def write(storage: Storage, place: Place, document: PlanDocument) -> None:
-    body = document.sealed().model_dump(mode="json")
-    storage.put(place.at(FILE), json.dumps(body, indent=2).encode())
+def write(storage: Storage, place: Place, document: PlanDocument) -> PlanDocument:
+    """Write a plan down; returns it with its hash."""
+    sealed = document.sealed()
+    storage.put(place.at(FILE), json.dumps(sealed.model_dump(mode="json"), indent=2).encode())
+    return sealed
 
 
 def find(storage: Storage, location: str) -> tuple[Place, PlanDocument]:

@@ -50,7 +50,17 @@ def collect(
         store.start(Run(made.run, COLLECT, RunState.STARTED, made.started_at, {}, str(plan.place)))
         store.finish(made.run, RunState.DONE, {"objects": 0, "bytes": 0})
         return Collected(plan, None)
-    done = apply_plan(store, engine, plan.place, way=way, watcher=watcher, opener=opener)
+    done = apply_plan(
+        store,
+        engine,
+        plan.place,
+        # What was planned a moment ago, whatever lies in its place by now.
+        planned=plan.document,
+        digest=plan.document.digest,
+        way=way,
+        watcher=watcher,
+        opener=opener,
+    )
     return Collected(plan, done)
 
 

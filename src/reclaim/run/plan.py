@@ -1,4 +1,5 @@
-"""Plan: find what may go, and write it down for review. Changes nothing in the store.
+"""Plan: find what may go, and write it down for review. Changes nothing in the store, which only
+notes what the plan hashes to.
 
 The order is the argument. What exists is listed first and written down; then the roots are read.
 So an object that is listed and that no root reaches afterwards is garbage, and what is born later
@@ -9,18 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from reclaim import buckets
 from reclaim.catalog.addresses import new_uid
-from reclaim.errors import ReclaimError
+from reclaim.errors import InvalidInput, ReclaimError
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy
 from reclaim.run import document, snapshots
 from reclaim.run.causes import CAUSES, causes_of, find_dead, find_tops
-from reclaim.run.checks import check_clock, check_complete, check_fraction, check_partitions
+from reclaim.run.checks import (
+    check_clock,
+    check_complete,
+    check_fraction,
+    check_inventory,
+    check_partitions,
+    find_landmarks,
+)
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.document import (
     Counts,
@@ -74,6 +82,8 @@ class Plan:
 
     place: Place
     document: PlanDocument
+    not_recorded: str | None = None
+    """Why the store could not note what the plan hashes to; None when it did, or was not asked."""
 
 
 def make_plan(
@@ -84,7 +94,29 @@ def make_plan(
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> Plan:
-    """Find what may go, and write it down."""
+    """Find what may go, write it down, and let the store note what the plan hashes to."""
+    plan = find_candidates(store, engine, options, watcher=watcher, opener=opener)
+    return replace(plan, not_recorded=_note(store, plan.document))
+
+
+def _note(store: Collectable, made: PlanDocument) -> str | None:
+    """Why the store could not note a plan, if it could not: to plan, one need not write there."""
+    try:
+        store.note_plan(made.run, made.digest)
+    except ReclaimError as error:
+        return error.message
+    return None
+
+
+def find_candidates(
+    store: Collectable,
+    engine: Engine,
+    options: PlanOptions | None = None,
+    *,
+    watcher: Watcher | None = None,
+    opener: Opener = open_storage,
+) -> Plan:
+    """Find what may go, and write it down. The store is not told."""
     return _Planning(
         store, engine, options or PlanOptions(), new_uid(), watcher or Silent(), opener
     ).run()
@@ -135,7 +167,7 @@ class _Planning:
             self._store.check()
             check_clock(self._store, self._storage, work)
         with stage("list") as listing:
-            objects = self._options.inventory or self._list(work.below("listing"))
+            objects = self._inventory() or self._list(work.below("listing"))
             listing.facts["objects"] = sum(part.rows for part in objects.parts)
         if self._versioning:
             with stage("versions") as counting:
@@ -167,6 +199,9 @@ class _Planning:
                 self._store.format, tops, self._place.below("containers")
             )
             marking.facts |= {"containers": containers.containers, "entries": containers.entries}
+        if objects.before is not None:
+            landmarks = find_landmarks(seen, decided, objects.before)
+            objects = replace(objects, landmarks=landmarks)
         with stage("plan") as planning:
             found = self._engine.find(
                 self._store.format,
@@ -179,14 +214,25 @@ class _Planning:
             )
             planning.facts |= {"candidates": sum(part.rows for part in found.parts)}
         check_complete(seen, decided, tops, containers, found)
+        check_inventory(self._store, objects, found)
         check_partitions(self._partitions | found.verdict.strangers.keys(), seen)
         made = self._document(seen, decided, dead, containers, found)
         check_fraction(made)
-        document.write(self._storage, self._place, made)
-        return Plan(self._place, document.read(self._storage, self._place))
+        # As it is here, not as it can be read: others may be able to write there.
+        return Plan(self._place, document.write(self._storage, self._place, made))
 
     def _units(self) -> Sequence[str]:
         return list(self._store.format.units(self._store.storage))
+
+    def _inventory(self) -> Objects | None:
+        given = self._options.inventory
+        if given is not None and isinstance(self._store.format, DecodesSnapshots):
+            raise InvalidInput(
+                f"the {self._store.noun}s of {self._store.name} are read where they are listed; "
+                "an inventory cannot stand for that",
+                hint="leave --inventory out",
+            )
+        return given
 
     def _list(self, place: Place) -> Objects:
         own = self._place.prefix.rstrip("/")

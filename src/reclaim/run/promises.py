@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
+
 from reclaim.catalog.addresses import new_uid
 from reclaim.errors import Refused
 from reclaim.model import Run
 from reclaim.run.ways import find_record
-from reclaim.storage import Storage
 from reclaim.stores.base import Collectable, Observation
-from reclaim.tasks.parts import Opener, Part, Place, read_part, write_part
+from reclaim.tasks.parts import Opener, Place, read_part, write_hashed
 
 
 def keep_promises(
@@ -34,17 +35,14 @@ def keep_promises(
     if store.deleted:
         # Nothing of it can be brought back.
         return seen
-    parts = [
-        part
-        for run in store.runs()
-        if run.unfinished and run.id != besides
-        for part in _promised(run, place, opener)
-    ]
-    return replace(
-        seen,
-        held=(*seen.held, *(part.address for part in parts)),
-        held_count=seen.held_count + sum(part.rows for part in parts),
-    )
+    files, count = [], 0
+    for run in store.runs():
+        if run.unfinished and run.id != besides:
+            for rows in _promised(run, opener):
+                stem = place.at(f"promised-{new_uid()}")
+                files.append(write_hashed(opener(place.url), stem, rows))
+                count += rows.num_rows
+    return replace(seen, held=(*seen.held, *files), held_count=seen.held_count + count)
 
 
 def protected_folders(store: Collectable) -> Sequence[str]:
@@ -52,7 +50,8 @@ def protected_folders(store: Collectable) -> Sequence[str]:
     return [store.place(run.id)[1] for run in store.runs() if run.quarantine and not store.deleted]
 
 
-def _promised(run: Run, place: Place, opener: Opener) -> Iterator[Part]:
+def _promised(run: Run, opener: Opener) -> Iterator[pa.Table]:
+    """The addresses that a run promised, some hundred thousand at a time."""
     record = find_record(run, opener)
     if record is None:
         raise Refused(
@@ -60,14 +59,5 @@ def _promised(run: Run, place: Place, opener: Opener) -> Iterator[Part]:
             f"{run.place} any more: what it promised to keep is not known",
             hint=f"undo it (`reclaim undo {run.id}`), or end it with `reclaim purge`",
         )
-    source = opener(record.place.url)
     for part in record.journal.intended():
-        if record.place.url == place.url:
-            yield part
-        else:
-            yield _copied(source, part, opener(place.url), place)
-
-
-def _copied(source: Storage, part: Part, target: Storage, place: Place) -> Part:
-    rows = read_part(source, part, ["address"])
-    return write_part(target, place.at(f"promised-{new_uid()}.parquet"), rows)
+        yield read_part(opener(record.place.url), part, ["address"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from reclaim.errors import PlanRefused
 from reclaim.history import Edit
 from reclaim.model import History, Ref, RefKind, SnapshotId
 from reclaim.storage import Storage
@@ -74,7 +75,10 @@ def read(storage: Storage, part: Part) -> PlannedSnapshots:
     dead: dict[SnapshotId, str] = {}
     reparent: dict[SnapshotId, tuple[Parents, Parents]] = {}
     refs: list[Ref] = []
-    for row in read_part(storage, part).to_pylist():
+    rows = read_part(storage, part)
+    if not rows.schema.equals(SNAPSHOTS):
+        raise PlanRefused(f"{part.address} does not list snapshots", hint="plan it again")
+    for row in rows.to_pylist():
         found = SnapshotId(row["id"])
         if row["ref"] is not None:
             refs.append(Ref(row["ref"], RefKind(row["ref_kind"]), found))

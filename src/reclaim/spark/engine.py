@@ -12,7 +12,7 @@ Spark joins the two by key.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
 from reclaim.tasks.aside import Aside
 from reclaim.tasks.deleting import Deleter, Outcome
 from reclaim.tasks.engine import Containers, Found, Objects, Read, Swept, flat_containers
-from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
+from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict, add_kinds
 from reclaim.tasks.parts import Part, Place, open_storage, read_part
 from reclaim.tasks.reading import LIVE, TOPS
 
@@ -113,8 +113,13 @@ class SparkEngine:
         if known:
             there = self._rows(place.url, known, schemas.CONTAINERS).where(F.col("cause") == LIVE)
             # By the whole address: a container that is taken for another would not be read.
-            once = once.join(there.select("address"), on="address", how="left_anti")
-        lines = self._run(once.select(*CONTAINERS.names), partial(tasks.write_containers, place))
+            each = there.select("address", F.lit(True).alias("known")).distinct()
+            once = once.join(each, on="address", how="left")
+        else:
+            once = once.withColumn("known", F.lit(None).cast("boolean"))
+        lines = self._run(
+            once.select(*CONTAINERS.names, "known"), partial(tasks.write_containers, place)
+        )
         told = _told(lines)
         return Containers(
             _parts(lines),
@@ -198,9 +203,25 @@ class SparkEngine:
             found.verdict.add(Verdict.decode(told["verdict"]))
         return found
 
-    def verify(self, parts: Sequence[Part], place: Place) -> None:
+    def verify(self, parts: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
+        counts: dict[str, tuple[int, int]] = {}
         if parts:
-            self._run(self._files(parts), partial(tasks.verify, place.url))
+            for told in _told(self._run(self._files(parts), partial(tasks.verify, place.url))):
+                counts = add_kinds(counts, told["kinds"])
+        return counts
+
+    def intersect(
+        self, candidates: Sequence[Part], others: Sequence[Part], place: Place
+    ) -> Sequence[Part]:
+        if not candidates or not others:
+            return ()
+        rows = self._rows(place.url, candidates, schemas.CANDIDATES)
+        listed = _map(
+            self._files(others), partial(tasks.read_addresses, place.url), "address string"
+        )
+        # By the whole address, never by a hash: this selects what is deleted.
+        both = rows.join(listed, on="address", how="left_semi").select(*CANDIDATES.names)
+        return _parts(self._run(both, partial(tasks.write_kinds, place)))
 
     def confirm(
         self,
@@ -336,10 +357,15 @@ class SparkEngine:
         rows = _map(files, read, f"{schemas.LISTED}, key bigint")
         left = rows.join(self._key_rows(live, place), on="key", how="left_anti")
         lines = self._run(left.select("address", "size", "last_modified"), write)
-        totals = rows.agg(F.count("size").alias("objects"), F.sum("size").alias("size"))
+        landmark = F.col("address").isin(list(source.objects.landmarks)).cast("long")
+        totals = rows.agg(
+            F.count("size").alias("objects"),
+            F.sum("size").alias("size"),
+            F.sum(landmark).alias("landmarks"),
+        )
         with translated():
             whole = totals.collect()[0]
-        told = {"objects": whole["objects"], "size": whole["size"] or 0}
+        told = {name: whole[name] or 0 for name in ("objects", "size", "landmarks")}
         return [*lines, {"address": "", "told": json.dumps(told)}]
 
     def _key_rows(self, live: tuple[Part, ...], place: Place) -> DataFrame:
@@ -353,7 +379,8 @@ class SparkEngine:
         rows = self._rows(place.url, containers.parts, schemas.CONTAINERS)
         spread = rows.where(F.col("cause") != LIVE).repartition(self._tasks)
         listed = _map(spread, partial(tasks.read_dead, format), schemas.READ)
-        best = F.min_by(F.struct("path", "kind", "cause"), "cause").alias("best")
+        # Of equal causes the first path: what a plan says must not depend on who was read first.
+        best = F.min(F.struct("cause", "path", "kind")).alias("best")
         each = listed.groupBy("address").agg(best)
         return each.select("address", "best.path", "best.kind", "best.cause")
 
@@ -411,3 +438,4 @@ def _count(found: Found, lines: Sequence[Any]) -> None:
     for told in _told(lines):
         found.objects += told.get("objects", 0)
         found.size += told.get("size", 0)
+        found.landmarks += told.get("landmarks", 0)

@@ -27,10 +27,10 @@ from reclaim.stores.base import CONTAINERS, TOP, DecodesSnapshots, Format
 from reclaim.tasks import judging, reading, recall
 from reclaim.tasks.aside import Aside
 from reclaim.tasks.deleting import FAILED, GOING, Deleter, Outcome, Pace, as_going, delete
-from reclaim.tasks.engine import Objects
+from reclaim.tasks.engine import Objects, count_landmarks
 from reclaim.tasks.inventory import read_inventory
 from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
-from reclaim.tasks.parts import Part, Place, decode, open_storage, read_part, write_parts
+from reclaim.tasks.parts import Part, Place, open_storage, read_hashed, read_part, write_parts
 from reclaim.tasks.reading import LIVE
 
 Tables = Iterator[pa.Table]
@@ -92,13 +92,19 @@ def expand(format: Format, tops: Tables) -> Tables:
 
 
 def write_containers(place: Place, rows: Tables) -> Tables:
-    """Write containers down, and tell how many live and dead ones there are."""
+    """Write down containers that are not known, and tell how many live and dead ones there are.
+
+    A top was read whether it is known or not.
+    """
     counts = {"tops": 0, "containers": 0, "entries": 0, "dead": 0}
 
     def counted() -> Tables:
         for table in rows:
+            live = pc.equal(table.column("cause"), LIVE)
+            tops = pc.and_(live, pc.equal(table.column("detail"), TOP))
+            counts["tops"] += pc.sum(tops).as_py() or 0
+            table = table.filter(pc.is_null(table.column("known"))).select(CONTAINERS.names)
             live = table.filter(pc.equal(table.column("cause"), LIVE))
-            counts["tops"] += pc.sum(pc.equal(live.column("detail"), TOP)).as_py() or 0
             counts["containers"] += live.num_rows
             counts["entries"] += pc.sum(live.column("entries")).as_py() or 0
             counts["dead"] += table.num_rows - live.num_rows
@@ -142,7 +148,7 @@ def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> T
 
 def _addresses(storage: Any, row: Mapping[str, Any]) -> tuple[pa.ChunkedArray, int]:
     if row["kind"] == HELD:
-        addresses = decode(storage.get(row["address"]), row["address"]).column("address")
+        addresses = read_hashed(storage, row["address"]).column("address")
         return addresses, len(addresses)
     part = Part(row["address"], row["entries"], row["detail"])
     journal = read_part(storage, part, ["address", "outcome"])
@@ -227,10 +233,18 @@ def write_recalled(aside: Aside | None, place: Place, rows: Tables) -> Tables:
     yield _lines(write_parts(open_storage(place.url), _stem(place), found))
 
 
+def read_addresses(url: str, files: Tables) -> Tables:
+    storage = open_storage(url)
+    for part in _files(files):
+        yield read_part(storage, part, ["address"])
+
+
 def verify(url: str, files: Tables) -> Tables:
-    for _ in read_parts(url, files):
-        pass
-    yield _lines([])
+    """Read parts, and tell how many objects of each kind they list."""
+    counts: dict[str, tuple[int, int]] = {}
+    for table in read_parts(url, files):
+        counts = judging.add_kinds(counts, judging.count_kinds(table))
+    yield _lines([], {"kinds": counts})
 
 
 def read_keys(url: str, files: Tables) -> Tables:
@@ -250,7 +264,11 @@ def survivors(
     """Objects whose keys are not live, with how many there were of all."""
     loaded = keys.load(url, live)
     for table in source.read(files):
-        counts = {"objects": table.num_rows, "size": pc.sum(table.column("size")).as_py() or 0}
+        counts = {
+            "objects": table.num_rows,
+            "size": pc.sum(table.column("size")).as_py() or 0,
+            "landmarks": count_landmarks(source.objects, table),
+        }
         yield _unlisted(table, loaded, keys_of), counts
 
 
@@ -280,7 +298,7 @@ def _bare(table: pa.Table) -> pa.Table:
 
 def tell_after(look: Any, write: Work, files: Tables) -> Tables:
     """Look, then write; what is told also counts what was looked at."""
-    counts = {"objects": 0, "size": 0}
+    counts = {"objects": 0, "size": 0, "landmarks": 0}
 
     def rows() -> Tables:
         for table, seen in look(files):
@@ -332,9 +350,16 @@ def explain(dead: pa.Table, judge: Work, rows: Tables) -> Tables:
 def keep_closed(closed: frozenset[str], place: Place, rows: Tables) -> Tables:
     """Write down what lies in no partition or in a closed one, each kind in files of its own."""
     known = pa.array([*closed, ""], pa.string())
+    return write_kinds(
+        place, (table.filter(pc.is_in(table.column("partition"), known)) for table in rows)
+    )
+
+
+def write_kinds(place: Place, rows: Tables) -> Tables:
+    """Write candidates down, each kind in files of its own."""
     kinds: dict[str, list[pa.Table]] = {}
     for table in rows:
-        kept = table.filter(pc.is_in(table.column("partition"), known)).cast(CANDIDATES)
+        kept = table.cast(CANDIDATES)
         for kind in kept.column("kind").unique().to_pylist():
             kinds.setdefault(kind, []).append(kept.filter(pc.equal(kept.column("kind"), kind)))
     storage = open_storage(place.url)

@@ -170,7 +170,8 @@ class Observation:
 
     ``tops`` has for each snapshot the address of its own container, for those that have one;
     snapshots that are condemned already are in it and not among ``ids``. ``held`` are
-    files with addresses that are needed by something else than a snapshot. Of ``partitions``, one
+    files with addresses that are needed by something else than a snapshot; the name of each ends
+    with the SHA-256 that it must have, before its suffix. Of ``partitions``, one
     that is neither open nor closed is not known at all.
     """
 
@@ -360,7 +361,19 @@ class Quarantines(Protocol):
 
 
 class Records(Protocol):
-    """A store that keeps the records of runs."""
+    """A store that keeps the records of runs, and what plans hashed to when they were made."""
+
+    def note_plan(self, run_id: str, digest: str) -> None:
+        """Note what a plan hashes to, where those who can write its files alone cannot change it.
+
+        It is the one thing that a plan writes outside its place. It is kept for as long as the
+        files of plans are.
+        """
+        ...
+
+    def noted_plan(self, run_id: str) -> str | None:
+        """What a plan hashed to when it was made; None when that was not noted, or long ago."""
+        ...
 
     def start(self, run: Run) -> None:
         """Record that a run has started; one that was started before goes on."""

@@ -263,6 +263,12 @@ class CatalogStore:
     def start(self, run: Run) -> None:
         self._repository.start(run)
 
+    def note_plan(self, run_id: str, digest: str) -> None:
+        self._repository.note_plan(run_id, digest)
+
+    def noted_plan(self, run_id: str) -> str | None:
+        return self._repository.noted_plan(run_id)
+
     def find_run(self, run_id: str) -> Run | None:
         return self._repository.find_run(run_id)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from reclaim.catalog import Catalog
 from reclaim.errors import NotFound, PlanRefused
+from reclaim.stores.base import Store
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.terminus.store import TerminusStore
-from reclaim.urls import path_of
 
 
 def find(catalog: Catalog, name: str) -> CatalogStore:
@@ -27,11 +27,13 @@ def find_foreign(name: str) -> TerminusStore | None:
     return None
 
 
-def find_foreign_planned(kind: str, uid: str) -> TerminusStore | None:
-    """The store of another kind that a plan was made for; None for our own."""
-    if kind == TerminusStore.kind:
-        return TerminusStore(Path(path_of(uid)))
-    return None
+def check_planned(store: Store, *, kind: str, name: str, uid: str) -> None:
+    """Refuse a plan that was made for another store than the one that was named."""
+    if (store.kind, store.uid) != (kind, uid):
+        raise PlanRefused(
+            f"the plan is for {name} ({uid}), not for {store.name} ({store.uid})",
+            hint="apply it to the store that it was made for",
+        )
 
 
 def find_planned(catalog: Catalog, *, name: str, uid: str) -> CatalogStore:

@@ -6,7 +6,7 @@ sets in memory; what the two find must be the same.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -37,6 +37,16 @@ class Objects:
     before: datetime | None = None
     verified: bool = True
     """Whether the parts carry hashes."""
+    landmarks: Sequence[str] = ()
+    """Addresses by which one can tell that it is this store that was listed."""
+
+
+def count_landmarks(objects: Objects, rows: pa.Table) -> int:
+    """How many of some rows are landmarks."""
+    if not objects.landmarks:
+        return 0
+    named = pa.array(objects.landmarks, pa.string())
+    return pc.sum(pc.is_in(rows.column("address"), value_set=named)).as_py() or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +96,8 @@ class Found:
     objects: int = 0
     size: int = 0
     """All objects that were looked at, and their bytes."""
+    landmarks: int = 0
+    """How many of the landmarks are among them."""
 
 
 @dataclass(slots=True)
@@ -139,8 +151,20 @@ class Engine(Protocol):
         """
         ...
 
-    def verify(self, parts: Sequence[Part], place: Place) -> None:
-        """Refuse parts that are not as they were written."""
+    def verify(self, parts: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
+        """Refuse parts that are not as they were written.
+
+        Of those that list objects, how many there are of each kind, and their bytes.
+        """
+        ...
+
+    def intersect(
+        self, candidates: Sequence[Part], others: Sequence[Part], place: Place
+    ) -> Sequence[Part]:
+        """The candidates whose addresses others have too, as they stand among the candidates.
+
+        They are written down by kind, as by ``confirm``. Addresses are compared whole.
+        """
         ...
 
     def confirm(

@@ -19,6 +19,8 @@ from reclaim.tasks.engine import Objects
 from reclaim.tasks.parts import Part
 
 MODIFIED = ("last_modified", "last_modified_date")
+ODD = r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f]"
+"""In keys that no object of ours has: empty parts, parts of dots, control characters."""
 
 
 def find_inventory(storage: Storage, address: str, format: Format) -> Objects:
@@ -55,23 +57,66 @@ def read_inventory(storage: Storage, part: Part, objects: Objects, format: Forma
             table = file.read_row_group(
                 int(part.group), columns=list(objects.columns), use_threads=False
             )
-        except pa.ArrowException as error:
-            raise InvalidInput(f"the inventory {part.address} cannot be read: {error}") from error
+        except (pa.ArrowException, OSError, ValueError) as error:
+            _pass_on(error)
+            raise _unreadable(part.address, str(error).splitlines()[0]) from error
+    try:
+        return _listed(table, part.address, objects, format)
+    except pa.ArrowException as error:
+        raise _unreadable(part.address, str(error).splitlines()[0]) from error
+
+
+def _listed(table: pa.Table, file: str, objects: Objects, format: Format) -> pa.Table:
     key, size, modified = (table.column(name) for name in objects.columns)
-    mine = pc.starts_with(key, objects.cut + format.prefix)
+    if key.null_count:
+        raise _unreadable(file, "there is a row without a key")
+    key = key.cast(pa.string())
+    # What the sweep would refuse is never a candidate; folders' markers are among it.
+    mine = pc.and_not(
+        pc.starts_with(key, objects.cut + format.prefix), pc.match_substring_regex(key, ODD)
+    )
     if not pc.all(mine).as_py():
         key, size, modified = (column.filter(mine) for column in (key, size, modified))
     if objects.cut:
         key = pc.utf8_slice_codeunits(key, start=len(objects.cut))
-    columns = (key, pc.fill_null(size, 0), modified)
-    typed = [column.cast(field.type) for column, field in zip(columns, LISTED, strict=True)]
-    return pa.table(typed, schema=LISTED)
+    modified = _times(modified, file)
+    size = size.cast(pa.int64())
+    if size.null_count or modified.null_count or (pc.min(size).as_py() or 0) < 0:
+        raise _unreadable(file, "there is a row without a size or a time")
+    return pa.table([key, size, modified], schema=LISTED)
+
+
+def _times(column: pa.ChunkedArray, file: str) -> pa.ChunkedArray:
+    """Times to the microsecond. Dates and bare numbers could be older than what they stand for."""
+    if not (pa.types.is_timestamp(column.type) or _is_text(column.type)):
+        raise _unreadable(file, f"its times are of the type {column.type}")
+    wanted = LISTED.field("last_modified").type
+    return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True))
+
+
+def _is_text(type: pa.DataType) -> bool:
+    return type in (pa.string(), pa.large_string())
+
+
+def _unreadable(file: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"the inventory {file} cannot be read: {why}",
+        hint="it needs a key, a size in bytes and a time for each object (an instant, or text like "
+        "2026-01-31T12:00:00Z), and current versions only",
+    )
+
+
+def _pass_on(error: Exception) -> None:
+    """What the system says is not about the file; Arrow's own errors have no number."""
+    if isinstance(error, OSError) and error.errno is not None:
+        raise error
 
 
 def _open(storage: Storage, address: str) -> Any:
     try:
         return pq.ParquetFile(pa.PythonFile(storage.reader(address), mode="r"))
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
+        _pass_on(error)
         raise InvalidInput(
             f"the inventory {address} is not a Parquet file",
             hint="it needs the columns key, size and last_modified",

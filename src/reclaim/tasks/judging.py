@@ -210,6 +210,24 @@ def _tally(rows: pa.Table, groups: list[str]) -> Tally:
     return {tuple(key): (count, size) for key, count, size in zip(keys, counts, sizes, strict=True)}
 
 
+def count_kinds(rows: pa.Table) -> dict[str, tuple[int, int]]:
+    """Objects and bytes of each kind among candidates; nothing for rows of another sort."""
+    if not {"kind", "size"} <= set(rows.column_names):
+        return {}
+    return {kind: sums for (kind,), sums in _tally(rows, ["kind"]).items()}
+
+
+def add_kinds(
+    counts: dict[str, tuple[int, int]], more: Mapping[str, Sequence[int]]
+) -> dict[str, tuple[int, int]]:
+    """What was counted here and elsewhere, together."""
+    added = dict(counts)
+    for kind, (objects, size) in more.items():
+        before = added.get(kind, (0, 0))
+        added[kind] = before[0] + objects, before[1] + size
+    return added
+
+
 def _few(tally: Tally) -> Tally:
     """A tally that fits on the driver, however many prefixes there are."""
     if len(tally) <= PREFIXES:

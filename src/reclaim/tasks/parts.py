@@ -98,7 +98,33 @@ def read_part(storage: Storage, part: Part, columns: Sequence[str] | None = None
             f"the file {part.address} of the plan was changed after it was written",
             hint="plan it again; a plan cannot be edited by hand",
         )
-    return decode(data, part.address, columns)
+    rows = decode(data, part.address, columns)
+    if rows.num_rows != part.rows:
+        raise PlanRefused(
+            f"the file {part.address} has {rows.num_rows} rows; the plan says {part.rows}",
+            hint="plan it again; a plan cannot be edited by hand",
+        )
+    return rows
+
+
+def write_hashed(storage: Storage, stem: str, table: pa.Table) -> str:
+    """Write a file whose name ends with what it must hash to; its address."""
+    data = encode(table)
+    address = f"{stem}-{hashlib.sha256(data).hexdigest()}.parquet"
+    storage.put(address, data)
+    return address
+
+
+def read_hashed(storage: Storage, address: str) -> pa.Table:
+    """The rows of a file whose name ends with what it must hash to."""
+    data = storage.get(address)
+    stem = address.rpartition(".")[0]
+    if not stem.endswith(f"-{hashlib.sha256(data).hexdigest()}"):
+        raise PlanRefused(
+            f"the file {address} was changed after it was written",
+            hint="nothing was deleted; see who writes there, then run it again",
+        )
+    return decode(data, address)
 
 
 def decode(data: bytes, address: str, columns: Sequence[str] | None = None) -> pa.Table:

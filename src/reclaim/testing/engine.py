@@ -5,7 +5,7 @@ It is the oracle that Spark is held to, and what tests run that step through a r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -20,9 +20,24 @@ from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
 from reclaim.tasks import inventory, judging, reading, recall
 from reclaim.tasks.aside import Aside
 from reclaim.tasks.deleting import FAILED, GOING, JOURNAL, Deleter, Pace, delete
-from reclaim.tasks.engine import Containers, Found, Objects, Swept, flat_containers
+from reclaim.tasks.engine import (
+    Containers,
+    Found,
+    Objects,
+    Swept,
+    count_landmarks,
+    flat_containers,
+)
 from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules
-from reclaim.tasks.parts import Opener, Part, Place, decode, open_storage, read_part, write_part
+from reclaim.tasks.parts import (
+    Opener,
+    Part,
+    Place,
+    open_storage,
+    read_hashed,
+    read_part,
+    write_part,
+)
 from reclaim.tasks.reading import LIVE
 from reclaim.tasks.recall import RANKED
 
@@ -112,6 +127,7 @@ class PlainEngine:
             self._step("find")
             found.objects += rows.num_rows
             found.size += pc.sum(rows.column("size")).as_py() or 0
+            found.landmarks += count_landmarks(objects, rows)
             addresses = rows.column("address").to_pylist()
             causes = [dead.get(address, (None, None, None)) for address in addresses]
             columns = [
@@ -124,16 +140,37 @@ class PlainEngine:
                 ),
             ]
             table = pa.table(columns, schema=SURVIVORS)
-            survivors = table.filter(pa.array([a.lower() not in live for a in addresses]))
+            needless = [address.lower() not in live for address in addresses]
+            survivors = table.filter(pa.array(needless, pa.bool_()))
             candidates, verdict = judging.judge(format, survivors, rules)
             found.verdict.add(verdict)
             kept.append(candidates)
         found.parts = self._write(place, "part", CANDIDATES, kept)
         return found
 
-    def verify(self, parts: Sequence[Part], place: Place) -> None:
+    def verify(self, parts: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
+        counts: dict[str, tuple[int, int]] = {}
         for part in parts:
-            read_part(self._open(place.url), part)
+            rows = read_part(self._open(place.url), part)
+            counts = judging.add_kinds(counts, judging.count_kinds(rows))
+        return counts
+
+    def intersect(
+        self, candidates: Sequence[Part], others: Sequence[Part], place: Place
+    ) -> Sequence[Part]:
+        storage = self._open(place.url)
+        listed = {
+            address
+            for part in others
+            for address in read_part(storage, part, ["address"]).column("address").to_pylist()
+        }
+        both = []
+        for part in candidates:
+            self._step("intersect")
+            rows = read_part(storage, part)
+            in_both = [address in listed for address in rows.column("address").to_pylist()]
+            both.append(rows.filter(pa.array(in_both, pa.bool_())))
+        return self._write_kinds(place, both)
 
     def confirm(
         self,
@@ -169,14 +206,7 @@ class PlainEngine:
                     )
                 )
             )
-        whole = pa.concat_tables([CANDIDATES.empty_table(), *kept])
-        found.parts = [
-            replace(part, group=kind)
-            for kind in whole.column("kind").unique().to_pylist()
-            for part in self._write(
-                place, kind, CANDIDATES, [whole.filter(pc.equal(whole.column("kind"), kind))]
-            )
-        ]
+        found.parts = self._write_kinds(place, kept)
         return found
 
     def sweep(
@@ -288,9 +318,9 @@ class PlainEngine:
                     else:
                         told = row["path"], row["kind"], row["cause"]
                         before = dead.get(row["address"], told)
-                        dead[row["address"]] = min(before, told, key=lambda one: one[2])
+                        dead[row["address"]] = min(before, told, key=_rank)
         for file in held:
-            addresses = decode(own.get(file), file).column("address").to_pylist()
+            addresses = read_hashed(own, file).column("address").to_pylist()
             found.read.held += len(addresses)
             live.update(address.lower() for address in addresses)
         return live, dead
@@ -303,6 +333,17 @@ class PlainEngine:
             else:
                 yield inventory.read_inventory(storage, part, objects, format)
 
+    def _write_kinds(self, place: Place, tables: Iterable[pa.Table]) -> Sequence[Part]:
+        """Write candidates down, each kind in a file of its own."""
+        whole = pa.concat_tables([CANDIDATES.empty_table(), *tables])
+        return [
+            replace(part, group=kind)
+            for kind in whole.column("kind").unique().to_pylist()
+            for part in self._write(
+                place, kind, CANDIDATES, [whole.filter(pc.equal(whole.column("kind"), kind))]
+            )
+        ]
+
     def _write(
         self, place: Place, stem: str, schema: pa.Schema, tables: Iterable[pa.Table]
     ) -> Sequence[Part]:
@@ -310,3 +351,9 @@ class PlainEngine:
         if not whole.num_rows:
             return []
         return [write_part(self._open(place.url), place.at(f"{stem}.parquet"), whole)]
+
+
+def _rank(dead: tuple[str | None, str | None, int]) -> tuple[object, ...]:
+    """The least cause comes first, then the first path; one without a path before all."""
+    path, kind, cause = dead
+    return cause, path is not None, path or "", kind is not None, kind or ""

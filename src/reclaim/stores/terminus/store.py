@@ -20,6 +20,7 @@ from reclaim.stores.base import Survey as Seen
 from reclaim.stores.beside import lock as locking
 from reclaim.stores.beside.condemned import CondemnedLists
 from reclaim.stores.beside.leases import LENGTH, HeldLease, Leases
+from reclaim.stores.beside.plans import NotedPlans
 from reclaim.stores.beside.records import Records
 from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.addresses import OURS, ROLLUP, layer_of
@@ -67,6 +68,7 @@ class TerminusStore:
         self._condemning = Condemning(lists)
         self._leases = Leases(inner, f"{ours}leases/", self.clock, lists)
         self._records = Records(self.storage, f"{ours}runs/")
+        self._plans = NotedPlans(inner, f"{ours}plans/", self.clock)
         self._locks = f"{ours}lock/"
         self._inner = inner
         self._survey = Survey(self.format, self.storage)
@@ -206,6 +208,12 @@ class TerminusStore:
     def start(self, run: Run) -> None:
         self._condemning.check()
         self._records.start(run)
+
+    def note_plan(self, run_id: str, digest: str) -> None:
+        self._plans.note(run_id, digest)
+
+    def noted_plan(self, run_id: str) -> str | None:
+        return self._plans.find(run_id)
 
     def find_run(self, run_id: str) -> Run | None:
         return self._records.find(run_id)

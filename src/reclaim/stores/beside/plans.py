@@ -1,0 +1,35 @@
+"""What plans hashed to when they were made, as objects beside a store and not beside the plans."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from reclaim.clock import Clock
+from reclaim.errors import NotFound
+from reclaim.storage import Storage
+
+KEPT = timedelta(days=31)
+"""A little longer than the files of a plan."""
+
+
+class NotedPlans:
+    """The digests of a store's plans, each in an object named like the run."""
+
+    def __init__(self, storage: Storage, prefix: str, clock: Clock) -> None:
+        self._storage = storage
+        self._prefix = prefix
+        self._clock = clock
+
+    def note(self, run_id: str, digest: str) -> None:
+        """Note a digest, and forget those of plans that are too old."""
+        self._storage.put(self._prefix + run_id, digest.encode())
+        oldest = self._clock.now() - KEPT
+        for stored in list(self._storage.list(self._prefix.rstrip("/"))):
+            if stored.last_modified < oldest:
+                self._storage.delete(stored.address)
+
+    def find(self, run_id: str) -> str | None:
+        try:
+            return self._storage.get(self._prefix + run_id).decode(errors="replace")
+        except NotFound:
+            return None

@@ -1,0 +1,83 @@
+"""Bugs in what is believed of a plan, and of an inventory."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+TRUST = "tests/collect/test_trust.py"
+INVENTORY = "tests/collect/test_inventory.py"
+
+BUGS: dict[str, Bug] = {
+    "a plan that nobody vouches for is believed": Bug(
+        "reclaim.run.trust",
+        right="return digest is not None or noted is not None",
+        wrong="return True",
+        test=f"{TRUST}::test_live_objects_in_every_file_of_a_plan_without_a_record[embedded]",
+    ),
+    "another plan than the one that was recorded": Bug(
+        "reclaim.run.trust",
+        right="if noted is not None and noted != planned.digest:",
+        wrong="if False:",
+        test=f"{TRUST}::test_live_objects_in_every_file_of_a_recorded_plan[embedded]",
+    ),
+    "another digest than the one that was given": Bug(
+        "reclaim.run.trust",
+        right="if digest is not None and not planned.digest.startswith(check_digest(digest)):",
+        wrong="if digest is not None and not check_digest(digest):",
+        test=f"{TRUST}::test_another_digest_is_refused[recorded]",
+    ),
+    "the margin of a plan that nobody vouches for": Bug(
+        "reclaim.run.trust",
+        right="margin = min(max(least, planned.started_at - planned.cutoff), LONGEST)",
+        wrong="margin = planned.started_at - planned.cutoff",
+        test=f"{TRUST}::test_times_and_places_of_a_plan_without_a_record_are_not_believed",
+    ),
+    "the history of a plan that nobody vouches for": Bug(
+        "reclaim.run.trust",
+        right="    _check_history(planned, opener, place)\n",
+        wrong="",
+        test=f"{TRUST}::test_a_tag_is_not_deleted_by_a_forged_plan",
+    ),
+    "a plan is read twice": Bug(
+        "reclaim.run.apply",
+        right="planned = planned or document.read(storage, place)",
+        wrong="planned = document.read(storage, place)",
+        test=f"{TRUST}::test_gc_goes_by_what_it_planned",
+    ),
+    "rows are not counted against the summary": Bug(
+        "reclaim.run.checks",
+        right="        counted != said\n        or (objects, size)",
+        wrong="        False and (objects, size)",
+        test=f"{TRUST}::test_a_summary_that_says_less_than_the_files[less of candidates]",
+    ),
+    "what is held is read from any file": Bug(
+        "reclaim.tasks.parts",
+        right="    if not stem.endswith(",
+        wrong="    if not stem and not stem.endswith(",
+        test=f"{TRUST}::test_held_addresses_that_somebody_changes",
+    ),
+    "an inventory of another bucket": Bug(
+        "reclaim.run.checks",
+        right="    if objects.landmarks and not found.landmarks:\n",
+        wrong="    if False:\n",
+        test=f"{INVENTORY}::test_one_of_something_else[garbage]",
+    ),
+    "an empty inventory": Bug(
+        "reclaim.run.checks",
+        right="    if not found.objects and _has_older(store, objects.before):\n",
+        wrong="    if False:\n",
+        test=f"{INVENTORY}::test_an_empty_one_of_a_store_in_which_nothing_is_live",
+    ),
+    "odd keys of an inventory": Bug(
+        "reclaim.tasks.inventory",
+        right="    mine = pc.and_not(\n",
+        wrong="    mine = pc.or_kleene(\n",
+        test=f"{INVENTORY}::test_keys_that_a_sweep_would_refuse[..]",
+    ),
+    "a number is taken for a time": Bug(
+        "reclaim.tasks.inventory",
+        right="    if not (pa.types.is_timestamp(column.type) or _is_text(column.type)):\n",
+        wrong="    if False:\n",
+        test=f"{INVENTORY}::test_what_cannot_be_read[a number]",
+    ),
+}

@@ -1,0 +1,140 @@
+"""Two engines as one: each step is done by both, and what they find must be the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from reclaim.storage import Storage
+from reclaim.stores.base import DecodesSnapshots, Format
+from reclaim.tasks.deleting import Deleter
+from reclaim.tasks.engine import Containers, Engine, Found, Objects, Swept
+from reclaim.tasks.judging import Rules
+from reclaim.tasks.parts import Part, Place, read_part
+
+
+class PairedEngine:
+    """Goes on with what the first engine found, once the second has found the same.
+
+    Objects are taken away by the second alone.
+    """
+
+    def __init__(self, first: Engine, second: Engine, storage: Storage) -> None:
+        self._first = first
+        self._second = second
+        self._storage = storage
+
+    def list(self, format: Format, units: Sequence[str], place: Place) -> Objects:
+        found = self._first.list(format, units, place)
+        other = self._second.list(format, units, _beside(place))
+        # The second also sees what the first has written.
+        listed, listed_then = (self._rows(objects.parts) for objects in (found, other))
+        assert listed <= listed_then
+        assert all("/runs/" in row[1] for row in listed_then - listed)
+        return found
+
+    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
+        return self._first.survey(format, units)
+
+    def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
+        return self._first.snapshots(format, addresses)
+
+    def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
+        return self._first.noncurrent(format, units)
+
+    def expand(
+        self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
+    ) -> Containers:
+        found = self._first.expand(format, tops, place, known=known)
+        other = self._second.expand(format, tops, _beside(place), known=known)
+        for name in ("tops", "containers", "entries", "dead"):
+            assert getattr(found, name) == getattr(other, name), name
+        assert self._rows(found.parts) == self._rows(other.parts)
+        return found
+
+    def find(
+        self,
+        format: Format,
+        objects: Objects,
+        containers: Containers,
+        held: Sequence[str],
+        rules: Rules,
+        place: Place,
+        work: Place,
+    ) -> Found:
+        asked = (format, objects, containers, held, rules)
+        found = self._first.find(*asked, place, work)
+        other = self._second.find(*asked, _beside(place), _beside(work))
+        self._compare(found, other)
+        for name in ("going", "staying", "strangers"):
+            assert getattr(found.verdict, name) == getattr(other.verdict, name), name
+        assert (found.objects, found.size) == (other.objects, other.size)
+        return found
+
+    def verify(self, parts: Sequence[Part], place: Place) -> Any:
+        found = self._first.verify(parts, place)
+        assert found == self._second.verify(parts, place)
+        return found
+
+    def intersect(
+        self, candidates: Sequence[Part], others: Sequence[Part], place: Place
+    ) -> Sequence[Part]:
+        found = self._first.intersect(candidates, others, place)
+        other = self._second.intersect(candidates, others, _beside(place))
+        assert self._rows(found) == self._rows(other)
+        return found
+
+    def confirm(
+        self,
+        format: Format,
+        candidates: Sequence[Part],
+        revived: Containers,
+        held: Sequence[str],
+        closed: frozenset[str],
+        done: Sequence[Part],
+        place: Place,
+        work: Place,
+    ) -> Found:
+        asked = (format, candidates, revived, held, closed, done)
+        found = self._first.confirm(*asked, place, work)
+        other = self._second.confirm(*asked, _beside(place), _beside(work))
+        self._compare(found, other)
+        return found
+
+    def sweep(
+        self,
+        format: Format,
+        candidates: Sequence[Part],
+        kind: str,
+        done: Sequence[Part],
+        deleter: Deleter,
+        time: timedelta,
+        place: Place,
+    ) -> Swept:
+        return self._second.sweep(format, candidates, kind, done, deleter, time, place)
+
+    def incomplete(
+        self, format: Format, tops: pa.Table, objects: Objects, place: Place
+    ) -> frozenset[str]:
+        found = self._first.incomplete(format, tops, objects, place)
+        assert found == self._second.incomplete(format, tops, objects, _beside(place))
+        return found
+
+    def _compare(self, found: Found, other: Found) -> None:
+        assert found.read == other.read
+        assert self._rows(found.parts) == self._rows(other.parts)
+
+    def _rows(self, parts: Sequence[Part]) -> Counter[tuple[Any, ...]]:
+        return Counter(
+            (part.group, *row.values())
+            for part in parts
+            for row in read_part(self._storage, part).to_pylist()
+        )
+
+
+def _beside(place: Place) -> Place:
+    return place.below("second")
