@@ -228,6 +228,7 @@ def test_writers_of_epochs_and_partitions_of_commits(
         main.put("a", b"1")
     with database.write() as connection:
         connection.execute(text("DROP TABLE epoch_writers"))
+        connection.execute(text("DROP TABLE plans"))
         connection.execute(text("ALTER TABLE staging_tokens DROP COLUMN partition_id"))
     stamp(database, "2")
     opened = backend.open()
