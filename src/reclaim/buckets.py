@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +22,9 @@ from reclaim.urls import is_odd
 
 ENABLED = "enabled"
 PIECE = 8 * 1024 * 1024
+LARGEST_COPY = 5 * 1024**3
+"""More than this S3 does not copy in one request."""
+COPIED_PART = 1024**3
 MANY = 64
 """So many folders are enough to share the work of listing them."""
 
@@ -35,6 +39,16 @@ class Version:
     latest: bool
     marker: bool
     etag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """An upload in parts that was not finished. Its parts take space, and no listing shows them."""
+
+    address: str
+    id: str
+    begun_at: datetime
+    size: int
 
 
 class Bucket:
@@ -184,10 +198,47 @@ class Bucket:
 
     def renew(self, version: Version) -> None:
         """Make a version the current one, as if it were written now."""
-        key = self._root + version.address
-        source = {"Bucket": self.name, "Key": key, "VersionId": version.id}
-        with _translated(f"a copy of {version.address}"):
-            self._client.copy_object(Bucket=self.name, Key=key, CopySource=source)
+        self._copy(version.address, version.address, version.size, VersionId=version.id)
+
+    def copy(self, source: str, target: str, size: int) -> None:
+        """Copy an object of any size inside the bucket."""
+        self._copy(source, target, size)
+
+    def _copy(self, source: str, target: str, size: int, **version: str) -> None:
+        origin = {"Bucket": self.name, "Key": self._root + source, **version}
+        key = self._root + target
+        with _translated(f"a copy of {source}"):
+            if size <= LARGEST_COPY:
+                self._client.copy_object(Bucket=self.name, Key=key, CopySource=origin)
+                return
+            from boto3.s3.transfer import TransferConfig  # type: ignore[import-untyped]
+
+            parts = TransferConfig(
+                multipart_threshold=LARGEST_COPY, multipart_chunksize=COPIED_PART
+            )
+            self._client.copy(origin, self.name, key, Config=parts)
+
+    def uploads(self, prefix: str) -> Iterator[Upload]:
+        """The uploads below a prefix that were begun and not finished."""
+        pages = self._client.get_paginator("list_multipart_uploads")
+        with _translated(f"the uploads below {prefix}"):
+            for page in pages.paginate(Bucket=self.name, Prefix=self._root + prefix):
+                for row in page.get("Uploads", ()):
+                    begun = row["Initiated"].astimezone(UTC)
+                    size = self._uploaded(row["Key"], row["UploadId"])
+                    yield Upload(row["Key"][len(self._root) :], row["UploadId"], begun, size)
+
+    def _uploaded(self, key: str, upload_id: str) -> int:
+        pages = self._client.get_paginator("list_parts")
+        parts = pages.paginate(Bucket=self.name, Key=key, UploadId=upload_id)
+        return sum(part["Size"] for page in parts for part in page.get("Parts", ()))
+
+    def abort(self, upload: Upload) -> None:
+        """Give an upload up, which frees its parts."""
+        with _translated(f"the end of the upload of {upload.address}"):
+            self._client.abort_multipart_upload(
+                Bucket=self.name, Key=self._root + upload.address, UploadId=upload.id
+            )
 
     def delete(self, versions: Sequence[Version]) -> None:
         """Delete versions for good, or markers, which brings back what they covered."""

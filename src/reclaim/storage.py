@@ -243,15 +243,25 @@ class ObjectStorage:
             return list(found["common_prefixes"]), [_stored(meta) for meta in found["objects"]]
 
     def copy(self, source: str, target: str) -> None:
+        self._copy(source, target, self.head(source).size if self._is_s3 else 0)
+
+    def _copy(self, source: str, target: str, size: int) -> None:
         with translated("copy", source):
-            obstore.copy(self._store, source, target)
+            if self._is_s3 and size > buckets.LARGEST_COPY:
+                buckets.open_bucket(self.url).copy(source, target, size)
+            else:
+                obstore.copy(self._store, source, target)
+
+    @property
+    def _is_s3(self) -> bool:
+        return self.url.startswith("s3://")
 
     def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
         if self._local is not None:
             with translated("move", source):
                 self._local.move(source, target, size=size, fresh=fresh)
             return
-        self.copy(source, target)
+        self._copy(source, target, size)
         if (found := self.head(target).size) != size:
             raise Corrupt(f"{source} was copied to {target} as {found} bytes instead of {size}")
         self.delete(source)
@@ -275,7 +285,7 @@ class ObjectStorage:
 
     def _bucket(self, error: Exception) -> buckets.Bucket:
         """Who lists the keys that obstore cannot."""
-        if not self.url.startswith("s3://"):
+        if not self._is_s3:
             raise InvalidInput(
                 f"{self.url} has a key that cannot be listed: {str(error).splitlines()[0]}",
                 hint="rename or remove that object, then run it again",

@@ -11,6 +11,7 @@ import typer
 
 from reclaim.cli import exits
 from reclaim.cli.command import YesOption, command
+from reclaim.cli.describe import size
 from reclaim.cli.output import Block, Done
 from reclaim.cli.places import parse_repository
 from reclaim.cli.progress import Advance, progress
@@ -47,6 +48,15 @@ def doctor(
             show_default=False,
         ),
     ] = None,
+    abort_uploads: Annotated[
+        str | None,
+        typer.Option(
+            "--abort-uploads",
+            metavar="REPO",
+            help="Give up uploads in parts that were never finished and are older than 24 hours.",
+            show_default=False,
+        ),
+    ] = None,
     yes: YesOption = False,
 ) -> None:
     """Check storage, clock, database, Java and Spark, leftovers, and that live objects are there.
@@ -57,6 +67,9 @@ def doctor(
     """
     if adopt_partitions is not None:
         _adopt(session, parse_repository(adopt_partitions), yes=yes)
+        return
+    if abort_uploads is not None:
+        _abort_uploads(session, parse_repository(abort_uploads), yes=yes)
         return
     if read_bytes and not deep:
         raise InvalidInput(
@@ -118,6 +131,23 @@ def _adopt(session: Session, name: str, *, yes: bool) -> None:
             "database that may collect.",
             {"repository": name, "adopted": unknown},
         )
+    )
+
+
+def _abort_uploads(session: Session, name: str, *, yes: bool) -> None:
+    from reclaim.run.doctor import old_uploads
+    from reclaim.run.uploads import abort_uploads
+
+    with session.open() as catalog:
+        repository = catalog.collecting(name)
+        uploads = old_uploads(repository)
+        total = size(sum(upload.size for upload in uploads))
+        if uploads:
+            session.confirm(f"give up {len(uploads)} unfinished uploads ({total})", yes=yes)
+        freed = abort_uploads(repository, uploads)
+    sentence = f"Gave up {len(uploads)} unfinished uploads of {name} ({total})."
+    session.output.answer(
+        Done(sentence, {"repository": name, "uploads": len(uploads), "bytes": freed})
     )
 
 

@@ -7,7 +7,7 @@ at, or data that is missing; a *warning* is worth a look.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,6 +15,7 @@ from enum import StrEnum
 from itertools import chain, islice
 from typing import Any
 
+from reclaim.buckets import Upload
 from reclaim.catalog import Catalog, Collecting, Roots, migrations
 from reclaim.catalog.addresses import new_uid
 from reclaim.clock import Clock
@@ -23,6 +24,7 @@ from reclaim.model import Run, SnapshotId, StoredObject
 from reclaim.run import machine
 from reclaim.run.checks import SKEW
 from reclaim.run.decide import KEEPS_ALL, decide
+from reclaim.run.uploads import find_uploads
 from reclaim.run.verify import Advance, expected_objects, verify
 from reclaim.storage import ObjectStorage
 from reclaim.stores.catalog import CatalogStore
@@ -108,6 +110,12 @@ def examine(
             yield from _Examination(repository, clock, deep=deep, advance=advance).findings()
         except ReclaimError as error:
             yield failed("repository", error, repository.name)
+
+
+def old_uploads(repository: Collecting) -> Sequence[Upload]:
+    """The uploads in parts that were never finished and are nobody's any more."""
+    unfinished = find_uploads(repository, repository.observe(_nowhere(), ""))
+    return unfinished.over if unfinished else ()
 
 
 def unknown_partitions(repository: Collecting) -> list[str]:
@@ -198,6 +206,7 @@ class _Examination:
         seen = self._repository.observe(held, "")
         yield self._partitions(_unknown(listed, seen))
         yield from self._left_over(seen)
+        yield from self._uploads(seen)
         yield self._runs(repository.runs())
         live = decide(
             KEEPS_ALL,
@@ -248,6 +257,26 @@ class _Examination:
             hint = "a run has died; the next apply takes the marks off"
             sentence = f"{marks} commits are marked by a run that no longer works"
             yield self._say(Level.WARNING, "marks", sentence, hint)
+
+    def _uploads(self, seen: Roots) -> Iterator[Finding]:
+        """Parts of uploads that were never finished: a bucket keeps them, and no listing shows."""
+        try:
+            unfinished = find_uploads(self._repository, seen)
+        except ReclaimError as error:
+            yield self._say(Level.SKIPPED, "uploads", error.message, error.hint or "")
+            return
+        if unfinished is None:
+            return
+        count = len(unfinished.over) + len(unfinished.young)
+        sentence = f"{count} uploads in parts were not finished and take {unfinished.size} bytes"
+        if unfinished.over:
+            hint = (
+                f"{len(unfinished.over)} of them are nobody's any more; give them up with: "
+                f"reclaim doctor --abort-uploads {self._repository.name}"
+            )
+            yield self._say(Level.WARNING, "uploads", sentence, hint)
+        else:
+            yield self._say(Level.OK, "uploads", sentence)
 
     def _runs(self, runs: list[Run]) -> Finding:
         collects = [run for run in runs if run.kind == "collect"]

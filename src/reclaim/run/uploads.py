@@ -1,0 +1,58 @@
+"""Uploads in parts that were begun in a bucket and never finished: who may give them up.
+
+A writer finishes its uploads while its partition is open. So one may go when its partition is
+closed, or is not the repository's at all, and it is older than the margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from reclaim.buckets import Upload, open_bucket
+from reclaim.catalog import Collecting, Roots
+from reclaim.stores.base import Margins
+from reclaim.stores.catalog import CatalogStore
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The unfinished uploads of a repository: those that may be given up, and the others."""
+
+    over: Sequence[Upload]
+    young: Sequence[Upload]
+
+    @property
+    def size(self) -> int:
+        return sum(upload.size for upload in (*self.over, *self.young))
+
+
+def find_uploads(repository: Collecting, seen: Roots) -> Unfinished | None:
+    """The unfinished uploads of a repository; None where a storage has none of that kind.
+
+    A partition that was opened after the roots were read has only uploads that are young.
+    """
+    store = CatalogStore(repository)
+    if not store.storage.url.startswith("s3://"):
+        return None
+    not_closed = seen.open | seen.overdue | seen.in_flight
+    uploads = list(open_bucket(store.storage.url).uploads(store.format.prefix))
+    addresses = pa.array([upload.address for upload in uploads], pa.string())
+    partitions = store.format.describe(addresses).field("partition").to_pylist()
+    cutoff = seen.read_at - Margins().objects
+    over: list[Upload] = []
+    young: list[Upload] = []
+    for upload, partition in zip(uploads, partitions, strict=True):
+        done = partition not in not_closed and upload.begun_at < cutoff
+        (over if done else young).append(upload)
+    return Unfinished(over, young)
+
+
+def abort_uploads(repository: Collecting, uploads: Sequence[Upload]) -> int:
+    """Give uploads up; returns the bytes that this frees."""
+    bucket = open_bucket(repository.storage.url)
+    for upload in uploads:
+        bucket.abort(upload)
+    return sum(upload.size for upload in uploads)
