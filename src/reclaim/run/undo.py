@@ -15,6 +15,7 @@ from typing import Any
 from reclaim.catalog.addresses import new_uid
 from reclaim.errors import Conflict, NotFound, Partial, Refused
 from reclaim.model import Run, RunState, SnapshotId
+from reclaim.run.ends import told_as_partial
 from reclaim.run.journal import Journal
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
@@ -61,7 +62,11 @@ def undo_run(
     """Undo a run that set its objects aside, or the rest of an undo that was interrupted."""
     if store.deleted:
         raise Refused(f"{store.name} was deleted, and nothing of it can be used any more")
-    with store.lock(run_id) as lock:
+    again = f"undo it again: reclaim undo {run_id}"
+    with (
+        store.lock(run_id) as lock,
+        told_as_partial(run_id, lock, lambda: lock.used, again=again),
+    ):
         run = store.find_run(run_id)
         if run is None:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")

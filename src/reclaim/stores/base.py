@@ -7,7 +7,7 @@ the roots and makes the changes that need the store's own consistency.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -217,6 +217,26 @@ class Margins:
 
 class HeldLock(Protocol):
     """The lock of a store, while it is held."""
+
+    @property
+    def used(self) -> bool:
+        """Whether tasks have worked on the strength of it."""
+        ...
+
+    @property
+    def free_at(self) -> datetime | None:
+        """When it is free if its holder ends now; None for at once."""
+        ...
+
+    def lent(
+        self, longest: timedelta, ended: Callable[[], bool]
+    ) -> AbstractContextManager[timedelta]:
+        """Let tasks work on the strength of it, for the time that the block is given.
+
+        When the block fails and ``ended`` does not know that all of them have ended, the lock is
+        not given back before their time is over.
+        """
+        ...
 
     def remaining(self) -> timedelta: ...
 
