@@ -312,6 +312,18 @@ class RewritesHistory(Protocol):
     ) -> None: ...
 
 
+@runtime_checkable
+class UndoesRewrites(Protocol):
+    """A store whose history can be as it was before a run edited it."""
+
+    def undo_rewrite(self, run_id: str) -> Sequence[str]:
+        """Take the edit of a run back that condemned nothing; what was left, in sentences.
+
+        Refused if it did condemn something, or edited nothing. The run counts as undone afterwards.
+        """
+        ...
+
+
 class Condemns(Protocol):
     """A store that can make snapshots impossible to refer to."""
 
@@ -410,9 +422,11 @@ class Records(Protocol):
 
 @runtime_checkable
 class Cleans(Protocol):
-    """A store with rows that nobody reads any more."""
+    """A store in which something stays that nobody needs: old rows, marks of runs that died."""
 
-    def clean(self) -> None: ...
+    def clean(self) -> None:
+        """Remove it; marks only while no run holds the lock."""
+        ...
 
 
 @runtime_checkable
