@@ -1,0 +1,93 @@
+"""Ctrl-C and SIGTERM in the middle of a sweep on Spark: an end in order, that says little."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reclaim.cli import exits
+from reclaim.cli.failure import Failure
+from reclaim.cli.signals import Terminated
+from tests.cli.conftest import CommandLine, Spawn
+from tests.cli.test_killed import MANY, count, wait_for_sweep
+
+ALLOWED = ("--min-age", "0", "--unsafe-allow-fraction", "1")
+
+
+def test_terminated_in_the_middle_of_a_sweep(
+    cli: CommandLine, spawn: Spawn, location: Path, plain: None
+) -> None:
+    """The lock is left to the tasks, the run is partial, and nobody prints a traceback."""
+    cli.ok("put", "-", "sales/main/a", stdin=b"x")
+    cli.ok("commit", "sales/main", "-m", "first")
+    folder = min(location.glob("objects/repos/*/branches/main/*"))
+    for number in range(MANY):
+        (folder / f"{number:032x}").touch()
+    there = count(folder)
+
+    process = spawn("gc", "sales", *ALLOWED)
+    wait_for_sweep(location, folder, there)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate()
+    assert process.returncode == exits.TERMINATED == 143
+    [run] = cli.ok("runs", "sales", "--json").json["runs"]
+    assert (run["state"], run["summary"]["error"]) == ("partial", "interrupted")
+    assert out == b""
+    error, hint = err.decode().splitlines()
+    assert error.startswith("error: terminated; ")
+    assert f"run {run['id']} may still be working on executors until " in hint
+    conflict = cli.fails("conflict", 4, "gc", "sales", *ALLOWED)
+    assert f"run {run['id']} has ended, and may still be working on" in conflict["message"]
+    assert cli.ok("get", "sales/main/a", "-").out == "x"
+
+
+HANDLERS = """
+import os, signal, sys
+from reclaim.cli import signals
+number = getattr(signal, sys.argv[1])
+signals.install()
+try:
+    os.kill(os.getpid(), number)
+except KeyboardInterrupt as error:
+    print(type(error).__name__, flush=True)
+    os.kill(os.getpid(), number)
+    print("still there", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "raised", "code"),
+    [("SIGINT", "KeyboardInterrupt", 130), ("SIGTERM", "Terminated", 143)],
+)
+def test_the_second_signal_ends_at_once(name: str, raised: str, code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANDLERS, name], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, f"{raised}\n", "")
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    program = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)" + HANDLERS
+    done = subprocess.run(
+        [sys.executable, "-c", program + "print('ignored')", "SIGINT"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "ignored\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [(KeyboardInterrupt(), "interrupted", 130), (Terminated(), "terminated", 143)],
+)
+def test_an_end_is_told(error: KeyboardInterrupt, kind: str, code: int) -> None:
+    error.add_note("the lock is free at noon")
+    failure = Failure.of(error)
+    assert (failure.kind, failure.exit_code) == (kind, code)
+    assert failure.message.startswith(kind)
+    assert failure.hint == "run it again to do the rest; the lock is free at noon"
