@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -44,7 +45,8 @@ class Hanging(Delete):
 
             def page(self, storage: Storage, sizes: Mapping[str, int]) -> None:
                 (Path(folder) / "begun").touch()
-                while not (Path(folder) / "go").exists():
+                until = time.monotonic() + PATIENCE
+                while not (Path(folder) / "go").exists() and time.monotonic() < until:
                     time.sleep(0.02)
                 storage.delete_page(list(sizes))
 
@@ -54,8 +56,9 @@ class Hanging(Delete):
         return Hang()
 
 
-def interrupt_once_begun(folder: Path) -> threading.Thread:
-    """Press Ctrl-C when the first task has begun to delete."""
+@contextmanager
+def interrupted_once_begun(folder: Path) -> Iterator[None]:
+    """Press Ctrl-C when the first task of what the block does has begun to delete."""
     main = threading.main_thread().ident
     assert main is not None
 
@@ -65,9 +68,15 @@ def interrupt_once_begun(folder: Path) -> threading.Thread:
             time.sleep(0.02)
         signal.pthread_kill(main, signal.SIGINT)
 
+    # A test runner in the background may ignore the signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     waiting = threading.Thread(target=wait)
     waiting.start()
-    return waiting
+    try:
+        yield
+    finally:
+        waiting.join()
+        signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupted_sweep(spark: SparkSession, tmp_path: Path) -> None:
@@ -82,10 +91,8 @@ def test_an_interrupted_sweep(spark: SparkSession, tmp_path: Path) -> None:
         options = PlanOptions(margins=Margins(objects=timedelta(0)), allowed_fraction=1.0)
         plan = make_plan(store, PlainEngine(), options)
         engine = SparkEngine(spark)
-        waiting = interrupt_once_begun(tmp_path)
-        with pytest.raises(KeyboardInterrupt) as caught:
+        with pytest.raises(KeyboardInterrupt) as caught, interrupted_once_begun(tmp_path):
             apply_plan(store, engine, plan.place, way=Hanging(folder=tmp_path))
-        waiting.join()
         [note] = caught.value.__notes__
         assert note.startswith(f"run {plan.document.run} may still be working on executors until")
         [run] = store.runs()
