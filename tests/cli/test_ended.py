@@ -12,6 +12,8 @@ import pytest
 from reclaim.cli import exits
 from reclaim.cli.failure import Failure
 from reclaim.cli.signals import Terminated
+from reclaim.errors import StorageUnavailable
+from reclaim.stores.catalog import CatalogStore
 from tests.cli.conftest import CommandLine, Spawn
 from tests.cli.test_killed import MANY, count, wait_for_sweep
 
@@ -95,3 +97,24 @@ def test_an_end_is_told(error: KeyboardInterrupt, kind: str, code: int) -> None:
     assert (failure.kind, failure.exit_code) == (kind, code)
     assert failure.message.startswith(kind)
     assert failure.hint == "run it again to do the rest; the lock is free at noon"
+
+
+def test_an_apply_that_edited_history_and_stopped_is_undone(
+    cli: CommandLine, location: Path, plain: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        cli.ok("put", "-", "sales/main/a", stdin=b"x" * (number + 1))
+        cli.ok("commit", "sales/main", "-m", str(number))
+    log = cli.ok("log", "sales").out
+    plan = cli.ok("plan", "sales", *ALLOWED, "--keep-last", "1", "--json").json
+
+    def fail(_store: CatalogStore) -> None:
+        raise StorageUnavailable("down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CatalogStore, "close_overdue", fail)
+        cli.fails("storage_unavailable", 5, "apply", plan["plan"], "--yes")
+    assert cli.ok("log", "sales").out != log
+    assert cli.ok("undo", plan["run"], "--json").json == {"run": plan["run"], "left": []}
+    assert cli.ok("log", "sales").out == log
+    cli.fails("conflict", 4, "undo", plan["run"])

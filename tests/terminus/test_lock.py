@@ -11,6 +11,7 @@ import pytest
 
 from reclaim.errors import Conflict, LockLost, Partial, ReclaimError, StorageUnavailable
 from reclaim.lock import LENGTH, REQUEST
+from reclaim.model import SnapshotId
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.beside import lock as locking
 from reclaim.stores.beside.lock import Lock, hold
@@ -251,3 +252,18 @@ def test_a_run_that_lost_its_lock_does_not_touch_what_others_do(
         world.apply(plan, store=stepped(sleeper, asleep), step=asleep)
     [run] = world.store().runs()
     assert run.state == "done"
+
+
+def test_marks_of_a_run_that_died_are_taken_off(world: World) -> None:
+    """By ``clean``, which every gc begins with; not while the run may still hold the lock."""
+    bury(world)
+    store = world.store()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lock, "give_back", lambda *_: None)
+        with store.lock("dead"):
+            store.mark({SnapshotId("a" * 40): "because"})
+    store.clean()
+    assert store._condemning.marked()
+    world.clock.advance(LENGTH + REQUEST)
+    store.clean()
+    assert not store._condemning.marked()
