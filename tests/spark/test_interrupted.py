@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,13 +17,14 @@ from pyspark.sql import SparkSession
 from reclaim.catalog import Catalog
 from reclaim.errors import Conflict
 from reclaim.run.apply import apply_plan
+from reclaim.run.journal import Journal
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.run.ways import Delete
 from reclaim.spark.engine import SparkEngine
 from reclaim.storage import Storage
 from reclaim.stores.base import Collectable, Margins
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks.deleting import Deleter
+from reclaim.tasks.deleting import Deleter, Remove, Taken, Target
 from reclaim.testing.engine import PlainEngine
 
 PATIENCE = 60.0
@@ -35,7 +36,7 @@ class Hanging(Delete):
 
     folder: Path = Path()
 
-    def deleter(self, store: Collectable, run_id: str) -> Deleter:
+    def deleter(self, store: Collectable, run_id: str, journal: Journal) -> Deleter:
         folder = str(self.folder)
 
         class Hang:
@@ -43,15 +44,15 @@ class Hanging(Delete):
 
             outcome = "deleted"
 
-            def page(self, storage: Storage, sizes: Mapping[str, int]) -> None:
+            def page(self, storage: Storage, targets: Sequence[Target]) -> Sequence[Taken]:
                 (Path(folder) / "begun").touch()
                 until = time.monotonic() + PATIENCE
                 while not (Path(folder) / "go").exists() and time.monotonic() < until:
                     time.sleep(0.02)
-                storage.delete_page(list(sizes))
+                return Remove().page(storage, targets)
 
-            def one(self, storage: Storage, address: str, size: int) -> None:
-                self.page(storage, {address: size})
+            def one(self, storage: Storage, target: Target) -> Taken:
+                return self.page(storage, [target])[0]
 
         return Hang()
 
