@@ -33,7 +33,9 @@ def test_help_lists_every_exit_code(bare: CommandLine, name: tuple[str, ...]) ->
     shown = bare.ok(*name, "--help").out
     _, _, codes = shown.partition("Exit codes:")
     listed = {int(line.split()[0]) for line in codes.splitlines() if line.strip()}
-    assert listed == {0, exits.INTERRUPTED} | {error.exit_code for error in all_errors()}
+    assert listed == {0, exits.INTERRUPTED, exits.TERMINATED} | {
+        error.exit_code for error in all_errors()
+    }
     assert all(len(line) <= 100 for line in shown.splitlines())
 
 

@@ -7,17 +7,25 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from sqlalchemy import delete
+
 from reclaim.catalog import Catalog
+from reclaim.catalog.schema import locks
+from reclaim.errors import Conflict
 from reclaim.run.apply import apply_plan
-from reclaim.run.plan import PlanOptions, make_plan
+from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.spark.engine import SparkEngine
 from reclaim.spark.session import build_session
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
 from reclaim.tasks.parts import open_storage, read_part
+from tests.spark.test_interrupted import Hanging, interrupted_once_begun
 
 
 def main(location: str, kind: str, where: str) -> dict[str, Any]:
@@ -35,9 +43,28 @@ def main(location: str, kind: str, where: str) -> dict[str, Any]:
             for file in plan.document.files
             for row in read_part(storage, file.part).to_pylist()
         ]
+        told = interrupted(store, engine, plan) if kind == "remote" else ""
         applied = apply_plan(store, engine, plan.place).summary()
     session.stop()
-    return {"rows": sorted(rows), "applied": applied, "session": type(session).__module__}
+    made = type(session).__module__
+    return {"rows": sorted(rows), "applied": applied, "session": made, "interrupted": told}
+
+
+def interrupted(store: CatalogStore, engine: SparkEngine, plan: Plan) -> str:
+    """Apply, and press Ctrl-C when a task has begun; what the next apply is told."""
+    told = ""
+    with TemporaryDirectory() as folder:
+        with suppress(KeyboardInterrupt), interrupted_once_begun(Path(folder)):
+            apply_plan(store, engine, plan.place, way=Hanging(folder=Path(folder)))
+        try:
+            apply_plan(store, engine, plan.place)
+        except Conflict as error:
+            told = error.message
+        # As if the time of the tasks were over.
+        (Path(folder) / "go").touch()
+        with store._repository._workspace.database.write() as connection:
+            connection.execute(delete(locks))
+    return told
 
 
 if __name__ == "__main__":

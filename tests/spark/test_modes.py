@@ -99,6 +99,7 @@ def test_under_spark_connect(location: Path, tmp_path: Path) -> None:
     rows = expected(location, tmp_path / "plain")
     answer = run(location, "remote", "local[2]")
     assert "connect" in answer["session"]
+    assert "has ended, and may still be working on executors until" in answer["interrupted"]
     check(location, answer, rows)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from reclaim.errors import Conflict, LockLost, ReclaimError, StorageUnavailable
+from reclaim.errors import Conflict, LockLost, Partial, ReclaimError, StorageUnavailable
 from reclaim.lock import LENGTH, REQUEST
+from reclaim.model import SnapshotId
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.beside import lock as locking
 from reclaim.stores.beside.lock import Lock, hold
@@ -176,6 +178,38 @@ def test_it_is_renewed_in_the_background(
     assert lock.remaining() > before
 
 
+def test_it_is_left_to_tasks_that_may_still_be_at_work(storage: Storage, clock: FakeClock) -> None:
+    """A holder that ends in the middle of their work cannot give it back, and they cannot renew."""
+    started = clock.now()
+
+    def work() -> None:
+        with hold(storage, PREFIX, clock, "first") as first:
+            locks.append(first)
+            with first.lent(timedelta(hours=1), ended=lambda: False) as time:
+                assert time == LENGTH - REQUEST
+            assert first.free_at is None
+            clock.advance(seconds=30)
+            with first.lent(timedelta(minutes=3), ended=lambda: False) as time:
+                assert time == timedelta(minutes=3)
+                raise KeyboardInterrupt
+
+    locks: list[Lock] = []
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    [first] = locks
+    free_at = started + timedelta(seconds=30, minutes=3) + REQUEST + REQUEST
+    assert first.free_at == free_at
+    with pytest.raises(LockLost):
+        first.renew()
+    for passed in (timedelta(0), free_at - clock.now() - timedelta(seconds=1)):
+        clock.advance(passed)
+        with pytest.raises(Conflict, match="may still be working on executors until") as error:
+            make(storage, clock).take()
+        assert error.value.details == {"run": "first", "free_at": free_at.isoformat()}
+    clock.advance(seconds=1)
+    make(storage, clock).take()
+
+
 @pytest.fixture
 def taken_over(world: World) -> Iterator[World]:
     bury(world)
@@ -214,7 +248,22 @@ def test_a_run_that_lost_its_lock_does_not_touch_what_others_do(
     done: list[list[Path]] = []
     sleeper = world.store()
     asleep = At(step, others)
-    with pytest.raises(LockLost):
+    with pytest.raises(Partial if step == "sweep" else LockLost):
         world.apply(plan, store=stepped(sleeper, asleep), step=asleep)
     [run] = world.store().runs()
     assert run.state == "done"
+
+
+def test_marks_of_a_run_that_died_are_taken_off(world: World) -> None:
+    """By ``clean``, which every gc begins with; not while the run may still hold the lock."""
+    bury(world)
+    store = world.store()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lock, "give_back", lambda *_: None)
+        with store.lock("dead"):
+            store.mark({SnapshotId("a" * 40): "because"})
+    store.clean()
+    assert store._condemning.marked()
+    world.clock.advance(LENGTH + REQUEST)
+    store.clean()
+    assert not store._condemning.marked()

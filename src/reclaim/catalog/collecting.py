@@ -15,6 +15,7 @@ from reclaim.catalog import (
     condemning,
     epochs,
     leases,
+    leftovers,
     locks,
     observing,
     partitions,
@@ -139,6 +140,10 @@ class Collecting:
             lambda connection: rewriting.edit_history(connection, self._workspace, run_id, edit)
         )
 
+    def undo_rewrite(self, run_id: str) -> list[str]:
+        """Take the edit of a run back that condemned nothing; see ``undoing``."""
+        return undoing.undo_rewrite(self._workspace, self._lock(), run_id)
+
     def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
         self._workspace.database.transact(
             lambda connection: records.finish_run(connection, self.uid, run_id, state, summary)
@@ -219,7 +224,8 @@ class Collecting:
             return plans.noted_plan(connection, self.uid, run_id)
 
     def clean(self) -> None:
-        """Remove the rows of changes that were committed or reset."""
+        """Remove the rows of changes that were committed or reset, and marks of runs that died."""
+        leftovers.release(self._workspace)
         cleaner.clean(self._workspace.database, self._workspace.clock, self.uid)
 
     def runs(self) -> list[Run]:

@@ -5,10 +5,9 @@ A lock is a row: its owner, and its expiry by the database's clock.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -16,10 +15,8 @@ from reclaim.catalog import addresses
 from reclaim.catalog.schema import locks
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, from_micros, to_micros
-from reclaim.errors import Conflict, LockLost, ReclaimError
-from reclaim.lock import LENGTH, REQUEST, TimedLock
-
-log = logging.getLogger(__name__)
+from reclaim.errors import LockLost
+from reclaim.lock import LENGTH, REQUEST, TASKS, TimedLock, taken
 
 
 class Lock(TimedLock):
@@ -46,6 +43,19 @@ class Lock(TimedLock):
             self._sure_until = before
             self.check()
         self._sure_until = before + LENGTH
+
+    def give_back(self) -> None:
+        _give_back(self._workspace, self.owner)
+
+    def leave(self, time: timedelta) -> None:
+        def work(connection: Connection) -> None:
+            now = to_micros(self._workspace.database.now(connection, self._clock))
+            mine = update(locks).where(
+                locks.c.repo_uid == self._workspace.repo_uid, locks.c.owner == self.owner
+            )
+            connection.execute(mine.values(owner=TASKS, expires_at=now + time // MICROSECOND))
+
+        self._workspace.database.transact(work)
 
     def assure(self, connection: Connection) -> None:
         """Fail in a transaction of the run unless it holds the lock as the transaction commits.
@@ -75,7 +85,7 @@ def hold(workspace: Workspace, run_id: str) -> Iterator[Lock]:
         with lock.renewed():
             yield lock
     finally:
-        _give_back(workspace, owner)
+        lock.end()
 
 
 def holder(connection: Connection, workspace: Workspace) -> str | None:
@@ -98,18 +108,10 @@ def _take(connection: Connection, workspace: Workspace, owner: str, run_id: str)
         return
     free_at = row.expires_at + REQUEST // MICROSECOND
     if now < free_at:
-        raise Conflict(
-            f"run {row.run_id} is working on this repository",
-            hint=f"wait for it; if it has died, the lock is free at {from_micros(free_at):%F %T} "
-            "UTC",
-            run=row.run_id,
-        )
+        raise taken("repository", row.run_id, row.owner, from_micros(free_at))
     connection.execute(update(locks).where(locks.c.repo_uid == uid).values(**values))
 
 
 def _give_back(workspace: Workspace, owner: str) -> None:
     mine = delete(locks).where(locks.c.repo_uid == workspace.repo_uid, locks.c.owner == owner)
-    try:
-        workspace.database.transact(lambda connection: connection.execute(mine))
-    except ReclaimError as error:
-        log.warning("a lock was not given back; it is free in %s: %s", LENGTH + REQUEST, error)
+    workspace.database.transact(lambda connection: connection.execute(mine))

@@ -12,8 +12,10 @@ from reclaim.catalog import (
     addresses,
     cleaner,
     commits,
+    condemning,
     diffing,
     leases,
+    leftovers,
     locks,
     logs,
     records,
@@ -160,9 +162,15 @@ class Repository:
         """Apply an edit of the history whole, and record how to undo it."""
         return rewriting.apply_edit(self._workspace, edit, kind=kind, summary=summary)
 
+    def release_left_over(self) -> int:
+        """Take off provisional marks of runs that died, unless a run is at work."""
+        return leftovers.release(self._workspace)
+
     def undo(self, run_id: str) -> list[str]:
         """Take an expiration back; returns what changed since and was left."""
-        with locks.hold(self._workspace, run_id):
+        with locks.hold(self._workspace, run_id) as lock:
+            # Whoever has the lock finds only marks of runs that died.
+            condemning.release_all(self._workspace, lock)
             return undoing.undo_expire(self._workspace, run_id)
 
     def runs(self) -> list[Run]:

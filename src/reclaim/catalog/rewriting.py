@@ -159,6 +159,12 @@ def _reparent(
 
 
 def _delete_ref(connection: Connection, repo_uid: str, run_id: str, ref: Ref) -> None:
+    deleted = select(run_refs.c.name).where(
+        run_refs.c.run_id == run_id, run_refs.c.kind == ref.kind.value, run_refs.c.name == ref.name
+    )
+    if connection.execute(deleted).first() is not None:
+        # This run has done it before: a ref of that name is one that somebody made since.
+        return
     if ref.kind is RefKind.TAG:
         query = select(tags.c.commit_id).where(tags.c.repo_uid == repo_uid, tags.c.name == ref.name)
     else:

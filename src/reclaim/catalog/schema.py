@@ -63,6 +63,8 @@ class LedgerState(StrEnum):
 
 class CommitState(StrEnum):
     LIVE = "live"
+    # Marked by a run that has not decided yet. Of a run that died, whoever has the lock next
+    # takes it off.
     PROVISIONAL = "provisional"
     CONDEMNED = "condemned"
     # Condemned, and what it needed was set aside: an undo can bring it back.

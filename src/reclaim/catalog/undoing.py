@@ -69,17 +69,55 @@ def undo_expire(workspace: Workspace, run_id: str) -> list[str]:
             raise Refused(f"run {run_id} is a {run.kind}, not an expiration")
         if run.state != RunState.DONE:
             raise Conflict(f"run {run_id} was undone already", hint="see `reclaim runs`")
-        left, lost = _take_back(connection, workspace, run_id)
-        if lost:
-            raise Refused(
-                "the run cannot be undone: something that it let go has been collected since",
-                hint="; ".join(lost),
-            )
-        _end(connection, run_id)
-        rewriting.bump(connection, workspace.repo_uid)
-        return left
+        return _undo_edit(connection, workspace, run_id)
 
     return workspace.database.transact(work)
+
+
+def undo_rewrite(workspace: Workspace, lock: Lock, run_id: str) -> list[str]:
+    """Take back the edit of a run that stopped before it condemned anything, like an expiration."""
+
+    def work(connection: Connection) -> list[str]:
+        lock.assure(connection)
+        refs.check_repository(connection, workspace.repo_uid, lock=True)
+        condemned = select(commit_rows.c.id).where(
+            commit_rows.c.repo_uid == workspace.repo_uid,
+            commit_rows.c.run_id == run_id,
+            commit_rows.c.state.in_((*TAKEN, CommitState.COLLECTED)),
+        )
+        if connection.execute(condemned.limit(1)).first() is not None:
+            raise Refused(
+                f"run {run_id} has deleted something, which cannot be brought back",
+                hint="finish it: apply its plan again",
+            )
+        if not _edited(connection, run_id):
+            raise Refused(
+                f"run {run_id} edited no history and condemned no commit; "
+                "there is nothing to bring back"
+            )
+        return _undo_edit(connection, workspace, run_id)
+
+    return workspace.database.transact(work)
+
+
+def _undo_edit(connection: Connection, workspace: Workspace, run_id: str) -> list[str]:
+    """Take an edit back whole; returns what had changed since and was left."""
+    left, lost = _take_back(connection, workspace, run_id)
+    if lost:
+        raise Refused(
+            "the run cannot be undone: something that it let go has been collected since",
+            hint="; ".join(lost),
+        )
+    _end(connection, run_id)
+    rewriting.bump(connection, workspace.repo_uid)
+    return left
+
+
+def _edited(connection: Connection, run_id: str) -> bool:
+    queries = (
+        select(table.c.run_id).where(table.c.run_id == run_id) for table in (run_edits, run_refs)
+    )
+    return any(connection.execute(query.limit(1)).first() is not None for query in queries)
 
 
 def find(connection: Connection, repo_uid: str, run_id: str) -> Run:

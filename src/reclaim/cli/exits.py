@@ -10,6 +10,7 @@ DONE = 0
 UNEXPECTED = 1
 USAGE = 2
 INTERRUPTED = 130
+TERMINATED = 143
 BROKEN_PIPE = 141
 
 
@@ -21,6 +22,7 @@ def meanings() -> dict[int, str]:
         UNEXPECTED: "Something unexpected; RECLAIM_DEBUG=1 shows where.",
         **dict(sorted(branches.items())),
         INTERRUPTED: "Interrupted with Ctrl-C.",
+        TERMINATED: "Terminated with SIGTERM.",
     }
 
 

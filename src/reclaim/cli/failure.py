@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from reclaim.cli import exits
+from reclaim.cli.signals import Terminated
 from reclaim.errors import InvalidInput, OutOfSpace, ReclaimError, StorageDenied
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -38,8 +39,12 @@ class Failure:
             hint = f"see `{asked.command_path if asked else 'reclaim'} --help`"
             return cls("usage", _uncapitalized(message), exits.USAGE, hint)
         if isinstance(error, KeyboardInterrupt):
-            said = "interrupted; what was finished before stays, and nothing is half written"
-            return cls("interrupted", said, exits.INTERRUPTED, "run it again to do the rest")
+            terminated = isinstance(error, Terminated)
+            kind = "terminated" if terminated else "interrupted"
+            code = exits.TERMINATED if terminated else exits.INTERRUPTED
+            said = f"{kind}; what was finished before stays, and nothing is half written"
+            hints = ["run it again to do the rest", *getattr(error, "__notes__", ())]
+            return cls(kind, said, code, "; ".join(hints))
         said = str(error).split("\n", 1)[0]
         return cls(
             "unexpected",

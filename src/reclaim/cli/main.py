@@ -41,6 +41,7 @@ from reclaim.cli import (
     rm,
     runs,
     show,
+    signals,
     stage,
     tag,
     undo,
@@ -121,6 +122,7 @@ def script() -> NoReturn:
     Nothing waits for it: answers are flushed, catalogs closed and temporary files gone by then.
     """
     gc.set_threshold(50_000)
+    signals.install()
     code = main()
     sys.stderr.flush()
     os._exit(code)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -74,6 +75,8 @@ class RunOptions:
                 f"this needs Spark, and {error.name} is not installed",
                 hint="install it with: pip install 'reclaim[spark]'",
             ) from error
+        if not os.environ.get(DEBUG_VARIABLE):
+            logging.getLogger().addHandler(_UNHANDLED)
         with _quiet():
             return build_session(master=self.master)
 
@@ -101,6 +104,27 @@ def _quiet() -> Iterator[None]:
             os.dup2(copy, number)
             os.close(copy)
         os.close(nowhere)
+
+
+class _Unhandled(logging.Handler):
+    """Writes to stderr what no other handler writes, as Python does by itself.
+
+    But not what the bridge to Java has to say of a call that Ctrl-C ended, which it writes to the
+    root of all logs.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "py4j" in Path(record.pathname).parts or logging.lastResort is None:
+            return
+        logger: logging.Logger | None = logging.getLogger(record.name)
+        while logger is not None and logger.parent is not None:
+            if logger.handlers:
+                return
+            logger = logger.parent
+        logging.lastResort.emit(record)
+
+
+_UNHANDLED = _Unhandled(logging.WARNING)
 
 
 @contextmanager

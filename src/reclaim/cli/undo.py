@@ -15,6 +15,8 @@ from reclaim.cli.session import Session
 from reclaim.errors import NotFound
 
 if TYPE_CHECKING:
+    from reclaim.catalog import Repository
+    from reclaim.model import Run
     from reclaim.run.undo import Undone
     from reclaim.stores.base import Collectable
 
@@ -38,6 +40,7 @@ def undo(
 ) -> None:
     """Take a run back: an expiration, or an apply with --quarantine. Again, to finish the rest."""
     from reclaim.catalog.undoing import EXPIRE
+    from reclaim.run.undo_edit import stopped_early
 
     if store is not None:
         with session.stores(store) as [foreign]:
@@ -46,16 +49,27 @@ def undo(
         with session.open() as catalog:
             repository = catalog.repository_of_run(run)
             found = next(one for one in repository.runs() if one.id == run)
-            if found.kind == EXPIRE:
-                left = repository.undo(run)
+            if found.kind == EXPIRE or stopped_early(found):
+                left = _undo_history(session, repository, found)
                 said = f"Undid run {run}.{_left(left)}"
-                session.output.answer(Done(said, {"run": run, "left": left}))
+                session.output.answer(Done(said, {"run": run, "left": list(left)}))
                 return
             with session.stores(repository.uid) as [mine]:
                 done = _bring_back(mine, run, running)
     what = f"{objects(done.objects)} ({size(done.bytes)}) and {done.snapshots} snapshots"
     said = f"Undid run {run}: brought back {what}.{_left(done.left)}"
     session.output.answer(Done(said, {"run": run, **done.summary()}))
+
+
+def _undo_history(session: Session, repository: Repository, run: Run) -> Sequence[str]:
+    """Take back a run that did nothing but edit history; needs no Spark."""
+    from reclaim.catalog.undoing import EXPIRE
+    from reclaim.run.undo_edit import undo_edit
+
+    if run.kind == EXPIRE:
+        return repository.undo(run.id)
+    with session.stores(repository.uid) as [store]:
+        return undo_edit(store, run.id)
 
 
 def _bring_back(store: Collectable, run: str, running: RunOptions) -> Undone:

@@ -18,11 +18,11 @@ from typing import Any
 from reclaim.catalog.addresses import new_uid
 from reclaim.errors import (
     IncompleteRead,
+    LockLost,
     NotFound,
     OutOfTime,
     Partial,
     PlanRefused,
-    ReclaimError,
     TooMuch,
 )
 from reclaim.model import Run, RunState
@@ -30,6 +30,7 @@ from reclaim.run import document, snapshots
 from reclaim.run.checks import check_budget, check_clock, check_counted
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.document import PlanDocument
+from reclaim.run.ends import cause_of, told_as_partial
 from reclaim.run.journal import Journal
 from reclaim.run.promises import keep_promises
 from reclaim.run.snapshots import PlannedSnapshots
@@ -216,23 +217,24 @@ class _Applying:
         self._facts = _facts(way, store, earlier if self._begun else None)
 
     def run(self) -> Applied:
-        try:
-            return self._apply()
-        except (ReclaimError, KeyboardInterrupt) as error:
-            self._stop(error)
-            raise
+        again = f"apply the plan again: reclaim apply {self._place}"
+        with told_as_partial(self._run, self._lock, lambda: self._condemned, again=again):
+            try:
+                return self._apply()
+            except BaseException as error:
+                self._stop(error)
+                raise
 
     def _stop(self, error: BaseException) -> None:
-        """Note how far it came; before anything is condemned for good, take the marks off."""
-        said = {"error": getattr(error, "kind", "interrupted")} | self._facts
-        with suppress(ReclaimError):
-            if self._condemned:
-                if not isinstance(error, Partial):
-                    self._store.finish(self._run, RunState.PARTIAL, said)
-            else:
-                state = RunState.PARTIAL if self._begun else RunState.STOPPED
-                self._store.finish(self._run, state, said)
-                self._store.abandon()
+        """Note how far it came, as far as that can be noted, and take provisional marks off."""
+        with suppress(Exception):
+            self._store.abandon()
+        if isinstance(error, Partial):
+            return
+        partial = self._condemned or self._begun
+        said = {"error": cause_of(error)} | self._facts
+        with suppress(Exception):
+            self._store.finish(self._run, RunState.PARTIAL if partial else RunState.STOPPED, said)
 
     def _apply(self) -> Applied:
         stage = self._stages.stage
@@ -269,8 +271,7 @@ class _Applying:
             deleter = self._way.deleter(self._store, self._run, self._journal)
             # What is promised from here on is known, wherever this run is cut off.
             self._journal.intend(candidates)
-            self._facts[CONDEMNED] += self._store.promote()
-            self._condemned = True
+            self._facts[CONDEMNED] += self._promote()
             self._store.finish(self._run, RunState.STARTED, self._facts)
         outcome = Outcome()
         for kind in self._store.format.order:
@@ -322,6 +323,15 @@ class _Applying:
         counted = self._engine.verify([file.part for file in files], self._place)
         check_counted(planned, counted, snapshots.read(self._storage, planned.snapshots.part))
         return snapshots.read(self._storage, self._basis.document.snapshots.part)
+
+    def _promote(self) -> int:
+        """Make the marks terminal. An error need not mean that they are not."""
+        self._condemned = True
+        try:
+            return self._store.promote()
+        except LockLost:
+            self._condemned = False
+            raise
 
     def _condemn(self, decided: PlannedSnapshots) -> tuple[Observation, Decided]:
         """Mark what is dead until a read shows that all of it is marked; release what is not."""

@@ -254,7 +254,7 @@ class _Examination:
             yield self._say(Level.WARNING, "leases", sentence, hint)
         marks = sum(state == "provisional" for state in seen.states.values())
         if marks and repository.working() is None:
-            hint = "a run has died; the next apply takes the marks off"
+            hint = "a run has died; the next gc, apply, undo or expire takes the marks off"
             sentence = f"{marks} commits are marked by a run that no longer works"
             yield self._say(Level.WARNING, "marks", sentence, hint)
 

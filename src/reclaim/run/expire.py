@@ -72,6 +72,8 @@ def plan_expire(
 
 def apply_expire(repository: Repository, plan: ExpirePlan) -> Run | None:
     """Apply a plan; None when there was nothing to do."""
+    # Commits that a run has marked cannot be edited; one that died has no more use for its marks.
+    repository.release_left_over()
     if plan.edit.empty:
         return None
     planned = {snapshot.id: snapshot.parents for snapshot in plan.read.snapshots}

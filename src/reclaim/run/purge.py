@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.catalog.addresses import new_uid
-from reclaim.errors import Partial, ReclaimError
+from reclaim.errors import Partial
 from reclaim.model import Run, RunState
 from reclaim.run.checks import check_budget
+from reclaim.run.ends import cause_of, told_as_partial
 from reclaim.run.journal import Journal
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
@@ -80,7 +82,10 @@ def purge(
     done = Purged(new_uid())
     place = Place(*store.place(done.run))
     stages = Stages(done.run, watcher or Silent())
-    with store.lock(done.run) as lock:
+    with (
+        store.lock(done.run) as lock,
+        told_as_partial(done.run, lock, lambda: lock.used, again="purge again"),
+    ):
         store.check()
         store.begin(done.run)
         now = store.clock.now()
@@ -91,9 +96,10 @@ def purge(
                     before = done.summary()["objects"]
                     _purge(store, engine, lock, run, place.below(run.id), done, opener)
                     purging.facts["objects"] = done.summary()["objects"] - before
-        except (ReclaimError, KeyboardInterrupt) as error:
-            said = {"error": getattr(error, "kind", "interrupted")}
-            store.finish(done.run, RunState.PARTIAL, done.summary() | said)
+        except BaseException as error:
+            with suppress(Exception):
+                said = done.summary() | {"error": cause_of(error)}
+                store.finish(done.run, RunState.PARTIAL, said)
             raise
         state = RunState.PARTIAL if done.failed else RunState.DONE
         store.finish(done.run, state, done.summary())

@@ -1,9 +1,15 @@
-"""Sweep: take objects away in waves, each of which ends before the lock could be lost."""
+"""Sweep: take objects away in waves, each of which ends before the lock could be lost.
+
+A wave that fails may leave tasks behind that go on until its time is over, and the lock is not
+free before that. So the first waves are short: what fails early can soon be repeated. Later ones
+are longer, because each has to look again at what is left.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 import pyarrow as pa
 
@@ -14,6 +20,9 @@ from reclaim.stores.base import Collectable, HeldLock, Ordered
 from reclaim.tasks.deleting import FAILED, GOING, RESTORED, Deleter, Outcome, as_going
 from reclaim.tasks.engine import Engine
 from reclaim.tasks.parts import Part, Place, read_part, write_part
+
+FIRST_WAVE = timedelta(minutes=1)
+"""How long the first wave may take; each later one may take twice as long as the one before."""
 
 
 def sweep(
@@ -32,6 +41,7 @@ def sweep(
     outcome = Outcome()
     back = deleter.outcome == RESTORED
     done: list[Part] = []
+    longest = FIRST_WAVE
     while True:
         lock.renew()
         if isinstance(store, Ordered) and store.format.sequential:
@@ -41,9 +51,11 @@ def sweep(
             over: Sequence[Part] = ()
         else:
             mine, over = candidates, done
-        swept = engine.sweep(
-            store.format, mine, kind, over, deleter, lock.remaining(), place.below("journal")
-        )
+        with lock.lent(longest, engine.ended) as time:
+            swept = engine.sweep(
+                store.format, mine, kind, over, deleter, time, place.below("journal")
+            )
+        longest *= 2
         outcome.add(swept.outcome)
         done.extend(swept.parts)
         journal.note(kind, swept.parts, swept.outcome)

@@ -15,9 +15,11 @@ from typing import Any
 from reclaim.catalog.addresses import new_uid
 from reclaim.errors import Conflict, NotFound, Partial, Refused
 from reclaim.model import Run, RunState, SnapshotId
+from reclaim.run.ends import told_as_partial
 from reclaim.run.journal import Journal
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
+from reclaim.run.undo_edit import stopped_early, undo_edit
 from reclaim.run.ways import AsideWay, way_of
 from reclaim.stores.base import QUARANTINE, Collectable, HeldLock, Quarantines
 from reclaim.tasks.deleting import FAILED, RESTORED
@@ -61,7 +63,13 @@ def undo_run(
     """Undo a run that set its objects aside, or the rest of an undo that was interrupted."""
     if store.deleted:
         raise Refused(f"{store.name} was deleted, and nothing of it can be used any more")
-    with store.lock(run_id) as lock:
+    if (found := store.find_run(run_id)) is not None and stopped_early(found):
+        return Undone(run_id, 0, 0, 0, tuple(undo_edit(store, run_id)))
+    again = f"undo it again: reclaim undo {run_id}"
+    with (
+        store.lock(run_id) as lock,
+        told_as_partial(run_id, lock, lambda: lock.used, again=again),
+    ):
         run = store.find_run(run_id)
         if run is None:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")

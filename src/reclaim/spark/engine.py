@@ -26,6 +26,7 @@ from reclaim.clock import SystemClock
 from reclaim.spark import schemas
 from reclaim.spark import work as tasks
 from reclaim.spark.failures import Work, task, translated
+from reclaim.spark.jobs import Jobs
 from reclaim.spark.keys import KeysOf, keys_of
 from reclaim.spark.session import PARTITIONS
 from reclaim.spark.work import Source
@@ -60,6 +61,7 @@ class SparkEngine:
         More than there are cores evens them out.
         """
         self._spark = spark
+        self._jobs = Jobs(spark)
         self._tasks = tasks or max(1, int(spark.conf.get(PARTITIONS, "8") or 8) // 2)
         self._lookup = lookup
         self._here = here
@@ -83,7 +85,7 @@ class SparkEngine:
     def _snapshots(self, rows: pa.Table, read: Any, format: DecodesSnapshots) -> pa.Table:
         if not rows.num_rows:
             return SNAPSHOTS.empty_table()
-        with translated():
+        with self._jobs.run():
             spread = self._frame(rows, min(rows.num_rows, self._tasks))
             found = _map(spread, partial(tasks.packed, partial(read, format)), schemas.PACKED)
             return tasks.unpacked(found.toArrow(), SNAPSHOTS)
@@ -303,6 +305,11 @@ class SparkEngine:
         )
         return _parts(self._run(each, partial(tasks.write_recalled, aside, place)))
 
+    def ended(self) -> bool:
+        # An executor in the middle of a page goes on with it, cancelled or not, and nobody can
+        # tell from here when it has stopped.
+        return False
+
     def incomplete(
         self,
         format: Format,
@@ -325,7 +332,7 @@ class SparkEngine:
         there = _map(self._files(objects.parts), read, "address string")
         missing = needs.join(there, on="address", how="left_anti")
         broken = missing.select(F.col("owner").alias("address")).distinct()
-        with translated():
+        with self._jobs.run():
             found = owned.join(broken, on="address", how="left_semi").select("owner").distinct()
             return frozenset(row["owner"] for row in found.collect())
 
@@ -363,7 +370,7 @@ class SparkEngine:
             F.sum("size").alias("size"),
             F.sum(landmark).alias("landmarks"),
         )
-        with translated():
+        with self._jobs.run():
             whole = totals.collect()[0]
         told = {name: whole[name] or 0 for name in ("objects", "size", "landmarks")}
         return [*lines, {"address": "", "told": json.dumps(told)}]
@@ -400,7 +407,7 @@ class SparkEngine:
 
     def _run(self, rows: DataFrame, run: Work) -> Sequence[Any]:
         """Run a job; what comes back is a few lines for each task."""
-        with translated():
+        with self._jobs.run():
             return _map(rows, run, schemas.LINES).collect()
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -76,7 +78,7 @@ def build_session(
     chosen = {**SETTINGS, PARTITIONS: str(2 * _tasks()), **(settings or {})}
     try:
         # A session that runs already is used as it is; what it cannot change any more stays.
-        with _quiet():
+        with _quiet(), _own_interrupts():
             if remote:
                 _reach(remote)
                 return SparkSession.builder.remote(remote).config(map=dict(chosen)).getOrCreate()
@@ -131,6 +133,23 @@ def _quiet() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(log)
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Let Ctrl-C do what it did before.
+
+    Spark would answer it by calling Java in the middle of another call, of which both complain.
+    The engine cancels its jobs itself.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ the roots and makes the changes that need the store's own consistency.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -218,6 +218,26 @@ class Margins:
 class HeldLock(Protocol):
     """The lock of a store, while it is held."""
 
+    @property
+    def used(self) -> bool:
+        """Whether tasks have worked on the strength of it."""
+        ...
+
+    @property
+    def free_at(self) -> datetime | None:
+        """When it is free if its holder ends now; None for at once."""
+        ...
+
+    def lent(
+        self, longest: timedelta, ended: Callable[[], bool]
+    ) -> AbstractContextManager[timedelta]:
+        """Let tasks work on the strength of it, for the time that the block is given.
+
+        When the block fails and ``ended`` does not know that all of them have ended, the lock is
+        not given back before their time is over.
+        """
+        ...
+
     def remaining(self) -> timedelta: ...
 
     def check(self) -> None: ...
@@ -290,6 +310,18 @@ class RewritesHistory(Protocol):
         reparent: Mapping[SnapshotId, tuple[tuple[SnapshotId, ...], tuple[SnapshotId, ...]]],
         delete_refs: Sequence[Ref],
     ) -> None: ...
+
+
+@runtime_checkable
+class UndoesRewrites(Protocol):
+    """A store whose history can be as it was before a run edited it."""
+
+    def undo_rewrite(self, run_id: str) -> Sequence[str]:
+        """Take the edit of a run back that condemned nothing; what was left, in sentences.
+
+        Refused if it did condemn something, or edited nothing. The run counts as undone afterwards.
+        """
+        ...
 
 
 class Condemns(Protocol):
@@ -390,9 +422,11 @@ class Records(Protocol):
 
 @runtime_checkable
 class Cleans(Protocol):
-    """A store with rows that nobody reads any more."""
+    """A store in which something stays that nobody needs: old rows, marks of runs that died."""
 
-    def clean(self) -> None: ...
+    def clean(self) -> None:
+        """Remove it; marks only while no run holds the lock."""
+        ...
 
 
 @runtime_checkable

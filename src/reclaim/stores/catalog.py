@@ -231,6 +231,9 @@ class CatalogStore:
     ) -> None:
         self._repository.rewrite(run_id, HistoryEdit(reparent, delete_refs))
 
+    def undo_rewrite(self, run_id: str) -> Sequence[str]:
+        return self._repository.undo_rewrite(run_id)
+
     def mark(self, rules: Mapping[SnapshotId, str]) -> None:
         self._repository.mark({str(one): rule for one, rule in rules.items()})
 

@@ -194,7 +194,14 @@ class Engine(Protocol):
         time: timedelta,
         place: Place,
     ) -> Swept:
-        """Take the candidates of one kind away, for as long as there is time."""
+        """Take the candidates of one kind away, for as long as there is time.
+
+        When it fails, tasks of it may still be at work, until the time is over; see ``ended``.
+        """
+        ...
+
+    def ended(self) -> bool:
+        """Whether it is certain that no task of a call that failed is at work any more."""
         ...
 
     def recall(

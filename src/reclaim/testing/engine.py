@@ -270,6 +270,10 @@ class PlainEngine:
         rows = pa.Table.from_pylist(list(best.values()), schema=RANKED).select(GOING.names)
         return self._write(place, "recalled", GOING, [recall.where(rows, aside)])
 
+    def ended(self) -> bool:
+        # Its tasks run in the call itself.
+        return True
+
     def incomplete(
         self,
         format: Format,

@@ -13,12 +13,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from reclaim.catalog.addresses import new_uid
 from reclaim.clock import Clock
 from reclaim.errors import AlreadyExists, Conflict, LockLost, NotFound
-from reclaim.lock import LENGTH, REQUEST, TimedLock
+from reclaim.lock import LENGTH, REQUEST, TASKS, TimedLock, taken
 from reclaim.storage import Storage
 
 
@@ -47,11 +47,7 @@ class Lock(TimedLock):
         if state is not None and state.expires_at is not None:
             free_at = state.expires_at + REQUEST
             if now < free_at:
-                raise Conflict(
-                    f"run {state.run} is working on this store",
-                    hint=f"wait for it; if it has died, the lock is free at {free_at:%F %T} UTC",
-                    run=state.run,
-                )
+                raise taken("store", state.run, state.owner, free_at)
         try:
             self._write((state.number if state else 0) + 1, now + LENGTH)
         except AlreadyExists as error:
@@ -71,6 +67,11 @@ class Lock(TimedLock):
     def give_back(self) -> None:
         with self._turn, suppress(LockLost, AlreadyExists):
             self._write(self._mine().number + 1, None)
+
+    def leave(self, time: timedelta) -> None:
+        with self._turn, suppress(LockLost, AlreadyExists):
+            number = self._mine().number + 1
+            self._write(number, self._clock.now() + time, owner=TASKS)
 
     def _mine(self) -> _State:
         state = self._read()
@@ -101,9 +102,9 @@ class Lock(TimedLock):
             expires_at = datetime.fromisoformat(when) if when else None
             return _State(number, told["owner"], told["run"], expires_at)
 
-    def _write(self, number: int, expires_at: datetime | None) -> None:
+    def _write(self, number: int, expires_at: datetime | None, *, owner: str = "") -> None:
         told = {
-            "owner": self._owner,
+            "owner": owner or self._owner,
             "run": self.run_id,
             "expires_at": expires_at and expires_at.isoformat(),
         }
@@ -128,4 +129,4 @@ def hold(storage: Storage, prefix: str, clock: Clock, run_id: str) -> Iterator[L
         with lock.renewed():
             yield lock
     finally:
-        lock.give_back()
+        lock.end()

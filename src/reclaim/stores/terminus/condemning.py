@@ -55,6 +55,10 @@ class Condemning:
     def abandon(self) -> None:
         self._lists.write(self._working(), {PROVISIONAL: {}})
 
+    def marked(self) -> bool:
+        """Whether any layer is marked provisionally."""
+        return any(lists.get(PROVISIONAL) for lists in self._lists.all().values())
+
     def states(self) -> dict[SnapshotId, Condemnation]:
         """What is marked or condemned, and still in its place."""
         return {

@@ -6,13 +6,14 @@ Others do the work: ``observing`` looks, ``survey`` lists and reads, ``condemnin
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from reclaim.catalog.addresses import new_uid
 from reclaim.clock import Clock, SystemClock
-from reclaim.errors import InvalidInput, NotFound, Refused
+from reclaim.errors import Conflict, InvalidInput, NotFound, Refused
 from reclaim.model import Lease, Ref, Run, RunState, SnapshotId
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.base import HeldLock, Observation, Reader, Restored
@@ -102,6 +103,12 @@ class TerminusStore:
 
     def abandon(self) -> None:
         self._condemning.abandon()
+
+    def clean(self) -> None:
+        """Take off the marks of runs that died, unless a run is at work."""
+        if self._condemning.marked():
+            with suppress(Conflict), self.lock(new_uid()):
+                self._condemning.begin()
 
     def close_overdue(self) -> None:
         pass

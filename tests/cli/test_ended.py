@@ -1,0 +1,120 @@
+"""Ctrl-C and SIGTERM in the middle of a sweep on Spark: an end in order, that says little."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reclaim.cli import exits
+from reclaim.cli.failure import Failure
+from reclaim.cli.signals import Terminated
+from reclaim.errors import StorageUnavailable
+from reclaim.stores.catalog import CatalogStore
+from tests.cli.conftest import CommandLine, Spawn
+from tests.cli.test_killed import MANY, count, wait_for_sweep
+
+ALLOWED = ("--min-age", "0", "--unsafe-allow-fraction", "1")
+
+
+def test_terminated_in_the_middle_of_a_sweep(
+    cli: CommandLine, spawn: Spawn, location: Path, plain: None
+) -> None:
+    """The lock is left to the tasks, the run is partial, and nobody prints a traceback."""
+    cli.ok("put", "-", "sales/main/a", stdin=b"x")
+    cli.ok("commit", "sales/main", "-m", "first")
+    folder = min(location.glob("objects/repos/*/branches/main/*"))
+    for number in range(MANY):
+        (folder / f"{number:032x}").touch()
+    there = count(folder)
+
+    process = spawn("gc", "sales", *ALLOWED)
+    wait_for_sweep(location, folder, there)
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate()
+    assert process.returncode == exits.TERMINATED == 143
+    [run] = cli.ok("runs", "sales", "--json").json["runs"]
+    assert (run["state"], run["summary"]["error"]) == ("partial", "interrupted")
+    assert out == b""
+    error, hint = err.decode().splitlines()
+    assert error.startswith("error: terminated; ")
+    assert f"run {run['id']} may still be working on executors until " in hint
+    conflict = cli.fails("conflict", 4, "gc", "sales", *ALLOWED)
+    assert f"run {run['id']} has ended, and may still be working on" in conflict["message"]
+    assert cli.ok("get", "sales/main/a", "-").out == "x"
+
+
+HANDLERS = """
+import os, signal, sys
+from reclaim.cli import signals
+number = getattr(signal, sys.argv[1])
+# A test runner in the background may ignore the signal, and its children with it.
+signal.signal(number, getattr(signal, sys.argv[2]))
+signals.install()
+try:
+    os.kill(os.getpid(), number)
+except KeyboardInterrupt as error:
+    print(type(error).__name__, flush=True)
+    os.kill(os.getpid(), number)
+    print("still there", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "raised", "code"),
+    [("SIGINT", "KeyboardInterrupt", 130), ("SIGTERM", "Terminated", 143)],
+)
+def test_the_second_signal_ends_at_once(name: str, raised: str, code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANDLERS, name, "SIG_DFL"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (code, f"{raised}\n", "")
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANDLERS + "print('ignored')", "SIGINT", "SIG_IGN"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "ignored\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [(KeyboardInterrupt(), "interrupted", 130), (Terminated(), "terminated", 143)],
+)
+def test_an_end_is_told(error: KeyboardInterrupt, kind: str, code: int) -> None:
+    error.add_note("the lock is free at noon")
+    failure = Failure.of(error)
+    assert (failure.kind, failure.exit_code) == (kind, code)
+    assert failure.message.startswith(kind)
+    assert failure.hint == "run it again to do the rest; the lock is free at noon"
+
+
+def test_an_apply_that_edited_history_and_stopped_is_undone(
+    cli: CommandLine, location: Path, plain: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        cli.ok("put", "-", "sales/main/a", stdin=b"x" * (number + 1))
+        cli.ok("commit", "sales/main", "-m", str(number))
+    log = cli.ok("log", "sales").out
+    plan = cli.ok("plan", "sales", *ALLOWED, "--keep-last", "1", "--json").json
+
+    def fail(_store: CatalogStore) -> None:
+        raise StorageUnavailable("down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CatalogStore, "close_overdue", fail)
+        cli.fails("storage_unavailable", 5, "apply", plan["plan"], "--yes")
+    assert cli.ok("log", "sales").out != log
+    assert cli.ok("undo", plan["run"], "--json").json == {"run": plan["run"], "left": []}
+    assert cli.ok("log", "sales").out == log
+    cli.fails("conflict", 4, "undo", plan["run"])

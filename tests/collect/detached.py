@@ -1,0 +1,82 @@
+"""An engine whose tasks outlive a call that failed, as those of Spark do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from reclaim.errors import ReclaimError, StorageUnavailable
+from reclaim.run.apply import Applied, apply_plan
+from reclaim.run.plan import Plan
+from reclaim.run.purge import Purged, purge
+from reclaim.run.undo import Undone, undo_run
+from reclaim.run.ways import DELETE, Way
+from reclaim.stores.base import Format
+from reclaim.tasks.deleting import Deleter
+from reclaim.tasks.engine import Swept
+from reclaim.tasks.parts import Part, Place
+from reclaim.testing.engine import PlainEngine
+from tests.collect.world import World, opening
+
+
+class DetachedEngine(PlainEngine):
+    """Fails in the sweep of a kind, whose tasks have done nothing yet and go on when asked to."""
+
+    def __init__(
+        self,
+        world: World,
+        kind: str,
+        error: Callable[[], BaseException] = lambda: StorageUnavailable("an executor was lost"),
+    ) -> None:
+        super().__init__(lambda _url: world.storage, clock=world.clock)
+        self._kind = kind
+        self._error = error
+        self._left: Callable[[], object] | None = None
+
+    def sweep(
+        self,
+        format: Format,
+        candidates: Sequence[Part],
+        kind: str,
+        done: Sequence[Part],
+        deleter: Deleter,
+        time: timedelta,
+        place: Place,
+    ) -> Swept:
+        deadline = self._clock.now() + time
+
+        def go_on(left: timedelta = time) -> Swept:
+            return PlainEngine.sweep(
+                self, format, candidates, kind, done, deleter, left, place.below("late")
+            )
+
+        if kind != self._kind or self._left is not None:
+            return super().sweep(format, candidates, kind, done, deleter, time, place)
+        self._left = lambda: go_on(deadline - self._clock.now())
+        raise self._error()
+
+    def ended(self) -> bool:
+        return False
+
+    def go_on(self) -> None:
+        """Let the tasks of the call that failed work, as far as their deadline allows."""
+        assert self._left is not None
+        self._left()
+
+
+def apply(world: World, engine: PlainEngine, plan: Plan, way: Way = DELETE) -> Applied:
+    return apply_plan(world.store(), engine, plan.place, way=way, opener=opening(world.storage))
+
+
+def undo(world: World, engine: PlainEngine, run: str) -> Undone:
+    return undo_run(world.store(), engine, run, opener=opening(world.storage))
+
+
+def purge_all(world: World, engine: PlainEngine) -> Purged | None:
+    return purge(world.store(), engine, older_than=timedelta(0), opener=opening(world.storage))
+
+
+def cause_of(error: ReclaimError) -> Any:
+    """What a partial end says of its cause."""
+    return error.details["cause"]

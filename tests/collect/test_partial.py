@@ -1,0 +1,245 @@
+"""Once something was condemned, every end is partial, and says what the cause was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from reclaim.errors import (
+    Corrupt,
+    DatabaseUnavailable,
+    OutOfSpace,
+    OwnedAddress,
+    Partial,
+    StorageUnavailable,
+)
+from reclaim.model import RunState
+from reclaim.run.ways import Move
+from reclaim.testing.faults import FaultyStorage, Nth
+from tests.collect.refusing import finishes
+from tests.collect.world import At, World, bury, leftovers, stepped
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def work() -> None:
+        raise error
+
+    return work
+
+
+def check_partial(error: Partial, run: str, kind: str, message: str) -> None:
+    """It is told as partial, with the cause inside and nothing that says otherwise."""
+    assert (error.kind, error.exit_code) == ("partial", 7)
+    assert error.details == {"run": run, "cause": {"kind": kind, "message": message}}
+    assert error.message == f"run {run} stopped on the way: {message}"
+    assert error.hint is not None
+    assert "nothing was changed" not in error.hint
+
+
+CAUSES: dict[str, tuple[Exception, str, str]] = {
+    "a database that goes away": (
+        DatabaseUnavailable("it is gone", hint="run it again; nothing was changed"),
+        "database_unavailable",
+        "it is gone",
+    ),
+    "a full disk": (OutOfSpace("the disk is full"), "out_of_space", "the disk is full"),
+    "a refused address": (OwnedAddress("not ours"), "owned_address", "not ours"),
+    "a damaged journal": (Corrupt("not as it was"), "corrupt", "not as it was"),
+    "a bug": (TypeError("odd\ntext"), "unexpected", "TypeError: odd"),
+    "a bug without words": (AssertionError(), "unexpected", "AssertionError"),
+}
+
+
+AFTER = [(cause, "sweep range") for cause in CAUSES]
+AFTER += [("a bug", step) for step in ("sweep data", "before collect", "before finish")]
+
+
+@pytest.mark.parametrize(("cause", "step"), AFTER)
+def test_whatever_stops_an_apply_after_promote(local: World, cause: str, step: str) -> None:
+    bury(local)
+    plan = local.plan()
+    error, kind, message = CAUSES[cause]
+    at = At(step, raising(error))
+    with pytest.raises(Partial) as caught:
+        local.apply(plan, step=at, store=stepped(local.store(), at))
+    check_partial(caught.value, plan.document.run, kind, message)
+    assert caught.value.__cause__ is error
+    [run] = local.repo.runs()
+    assert (run.state, run.summary["error"]) == (RunState.PARTIAL, kind)
+    finishes(local, plan)
+    local.quiet()
+
+
+@pytest.mark.parametrize("cause", ["a database that goes away", "a refused address", "a bug"])
+@pytest.mark.parametrize("step", ["after mark", "after release"])
+def test_whatever_stops_an_apply_before_promote(local: World, cause: str, step: str) -> None:
+    """It is raised as it is; the marks are off, and the record says that nothing was deleted."""
+    bury(local)
+    plan = local.plan()
+    error, kind, _ = CAUSES[cause]
+    at = At(step, raising(error))
+    with pytest.raises(type(error)) as caught:
+        local.apply(plan, step=at, store=stepped(local.store(), at))
+    assert caught.value is error
+    [run] = local.repo.runs()
+    assert (run.state, run.summary["error"]) == (RunState.STOPPED, kind)
+    assert leftovers(local.repo) == {}
+    finishes(local, plan)
+
+
+def test_whether_it_was_promoted_is_not_known(local: World) -> None:
+    """The connection was lost while it was saved: it counts as promoted, and no mark stays."""
+    bury(local)
+    plan = local.plan()
+    for step in ("before promote", "after promote"):
+        at = At(step, raising(DatabaseUnavailable("whether it was saved is not known")))
+        with pytest.raises(Partial):
+            local.apply(plan, store=stepped(local.store(), at))
+        assert "provisional" not in leftovers(local.repo).values()
+        assert local.repo.runs()[0].state == RunState.PARTIAL
+    finishes(local, plan)
+    local.quiet()
+
+
+def test_a_database_that_stays_away(local: World) -> None:
+    """What cannot be recorded is told all the same; the next apply finishes it."""
+    bury(local)
+    plan = local.plan()
+    store = local.store()
+
+    def away(*_: Any, **__: Any) -> None:
+        raise DatabaseUnavailable("it is gone", hint="nothing was changed")
+
+    def go() -> None:
+        for name in ("finish", "abandon", "collect"):
+            setattr(store, name, away)
+
+    at = At("sweep data", go)
+    with pytest.raises(Partial) as caught:
+        local.apply(plan, step=at, store=store)
+    check_partial(caught.value, plan.document.run, "database_unavailable", "it is gone")
+    finishes(local, plan)
+
+
+def test_a_storage_that_fails_while_the_journal_is_written(local: World) -> None:
+    bury(local)
+    plan = local.plan()
+    full = Nth(1, lambda *_: OutOfSpace("full"), calls=("put",), below=f"{plan.place.prefix}apply/")
+    swept: list[str] = []
+
+    def once_swept(call: str, address: str) -> None:
+        if swept:
+            full(call, address)
+
+    storage = FaultyStorage(local.storage, once_swept)
+    with pytest.raises(Partial) as caught:
+        local.apply(plan, step=swept_noted(swept), storage=storage)
+    check_partial(caught.value, plan.document.run, "out_of_space", "full")
+    finishes(local, plan)
+
+
+def swept_noted(swept: list[str]) -> Callable[[str], None]:
+    return lambda step: swept.append(step) if step.startswith("sweep") else None
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_interruption_stays_one_and_is_recorded(
+    local: World, error: type[BaseException]
+) -> None:
+    bury(local)
+    plan = local.plan()
+    for step, state in (("confirm", RunState.STOPPED), ("sweep range", RunState.PARTIAL)):
+        with pytest.raises(error):
+            local.apply(plan, step=At(step, raising(error())))
+        [run] = local.repo.runs()
+        assert (run.state, run.summary["error"]) == (state, "interrupted")
+    finishes(local, plan)
+
+
+def test_a_second_apply_that_stops_early_leaves_the_run_partial(local: World) -> None:
+    """Something was set aside by the first one; so it cannot go on in another way."""
+    bury(local)
+    plan = local.plan()
+    with pytest.raises(Partial):
+        local.apply(plan, step=At("sweep range", raising(TypeError())), way=Move())
+    with pytest.raises(StorageUnavailable):
+        local.apply(plan, step=At("confirm", raising(StorageUnavailable("down"))), way=Move())
+    [run] = local.repo.runs()
+    assert (run.state, run.quarantine) == (RunState.PARTIAL, "moved")
+    assert local.undo(run.id).left == ()
+    local.check()
+
+
+@pytest.mark.parametrize("step", ["sweep quarantine", "before restore", "before taken"])
+def test_whatever_stops_an_undo_once_it_has_moved_something(local: World, step: str) -> None:
+    bury(local)
+    plan = local.plan()
+    run = plan.document.run
+    local.apply(plan, way=Move())
+    at = At(step, raising(DatabaseUnavailable("it is gone", hint="nothing was changed")))
+    with pytest.raises(Partial) as caught:
+        local.undo(run, step=at, store=stepped(local.store(), at))
+    check_partial(caught.value, run, "database_unavailable", "it is gone")
+    assert local.undo(run).left == ()
+    local.check()
+
+
+def test_an_undo_that_moved_nothing_says_what_stopped_it(local: World) -> None:
+    bury(local)
+    plan = local.plan()
+    local.apply(plan, way=Move())
+    at = At("before begin", raising(DatabaseUnavailable("it is gone")))
+    with pytest.raises(DatabaseUnavailable):
+        local.undo(plan.document.run, store=stepped(local.store(), at))
+
+
+@pytest.mark.parametrize("step", ["sweep quarantine", "before forget", "before finish"])
+def test_whatever_stops_a_purge_once_it_has_deleted_something(local: World, step: str) -> None:
+    bury(local)
+    plan = local.plan()
+    local.apply(plan, way=Move())
+    at = At(step, raising(TypeError("odd")))
+    with pytest.raises(Partial) as caught:
+        local.purge(timedelta(0), step=at, store=stepped(local.store(), at))
+    purging = local.repo.runs()[0]
+    assert purging.kind == "purge"
+    check_partial(caught.value, purging.id, "unexpected", "TypeError: odd")
+    assert (purging.state, purging.summary["error"]) == (RunState.PARTIAL, "unexpected")
+    local.purge(timedelta(0))
+    local.quiet()
+
+
+def test_a_purge_whose_record_cannot_be_written(local: World) -> None:
+    bury(local)
+    local.apply(local.plan(), way=Move())
+    store = local.store()
+
+    def away(*_: Any, **__: Any) -> None:
+        raise DatabaseUnavailable("it is gone")
+
+    def go() -> None:
+        store.finish = store.forget = away  # type: ignore[assignment, method-assign]
+
+    with pytest.raises(Partial):
+        local.purge(timedelta(0), step=At("sweep quarantine", go), store=store)
+    local.purge(timedelta(0))
+    local.quiet()
+
+
+def test_a_lock_that_cannot_be_given_back_fails_no_run(
+    local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bury(local)
+    plan = local.plan()
+
+    def fail(*_: Any) -> None:
+        raise DatabaseUnavailable("it is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("reclaim.catalog.locks._give_back", fail)
+        assert local.apply(plan).failed == 0
+    local.clock.advance(minutes=11)
+    assert local.apply(plan).failed == 0

@@ -1,0 +1,88 @@
+"""Bugs in how runs end: locks, partial ends, marks that are left over, edits that were made."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+EDIT_THEN_STOP = "tests/collect/test_edit_then_stop.py"
+LEFT_OVER = "tests/collect/test_left_over.py"
+LOCK_LEFT = "tests/collect/test_lock_left.py"
+PARTIAL = "tests/collect/test_partial.py"
+
+
+BUGS: dict[str, Bug] = {
+    "the lock given back while tasks may be at work": Bug(
+        "reclaim.lock",
+        right="            if self._tasks_until is None:",
+        wrong="            if self.run_id:",
+        test=f"{LOCK_LEFT}::test_an_undo_waits_for_the_tasks_of_an_apply[embedded]",
+    ),
+    "a lock left without the time of a request": Bug(
+        "reclaim.lock",
+        right="self.leave(self._tasks_until + REQUEST - self._clock.now())",
+        wrong="self.leave(self._tasks_until - REQUEST - self._clock.now())",
+        test=f"{LOCK_LEFT}::test_the_tasks_stop_before_the_lock_is_free",
+    ),
+    "a failed wave forgotten": Bug(
+        "reclaim.lock",
+        right="            if ended():",
+        wrong="            if ended() is not None:",
+        test=f"{LOCK_LEFT}::test_whatever_ends_a_wave[TypeError]",
+    ),
+    "an end after promote that says that nothing was changed": Bug(
+        "reclaim.run.ends",
+        right="        if not changed():",
+        wrong="        if isinstance(error, ReclaimError):",
+        test=f"{PARTIAL}::test_a_database_that_stays_away",
+    ),
+    "a bug after promote leaves the run started": Bug(
+        "reclaim.run.apply",
+        right="            except BaseException as error:",
+        wrong="            except KeyboardInterrupt as error:",
+        test=f"{PARTIAL}::test_whatever_stops_an_apply_after_promote[a bug-sweep range]",
+    ),
+    "what may have been promoted counts as stopped": Bug(
+        "reclaim.run.apply",
+        right="        except LockLost:\n            self._condemned = False",
+        wrong="        except Exception:\n            self._condemned = False",
+        test=f"{PARTIAL}::test_whether_it_was_promoted_is_not_known",
+    ),
+    "a partial run that counts as stopped after a second try": Bug(
+        "reclaim.run.apply",
+        right="partial = self._condemned or self._begun",
+        wrong="partial = self._condemned",
+        test=f"{PARTIAL}::test_a_second_apply_that_stops_early_leaves_the_run_partial",
+    ),
+    "marks of a run that works taken for left over": Bug(
+        "reclaim.catalog.leftovers",
+        right="        with locks.hold(workspace, addresses.new_uid()) as lock:",
+        wrong="""        class lock:
+            assure = staticmethod(lambda _connection: None)
+        if lock:""",
+        test=f"{LEFT_OVER}::test_marks_of_a_run_that_works_are_its_own[embedded]",
+    ),
+    "marks that stay until an apply has work to do": Bug(
+        "reclaim.catalog.collecting",
+        right="        leftovers.release(self._workspace)\n",
+        wrong="",
+        test=f"{LEFT_OVER}::test_a_gc_with_nothing_to_do[embedded]",
+    ),
+    "an undo of an expiration that marks refuse": Bug(
+        "reclaim.catalog.repository",
+        right="            condemning.release_all(self._workspace, lock)\n",
+        wrong="",
+        test=f"{LEFT_OVER}::test_an_undo_of_an_expiration[embedded]",
+    ),
+    "an undo of what was deleted": Bug(
+        "reclaim.catalog.undoing",
+        right="if connection.execute(condemned.limit(1)).first() is not None:",
+        wrong="if not run_id:",
+        test=f"{EDIT_THEN_STOP}::test_one_that_condemned_something_cannot_be_undone",
+    ),
+    "a ref that was made anew deleted again": Bug(
+        "reclaim.catalog.rewriting",
+        right="    if connection.execute(deleted).first() is not None:",
+        wrong="    if not run_id:",
+        test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses[elsewhere]",
+    ),
+}
