@@ -234,8 +234,8 @@ def test_a_file_that_changes_while_it_is_read_is_read_by_itself(
     address = f"{store.format.prefix}{layer[:3]}/{layer}.larch"
     whole = reading._whole
 
-    def torn(path: str) -> tuple[int, int, bytes]:
-        size, changed, data = whole(path)
+    def torn(path: str, device: int) -> tuple[int, int, bytes]:
+        size, changed, data = whole(path, device)
         return size, changed, data[:wrong] if wrong < 0 else data + bytes(wrong)
 
     monkeypatch.setattr(reading, "_whole", torn)

@@ -171,7 +171,7 @@ def make_world(folder: Path, clock: FakeClock, patch: pytest.MonkeyPatch) -> Wor
 
     def touch(path: Any, times: Any = None, **how: Any) -> None:
         now = clock.now().timestamp()
-        real(path, times if times or how else (now, now), **how)
+        real(path, times if times or "ns" in how else (now, now), **how)
 
     patch.setattr(os, "utime", touch)
     store = folder / "store"

@@ -61,18 +61,35 @@ class TerminusFormat:
         yield from runs
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
-        def like(pattern: str) -> pa.Array:
-            return pc.match_substring_regex(addresses, rf"^\Q{self.prefix}\E{pattern}$")
+        inside = pc.starts_with(addresses, self.prefix)
+        # Counted in characters, and no pattern: the folder may have any name.
+        below = pc.utf8_slice_codeunits(addresses, len(self.prefix))
+        aside = f"{OURS}/{QUARANTINE}/"
 
-        shard = "[0-9a-f]{3}/[0-9a-f]{40}"
+        def like(pattern: str, text: pa.Array = below) -> pa.Array:
+            return pc.and_(inside, pc.match_substring_regex(text, f"^{pattern}$"))
+
+        def in_shard(text: pa.Array) -> pa.Array:
+            """Whether the shard is that of the id, of what has the shape of a layer's object."""
+            return pc.equal(pc.utf8_slice_codeunits(text, 0, 3), pc.utf8_slice_codeunits(text, 4, 7))
+
+        layer = "[0-9a-f]{3}/[0-9a-f]{40}"
+        set_aside = pc.and_(pc.starts_with(below, aside), inside)
+        home = pc.replace_substring_regex(below, rf"^{re.escape(aside)}[^/]+/", "")
         kind = pc.case_when(
             pc.make_struct(
-                like(rf"{shard}(\.larch)?"),
-                like(rf"{shard}\.rollup\.hex"),
+                pc.and_(like(rf"{layer}(\.larch)?"), in_shard(below)),
+                pc.and_(like(rf"{layer}\.rollup\.hex"), in_shard(below)),
                 like(rf"\{OURS}/runs/[^/]+/{re.escape(RUN_FILE)}"),
                 like(rf"\{OURS}/runs/[^/]+/(.+/)?work/.+"),
                 like(rf"\{OURS}/runs/[^/]+/.+"),
-                like(rf"\{OURS}/{QUARANTINE}/.+"),
+                pc.and_(
+                    set_aside,
+                    pc.or_(
+                        pc.and_(like(rf"{layer}(\.larch|\.rollup\.hex)?", home), in_shard(home)),
+                        like(rf"\{OURS}/runs/.+", home),
+                    ),
+                ),
             ),
             LAYER,
             ROLLUP_FILE,

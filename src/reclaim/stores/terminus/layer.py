@@ -20,7 +20,7 @@ from reclaim.stores.terminus.files import (
     ROLLUP_FILE,
     VALUES_FILE,
 )
-from reclaim.stores.terminus.larch import Archive, check_complete, needed, parse_header
+from reclaim.stores.terminus.larch import HEAD, Archive, Span, check_complete, needed, parse_header
 from reclaim.stores.terminus.tfc import find_ids
 
 DIRECTORY_NEEDS = (VALUES_FILE, PARENT_FILE, ROLLUP_FILE)
@@ -66,6 +66,20 @@ def decode_archive(layer: SnapshotId, data: bytes, *, rollup: bytes | None = Non
             parent=None if parent is None else data[parent[0] : parent[1]],
             rollup=rollup,
         )
+    except Corrupt as fault:
+        raise _of(layer, fault) from None
+
+
+def open_archive(layer: SnapshotId, head: bytes, size: int) -> tuple[Archive, Span, Span | None]:
+    """The header of an archive of ``size`` bytes, and where the parts lie that must be read.
+
+    They lie within the file: a header that says otherwise is refused before anything is read by
+    it, however long a part it names.
+    """
+    try:
+        archive = parse_header(head[:HEAD])
+        check_complete(archive, size)
+        return archive, *needed(archive)
     except Corrupt as fault:
         raise _of(layer, fault) from None
 

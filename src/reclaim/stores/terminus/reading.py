@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -16,13 +17,15 @@ from reclaim.model import SnapshotId
 from reclaim.stores.base import SNAPSHOTS
 from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP, layer_of
 from reclaim.stores.terminus.batch import decode_archives
-from reclaim.stores.terminus.larch import HEAD, needed, parse_header
+from reclaim.stores.terminus.files import VALUES_FILE
+from reclaim.stores.terminus.folder import READ
 from reclaim.stores.terminus.layer import (
     DIRECTORY_NEEDS,
     Layer,
     decode_archive,
     decode_directory,
     decode_parts,
+    open_archive,
     parse_rollup,
 )
 from reclaim.stores.terminus.view import Facts, LayerView
@@ -33,7 +36,10 @@ TOGETHER = 32 * 1024 * 1024
 """About so many bytes of them are held at a time."""
 ROLLED_UP = "rolled up"
 
-_FAULTS = (Corrupt, UnknownVersion, OSError)
+LONGEST_ID_FILE = 1024
+"""More than this is not read of a file that holds an id."""
+
+_FAULTS = (Corrupt, UnknownVersion, OSError, MemoryError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,7 @@ def read_layers(view: LayerView, addresses: Iterable[str], rollups: Collection[s
     ``rollups`` are the rollup files that are there. Size and time of an archive are those of the
     file that was read, so that it is opened once and nothing is asked of it before.
     """
-    root = str(view.root)
+    root, device = str(view.root), view.folder.device
     tables: list[pa.Table] = []
     others: list[str] = []
     rest: list[Facts] = []
@@ -70,7 +76,7 @@ def read_layers(view: LayerView, addresses: Iterable[str], rollups: Collection[s
             others.append(address)
             continue
         try:
-            size, changed, data = _whole(f"{root}/{address}")
+            size, changed, data = _whole(f"{root}/{address}", device)
         except OSError:
             others.append(address)
             continue
@@ -101,19 +107,22 @@ def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> 
     path = f"{view.root}/{address}"
     if not address.endswith(ARCHIVE):
         present = os.listdir(path)  # noqa: PTH208 - many small files
-        files = {name: _read(f"{path}/{name}") for name in DIRECTORY_NEEDS if name in present}
+        files = {
+            name: _read(f"{path}/{name}", None if name == VALUES_FILE else LONGEST_ID_FILE)
+            for name in DIRECTORY_NEEDS
+            if name in present
+        }
         return decode_directory(layer, files, present=present)
     rollup = path.removesuffix(ARCHIVE) + ROLLUP
     if rolled is None:
-        rolled = os.path.exists(rollup)  # noqa: PTH110
-    beside = _read(rollup) if rolled else None
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+        rolled = os.path.lexists(rollup)
+    beside = _read(rollup, LONGEST_ID_FILE) if rolled else None
+    with open(os.open(path, READ), "rb", buffering=0) as file:
         head = file.read(WHOLE) or b""
         if len(head) < WHOLE:
             return decode_archive(layer, head, rollup=beside)
         size = os.fstat(file.fileno()).st_size
-        archive = parse_header(head[:HEAD])
-        values, parent = needed(archive)
+        archive, values, parent = open_archive(layer, head, size)
         return decode_parts(
             layer,
             archive,
@@ -140,7 +149,7 @@ def _decode(
         rollup = address[: -len(ARCHIVE)] + ROLLUP
         if rollup in rollups:
             try:
-                through[at] = parse_rollup(_read(f"{view.root}/{rollup}"))
+                through[at] = parse_rollup(_read(f"{view.root}/{rollup}", LONGEST_ID_FILE))
             except _FAULTS:
                 plain[at] = False
     notes = [ROLLED_UP if rolled_up else None for rolled_up in batch.rolled_up.tolist()]
@@ -160,7 +169,7 @@ def _read_each(view: LayerView, listed: Sequence[Facts], rollups: Collection[str
                 beside = address.removesuffix(ARCHIVE) + ROLLUP in rollups
                 layer = read_layer(view, address, rolled=beside)
             except _FAULTS as error:
-                fault = str(error)
+                fault = str(error) or f"it is too large to be read here ({size} bytes)"
         refers = (None,) * 4 if layer is None else _refers(layer)
         rows.append((address, size, changed, found, *refers, fault))
     return _rows(rows)
@@ -182,15 +191,17 @@ def _table(columns: Iterable[Any]) -> pa.Table:
     return pa.table(list(arrays), schema=SNAPSHOTS)
 
 
-def _whole(path: str) -> tuple[int, int, bytes]:
+def _whole(path: str, device: int) -> tuple[int, int, bytes]:
     """Size and time of a file, and its bytes if it is a small one.
 
     One byte more than it should have, if it has more: whether it is all of it, its own header
     tells.
     """
-    handle = os.open(path, os.O_RDONLY)
+    handle = os.open(path, READ)
     try:
         status = os.fstat(handle)
+        if status.st_dev != device or not stat.S_ISREG(status.st_mode):
+            raise OSError(f"{path} is not a file of the store")
         size = status.st_size
         data = os.read(handle, size + 1) if size < WHOLE else b""
     finally:
@@ -198,9 +209,9 @@ def _whole(path: str) -> tuple[int, int, bytes]:
     return size, status.st_mtime_ns // 1000, data
 
 
-def _read(path: str) -> bytes:
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123
-        return file.readall()
+def _read(path: str, most: int | None) -> bytes:
+    with open(os.open(path, READ), "rb", buffering=0) as file:
+        return file.readall() if most is None else file.read(most) or b""
 
 
 def _span(handle: int, start: int, end: int) -> bytes:

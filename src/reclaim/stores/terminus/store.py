@@ -55,6 +55,11 @@ class TerminusStore:
         found = folder.expanduser().resolve()
         if not found.is_dir():
             raise NotFound(f"there is no folder {folder}", hint="name the folder of the store")
+        if not str(found).isprintable():
+            raise Refused(
+                f"the name of the folder {str(found)!r} has characters that no address can have",
+                hint="rename the folder",
+            )
         if found.parent == found:
             raise InvalidInput("the root of a disk cannot be a store", hint="name its folder")
         self.folder = found
@@ -63,7 +68,7 @@ class TerminusStore:
         self.clock: Clock = clock or SystemClock()
         self.format = TerminusFormat(normalize(str(found.parent)), found.name)
         inner = storage or ObjectStorage.open(self.format.root)
-        self.storage: Storage = self.format.view(inner)
+        self.storage = self._view = self.format.view(inner)
         ours = f"{self.format.prefix}{OURS}/"
         lists = CondemnedLists(inner, f"{ours}condemned/")
         self._condemning = Condemning(lists)
@@ -76,6 +81,7 @@ class TerminusStore:
         self._observer = Observer(found, self.clock, self._survey, self._leases, self._condemning)
 
     def check(self) -> None:
+        self._view.check()
         read_labels(self.folder)
 
     def observe(
@@ -94,6 +100,7 @@ class TerminusStore:
 
     @contextmanager
     def lock(self, run_id: str) -> Iterator[HeldLock]:
+        self._view.check()
         with locking.hold(self._inner, self._locks, self.clock, run_id) as lock:
             with self._condemning.under(lock, run_id):
                 yield lock
@@ -177,6 +184,8 @@ class TerminusStore:
             return Restored(len(loadable), (), named)
         run = self.find_run(run_id)
         self.finish(run_id, RunState.UNDONE, run.summary if run else {})
+        strays = self._view.strays(self.format.aside(run_id).rstrip("/"))
+        named += (f"{self._view.path(stray)} is not of a layer, and was left" for stray in strays)
         return Restored(len(loadable), named, ())
 
     def forget(self, run_id: str) -> int:

@@ -1,14 +1,14 @@
 """A store's folder with layers as objects: an archive is one, and so is a whole directory.
 
 A directory is listed, moved and deleted as one object, whose size is that of its files and whose
-time is that of the latest change in it.
+time is that of the latest change in it. What the names of the format do not cover is a *stray*: it
+is counted in a shard, and left where it is, there and in quarantine.
 """
 
 from __future__ import annotations
 
-import hashlib
+import logging
 import os
-import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -18,11 +18,15 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from reclaim.clock import from_micros
-from reclaim.errors import Corrupt, NotFound
+from reclaim.errors import NotFound, Refused
 from reclaim.model import StoredObject
 from reclaim.storage import LISTED, Payload, Storage, translated
-from reclaim.stores.terminus.addresses import ROLLUP, SHARD
+from reclaim.stores.base import QUARANTINE
+from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, SHARD, layer_of
+from reclaim.stores.terminus.folder import StoreFolder
 from reclaim.urls import path_of
+
+log = logging.getLogger(__name__)
 
 Facts = tuple[str, int, int]
 """An object's address, its size, and the microsecond of its latest change."""
@@ -34,7 +38,9 @@ class LayerView:
     def __init__(self, inner: Storage, prefix: str) -> None:
         self._inner = inner
         self._prefix = prefix
+        self._runs = f"{prefix}{OURS}/{QUARANTINE}"
         self.root = Path(path_of(inner.url))
+        self.folder = StoreFolder(self.root, prefix.rstrip("/"))
         self.url = inner.url
         self.at_once = 1
 
@@ -42,10 +48,25 @@ class LayerView:
         return self.root / address
 
     def shards(self) -> Sequence[str]:
-        """The folders with layers."""
-        with translated("list", self._prefix), os.scandir(self.root / self._prefix) as found:
-            names = [one.name for one in found if SHARD.fullmatch(one.name) and one.is_dir()]
+        """The folders with layers; one that is a link or a mount is refused."""
+        names = []
+        with translated("list", self._prefix), os.scandir(self.root / self._prefix) as entries:
+            for entry in entries:
+                if SHARD.fullmatch(entry.name):
+                    status = entry.stat(follow_symlinks=False)
+                    self.folder.check(self._prefix + entry.name, status)
+                    if stat.S_ISDIR(status.st_mode):
+                        names.append(entry.name)
         return [self._prefix + name for name in sorted(names)]
+
+    def check(self) -> None:
+        """Refuse links and mounts among the shards, and in the folder that is ours."""
+        self.shards()
+        ours = f"{self._prefix}{OURS}"
+        with suppress(NotFound), translated("list", ours):
+            self.folder.status(ours)
+        self._inside(ours)
+        self._inside(self._runs)
 
     def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
         if not is_shard(prefix):
@@ -64,69 +85,69 @@ class LayerView:
             yield StoredObject(address, size, from_micros(changed))
 
     def layers(self, folder: str) -> Sequence[Facts]:
-        """What lies in a shard. What goes while it is listed was not there."""
-        found: list[Facts] = []
-        with suppress(NotFound), translated("list", folder):
-            with os.scandir(f"{self.root}/{folder}") as entries:
-                for one in entries:
-                    if (facts := _facts(one)) is not None:
-                        found.append((f"{folder}/{one.name}", *facts))
-        return found
+        """The objects of layers in a shard. What goes while it is listed was not there."""
+        return self.there(
+            address for name in self.names(folder) if layer_of(address := f"{folder}/{name}")
+        )
 
     def names(self, folder: str) -> Sequence[str]:
-        """The names of what lies in a shard, and nothing else of it."""
-        with suppress(NotFound), translated("list", folder):
-            return os.listdir(f"{self.root}/{folder}")  # noqa: PTH208 - many small files
+        """The names of all that lies in a shard, and nothing else of it."""
+        with suppress(NotFound), translated("list", folder), self.folder.open(folder) as handle:
+            return [name for name in os.listdir(handle) if _is_text(name)]  # noqa: PTH208
         return ()
 
     def there(self, addresses: Iterable[str]) -> Sequence[Facts]:
         """Those of some objects that are there."""
         there: list[Facts] = []
         for address in addresses:
-            with translated("list", address):
-                if (facts := _facts(self.path(address))) is not None:
-                    there.append((address, *facts))
+            with suppress(NotFound), translated("list", address):
+                there.append((address, *self._facts(address)))
         return there
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
-        path = self.root / prefix
-        with translated("list", prefix):
-            found = sorted(os.scandir(path), key=lambda one: one.name) if path.is_dir() else []
-        inside = [f"{prefix}/{one.name}" for one in found if one.is_dir()]
-        files = [f"{prefix}/{one.name}" for one in found if not one.is_dir()]
-        return inside, [self.head(file) for file in files]
+        found, files = self._inside(prefix)
+        if prefix.rpartition("/")[0] == self._runs:
+            # Only what a run may have put there, so that nothing else ever comes back or goes.
+            for stray in self.strays(prefix):
+                log.warning("%s is not of a layer; it is left where it is", self.path(stray))
+            return [one for one in found if _is_of_run(one)], []
+        return found, [self.head(file) for file in files]
+
+    def strays(self, run: str) -> Sequence[str]:
+        """What lies in the folder of a run's quarantine and is nothing that a run puts there."""
+        found, files = self._inside(run)
+        strays = [*files, *(one for one in found if not _is_of_run(one))]
+        for shard in filter(is_shard, found):
+            addresses = (f"{shard}/{name}" for name in self.names(shard))
+            strays += (address for address in addresses if layer_of(address) is None)
+        return sorted(strays)
 
     def head(self, address: str) -> StoredObject:
-        if not self.path(address).is_dir():
-            return self._inner.head(address)
-        facts = _facts(self.path(address))
-        assert facts is not None
-        return StoredObject(address, facts[0], from_micros(facts[1]))
+        with translated("look up", address):
+            status = self.folder.status(address)
+            if stat.S_ISDIR(status.st_mode) and layer_of(address):
+                size, changed = self.folder.facts(address, status)
+                return StoredObject(address, size, from_micros(changed))
+        return self._inner.head(address)
 
     def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
-        path, goal = self.path(source), self.path(target)
-        if not path.is_dir():
-            self._inner.move(source, target, size=size, fresh=fresh)
-            return
         with translated("move", source):
-            found = _facts(path)
-            if found is None or found[0] != size:
-                raise Corrupt(f"{path} has {found and found[0]} bytes instead of {size}")
-            if goal.is_dir():
-                # It was made again, or brought back before: one of the two is enough.
-                shutil.rmtree(path)
+            if stat.S_ISDIR(self.folder.status(source).st_mode):
+                self.folder.rename(source, target, size=size, fresh=fresh)
                 return
-            if fresh:
-                os.utime(path)
-            goal.parent.mkdir(parents=True, exist_ok=True)
-            path.rename(goal)
+            if layer_of(source):
+                with suppress(FileNotFoundError):
+                    self.folder.status(target)
+                    self.folder.drop_copy(source, target)
+                    return
+        self._inner.move(source, target, size=size, fresh=fresh)
 
     def delete(self, address: str) -> None:
-        if not self.path(address).is_dir():
-            self._inner.delete(address)
-            return
-        with translated("delete", address):
-            shutil.rmtree(self.path(address))
+        with suppress(NotFound), translated("delete", address):
+            if stat.S_ISDIR(self.folder.status(address).st_mode):
+                self.folder.remove(address)
+                return
+        self._inner.delete(address)
 
     def delete_page(self, addresses: Sequence[str]) -> None:
         # One after the other, so that what is left after a crash is whole.
@@ -137,10 +158,15 @@ class LayerView:
         self._inner.put(address, data, create=create)
 
     def get(self, address: str) -> bytes:
-        return self._inner.get(address)
+        return b"".join(self.stream(address)) if layer_of(address) else self._inner.get(address)
 
     def stream(self, address: str) -> Iterator[bytes]:
-        return self._inner.stream(address)
+        """The bytes of an object; of a directory with the names and sizes of its files."""
+        if layer_of(address) is None:
+            yield from self._inner.stream(address)
+            return
+        with translated("read", address):
+            yield from self.folder.contents(address)
 
     def reader(self, address: str) -> BinaryIO:
         return self._inner.reader(address)
@@ -152,11 +178,10 @@ class LayerView:
         if first.endswith(ROLLUP):
             # It names the rollup that a layer is loaded through; the one in place is the last.
             return True
-        one, other = self.path(first), self.path(second)
-        if not (one.is_dir() or other.is_dir()):
+        if layer_of(first) is None:
             return self._inner.same(first, second)
         with translated("compare", first):
-            return one.is_dir() and other.is_dir() and _digests(one) == _digests(other)
+            return self.folder.same(first, second)
 
     def flush(self, addresses: Iterable[str]) -> None:
         self._inner.flush(addresses)
@@ -164,33 +189,52 @@ class LayerView:
     def flush_moved(self, addresses: Iterable[str]) -> None:
         self._inner.flush_moved(addresses)
 
+    def _inside(self, folder: str) -> tuple[Sequence[str], Sequence[str]]:
+        """The folders and the files directly below a folder."""
+        folders: list[str] = []
+        files: list[str] = []
+        with suppress(NotFound), translated("list", folder), self.folder.open(folder) as handle:
+            with os.scandir(handle) as entries:
+                for entry in entries:
+                    if not _is_text(entry.name):
+                        continue
+                    address = f"{folder}/{entry.name}"
+                    status = entry.stat(follow_symlinks=False)
+                    self.folder.check(address, status)
+                    (folders if stat.S_ISDIR(status.st_mode) else files).append(address)
+        return sorted(folders), sorted(files)
+
+    def _facts(self, address: str) -> tuple[int, int]:
+        """Size and time of an object, which must be what its name says."""
+        # Its shard was opened without following a link, when it was listed.
+        status = os.lstat(f"{self.root}/{address}")
+        self.folder.check(address, status)
+        if layer_of(address):
+            named = stat.S_ISREG if address.endswith((ARCHIVE, ROLLUP)) else stat.S_ISDIR
+            if not named(status.st_mode):
+                raise Refused(
+                    f"{str(self.path(address))!r} has the name of a layer and is not one",
+                    hint="move it out of the store; nothing was deleted",
+                )
+        elif stat.S_ISDIR(status.st_mode):
+            return 0, status.st_mtime_ns // 1000
+        return self.folder.facts(address, status)
+
 
 def is_shard(folder: str) -> bool:
     """Whether a folder has layers, in the store or set aside; others have files of ours."""
     return SHARD.fullmatch(folder.rpartition("/")[2]) is not None
 
 
-def _digests(folder: Path) -> dict[str, bytes]:
-    """The hash of each file of a layer's directory."""
-    digests = {}
-    for path in folder.iterdir():
-        with path.open("rb") as file:
-            digests[path.name] = hashlib.file_digest(file, "sha256").digest()
-    return digests
+def _is_of_run(folder: str) -> bool:
+    """Whether a folder in quarantine is one that a run makes there: of layers, or of old runs."""
+    return is_shard(folder) or folder.endswith(f"/{OURS}")
 
 
-def _facts(entry: os.DirEntry[str] | Path) -> tuple[int, int] | None:
-    """Size and time of a file, or of a directory with its files; None if it is not there."""
+def _is_text(name: str) -> bool:
+    """Whether a name can be written down; no name of the format is anything else."""
     try:
-        status = entry.stat()
-        if not stat.S_ISDIR(status.st_mode):
-            return status.st_size, status.st_mtime_ns // 1000
-        size, changed = 0, status.st_mtime_ns
-        with os.scandir(entry) as found:
-            for one in found:
-                inside = one.stat()
-                size += inside.st_size
-                changed = max(changed, inside.st_mtime_ns)
-    except FileNotFoundError:
-        return None
-    return size, changed // 1000
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,177 @@
+"""The folder of a store, of which no link is followed and no other file system entered.
+
+Every path is walked from a handle, one part after the other, and the last step is taken on the
+handle that was reached: nobody can put a link in between a check and its use.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+
+from reclaim.errors import Conflict, Corrupt, Refused
+
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+"""How a file is opened: not through a link, and without waiting for the other end of a pipe."""
+_FOLDER = READ | os.O_DIRECTORY
+_PIECE = 1024 * 1024
+
+
+class StoreFolder:
+    """A folder on a disk; addresses are relative to ``root``, which has the store's own folder."""
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.root = root
+        self._name = name
+
+    @cached_property
+    def device(self) -> int:
+        """The file system that everything must be on: what is moved is renamed."""
+        return os.stat(self.root / self._name).st_dev
+
+    def check(self, address: str, status: os.stat_result) -> None:
+        """Refuse a link, and what lies on another file system."""
+        if stat.S_ISLNK(status.st_mode):
+            raise Refused(
+                f"{str(self.root / address)!r} is a link; links in a store are not followed",
+                hint="put what it points at in its place, or remove it; nothing was deleted",
+            )
+        if status.st_dev != self.device:
+            raise Refused(
+                f"{str(self.root / address)!r} is on another file system than the store",
+                hint="a store must be on one; unmount it, or move it into the store",
+            )
+
+    def status(self, address: str) -> os.stat_result:
+        """What the system says of a file or folder; it and those above must be ordinary ones."""
+        folder, name = _split(address)
+        with self.open(folder) as handle:
+            status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+        self.check(address, status)
+        return status
+
+    @contextmanager
+    def open(self, folder: str, *, create: bool = False) -> Iterator[int]:
+        """A handle on a folder, for calls that take a ``dir_fd``."""
+        handle = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        walked = ""
+        try:
+            for part in folder.split("/"):
+                walked += f"{part}/"
+                if create:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=handle)  # noqa: PTH102
+                self.check(walked.rstrip("/"), os.stat(part, dir_fd=handle, follow_symlinks=False))
+                inner = os.open(part, _FOLDER, dir_fd=handle)
+                os.close(handle)
+                handle = inner
+            yield handle
+        finally:
+            os.close(handle)
+
+    def rename(self, source: str, target: str, *, size: int, fresh: bool) -> None:
+        """Move a directory with its files; what is at the target already is never replaced."""
+        (here, name), (there, new_name) = _split(source), _split(target)
+        with self.open(here) as origin, self.open(there, create=True) as goal:
+            with self.open(source) as layer:
+                found = sum(status.st_size for _, status in self._files(layer, source))
+            if found != size:
+                raise Corrupt(f"{self.root / source} has {found} bytes instead of {size}")
+            if fresh:
+                # Before it moves: wherever it is found after a crash, it is not older than this.
+                os.utime(name, dir_fd=origin, follow_symlinks=False)
+            try:
+                os.stat(new_name, dir_fd=goal, follow_symlinks=False)
+            except FileNotFoundError:
+                os.rename(name, new_name, src_dir_fd=origin, dst_dir_fd=goal)  # noqa: PTH104
+                return
+        # It was made again, or brought back before.
+        self.drop_copy(source, target)
+
+    def drop_copy(self, source: str, target: str) -> None:
+        """Delete an object of which a copy is elsewhere; one that differs is a ``Conflict``."""
+        if not self.same(source, target):
+            raise Conflict(
+                f"{self.root / target} is there already and has other contents than "
+                f"{self.root / source}; both were left",
+                hint="look which of the two can be loaded, move the other one away, then try again",
+            )
+        if stat.S_ISDIR(self.status(source).st_mode):
+            self.remove(source)
+            return
+        folder, name = _split(source)
+        with self.open(folder) as handle:
+            os.unlink(name, dir_fd=handle)  # noqa: PTH108
+
+    def remove(self, address: str) -> None:
+        """Delete a directory of files."""
+        folder, name = _split(address)
+        with self.open(folder) as outer:
+            with self.open(address) as layer:
+                for file, _ in list(self._files(layer, address)):
+                    os.unlink(file, dir_fd=layer)  # noqa: PTH108
+            os.rmdir(name, dir_fd=outer)  # noqa: PTH106
+
+    def same(self, one: str, other: str) -> bool:
+        """Whether two objects have the same contents, byte by byte."""
+        pieces, others = self.contents(one), self.contents(other)
+        while True:
+            piece = next(pieces, None)
+            if piece != next(others, None):
+                return False
+            if piece is None:
+                return True
+
+    def contents(self, address: str) -> Iterator[bytes]:
+        """The bytes of a file; of a directory names, sizes and bytes of its files, in order."""
+        folder, name = _split(address)
+        with ExitStack() as stack:
+            outer = stack.enter_context(self.open(folder))
+            status = os.stat(name, dir_fd=outer, follow_symlinks=False)
+            self.check(address, status)
+            if not stat.S_ISDIR(status.st_mode):
+                yield from _pieces(outer, name)
+                return
+            layer = stack.enter_context(self.open(address))
+            for file, inside in sorted(self._files(layer, address)):
+                yield f"{file}\n{inside.st_size}\n".encode("utf-8", "surrogateescape")
+                yield from _pieces(layer, file)
+
+    def facts(self, address: str, status: os.stat_result) -> tuple[int, int]:
+        """Size and microsecond of the latest change, of a file or of a directory with its files."""
+        if not stat.S_ISDIR(status.st_mode):
+            return status.st_size, status.st_mtime_ns // 1000
+        size, changed = 0, status.st_mtime_ns
+        for _, inside in self._files(f"{self.root}/{address}", address):
+            size += inside.st_size
+            changed = max(changed, inside.st_mtime_ns)
+        return size, changed // 1000
+
+    def _files(self, folder: str | int, address: str) -> Iterator[tuple[str, os.stat_result]]:
+        """The files of a layer's directory. It has nothing else, or it is not only a layer's."""
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                self.check(f"{address}/{entry.name}", status)
+                if not stat.S_ISREG(status.st_mode):
+                    raise Refused(
+                        f"{str(self.root / address / entry.name)!r} is not a file; the directory "
+                        "of a layer has nothing but files",
+                        hint="move it out of the store; nothing was deleted",
+                    )
+                yield entry.name, status
+
+
+def _pieces(handle: int, name: str) -> Iterator[bytes]:
+    with open(os.open(name, READ, dir_fd=handle), "rb", buffering=0) as file:
+        while piece := file.read(_PIECE):
+            yield piece
+
+
+def _split(address: str) -> tuple[str, str]:
+    folder, _, name = address.rpartition("/")
+    return folder, name

@@ -1,0 +1,155 @@
+"""Links and other file systems inside a store: refused by name, and nothing goes through them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from reclaim.errors import ReclaimError, Refused
+from reclaim.run.ways import DELETE, Move
+from reclaim.stores.terminus.folder import StoreFolder
+from reclaim.stores.terminus.labels import file_name
+from tests.terminus.world import At, Past, World, bury
+
+
+@pytest.fixture
+def past(world: World) -> Past:
+    return bury(world)
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    found = (path for path in folder.rglob("*") if path.is_file() and ".reclaim" not in path.parts)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def refused(world: World, name: str) -> None:
+    """Neither a plan, an apply of an older one, nor a purge goes on."""
+    before = everything(world.folder)
+    with pytest.raises(Refused, match=name) as error:
+        world.plan()
+    assert error.value.hint
+    assert everything(world.folder) == before
+
+
+def test_a_shard_that_is_a_link(world: World, past: Past) -> None:
+    """Under its second name a live layer would be a file in the wrong shard."""
+    plan = world.plan()
+    alias = world.folder / "000"
+    alias.symlink_to(past.main[0][:3])
+    refused(world, "000")
+    with pytest.raises(Refused, match="000"):
+        world.apply(plan, way=DELETE)
+    assert past.live | past.dead <= world.there()
+
+
+def test_a_shard_that_points_nowhere(world: World, past: Past) -> None:
+    """Its layers would be missing, and all that only they refer to would be dead."""
+    shard = world.folder / past.main[0][:3]
+    shutil.rmtree(shard)
+    shard.symlink_to("nowhere")
+    refused(world, shard.name)
+
+
+@pytest.mark.parametrize("which", ["archive", "rollup", "directory", "in a directory", "stray"])
+def test_a_layer_that_is_a_link(world: World, past: Past, which: str, tmp_path: Path) -> None:
+    write = world.write
+    path = {
+        "archive": world.folder / write.path(past.old[0]),
+        "rollup": world.folder / write.rollup_path(past.old[1]),
+        "directory": world.folder / write.path(past.old[2]),
+        "in a directory": world.folder / write.path(past.old[2]) / "parent.hex",
+        "stray": world.folder / past.old[0][:3] / "stray",
+    }[which]
+    elsewhere = tmp_path / "elsewhere"
+    if which == "stray":
+        elsewhere.write_bytes(b"")
+    else:
+        path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    refused(world, path.name)
+    assert elsewhere.exists()
+
+
+@pytest.mark.parametrize("to", ["main", "nowhere"])
+def test_a_label_that_is_a_link(world: World, past: Past, to: str) -> None:
+    (world.folder / file_name("alias")).symlink_to(file_name(to))
+    refused(world, "alias")
+
+
+@pytest.mark.parametrize("name", [".reclaim", ".reclaim/quarantine", ".reclaim/leases"])
+def test_our_own_folder_as_a_link(world: World, past: Path, tmp_path: Path, name: str) -> None:
+    plan = world.plan()
+    elsewhere = tmp_path / "elsewhere"
+    ours = world.folder / name
+    if ours.exists():
+        ours.rename(elsewhere)
+    else:
+        elsewhere.mkdir()
+    ours.symlink_to(elsewhere)
+    for work in (world.plan, lambda: world.apply(plan)):
+        with pytest.raises(ReclaimError, match=ours.name):
+            work()
+    assert list(elsewhere.rglob("*.larch")) == []
+
+
+@pytest.mark.parametrize("archives", [True, False])
+def test_a_shard_that_becomes_a_link_before_the_sweep(
+    world: World, past: Past, archives: bool, tmp_path: Path
+) -> None:
+    """Nothing is moved or deleted through a link that came after every check."""
+    world.write.archives = archives
+    dead = world.write.layer(values=["only this one"])
+    world.age()
+    shard = world.folder / dead[:3]
+
+    def swap() -> None:
+        shard.rename(tmp_path / "elsewhere")
+        shard.symlink_to(tmp_path / "elsewhere")
+
+    plan = world.plan()
+    with pytest.raises(ReclaimError):
+        world.apply(plan, way=DELETE, step=At("sweep layer", swap))
+    assert (tmp_path / "elsewhere" / Path(world.write.path(dead)).name).exists()
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_a_link_in_quarantine(world: World, past: Past, undone: bool, tmp_path: Path) -> None:
+    run = world.apply(world.plan()).run
+    shard = world.folder / ".reclaim/quarantine" / run / past.old[0][:3]
+    shard.rename(tmp_path / "elsewhere")
+    shard.symlink_to(tmp_path / "elsewhere")
+    world.clock.advance(Move().keep)
+    with pytest.raises(ReclaimError, match=shard.name):
+        world.undo(run) if undone else world.purge()
+    assert (tmp_path / "elsewhere" / f"{past.old[0]}.larch").exists()
+    assert world.there() >= past.live
+
+
+@pytest.mark.parametrize("which", ["shard", "archive", "directory", "in a directory"])
+def test_another_file_system(
+    world: World, past: Past, which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a mount below the store: a rename would fail on the way, so that nothing is begun."""
+    write = world.write
+    path = {
+        "shard": world.folder / past.old[0][:3],
+        "archive": world.folder / write.path(past.old[0]),
+        "directory": world.folder / write.path(past.old[2]),
+        "in a directory": world.folder / write.path(past.old[2]) / "parent.hex",
+    }[which]
+    mounted = path.stat().st_ino
+    check, whole = StoreFolder.check, os.fstat
+
+    def elsewhere(status: os.stat_result) -> os.stat_result:
+        if status.st_ino != mounted:
+            return status
+        return os.stat_result((*status[:2], status.st_dev + 1, *status[3:]))
+
+    monkeypatch.setattr(
+        StoreFolder, "check", lambda self, address, status: check(self, address, elsewhere(status))
+    )
+    monkeypatch.setattr(os, "fstat", lambda handle: elsewhere(whole(handle)))
+    refused(world, path.name)
