@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from reclaim.errors import NotFound, Refused
+from reclaim.errors import NotFound, OutOfTime, Refused
 from reclaim.storage import translated
 from reclaim.stores.terminus import labels, version
+from reclaim.stores.terminus.folder import READ
 from reclaim.stores.terminus.labels import Label
 
 AWAY = "labels may live on another host; without them what they keep looks dead"
+
+ROUNDS = 20
+"""How often labels are read before those who write them are asked to pause."""
+LONGEST = 1024
+"""More than this is not read of a label, nor of the version: neither is so long."""
 
 
 def read_labels(folder: Path) -> Sequence[Label]:
     """Every label, each under its lock. Without the labels that there must be it is refused."""
     path = folder / version.FILE
     with translated("read", str(path)):
-        server = version.check_version(path.read_bytes() if path.exists() else None)
+        server = version.check_version(_version(path))
     found = _read_all(folder)
     if not found:
         raise Refused(f"{folder} has no labels", hint=AWAY)
@@ -30,20 +37,51 @@ def read_labels(folder: Path) -> Sequence[Label]:
     return found
 
 
+def _version(path: Path) -> bytes | None:
+    # Through a link as well: a version that is not read would count as none.
+    if not os.path.lexists(path):
+        return None
+    with path.open("rb", buffering=0) as file:
+        return file.read(LONGEST) or b""
+
+
 def _read_all(folder: Path) -> Sequence[Label]:
-    while True:
-        with translated("list", str(folder)):
-            names = os.listdir(folder)  # noqa: PTH208 - many small files
-            files = sorted(name for name in names if name.endswith(labels.SUFFIX))
-        try:
-            return [labels.parse_label(file, _read_locked(f"{folder}/{file}")) for file in files]
-        except NotFound:
-            # A database was deleted while we looked: look again.
-            continue
+    """Every label, as two reads one after the other show them.
+
+    A database may be renamed, or a layer go from one label to another, while labels are read one
+    by one: who reads once can miss a layer that always had a label.
+    """
+    before: Sequence[Label] | None = None
+    for _ in range(ROUNDS):
+        found = _read_once(folder)
+        if found is not None and found == before:
+            return found
+        before = found
+    raise OutOfTime(
+        f"the labels of {folder} changed each of {ROUNDS} times that they were read",
+        hint="nothing was deleted; run it again when fewer databases are written to",
+    )
+
+
+def _read_once(folder: Path) -> Sequence[Label] | None:
+    """Every label; None when one went while they were read."""
+    with translated("list", str(folder)):
+        names = os.listdir(folder)  # noqa: PTH208 - many small files
+        files = sorted(name for name in names if name.endswith(labels.SUFFIX))
+    try:
+        return [labels.parse_label(file, _read_locked(f"{folder}/{file}")) for file in files]
+    except NotFound:
+        return None
 
 
 def _read_locked(file: str) -> bytes:
     """A label under a shared lock: it is rewritten in place under an exclusive one."""
-    with translated("read", file), open(file, "rb", buffering=0) as found:  # noqa: PTH123
-        fcntl.flock(found, fcntl.LOCK_SH)
-        return found.readall()
+    with translated("read", file):
+        if stat.S_ISLNK(os.lstat(file).st_mode):
+            raise Refused(
+                f"the label {file!r} is a link; links in a store are not followed",
+                hint="put what it points at in its place, or remove it; nothing was deleted",
+            )
+        with open(os.open(file, READ), "rb", buffering=0) as found:
+            fcntl.flock(found, fcntl.LOCK_SH)
+            return found.read(LONGEST) or b""
