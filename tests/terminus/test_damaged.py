@@ -8,8 +8,10 @@ import pytest
 
 from reclaim.errors import Corrupt
 from reclaim.stores.terminus import reading
+from reclaim.stores.terminus.batch import decode_archives
 from reclaim.stores.terminus.files import PARENT, VALUES
 from reclaim.stores.terminus.larch import parse_header
+from reclaim.stores.terminus.layer import Layer, decode_archive
 from reclaim.testing.terminus import encode_archive, encode_logarray
 from tests.terminus.test_layer import ME, files_of
 from tests.terminus.world import Past, World, bury
@@ -56,12 +58,12 @@ def test_a_length_beyond_the_file(
 
 
 def test_a_control_word_that_promises_a_great_many_numbers() -> None:
-    data = encode_archive(files_of(reading.Layer(ME)))
+    data = encode_archive(files_of(Layer(ME)))
     for width in range(0, 65, 8):
         control = b"\xff" * 4 + bytes([width]) + b"\xff" * 3
         with pytest.raises(Corrupt):
-            reading.decode_archive(ME, data[:8] + control + data[16:])
-        assert not reading.decode_archives([data[:8] + control + data[16:]]).plain.any()
+            decode_archive(ME, data[:8] + control + data[16:])
+        assert not decode_archives([data[:8] + control + data[16:]]).plain.any()
 
 
 @pytest.mark.parametrize("archives", [True, False])

@@ -15,7 +15,7 @@ from reclaim.model import SnapshotId
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.beside import lock as locking
 from reclaim.stores.beside.lock import Lock, hold
-from reclaim.testing import FakeClock
+from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.faults import FaultyStorage, Nth
 from tests.terminus.world import At, World, bury, stepped
 
@@ -23,8 +23,8 @@ PREFIX = "store/lock/"
 
 
 @pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return ObjectStorage.open(tmp_path.as_uri())
+def storage(tmp_path: Path, clock: FakeClock) -> Storage:
+    return ClockedStorage(ObjectStorage.open(tmp_path.as_uri()), clock)
 
 
 def make(storage: Storage, clock: FakeClock, run: str = "run") -> Lock:

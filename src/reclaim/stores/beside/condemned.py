@@ -6,13 +6,22 @@ whoever reads sees it on one of them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from enum import StrEnum
 
-from reclaim.errors import Corrupt, NotFound
+from reclaim.errors import NotFound
 from reclaim.model import SnapshotId
 from reclaim.storage import Storage
+from reclaim.stores.beside.files import (
+    SUFFIX,
+    Unreadable,
+    damaged,
+    read_document,
+    write_document,
+)
+
+LARGEST = 1024 * 1024 * 1024
+"""A list may have every snapshot of a store."""
 
 
 class Condemnation(StrEnum):
@@ -40,16 +49,25 @@ class CondemnedLists:
 
     def of_run(self, run_id: str) -> Lists:
         try:
-            return _decode(self._storage.get(self._address(run_id)))
+            return _decode(read_document(self._storage, self._address(run_id), largest=LARGEST))
         except NotFound:
             return {}
+        except Unreadable as error:
+            raise damaged(
+                self._storage,
+                self._address(run_id),
+                "the list of condemned snapshots",
+                error,
+                hint=f"if run {run_id} is not at work (see `reclaim runs`), remove the file, then "
+                "apply its plan again to finish it, or undo it",
+            ) from error
 
     def write(self, run_id: str, changed: Lists) -> None:
         """Put lists in the place of a run's, all at once; the others stay as they are."""
         before = self.of_run(run_id)
         after = {state: rules for state, rules in {**before, **changed}.items() if rules}
         if after:
-            self._storage.put(self._address(run_id), json.dumps(after).encode())
+            write_document(self._storage, self._address(run_id), after)
         elif before:
             self._storage.delete(self._address(run_id))
 
@@ -57,20 +75,22 @@ class CondemnedLists:
         """The lists of every run that has any."""
         found = {}
         for one in self._storage.list(self._prefix.rstrip("/")):
-            run_id = one.address.removeprefix(self._prefix).removesuffix(".json")
+            name = one.address.removeprefix(self._prefix)
+            if not name.endswith(SUFFIX) or "/" in name:
+                continue
+            run_id = name.removesuffix(SUFFIX)
             if lists := self.of_run(run_id):
                 found[run_id] = lists
         return dict(sorted(found.items()))
 
     def _address(self, run_id: str) -> str:
-        return f"{self._prefix}{run_id}.json"
+        return f"{self._prefix}{run_id}{SUFFIX}"
 
 
-def _decode(data: bytes) -> Lists:
-    try:
-        return {
-            Condemnation(state): {SnapshotId(found): str(rule) for found, rule in rules.items()}
-            for state, rules in json.loads(data).items()
-        }
-    except (ValueError, AttributeError) as error:
-        raise Corrupt("a list of condemned snapshots cannot be read") from error
+def _decode(document: Mapping[str, object]) -> Lists:
+    lists = {}
+    for state, rules in document.items():
+        if state not in list(Condemnation) or not isinstance(rules, dict):
+            raise Unreadable(f"{state!r} is not a list of snapshots")
+        lists[Condemnation(state)] = {SnapshotId(one): str(rule) for one, rule in rules.items()}
+    return lists

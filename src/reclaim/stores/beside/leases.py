@@ -6,25 +6,35 @@ and *then* reads the leases. So one of the two always sees the other.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from reclaim.catalog.addresses import new_uid
 from reclaim.clock import Clock
-from reclaim.errors import Corrupt, Gone, LeaseLapsed, NotFound, ReclaimError
+from reclaim.errors import Gone, InvalidInput, LeaseLapsed, NotFound, ReclaimError
 from reclaim.model import Lease, SnapshotId
 from reclaim.storage import Storage
 from reclaim.stores.beside.condemned import CondemnedLists
+from reclaim.stores.beside.files import (
+    SUFFIX,
+    Unreadable,
+    damaged,
+    read_document,
+    text_in,
+    write_document,
+)
 
 log = logging.getLogger(__name__)
 
 REFRESH = timedelta(hours=1)
 LENGTH = timedelta(hours=2)
+LONGEST = timedelta(days=30)
+"""No lease is longer: one that claims to be is damaged."""
 
 Needs = Callable[[SnapshotId], Collection[SnapshotId]]
 """A snapshot and all that it needs; fails when something of that is not there."""
@@ -45,10 +55,10 @@ class Leases:
         """Every lease, lapsed ones too. One that cannot be read stops whoever asks."""
         found = []
         for one in self._storage.list(self._prefix.rstrip("/")):
+            if not self._is_lease(one.address):
+                continue
             try:
-                found.append(
-                    _decode(one.address, self._storage.get(one.address), one.last_modified)
-                )
+                found.append(self._read(one.address, one.last_modified))
             except NotFound:
                 # Given back while we looked.
                 continue
@@ -61,6 +71,11 @@ class Leases:
         self, snapshot: SnapshotId, needs: Needs, *, holder: str, length: timedelta = LENGTH
     ) -> Lease:
         """Take a lease; refused for what is condemned, or needs something that is."""
+        if not timedelta(0) < length <= LONGEST:
+            raise InvalidInput(
+                f"a lease cannot last for {length}",
+                hint=f"hold it for at most {LONGEST.days} d, and renew it in time",
+            )
         lease = Lease(new_uid(), snapshot, holder, self._clock.now(), length)
         self._write(lease)
         try:
@@ -98,7 +113,7 @@ class Leases:
             found = self._storage.head(address)
         except NotFound as error:
             raise LeaseLapsed(f"the lease {lease.id} was given back") from error
-        current = _decode(address, self._storage.get(address), found.last_modified)
+        current = self._read(address, found.last_modified)
         if not current.valid_at(self._clock.now()):
             raise LeaseLapsed(
                 f"the lease {lease.id} lapsed and cannot be renewed",
@@ -106,6 +121,13 @@ class Leases:
             )
         now = self._clock.now()
         self._write(current)
+        if not current.valid_at(self._clock.now()):
+            # Whoever slept until here held nothing meanwhile, and a run may have been and gone.
+            self._storage.delete(address)
+            raise LeaseLapsed(
+                f"the lease {lease.id} lapsed while it was renewed",
+                hint="take a new one; that checks that everything is still there",
+            )
         for run, states in self._condemned.all().items():
             if any(lease.snapshot in listed for listed in states.values()):
                 raise LeaseLapsed(f"{lease.snapshot} is being collected by run {run}")
@@ -131,7 +153,25 @@ class Leases:
             held.stop()
 
     def _address(self, lease_id: str) -> str:
-        return f"{self._prefix}{lease_id}.json"
+        return f"{self._prefix}{lease_id}{SUFFIX}"
+
+    def _is_lease(self, address: str) -> bool:
+        name = address.removeprefix(self._prefix)
+        return name.endswith(SUFFIX) and "/" not in name
+
+    def _read(self, address: str, refreshed_at: datetime) -> Lease:
+        name = address.removeprefix(self._prefix).removesuffix(SUFFIX)
+        try:
+            return _decode(name, read_document(self._storage, address), refreshed_at)
+        except Unreadable as error:
+            raise damaged(
+                self._storage,
+                address,
+                "the lease",
+                error,
+                hint="it may hold a snapshot, so that no run goes on; remove the file if nobody "
+                "needs it (`reclaim lease release`)",
+            ) from error
 
     def _write(self, lease: Lease) -> None:
         told = {
@@ -139,7 +179,7 @@ class Leases:
             "holder": lease.holder,
             "seconds": lease.length.total_seconds(),
         }
-        self._storage.put(self._address(lease.id), json.dumps(told).encode())
+        write_document(self._storage, self._address(lease.id), told)
 
 
 class HeldLease:
@@ -185,14 +225,9 @@ class HeldLease:
                 log.warning("the lease %s was not renewed: %s", self.lease.id, error)
 
 
-def _decode(address: str, data: bytes, refreshed_at: datetime) -> Lease:
-    try:
-        told = json.loads(data)
-        length = timedelta(seconds=float(told["seconds"]))
-        snapshot, holder = SnapshotId(str(told["snapshot"])), str(told["holder"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise Corrupt(
-            f"the lease {address} cannot be read", hint="remove it if nobody needs it"
-        ) from error
-    name = address.rpartition("/")[2].removesuffix(".json")
-    return Lease(name, snapshot, holder, refreshed_at, length)
+def _decode(name: str, document: Mapping[str, Any], refreshed_at: datetime) -> Lease:
+    seconds = document.get("seconds")
+    if not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST.total_seconds():
+        raise Unreadable(f"it lasts for {seconds!r} seconds")
+    snapshot, holder = SnapshotId(text_in(document, "snapshot")), text_in(document, "holder")
+    return Lease(name, snapshot, holder, refreshed_at, timedelta(seconds=seconds))

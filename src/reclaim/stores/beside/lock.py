@@ -9,6 +9,7 @@ have ended a request's time after its expiry; only then is it taken over.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +21,13 @@ from reclaim.clock import Clock
 from reclaim.errors import AlreadyExists, Conflict, LockLost, NotFound
 from reclaim.lock import LENGTH, REQUEST, TASKS, TimedLock, taken
 from reclaim.storage import Storage
+from reclaim.stores.beside.files import Unreadable, read_document, shown, text_in, time_in
+
+SKEW = timedelta(minutes=5)
+"""How far the clocks of those who take the lock, and the storage's, may be apart."""
+LOOKS = 100
+LAST = 10**12 - 1
+_NUMBER = re.compile("[0-9]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,8 @@ class _State:
     run: str
     expires_at: datetime | None
     """None once it was given back."""
+    damaged: str = ""
+    """What is wrong with its file, if anything is."""
 
 
 class Lock(TimedLock):
@@ -47,6 +57,18 @@ class Lock(TimedLock):
         if state is not None and state.expires_at is not None:
             free_at = state.expires_at + REQUEST
             if now < free_at:
+                if state.expires_at > now + LENGTH + 2 * SKEW:
+                    file = shown(self._storage, self._address(state.number))
+                    raise Conflict(
+                        f"the lock {file} was written in the future, by a clock that was wrong",
+                        hint="if no run is at work, remove the file; one that is stops by itself",
+                    )
+                if state.damaged:
+                    raise Conflict(
+                        f"the lock of this store is damaged: {state.damaged}",
+                        hint="if no run is at work, remove the file; otherwise it counts as free "
+                        f"at {free_at:%F %T} UTC",
+                    )
                 raise taken("store", state.run, state.owner, free_at)
         try:
             self._write((state.number if state else 0) + 1, now + LENGTH)
@@ -84,23 +106,54 @@ class Lock(TimedLock):
         return state
 
     def _read(self) -> _State | None:
-        while True:
-            numbers = [
-                int(name)
-                for one in self._storage.list(self._prefix.rstrip("/"))
-                if (name := one.address.removeprefix(self._prefix)).isdigit()
-            ]
+        for _ in range(LOOKS):
+            numbers = self._numbers()
             if not numbers:
                 return None
-            number = max(numbers)
-            try:
-                told = json.loads(self._storage.get(f"{self._prefix}{number:012d}"))
-            except NotFound:
-                # Someone wrote a newer one and tidied up.
-                continue
-            when = told["expires_at"]
-            expires_at = datetime.fromisoformat(when) if when else None
-            return _State(number, told["owner"], told["run"], expires_at)
+            # One that is gone was the last until someone wrote a newer one and tidied up.
+            with suppress(NotFound):
+                return self._state(max(numbers))
+        raise Conflict(
+            f"the lock in {shown(self._storage, self._prefix)} changes faster than it can be read",
+            hint="look what is in that folder, and at the runs that are at work",
+        )
+
+    def _numbers(self) -> list[int]:
+        """The states that are there. Other files in the folder are not ours."""
+        names = (
+            one.address.removeprefix(self._prefix)
+            for one in self._storage.list(self._prefix.rstrip("/"))
+        )
+        return [int(name) for name in names if _NUMBER.fullmatch(name)]
+
+    def _state(self, number: int) -> _State:
+        """A state of the lock; one that cannot be read counts as held for a lock's length.
+
+        No lock outlasts the time at which it was written by more than its length, so that one
+        which says so is damaged as well.
+        """
+        address = self._address(number)
+        written_at = self._storage.head(address).last_modified
+        latest = written_at + LENGTH + SKEW
+        file = shown(self._storage, address)
+        try:
+            document = read_document(self._storage, address)
+            owner, run = text_in(document, "owner"), text_in(document, "run")
+            free = document.get("expires_at", "") is None
+            expires_at = None if free else time_in(document, "expires_at")
+        except Unreadable as error:
+            return _State(number, "", "", latest, f"{file} cannot be read: {error}")
+        if expires_at is not None and expires_at > latest:
+            return _State(number, owner, run, latest, f"{file} is to last until {expires_at:%F %T}")
+        return _State(number, owner, run, expires_at)
+
+    def _address(self, number: int) -> str:
+        if number > LAST:
+            raise Conflict(
+                f"the lock in {shown(self._storage, self._prefix)} has a number that no run gave it",
+                hint="if no run is at work, remove the files in that folder",
+            )
+        return f"{self._prefix}{number:012d}"
 
     def _write(self, number: int, expires_at: datetime | None, *, owner: str = "") -> None:
         told = {
@@ -108,16 +161,17 @@ class Lock(TimedLock):
             "run": self.run_id,
             "expires_at": expires_at and expires_at.isoformat(),
         }
-        address = f"{self._prefix}{number:012d}"
+        address = self._address(number)
         self._storage.put(address, json.dumps(told).encode(), create=True)
-        there = [one.address for one in self._storage.list(self._prefix.rstrip("/"))]
-        if any(one > address for one in there):
+        self._storage.flush([address])
+        there = self._numbers()
+        if any(other > number for other in there):
             # Others went on while this one slept, and had removed what it met with.
             self._storage.delete(address)
             raise AlreadyExists(f"{address} was written and removed before")
-        for one in there:
-            if one < address:
-                self._storage.delete(one)
+        for other in there:
+            if other < number:
+                self._storage.delete(self._address(other))
 
 
 @contextmanager

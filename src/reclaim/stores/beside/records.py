@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-import json
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
-from reclaim.errors import NotFound
+from reclaim.errors import Corrupt, NotFound
 from reclaim.model import Run, RunState
 from reclaim.storage import Storage
+from reclaim.stores.beside.files import (
+    Unreadable,
+    damaged,
+    read_document,
+    text_in,
+    time_in,
+    write_document,
+)
 
+UNREADABLE = "unreadable"
+"""The state of a run whose record cannot be read; what it has set aside stays aside."""
 FILE = "run.json"
+
+
+log = logging.getLogger(__name__)
 
 
 class Records:
@@ -31,15 +43,32 @@ class Records:
 
     def find(self, run_id: str) -> Run | None:
         try:
-            return _decode(run_id, self._storage.get(self._address(run_id)))
+            return _decode(run_id, read_document(self._storage, self._address(run_id)))
         except NotFound:
             return None
+        except Unreadable as error:
+            raise damaged(
+                self._storage,
+                self._address(run_id),
+                f"the record of run {run_id}",
+                error,
+                hint="remove the file, then apply the plan in its folder again: that finishes it, "
+                "and then it can be undone",
+            ) from error
 
     def all(self) -> list[Run]:
-        """The newest first."""
+        """The newest first. One whose record cannot be read is among them, and says so."""
         folders, _ = self._storage.folders(self._prefix.rstrip("/"))
-        found = (self.find(folder.rpartition("/")[2]) for folder in folders)
+        found = (self._look(folder.rpartition("/")[2]) for folder in folders)
         return sorted((run for run in found if run), key=lambda run: run.started_at, reverse=True)
+
+    def _look(self, run_id: str) -> Run | None:
+        try:
+            return self.find(run_id)
+        except Corrupt as error:
+            log.warning("%s; %s", error.message, error.hint)
+            when = self._storage.head(self._address(run_id)).last_modified
+            return Run(run_id, UNREADABLE, UNREADABLE, when, {"error": error.message})
 
     def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
         run = self.find(run_id)
@@ -54,13 +83,17 @@ class Records:
             "summary": dict(run.summary),
             "place": run.place,
         }
-        self._storage.put(self._address(run.id), json.dumps(told).encode())
+        write_document(self._storage, self._address(run.id), told)
 
     def _address(self, run_id: str) -> str:
         return f"{self._prefix}{run_id}/{FILE}"
 
 
-def _decode(run_id: str, data: bytes) -> Run:
-    told = json.loads(data)
-    started_at = datetime.fromisoformat(told["started_at"])
-    return Run(run_id, told["kind"], told["state"], started_at, told["summary"], told["place"])
+def _decode(run_id: str, document: Mapping[str, Any]) -> Run:
+    summary = document.get("summary")
+    if not isinstance(summary, dict):
+        raise Unreadable("summary is not an object")
+    for name in {"since", "until"} & summary.keys():
+        time_in(summary, name)
+    kind, state, place = (text_in(document, name) for name in ("kind", "state", "place"))
+    return Run(run_id, kind, state, time_in(document, "started_at"), summary, place)

@@ -68,7 +68,8 @@ class TerminusStore:
         self.clock: Clock = clock or SystemClock()
         self.format = TerminusFormat(normalize(str(found.parent)), found.name)
         inner = storage or ObjectStorage.open(self.format.root)
-        self.storage = self._view = self.format.view(inner)
+        self._view = self.format.view(inner)
+        self.storage: Storage = self._view
         ours = f"{self.format.prefix}{OURS}/"
         lists = CondemnedLists(inner, f"{ours}condemned/")
         self._condemning = Condemning(lists)
@@ -193,7 +194,8 @@ class TerminusStore:
 
     def needed(self, run_id: str, reader: Reader) -> Collection[str]:
         """What of a run's quarantine labels, leases or layers refer to now: a second mark."""
-        others = [run.id for run in self.runs() if run.quarantine]
+        # By their folders: what a run has aside counts, whatever its record says.
+        others = self._view.quarantined_runs()
         return self._observer.needed(run_id, others, reader)
 
     # Leases

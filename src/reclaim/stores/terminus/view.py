@@ -113,6 +113,10 @@ class LayerView:
             return [one for one in found if _is_of_run(one)], []
         return found, [self.head(file) for file in files]
 
+    def quarantined_runs(self) -> Sequence[str]:
+        """The runs that have a folder in quarantine."""
+        return [run.rpartition("/")[2] for run in self._inside(self._runs)[0]]
+
     def strays(self, run: str) -> Sequence[str]:
         """What lies in the folder of a run's quarantine and is nothing that a run puts there."""
         found, files = self._inside(run)

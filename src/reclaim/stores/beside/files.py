@@ -1,0 +1,87 @@
+"""Small files of ours beside a store: written whole or not at all, and read with suspicion.
+
+A power cut, a full disk or a person may leave anything in their place. What cannot be read is an
+error that names the file and the way out of it; it never counts as not being there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from reclaim.catalog.addresses import new_uid
+from reclaim.errors import Corrupt
+from reclaim.storage import Storage
+from reclaim.urls import path_of
+
+SUFFIX = ".json"
+LARGEST = 16 * 1024 * 1024
+"""More than this is not read of a file that should be small."""
+
+_FAULTS = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+
+
+class Unreadable(Exception):
+    """A file that is there and is not what it should be."""
+
+
+def write_document(storage: Storage, address: str, document: Mapping[str, Any]) -> None:
+    """Put a document in its place; after a power cut the old one is there, or the new one."""
+    data = json.dumps(document).encode()
+    if storage.at_once > 1:
+        storage.put(address, data)
+        return
+    part = f"{address}.{new_uid()}.part"
+    storage.put(part, data)
+    try:
+        storage.flush([part])
+        storage.move(part, address, size=len(data))
+    except BaseException:
+        storage.delete(part)
+        raise
+    storage.flush([address])
+
+
+def read_document(storage: Storage, address: str, *, largest: int = LARGEST) -> dict[str, Any]:
+    """The document in a file; what is none is ``Unreadable``."""
+    if (size := storage.head(address).size) > largest:
+        raise Unreadable(f"it has {size} bytes")
+    try:
+        document = json.loads(storage.get(address))
+    except _FAULTS as error:
+        raise Unreadable(f"it is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise Unreadable("it is not a JSON object")
+    return document
+
+
+def text_in(document: Mapping[str, Any], name: str) -> str:
+    value = document.get(name)
+    if not isinstance(value, str):
+        raise Unreadable(f"{name} is not a text")
+    return value
+
+
+def time_in(document: Mapping[str, Any], name: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(text_in(document, name))
+    except ValueError as error:
+        raise Unreadable(f"{name} is not a time") from error
+    if time.tzinfo is None:
+        raise Unreadable(f"{name} is a time without a zone")
+    return time
+
+
+def damaged(storage: Storage, address: str, what: str, why: object, *, hint: str) -> Corrupt:
+    """The error that names a file and the way out."""
+    return Corrupt(
+        f"{what} in {shown(storage, address)} cannot be read: {why}", hint=hint, address=address
+    )
+
+
+def shown(storage: Storage, address: str) -> str:
+    """A file as people find it."""
+    url = storage.url
+    return f"{path_of(url) if url.startswith('file://') else url}/{address}"
