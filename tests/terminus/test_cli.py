@@ -160,3 +160,24 @@ def test_a_plan_does_not_choose_its_store(bare: CommandLine, place: Place, tmp_p
     assert (place.there(), other.there()) == (before, untouched)
     said = " ".join(bare.ok("plan", place.name).out.split())
     assert f"--store {place.name}" in said
+
+
+def test_missing_layers_are_allowed_by_name_only(bare: CommandLine, place: Place) -> None:
+    for layer in place.lives.commits:
+        (place.folder / place.write.path(layer)).unlink()
+    where = ("--store", place.name, "--yes")
+    allowed = "--unsafe-allow-missing-layers"
+    bare.fails("incomplete_read", 6, "plan", place.name)
+    made = bare.ok("plan", place.name, allowed, "--json").json
+    assert [line for line in made["warnings"] if "3 layers that live ones name" in line]
+    bare.fails("incomplete_read", 6, "apply", made["plan"], *where)
+    bare.ok("apply", made["plan"], *where, allowed)
+    bare.fails("incomplete_read", 6, "purge", place.name, "--older-than", "0s", "--yes")
+    bare.ok("purge", place.name, "--older-than", "0s", "--yes", allowed)
+
+
+def test_a_lease_of_a_great_many_weeks(bare: CommandLine, place: Place) -> None:
+    layer = place.lives.data[0]
+    bare.fails("invalid_input", 2, "lease", "hold", place.name, layer, "--for", "999999w")
+    assert bare.ok("lease", "list", place.name, "--json").json == {"leases": []}
+    bare.ok("plan", place.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from reclaim.errors import Refused
@@ -132,3 +133,14 @@ def test_a_folder_whose_name_cannot_be_an_address(tmp_path: Path) -> None:
     folder.mkdir()
     with pytest.raises(Refused, match="line"):
         TerminusStore(folder)
+
+
+def test_of_quarantine_only_layers_are_known(world: World, past: Past) -> None:
+    """Whoever lists all of a run's folder finds nothing else in it either."""
+    folder = f"store/.reclaim/quarantine/{'a' * 32}"
+    layer = f"abc/abc{'0' * 37}"
+    names = [f"{layer}.larch", layer, f"{layer}.rollup.hex", ".reclaim/runs/x/plan.json"]
+    strays = [".DS_Store", "note", f"abd/{layer[4:]}", f"{layer}/parent.hex", "abc/.DS_Store"]
+    kinds = world.store().format.describe(pa.array([f"{folder}/{n}" for n in names + strays]))
+    told = [one["kind"] for one in kinds.to_pylist()]
+    assert told == ["quarantine"] * len(names) + ["unknown"] * len(strays)

@@ -11,6 +11,7 @@ import typer
 from reclaim.cli.asides import AsideOptions
 from reclaim.cli.command import YesOption, command
 from reclaim.cli.describe import instant, objects, size, snapshots
+from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block
 from reclaim.cli.plans import PlanArgument, find_plan, shown, store_option
 from reclaim.cli.running import RunOptions
@@ -45,6 +46,7 @@ def apply(
             show_default=False,
         ),
     ] = None,
+    unsafe_allow_missing_layers: MissingOption = False,
     yes: YesOption = False,
 ) -> None:
     """Delete what a plan lists, but for what something reaches now. Again, to finish the rest."""
@@ -56,6 +58,7 @@ def apply(
     named = document.store
     with session.planned(store, named.kind, named.name, named.uid) as found:
         what = f"{objects(document.candidates)} ({size(document.candidate_bytes)})"
+        allow_missing(found, asked=unsafe_allow_missing_layers)
         way = asides.way(found)
         what = f"{what} of {document.store.name}"
         session.confirm(f"set {what} aside" if way.name else f"delete {what} for good", yes=yes)

@@ -11,6 +11,7 @@ import typer
 
 from reclaim.cli.ages import parse_age
 from reclaim.cli.describe import instant, objects, size, snapshots
+from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block, Table
 from reclaim.errors import AlreadyExists, InvalidInput, NotFound
 from reclaim.urls import normalize, path_of, split
@@ -67,6 +68,8 @@ class PlanningOptions:
         ),
     ] = None
 
+    unsafe_allow_missing_layers: MissingOption = False
+
     def read(self, rules: RuleOptions) -> Callable[[Store], PlanOptions]:
         """The options of a plan for a store; what does not depend on the store is checked now."""
         from reclaim.run.plan import MOST, PlanOptions
@@ -77,6 +80,7 @@ class PlanningOptions:
         fraction = self.unsafe_allow_fraction
 
         def options(store: Store) -> PlanOptions:
+            allow_missing(store, asked=self.unsafe_allow_missing_layers)
             return PlanOptions(
                 policy=policy,
                 margins=margins,

@@ -11,6 +11,7 @@ import typer
 from reclaim.cli.ages import parse_age
 from reclaim.cli.command import YesOption, command
 from reclaim.cli.describe import objects, size
+from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block
 from reclaim.cli.plans import STORE
 from reclaim.cli.running import RunOptions
@@ -38,6 +39,7 @@ def purge(
             show_default=False,
         ),
     ] = None,
+    unsafe_allow_missing_layers: MissingOption = False,
     yes: YesOption = False,
 ) -> None:
     """End the quarantine of runs whose time is over: what they set aside is deleted for good."""
@@ -48,6 +50,8 @@ def purge(
     with session.stores(store) as stores:
         due = [(one, runs) for one in stores if (runs := purging.due(one, age))]
         if due:
+            for one, _ in due:
+                allow_missing(one, asked=unsafe_allow_missing_layers)
             count = sum(len(runs) for _, runs in due)
             what = "1 run has" if count == 1 else f"{count} runs have"
             session.confirm(f"delete for good what {what} set aside", yes=yes)

@@ -27,6 +27,7 @@ from reclaim.errors import (
 )
 from reclaim.model import Run, RunState
 from reclaim.run import document, snapshots
+from reclaim.run.causes import find_dead
 from reclaim.run.checks import check_budget, check_clock, check_counted
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.document import PlanDocument
@@ -371,7 +372,15 @@ class _Applying:
         self, decided: PlannedSnapshots, seen: Observation, now: Decided
     ) -> tuple[Sequence[Part], int]:
         """The candidates that nothing reaches now; what is new is found by id, never by time."""
-        fresh = sorted({seen.tops[one] for one in now.live - decided.live if one in seen.tops})
+        judged = find_dead(seen, now)
+        # One that could be read when it was planned may be in the middle of being written again.
+        torn = {
+            one
+            for one in seen.unreadable
+            if decided.dead.get(one) not in (seen.why.get(one), judged.get(one))
+        }
+        kept = now.live - decided.live | torn
+        fresh = sorted({seen.tops[one] for one in kept if one in seen.tops})
         revived = NO_CONTAINERS
         if fresh:
             revived = self._engine.expand(

@@ -194,6 +194,10 @@ class Observation:
     """What is live by the store's own rules, for a store whose history has no policy."""
     why: Mapping[SnapshotId, str] = field(default_factory=dict)
     """What snapshots that are not live once were, where the store can tell."""
+    unreadable: frozenset[SnapshotId] = frozenset()
+    """Snapshots that are not live and that are damaged, or being written just now."""
+    warnings: tuple[str, ...] = ()
+    """What a person who reads the plan should know."""
 
 
 BUDGET = timedelta(minutes=15)
@@ -444,6 +448,15 @@ class Rescues(Protocol):
 
     def needed(self, run_id: str, reader: Reader) -> Collection[str]:
         """What of a run's quarantine something refers to now, by where it was set aside."""
+        ...
+
+
+@runtime_checkable
+class MissesSnapshots(Protocol):
+    """A store that can tell that snapshots are missing which others name."""
+
+    def allow_missing_layers(self) -> None:
+        """Go on without them: a person says that they are lost for good."""
         ...
 
 

@@ -13,6 +13,7 @@ from reclaim.errors import NotFound
 from reclaim.model import SnapshotId
 from reclaim.storage import Storage
 from reclaim.stores.beside.files import (
+    PART,
     SUFFIX,
     Unreadable,
     damaged,
@@ -82,6 +83,12 @@ class CondemnedLists:
             if lists := self.of_run(run_id):
                 found[run_id] = lists
         return dict(sorted(found.items()))
+
+    def tidy(self) -> None:
+        """Remove what runs that died had not finished writing. Only under the lock."""
+        for one in list(self._storage.list(self._prefix.rstrip("/"))):
+            if one.address.endswith(PART):
+                self._storage.delete(one.address)
 
     def _address(self, run_id: str) -> str:
         return f"{self._prefix}{run_id}{SUFFIX}"

@@ -16,7 +16,7 @@ from reclaim.errors import Corrupt
 from reclaim.storage import Storage
 from reclaim.urls import path_of
 
-SUFFIX = ".json"
+SUFFIX, PART = ".json", ".part"
 LARGEST = 16 * 1024 * 1024
 """More than this is not read of a file that should be small."""
 
@@ -27,13 +27,13 @@ class Unreadable(Exception):
     """A file that is there and is not what it should be."""
 
 
-def write_document(storage: Storage, address: str, document: Mapping[str, Any]) -> None:
+def write_document(storage: Storage, address: str, document: Mapping[Any, Any]) -> None:
     """Put a document in its place; after a power cut the old one is there, or the new one."""
     data = json.dumps(document).encode()
     if storage.at_once > 1:
         storage.put(address, data)
         return
-    part = f"{address}.{new_uid()}.part"
+    part = f"{address}.{new_uid()}{PART}"
     storage.put(part, data)
     try:
         storage.flush([part])

@@ -150,7 +150,7 @@ class Lock(TimedLock):
     def _address(self, number: int) -> str:
         if number > LAST:
             raise Conflict(
-                f"the lock in {shown(self._storage, self._prefix)} has a number that no run gave it",
+                f"the lock in {shown(self._storage, self._prefix)} has a number of no run",
                 hint="if no run is at work, remove the files in that folder",
             )
         return f"{self._prefix}{number:012d}"

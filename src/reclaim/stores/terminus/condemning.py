@@ -49,6 +49,7 @@ class Condemning:
     def begin(self) -> None:
         """Take off the marks of runs that died. Whoever has the lock is the only one alive."""
         self._working()
+        self._lists.tidy()
         for run_id in self._lists.all():
             self._lists.write(run_id, {PROVISIONAL: {}})
 

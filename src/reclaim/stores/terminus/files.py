@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+PREDICATES = 2
 VALUES = 6
 ID_MAPS = 8
 REMOVED = 33

@@ -31,7 +31,7 @@ class StoreFolder:
     @cached_property
     def device(self) -> int:
         """The file system that everything must be on: what is moved is renamed."""
-        return os.stat(self.root / self._name).st_dev
+        return (self.root / self._name).stat().st_dev
 
     def check(self, address: str, status: os.stat_result) -> None:
         """Refuse a link, and what lies on another file system."""
@@ -64,7 +64,7 @@ class StoreFolder:
                 walked += f"{part}/"
                 if create:
                     with suppress(FileExistsError):
-                        os.mkdir(part, dir_fd=handle)  # noqa: PTH102
+                        os.mkdir(part, dir_fd=handle)
                 self.check(walked.rstrip("/"), os.stat(part, dir_fd=handle, follow_symlinks=False))
                 inner = os.open(part, _FOLDER, dir_fd=handle)
                 os.close(handle)
@@ -87,7 +87,7 @@ class StoreFolder:
             try:
                 os.stat(new_name, dir_fd=goal, follow_symlinks=False)
             except FileNotFoundError:
-                os.rename(name, new_name, src_dir_fd=origin, dst_dir_fd=goal)  # noqa: PTH104
+                os.rename(name, new_name, src_dir_fd=origin, dst_dir_fd=goal)
                 return
         # It was made again, or brought back before.
         self.drop_copy(source, target)
@@ -105,7 +105,7 @@ class StoreFolder:
             return
         folder, name = _split(source)
         with self.open(folder) as handle:
-            os.unlink(name, dir_fd=handle)  # noqa: PTH108
+            os.unlink(name, dir_fd=handle)
 
     def remove(self, address: str) -> None:
         """Delete a directory of files."""
@@ -113,8 +113,8 @@ class StoreFolder:
         with self.open(folder) as outer:
             with self.open(address) as layer:
                 for file, _ in list(self._files(layer, address)):
-                    os.unlink(file, dir_fd=layer)  # noqa: PTH108
-            os.rmdir(name, dir_fd=outer)  # noqa: PTH106
+                    os.unlink(file, dir_fd=layer)
+            os.rmdir(name, dir_fd=outer)
 
     def same(self, one: str, other: str) -> bool:
         """Whether two objects have the same contents, byte by byte."""
@@ -167,7 +167,7 @@ class StoreFolder:
 
 
 def _pieces(handle: int, name: str) -> Iterator[bytes]:
-    with open(os.open(name, READ, dir_fd=handle), "rb", buffering=0) as file:
+    with open(os.open(name, READ, dir_fd=handle), "rb", buffering=0) as file:  # noqa: PTH123
         while piece := file.read(_PIECE):
             yield piece
 

@@ -71,7 +71,9 @@ class TerminusFormat:
 
         def in_shard(text: pa.Array) -> pa.Array:
             """Whether the shard is that of the id, of what has the shape of a layer's object."""
-            return pc.equal(pc.utf8_slice_codeunits(text, 0, 3), pc.utf8_slice_codeunits(text, 4, 7))
+            return pc.equal(
+                pc.utf8_slice_codeunits(text, 0, 3), pc.utf8_slice_codeunits(text, 4, 7)
+            )
 
         layer = "[0-9a-f]{3}/[0-9a-f]{40}"
         set_aside = pc.and_(pc.starts_with(below, aside), inside)

@@ -2,15 +2,16 @@
 
 Three kinds of edge keep a layer: it is the *parent* of a live one; a live one is loaded through
 it (*rollup*); a live one holds its id as *data*, as the graphs of a database do. The first two
-must lead to a layer that can be read. An id that is held as data and names no layer is no edge:
-it may be any 40 digits.
+must lead to a layer that can be read. An id that is held as data and names no layer is no edge
+here: it may be any 40 digits. Whether it was a layer's, ``missing`` finds out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import islice
 
 from reclaim.errors import Corrupt
 from reclaim.model import SnapshotId
@@ -66,13 +67,19 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The live layers, each with what keeps it. Of several ways the shortest is kept."""
+    """The live layers, each with what keeps it. Of several ways the shortest is kept.
+
+    The first ``firm`` of them are reached from labels and leases, the others from layers that are
+    only spared. ``lost`` are layers that were allowed to be missing.
+    """
 
     graph: Graph
     order: Sequence[int]
     sources: Sequence[int]
     edges: Mapping[int, Edge]
-    roots: Mapping[int, str]
+    roots: dict[int, str]
+    firm: int = 0
+    lost: Collection[int] = ()
 
     def __contains__(self, layer: int) -> bool:
         """Whether the layer of a number is live."""
@@ -84,6 +91,10 @@ class Reached:
     @property
     def ids(self) -> frozenset[SnapshotId]:
         return frozenset(map(self.graph.ids.__getitem__, self.order))
+
+    def needed_by(self, lost: int) -> int:
+        """A live layer that needs one that is lost."""
+        return next(layer for layer in self.order if lost in self.graph.refers(layer))
 
     def chain(self, layer: SnapshotId) -> tuple[str, ...]:
         """From the root to the layer: the root's words, then ids and edges in turn."""
@@ -97,41 +108,70 @@ class Reached:
 
 
 def reach(
-    graph: Graph, roots: Mapping[SnapshotId, str], *, edges: Collection[Edge] = ALL_EDGES
+    graph: Graph,
+    roots: Mapping[SnapshotId, str],
+    *,
+    spared: Mapping[SnapshotId, str] | None = None,
+    edges: Collection[Edge] = ALL_EDGES,
+    allow_missing: bool = False,
 ) -> Reached:
     """What the roots reach. A root comes with words that say what it is: ``the label a|b``.
 
     To reach a layer that cannot be read, or one that is not there, is ``Corrupt`` and the message
-    has the way to it. A layer that is only young, and being written just now, is for the caller
-    to spare: it must not be among the roots.
+    has the way to it. What is ``spared``, such as young layers, stays with all that it reaches as
+    well; but nobody may ever have referred to it, so that one among it which cannot be read stays
+    and is no error. With ``allow_missing`` layers that are not there are passed over.
     """
     for root, why in roots.items():
         if root not in graph.numbers:
             raise _unusable(root, None, (why, root))
     words = {graph.numbers[root]: why for root, why in roots.items()}
     sources = [_UNREACHED] * len(graph)
-    for layer in words:
-        sources[layer] = NONE
     kinds: dict[int, Edge] = {}
-    queue = list(words)
+    queue: list[int] = []
+    lost: list[int] = []
     reached = Reached(graph, queue, sources, kinds, words)
     single = [(Edge.PARENT, graph.parent), (Edge.ROLLUP, graph.rollup)]
     single = [(edge, targets) for edge, targets in single if edge in edges]
-    for layer in queue:
-        if layer in graph.faults:
-            found = graph.ids[layer]
-            raise _unusable(found, graph.faults[layer], reached.chain(found))
-        for edge, targets in single:
-            target = targets[layer]
-            if target != NONE and sources[target] == _UNREACHED:
-                sources[target], kinds[target] = layer, edge
-                queue.append(target)
-        if Edge.DATA in edges:
-            for target in graph.names_of(layer):
-                if sources[target] == _UNREACHED:
-                    sources[target], kinds[target] = layer, Edge.DATA
+
+    def follow(first: Iterable[int], *, sparing: bool) -> None:
+        at = len(queue)
+        for layer in first:
+            if sources[layer] == _UNREACHED:
+                sources[layer] = NONE
+                queue.append(layer)
+        for layer in islice(queue, at, None):
+            if layer in graph.faults:
+                found, fault = graph.ids[layer], graph.faults[layer]
+                if fault is None and allow_missing and layer not in words:
+                    lost.append(layer)
+                elif fault is None or not sparing:
+                    raise _unusable(found, fault, reached.chain(found))
+                continue
+            for edge, targets in single:
+                target = targets[layer]
+                if target != NONE and sources[target] == _UNREACHED:
+                    sources[target], kinds[target] = layer, edge
                     queue.append(target)
-    return reached
+            if Edge.DATA in edges:
+                for target in graph.names_of(layer):
+                    if sources[target] == _UNREACHED:
+                        sources[target], kinds[target] = layer, Edge.DATA
+                        queue.append(target)
+
+    follow(words, sparing=False)
+    firm = len(queue)
+    also = {graph.numbers[one]: why for one, why in (spared or {}).items()}
+    reached.roots.update((one, why) for one, why in also.items() if sources[one] == _UNREACHED)
+    follow(also, sparing=True)
+    if not lost:
+        return replace(reached, firm=firm)
+    gone = set(lost)
+    for layer in gone:
+        sources[layer] = _UNREACHED
+    order = [layer for layer in queue if layer not in gone]
+    firm -= sum(layer in gone for layer in queue[:firm])
+    return replace(reached, order=order, firm=firm, lost=lost)
 
 
 def deletion_order(graph: Graph, dead: Collection[int]) -> list[int]:

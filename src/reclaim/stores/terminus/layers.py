@@ -13,7 +13,15 @@ from reclaim.model import SnapshotId
 from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP
 from reclaim.stores.terminus.columns import Flags, Numbers
 from reclaim.stores.terminus.graph import NONE, Graph
-from reclaim.stores.terminus.reading import ROLLED_UP
+from reclaim.stores.terminus.reading import ROLLED_UP, UNREAD
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Ids that layers hold as data and that no layer has, with the number of who holds each."""
+
+    owner: Numbers
+    ids: pa.Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +38,9 @@ class Layers:
     """Of each the object to read."""
     changed: Numbers
     """Of each the microsecond of the latest change to any of its objects."""
+    unread: Flags
+    """Which of them could not be read at all just now, whatever is in them."""
+    unknown: Unknown
 
     @classmethod
     def of(cls, rows: pa.Table) -> Layers:
@@ -50,8 +61,15 @@ class Layers:
             top[number[which]] = np.flatnonzero(which)
         there = top != NONE
         layers = objects.take(pa.array(top[there])).combine_chunks()
+        graph, unknown = _graph(layers)
         return cls(
-            rows, _graph(layers), _one(layers, "id"), _one(layers, "address"), changed[there]
+            rows,
+            graph,
+            ids=_one(layers, "id"),
+            addresses=_one(layers, "address"),
+            changed=changed[there],
+            unread=_flags(pc.equal(_one(layers, "note"), UNREAD)),
+            unknown=unknown,
         )
 
     def __len__(self) -> int:
@@ -86,7 +104,7 @@ class Layers:
         return [layer for layer in self.graph.faults if layer < len(self)]
 
 
-def _graph(layers: pa.Table) -> Graph:
+def _graph(layers: pa.Table) -> tuple[Graph, Unknown]:
     ids = _one(layers, "id")
     count = len(ids)
     names = _one(layers, "names")
@@ -100,13 +118,14 @@ def _graph(layers: pa.Table) -> Graph:
         among = _numbers(needed, absent)
         needs = np.where(among == NONE, needs, count + among)
     known: list[SnapshotId] = pa.concat_arrays([ids, absent]).to_pylist()
-    # An id that is held as data and is no layer's is none at all.
+    # An id that is held as data and is no layer's is no edge.
     there = number != NONE
     owner = np.repeat(np.arange(count), pc.fill_null(pc.list_value_length(names), 0).to_numpy())
     starts = np.concatenate(([0], np.cumsum(np.bincount(owner[there], minlength=count))))
     data = number[there].tolist()
     none = [NONE] * len(absent)
-    return Graph(
+    unknown = Unknown(owner[~there], named.filter(pa.array(~there)))
+    graph = Graph(
         known,
         numbers=dict(zip(known, range(len(known)), strict=True)),
         parent=needs[:count].tolist() + none,
@@ -117,6 +136,7 @@ def _graph(layers: pa.Table) -> Graph:
         + [False] * len(absent),
         faults={**_faults(layers), **dict.fromkeys(range(count, len(known)))},
     )
+    return graph, unknown
 
 
 def _faults(layers: pa.Table) -> dict[int, str | None]:

@@ -6,7 +6,7 @@ time. A server takes no part in it: what it is about to label is protected by it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.clock import Clock, to_micros
-from reclaim.errors import Corrupt, OutOfTime
+from reclaim.errors import Corrupt, IncompleteRead, OutOfTime
 from reclaim.model import Lease, Ref, RefKind, SnapshotId
 from reclaim.stores.base import BUDGET, SNAPSHOTS, Margins, Observation, Reader
 from reclaim.stores.base import Survey as Seen
@@ -28,6 +28,7 @@ from reclaim.stores.terminus.condemning import Condemning
 from reclaim.stores.terminus.garbage import classify
 from reclaim.stores.terminus.labels import Label
 from reclaim.stores.terminus.layers import Layers
+from reclaim.stores.terminus.missing import find_missing, shards_of
 from reclaim.stores.terminus.roots import read_labels
 from reclaim.stores.terminus.survey import Survey
 
@@ -39,8 +40,9 @@ class Marked:
     found: Layers
     named: Sequence[Label]
     leases: Sequence[Lease]
-    young: Collection[SnapshotId]
     reached: graph.Reached
+    missing: Mapping[SnapshotId, SnapshotId]
+    """What is named and not there, if that was allowed; and by whom."""
 
 
 @dataclass(slots=True)
@@ -55,6 +57,8 @@ class Observer:
     layers: Layers | None = None
     """What the last look found."""
     reached: frozenset[SnapshotId] = frozenset()
+    allow_missing: bool = False
+    """Whether a person said that layers which are named and not there are lost for good."""
 
     def observe(
         self, reader: Reader, margin: timedelta, listing: Seen | None = None
@@ -69,14 +73,15 @@ class Observer:
         leases = self.leases.valid(read_at)
         found = self.survey.complete(listed, reader)
         young = _young(found, listed, started - margin)
-        reached = self._reach(found.graph, named, leases, young)
+        reached = self._reach(found, named, leases, young)
+        missing = self._missing(found, reached)
         if self.clock.now() - started > BUDGET:
             raise OutOfTime(
                 f"finding what is live took longer than {BUDGET}; leases may have changed since",
                 hint="nothing was changed; run it again, with more executors if it repeats",
             )
         self.layers, self.reached = found, reached.ids
-        return self._told(Marked(found, named, leases, young, reached), read_at)
+        return self._told(Marked(found, named, leases, reached, missing), read_at)
 
     def read(self, tops: Mapping[SnapshotId, str], reader: Reader) -> Layers:
         """What the last look found, and the layers at some addresses that it did not."""
@@ -105,7 +110,9 @@ class Observer:
         whole = found.readable()
         gone = gone.filter(pc.invert(pc.is_in(gone.column("id"), whole)))
         every = Layers.of(pa.concat_tables([found.rows, gone]))
-        reached = self._reach(every.graph, named, leases, young).ids
+        marked = self._reach(every, named, leases, young)
+        self._missing(every, marked)
+        reached = marked.ids
         # Of a layer that is in its place nothing is missed. It is loaded through its parents, or
         # through a newer rollup; what an old rollup file points at may be gone.
         needed = reached - set(whole.to_pylist())
@@ -113,21 +120,23 @@ class Observer:
 
     def _reach(
         self,
-        found: graph.Graph,
+        found: Layers,
         named: Sequence[Label],
         leases: Sequence[Lease],
         young: Collection[SnapshotId],
     ) -> graph.Reached:
-        numbers, faults = found.numbers, found.faults
-        why = "younger than the margin"
-        roots = {one: why for one in sorted(young) if numbers[one] not in faults}
+        ids = found.graph.ids
+        # Young ones that cannot be read, too: they may be in the middle of being written.
+        spared = {ids[one]: "unreadable just now" for one in np.flatnonzero(found.unread).tolist()}
+        spared |= dict.fromkeys(sorted(young), "younger than the margin")
+        roots: dict[SnapshotId, str] = {}
         for lease in leases:
             roots[lease.snapshot] = f"the lease {lease.id} of {lease.holder}"
         for label in named:
             if label.layer is not None:
                 roots[label.layer] = f"the label {label.name}"
         try:
-            return graph.reach(found, roots)
+            return graph.reach(found.graph, roots, spared=spared, allow_missing=self.allow_missing)
         except Corrupt as error:
             aside = self.condemning.aside_of(SnapshotId(str(error.details.get("layer", ""))))
             if aside is None:
@@ -139,16 +148,33 @@ class Observer:
                 **error.details,
             ) from error
 
+    def _missing(self, found: Layers, reached: graph.Reached) -> Mapping[SnapshotId, SnapshotId]:
+        """Layers that are named and not there; refused unless a person allowed it."""
+        missing = dict(find_missing(self.survey.view, found, reached))
+        ids = found.graph.ids
+        missing |= {ids[lost]: ids[reached.needed_by(lost)] for lost in reached.lost}
+        if not missing or self.allow_missing:
+            return missing
+        one, owner = min(missing.items())
+        aside = self.condemning.aside_of(one)
+        undo = f"`reclaim undo {aside} --store terminus:{self.folder}` brings it back; " * bool(
+            aside
+        )
+        raise IncompleteRead(
+            f"{len(missing)} layers that live ones name are not there, such as {one} (in "
+            f"{shards_of(list(missing))}); it is needed: "
+            f"{' → '.join((*reached.chain(owner), one))}",
+            hint=f"{undo}restore the shards, or look whether they are mounted. If they are lost "
+            "for good, say so with --unsafe-allow-missing-layers; nothing was deleted",
+            missing=sorted(missing)[:100],
+        )
+
     def _told(self, marked: Marked, read_at: datetime) -> Observation:
         found, reached = marked.found, marked.reached
         ids, faults = found.graph.ids, found.graph.faults
         states = self.condemning.states()
-        # A young one that cannot be read is being written just now, and nobody's business.
-        unfinished = {layer for layer in faults if ids[layer] in marked.young}
-        judged = [layer for layer in range(len(found)) if layer not in unfinished]
-        dead = [layer for layer in judged if layer not in reached]
-        addresses = found.addresses.to_pylist()
-        tops = {ids[layer]: addresses[layer] for layer in judged}
+        dead = [layer for layer in range(len(found)) if layer not in reached]
+        tops = dict(zip(ids, found.addresses.to_pylist(), strict=False))
         condemned = {one for one, state in states.items() if state is Condemnation.CONDEMNED}
         return Observation(
             refs=tuple(
@@ -166,6 +192,17 @@ class Observer:
             read_at=read_at,
             reached=self.reached,
             why={ids[layer]: str(kind) for layer, kind in classify(found.graph, dead).items()},
+            unreadable=frozenset(ids[layer] for layer in dead if layer in faults),
+            warnings=tuple(_warnings(marked.missing)),
+        )
+
+
+def _warnings(missing: Mapping[SnapshotId, SnapshotId]) -> Iterator[str]:
+    if missing:
+        yield (
+            f"{len(missing)} layers that live ones name are not there (in "
+            f"{shards_of(list(missing))}), and were allowed to be missing: what only they "
+            f"referred to goes. {min(missing)} is named by {missing[min(missing)]}"
         )
 
 

@@ -17,8 +17,9 @@ from reclaim.model import SnapshotId
 from reclaim.stores.base import SNAPSHOTS
 from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP, layer_of
 from reclaim.stores.terminus.batch import decode_archives
-from reclaim.stores.terminus.files import VALUES_FILE
+from reclaim.stores.terminus.files import DICTIONARY_FILES, VALUES_FILE
 from reclaim.stores.terminus.folder import READ
+from reclaim.stores.terminus.larch import HEAD
 from reclaim.stores.terminus.layer import (
     DIRECTORY_NEEDS,
     Layer,
@@ -35,6 +36,8 @@ WHOLE = 64 * 1024
 TOGETHER = 32 * 1024 * 1024
 """About so many bytes of them are held at a time."""
 ROLLED_UP = "rolled up"
+UNREAD = "unread"
+"""The note on what the system would not let us read: it may be a whole layer."""
 
 LONGEST_ID_FILE = 1024
 """More than this is not read of a file that holds an id."""
@@ -117,7 +120,7 @@ def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> 
     if rolled is None:
         rolled = os.path.lexists(rollup)
     beside = _read(rollup, LONGEST_ID_FILE) if rolled else None
-    with open(os.open(path, READ), "rb", buffering=0) as file:
+    with open(os.open(path, READ), "rb", buffering=0) as file:  # noqa: PTH123
         head = file.read(WHOLE) or b""
         if len(head) < WHOLE:
             return decode_archive(layer, head, rollup=beside)
@@ -131,6 +134,20 @@ def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> 
             parent=None if parent is None else _span(file.fileno(), *parent),
             rollup=beside,
         )
+
+
+def read_dictionary(view: LayerView, address: str, file: int) -> bytes:
+    """A dictionary of a layer, by the number of its file."""
+    path = f"{view.root}/{address}"
+    if not address.endswith(ARCHIVE):
+        return _read(f"{path}/{DICTIONARY_FILES[file]}", None)
+    layer = layer_of(address)
+    assert layer is not None
+    with open(os.open(path, READ), "rb", buffering=0) as archive:  # noqa: PTH123
+        handle = archive.fileno()
+        head = os.pread(handle, HEAD, 0)
+        header, _, _ = open_archive(layer, head, os.fstat(handle).st_size)
+        return _span(handle, *header.span(file))
 
 
 def _decode(
@@ -163,14 +180,15 @@ def _read_each(view: LayerView, listed: Sequence[Facts], rollups: Collection[str
     rows = []
     for address, size, changed in listed:
         found = layer_of(address)
-        layer, fault = None, None
+        layer, fault, note = None, None, None
         if found is not None and not address.endswith(ROLLUP):
             try:
                 beside = address.removesuffix(ARCHIVE) + ROLLUP in rollups
                 layer = read_layer(view, address, rolled=beside)
             except _FAULTS as error:
+                note = UNREAD if isinstance(error, OSError | MemoryError) else None
                 fault = str(error) or f"it is too large to be read here ({size} bytes)"
-        refers = (None,) * 4 if layer is None else _refers(layer)
+        refers = (None, None, None, note) if layer is None else _refers(layer)
         rows.append((address, size, changed, found, *refers, fault))
     return _rows(rows)
 
@@ -210,7 +228,7 @@ def _whole(path: str, device: int) -> tuple[int, int, bytes]:
 
 
 def _read(path: str, most: int | None) -> bytes:
-    with open(os.open(path, READ), "rb", buffering=0) as file:
+    with open(os.open(path, READ), "rb", buffering=0) as file:  # noqa: PTH123
         return file.readall() if most is None else file.read(most) or b""
 
 

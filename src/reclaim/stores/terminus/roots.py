@@ -82,6 +82,6 @@ def _read_locked(file: str) -> bytes:
                 f"the label {file!r} is a link; links in a store are not followed",
                 hint="put what it points at in its place, or remove it; nothing was deleted",
             )
-        with open(os.open(file, READ), "rb", buffering=0) as found:
+        with open(os.open(file, READ), "rb", buffering=0) as found:  # noqa: PTH123
             fcntl.flock(found, fcntl.LOCK_SH)
             return found.read(LONGEST) or b""

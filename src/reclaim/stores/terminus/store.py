@@ -50,7 +50,12 @@ class TerminusStore:
     promise = PROMISE
 
     def __init__(
-        self, folder: Path, *, clock: Clock | None = None, storage: Storage | None = None
+        self,
+        folder: Path,
+        *,
+        clock: Clock | None = None,
+        storage: Storage | None = None,
+        allow_missing: bool = False,
     ) -> None:
         found = folder.expanduser().resolve()
         if not found.is_dir():
@@ -79,11 +84,22 @@ class TerminusStore:
         self._locks = f"{ours}lock/"
         self._inner = inner
         self._survey = Survey(self.format, self.storage)
-        self._observer = Observer(found, self.clock, self._survey, self._leases, self._condemning)
+        self._observer = Observer(
+            found,
+            self.clock,
+            self._survey,
+            self._leases,
+            self._condemning,
+            allow_missing=allow_missing,
+        )
 
     def check(self) -> None:
         self._view.check()
         read_labels(self.folder)
+
+    def allow_missing_layers(self) -> None:
+        """Go on although layers that live ones name are not there: a person says so."""
+        self._observer.allow_missing = True
 
     def observe(
         self,

@@ -22,7 +22,7 @@ class Survey:
 
     def __init__(self, format: TerminusFormat, storage: Storage) -> None:
         self._format = format
-        self._view = format.view(storage)
+        self.view = self._view = format.view(storage)
 
     def look(self, reader: Reader) -> pa.Table:
         """List every layer and read it at once, where the reader reads."""

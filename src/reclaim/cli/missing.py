@@ -1,0 +1,34 @@
+"""The option that lets a run go on although layers are missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reclaim.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from reclaim.stores.base import Store
+
+MissingOption = Annotated[
+    bool,
+    typer.Option(
+        "--unsafe-allow-missing-layers",
+        help="TerminusDB: go on although layers that live ones name are not there.",
+    ),
+]
+
+
+def allow_missing(store: Store, *, asked: bool) -> None:
+    """Tell a store that what is missing is lost for good, if a person said so."""
+    from reclaim.stores.base import MissesSnapshots
+
+    if not asked:
+        return
+    if not isinstance(store, MissesSnapshots):
+        raise InvalidInput(
+            f"{store.name} is not a TerminusDB store",
+            hint="leave --unsafe-allow-missing-layers out",
+        )
+    store.allow_missing_layers()

@@ -1,0 +1,96 @@
+"""Layers that live ones name in their data and that are not there.
+
+An id in data may be any 40 digits, such as a hash that somebody stored. It is that of a layer when
+it is a whole value of a graph that has the predicate by which servers name layers. Predicates are
+written down once, in the layer that has them first, so that the layers below count as well.
+
+A collection never takes what a live layer names. So an id that no layer has means that layers are
+lost: a shard that is gone, or one that was restored in part. What only they refer to looks dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from reclaim.errors import Corrupt
+from reclaim.model import SnapshotId
+from reclaim.stores.terminus import tfc
+from reclaim.stores.terminus.files import PREDICATES, VALUES
+from reclaim.stores.terminus.graph import NONE, Reached
+from reclaim.stores.terminus.layers import Layers
+from reclaim.stores.terminus.reading import read_dictionary
+from reclaim.stores.terminus.view import LayerView
+
+IDENTIFIER = b"http://terminusdb.com/schema/layer#identifier"
+"""The predicate whose values are the ids of layers."""
+
+
+def find_missing(
+    view: LayerView, layers: Layers, reached: Reached
+) -> Mapping[SnapshotId, SnapshotId]:
+    """Each layer that is named and not there, and one that names it.
+
+    Looks at what labels and leases reach: whatever else is spared may never have been whole. Where
+    nothing is unknown, which is nearly always, nothing is read.
+    """
+    firm = np.zeros(len(layers.graph), np.bool_)
+    firm[np.fromiter(reached.order[: reached.firm], np.int64, reached.firm)] = True
+    which = firm[layers.unknown.owner]
+    if not which.any():
+        return {}
+    owners = layers.unknown.owner[which]
+    ids = layers.unknown.ids.filter(pa.array(which))
+    graphs = _Graphs(view, layers)
+    missing: dict[SnapshotId, SnapshotId] = {}
+    for owner in np.unique(owners).tolist():
+        if graphs.names_layers(owner):
+            whole = graphs.values(owner)
+            held = ids.filter(pa.array(owners == owner)).to_pylist()
+            name = layers.graph.ids[owner]
+            missing |= {SnapshotId(one): name for one in held if one in whole}
+    return missing
+
+
+class _Graphs:
+    """What layers are part of: graphs that name layers, or others."""
+
+    def __init__(self, view: LayerView, layers: Layers) -> None:
+        self._view = view
+        self._layers = layers
+        self._known: dict[int, bool] = {}
+
+    def names_layers(self, layer: int) -> bool:
+        """Whether a layer, or one below it, has the predicate of ids."""
+        walked: list[int] = []
+        at, found = layer, False
+        while at != NONE and at < len(self._layers) and not found:
+            if at in self._known:
+                found = self._known[at]
+                break
+            walked.append(at)
+            found = IDENTIFIER in tfc.entries(self._read(at, PREDICATES))
+            at = self._layers.graph.parent[at]
+        self._known |= dict.fromkeys(walked, found)
+        return found
+
+    def values(self, layer: int) -> frozenset[str]:
+        """The values that could be ids, with the quotes of older versions taken off."""
+        whole = (entry.strip(b'"') for entry in tfc.entries(self._read(layer, VALUES)))
+        return frozenset(entry.decode() for entry in whole if tfc.ID.fullmatch(entry))
+
+    def _read(self, layer: int, file: int) -> bytes:
+        address: str = self._layers.addresses[layer].as_py()
+        try:
+            return read_dictionary(self._view, address, file)
+        except OSError as error:
+            raise Corrupt(f"the layer {address} cannot be read any more: {error}") from error
+
+
+def shards_of(missing: Sequence[SnapshotId]) -> str:
+    """Where missing layers should be, in few words."""
+    shards = sorted({layer[:3] for layer in missing})
+    shown = ", ".join(shards[:5])
+    return f"{len(shards)} shards: {shown}{', …' if len(shards) > 5 else ''}"
