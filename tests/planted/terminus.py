@@ -211,4 +211,10 @@ BUGS: dict[str, Bug] = {
         test=f"{HERE}/test_sidecar.py"
         "::test_what_an_unreadable_run_has_aside_still_needs_its_parents",
     ),
+    "a plan may name anything in a store": Bug(
+        "reclaim.stores.terminus.view",
+        right="        if below == address or not (",
+        wrong="        if below == address and not (",
+        test=f"{HERE}/test_strays.py::test_nothing_else_is_taken_whatever_a_plan_says[main.label]",
+    ),
 }

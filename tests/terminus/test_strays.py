@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from reclaim.errors import Refused
+from reclaim.errors import OwnedAddress, Refused
 from reclaim.run.ways import DELETE, Move
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing import FakeClock
@@ -144,3 +144,22 @@ def test_of_quarantine_only_layers_are_known(world: World, past: Past) -> None:
     kinds = world.store().format.describe(pa.array([f"{folder}/{n}" for n in names + strays]))
     told = [one["kind"] for one in kinds.to_pylist()]
     assert told == ["quarantine"] * len(names) + ["unknown"] * len(strays)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["main.label", "STORAGE_VERSION", ".reclaim/leases/x.json", ".reclaim/lock/1", "abc", "x/y"],
+)
+def test_nothing_else_is_taken_whatever_a_plan_says(world: World, past: Past, name: str) -> None:
+    path = world.folder / name
+    if not path.exists():
+        put(world, name)
+    view = world.store().storage
+    address = f"store/{name}"
+    with pytest.raises(OwnedAddress):
+        view.delete(address)
+    with pytest.raises(OwnedAddress):
+        view.delete_page([address])
+    with pytest.raises(OwnedAddress):
+        view.move(address, f"store/.reclaim/quarantine/run/{name}", size=path.stat().st_size)
+    assert path.exists()

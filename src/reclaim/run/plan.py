@@ -346,7 +346,11 @@ class _Planning:
                 Large(bytes=size, address=address, path=path)
                 for size, address, path in found.verdict.largest
             ],
-            warnings=[*_warnings(decided, store, self._noncurrent), *_odd(found)],
+            warnings=[
+                *seen.warnings,
+                *_warnings(decided, store, self._noncurrent),
+                *_odd(found),
+            ],
             causes=list(causes_of(seen)),
             deleted_refs=[ref.name for ref in decided.edit.delete_refs],
             files=[File.of(part) for part in found.parts],

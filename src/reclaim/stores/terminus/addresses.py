@@ -23,6 +23,11 @@ def stem(layer: SnapshotId) -> str:
     return f"{layer[:3]}/{layer}"
 
 
+def is_layer(name: str) -> bool:
+    """Whether a name, from the store's folder on, is that of a layer's object."""
+    return _FILE.match(name) is not None
+
+
 def layer_of(address: str) -> SnapshotId | None:
     """The layer that an object belongs to, wherever the shard lies; None for other objects."""
     match = _FILE.search(address)

@@ -18,15 +18,17 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from reclaim.clock import from_micros
-from reclaim.errors import NotFound, Refused
+from reclaim.errors import NotFound, OwnedAddress, Refused
 from reclaim.model import StoredObject
 from reclaim.storage import LISTED, Payload, Storage, translated
 from reclaim.stores.base import QUARANTINE
-from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, SHARD, layer_of
+from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, SHARD, is_layer, layer_of
 from reclaim.stores.terminus.folder import StoreFolder
 from reclaim.urls import path_of
 
 log = logging.getLogger(__name__)
+
+_OF_RUNS = (f"{OURS}/runs/", f"{OURS}/{QUARANTINE}/")
 
 Facts = tuple[str, int, int]
 """An object's address, its size, and the microsecond of its latest change."""
@@ -135,6 +137,7 @@ class LayerView:
         return self._inner.head(address)
 
     def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
+        self._check_takeable(source)
         with translated("move", source):
             if stat.S_ISDIR(self.folder.status(source).st_mode):
                 self.folder.rename(source, target, size=size, fresh=fresh)
@@ -147,6 +150,7 @@ class LayerView:
         self._inner.move(source, target, size=size, fresh=fresh)
 
     def delete(self, address: str) -> None:
+        self._check_takeable(address)
         with suppress(NotFound), translated("delete", address):
             if stat.S_ISDIR(self.folder.status(address).st_mode):
                 self.folder.remove(address)
@@ -192,6 +196,15 @@ class LayerView:
 
     def flush_moved(self, addresses: Iterable[str]) -> None:
         self._inner.flush_moved(addresses)
+
+    def _check_takeable(self, address: str) -> None:
+        """Refuse to take anything but layers and what runs have written, whatever a plan says."""
+        below = address.removeprefix(self._prefix)
+        if below == address or not (below.startswith(_OF_RUNS) or is_layer(below)):
+            raise OwnedAddress(
+                f"{str(self.path(address))!r} is neither of a layer nor of a run, and stays",
+                hint="the plan is not as it was made; plan it again",
+            )
 
     def _inside(self, folder: str) -> tuple[Sequence[str], Sequence[str]]:
         """The folders and the files directly below a folder."""
