@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 
-from reclaim.errors import Conflict, Corrupt, Refused
+from reclaim.errors import Conflict, Corrupt, Refused, UnsafeFolder
 
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 """How a file is opened: not through a link, and without waiting for the other end of a pipe."""
@@ -36,12 +36,12 @@ class StoreFolder:
     def check(self, address: str, status: os.stat_result) -> None:
         """Refuse a link, and what lies on another file system."""
         if stat.S_ISLNK(status.st_mode):
-            raise Refused(
+            raise UnsafeFolder(
                 f"{str(self.root / address)!r} is a link; links in a store are not followed",
                 hint="put what it points at in its place, or remove it; nothing was deleted",
             )
         if status.st_dev != self.device:
-            raise Refused(
+            raise UnsafeFolder(
                 f"{str(self.root / address)!r} is on another file system than the store",
                 hint="a store must be on one; unmount it, or move it into the store",
             )

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from reclaim.errors import NotFound, OutOfTime, Refused
+from reclaim.errors import NotFound, OutOfTime, Refused, UnsafeFolder
 from reclaim.storage import translated
 from reclaim.stores.terminus import labels, version
 from reclaim.stores.terminus.folder import READ
@@ -78,7 +78,7 @@ def _read_locked(file: str) -> bytes:
     """A label under a shared lock: it is rewritten in place under an exclusive one."""
     with translated("read", file):
         if stat.S_ISLNK(os.lstat(file).st_mode):
-            raise Refused(
+            raise UnsafeFolder(
                 f"the label {file!r} is a link; links in a store are not followed",
                 hint="put what it points at in its place, or remove it; nothing was deleted",
             )
