@@ -29,6 +29,7 @@ from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.engine import PlainEngine
 from reclaim.testing.terminus import StoreWriter
+from reclaim.urls import normalize
 from tests.terminus.samples import Contents, read_store
 
 Step = Callable[[str], None]
@@ -84,7 +85,7 @@ class World:
         found = storage or self.storage
         asked = PlanOptions(**{"margins": self.margins, **options})
         return make_plan(
-            store or self.store(), self.engine(step, found), asked, opener=lambda _url: found
+            store or self.store(), self.engine(step, found), asked, opener=self.opener(found)
         )
 
     def apply(
@@ -102,12 +103,12 @@ class World:
             self.engine(step, found),
             plan.place,
             way=way,
-            opener=lambda _url: found,
+            opener=self.opener(found),
         )
 
     def undo(self, run: str, *, step: Step = nothing, store: Collectable | None = None) -> Undone:
         found = self.storage
-        return undo_run(store or self.store(), self.engine(step), run, opener=lambda _url: found)
+        return undo_run(store or self.store(), self.engine(step), run, opener=self.opener(found))
 
     def purge(
         self,
@@ -121,8 +122,18 @@ class World:
             store or self.store(),
             self.engine(step),
             older_than=older_than,
-            opener=lambda _url: found,
+            opener=self.opener(found),
         )
+
+    def opener(self, found: Storage) -> Callable[[str], Storage]:
+        """Opens other places with the same clock: a run's own folder is one."""
+
+        def opened(url: str) -> Storage:
+            if url == found.url:
+                return found
+            return ClockedStorage(ObjectStorage.open(normalize(url)), self.clock)
+
+        return opened
 
     def contents(self) -> Contents:
         return read_store(self.folder)
