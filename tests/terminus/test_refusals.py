@@ -290,7 +290,7 @@ def test_nearly_everything_dead(world: World) -> None:
 def test_nothing_live(world: World, past: Past, monkeypatch: pytest.MonkeyPatch) -> None:
     """The net under a mark that finds nothing, as a bug in it would."""
     whole = graph.reach
-    monkeypatch.setattr(graph, "reach", lambda found, _roots: whole(found, {}))
+    monkeypatch.setattr(graph, "reach", lambda found, _roots, **_how: whole(found, {}))
     with pytest.raises(IncompleteRead, match="no snapshot was found to be live"):
         world.plan(allowed_fraction=1.0)
     assert world.there() == past.live | past.dead
