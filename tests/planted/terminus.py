@@ -30,7 +30,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a late taker of the lock does not look for higher numbers": Bug(
         "reclaim.stores.beside.lock",
-        right="        if any(one > address for one in there):\n",
+        right="        if any(other > number for other in there):\n",
         wrong="        if False:\n",
         test=f"{HERE}/test_lock.py::test_an_old_look_does_not_take_it",
     ),
