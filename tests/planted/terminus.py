@@ -105,7 +105,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.stores.terminus.view",
         right="            return [one for one in found if _is_of_run(one)], []\n",
         wrong="            return found, [self.head(file) for file in files]\n",
-        test=f"{HERE}/test_strays.py::test_beside_what_a_run_has_set_aside[.DS_Store]",
+        test=f"{HERE}/test_strays.py::test_a_listing_of_quarantine_has_no_strays",
     ),
     "what lies in quarantine is a layer, whatever its name": Bug(
         "reclaim.stores.terminus.format",

@@ -10,6 +10,7 @@ import pytest
 
 from reclaim.errors import OwnedAddress, Refused
 from reclaim.run.ways import DELETE, Move
+from reclaim.stores.terminus.addresses import layer_of
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing import FakeClock
 from tests.terminus.world import Past, World, age_all, bury, make_world
@@ -163,3 +164,16 @@ def test_nothing_else_is_taken_whatever_a_plan_says(world: World, past: Past, na
     with pytest.raises(OwnedAddress):
         view.move(address, f"store/.reclaim/quarantine/run/{name}", size=path.stat().st_size)
     assert path.exists()
+
+
+def test_a_listing_of_quarantine_has_no_strays(world: World, past: Past) -> None:
+    """As a run is found whose journal is gone: by the folders that it made."""
+    run = world.apply(world.plan()).run
+    folder = f"store/.reclaim/quarantine/{run}"
+    for stray in STRAYS:
+        put(world, f".reclaim/quarantine/{run}/{stray}")
+    folders, files = world.store().storage.folders(folder)
+    assert files == []
+    assert {one.rpartition("/")[2] for one in folders} == {one[:3] for one in past.dead} | {"abc"}
+    listed = [stored for one in folders for stored in world.store().storage.list(one)]
+    assert {layer_of(stored.address) for stored in listed} == past.dead
