@@ -156,7 +156,8 @@ def test_a_purge_past_its_budget(world: World, past: Past, labelled: bool) -> No
     store.lock = remembered  # type: ignore[method-assign]
     passed = At("after needed", pass_time)
     every = world.there() | world.aside()
-    with pytest.raises(OutOfTime):
+    # Where something came back before, the purge has changed something.
+    with pytest.raises(Partial if labelled else OutOfTime, match="leases may have changed"):
         world.purge(store=stepped(store, passed))
     assert passed.done
     assert world.there() | world.aside() == every

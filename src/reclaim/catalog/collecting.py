@@ -93,6 +93,11 @@ class Collecting:
             raise LockLost("the lock of the repository is not held", hint="take it first")
         return self._held
 
+    def _assure(self, connection: Connection) -> None:
+        """Fail in a transaction of a run that has lost its lock; some need none."""
+        if self._held is not None:
+            self._held.assure(connection)
+
     def check_epoch(self) -> None:
         """Refuse when the storage has been written by a newer copy of the database."""
         epochs.check_epoch(self._workspace.database, self._workspace.storage, self.uid)
@@ -127,6 +132,7 @@ class Collecting:
         """Record that a run has started; one that was started before goes on."""
 
         def work(connection: Connection) -> None:
+            self._assure(connection)
             if records.find_run(connection, self.uid, run.id) is None:
                 records.insert_run(connection, self._workspace, run)
             else:
@@ -136,18 +142,25 @@ class Collecting:
 
     def rewrite(self, run_id: str, edit: HistoryEdit) -> None:
         """Apply a run's edit of the history whole; what is in place already counts as done."""
-        self._workspace.database.transact(
-            lambda connection: rewriting.edit_history(connection, self._workspace, run_id, edit)
-        )
+
+        def work(connection: Connection) -> None:
+            self._assure(connection)
+            rewriting.edit_history(connection, self._workspace, run_id, edit)
+
+        self._workspace.database.transact(work)
 
     def undo_rewrite(self, run_id: str) -> list[str]:
         """Take the edit of a run back that condemned nothing; see ``undoing``."""
         return undoing.undo_rewrite(self._workspace, self._lock(), run_id)
 
     def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
-        self._workspace.database.transact(
-            lambda connection: records.finish_run(connection, self.uid, run_id, state, summary)
-        )
+        """Record how far a run came; not one that lost its lock, for another may have gone on."""
+
+        def work(connection: Connection) -> None:
+            self._assure(connection)
+            records.finish_run(connection, self.uid, run_id, state, summary)
+
+        self._workspace.database.transact(work)
 
     def release_leftovers(self) -> int:
         """Take off the provisional marks of runs that died."""

@@ -134,6 +134,8 @@ def _purge(
     for deleter, parts in ((way.back(store, run), back), (way.away(store, run), away)):
         if parts is away:
             check_budget(store, lock, read_at, so_far=f"nothing of run {run.id} was deleted")
+        if not parts:
+            continue
         outcome = sweep(
             store,
             engine,
