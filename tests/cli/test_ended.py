@@ -35,7 +35,7 @@ def test_terminated_in_the_middle_of_a_sweep(
     wait_for_sweep(location, folder, there)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate()
-    assert process.returncode == exits.TERMINATED == 143
+    assert process.returncode == exits.TERMINATED == 143, err.decode()
     [run] = cli.ok("runs", "sales", "--json").json["runs"]
     assert (run["state"], run["summary"]["error"]) == ("partial", "interrupted")
     assert out == b""

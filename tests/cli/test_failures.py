@@ -96,6 +96,7 @@ def stored(cli: CommandLine) -> CommandLine:
 def test_a_locked_database(
     stored: CommandLine, location: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    stored.ok("put", "-", "sales/main/c", stdin=b"x")
     monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", 0.1)
     with closing(sqlite3.connect(location / "catalog.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

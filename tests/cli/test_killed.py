@@ -80,13 +80,13 @@ def test_killed_in_the_middle_of_a_sweep(
 
     done = cli.ok(*apply, "--json").json
     assert done["failed"] == 0
-    assert 0 < done["objects"] <= plan["candidates"]
+    assert done["objects"] == plan["candidates"]
     for number in range(3):
         assert cli.ok("get", f"sales/main/b/{number}", "-").out == "b"
     assert cli.ok("get", "sales/main/a", "-").out == "xxx"
     assert not (folder / f"{MANY - 1:032x}").exists()
     again = cli.ok(*apply, "--json").json
-    assert (again["objects"], again["dropped"]) == (0, plan["candidates"])
+    assert (again["objects"], again["dropped"]) == (plan["candidates"], 0)
     if way:
         back = cli.ok("undo", plan["run"], "--json").json
         assert (back["objects"], back["left"]) == (plan["candidates"], [])

@@ -237,7 +237,7 @@ def test_a_run_that_stopped_has_nothing_to_purge(local: World) -> None:
     plan = local.plan()
 
     def away(step: str) -> None:
-        if step == "before promote":
+        if step == "before release":
             raise Refused("not now")
 
     with pytest.raises(Refused, match="not now"):
@@ -254,7 +254,7 @@ def test_a_run_that_stopped_the_second_time_is_still_in_quarantine(local: World)
     dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
 
     def away(step: str) -> None:
-        if step == "before promote":
+        if step == "before release":
             raise Refused("not now")
 
     with pytest.raises(Refused, match="not now"):

@@ -107,8 +107,8 @@ def test_a_copy_may_not_apply_undo_or_purge(original: Original) -> None:
     """A plan of the original, and a run of it that can be undone."""
     world = original.world
     done = world.apply(world.plan(), way=Move())
-    copy = Copy(world, original.folder / "later")
     plan = world.plan()
+    copy = Copy(world, original.folder / "later")
     for work in (
         lambda: world.apply(plan, store=copy.store()),
         lambda: world.undo(done.run, store=copy.store()),

@@ -16,9 +16,11 @@ from reclaim.catalog import Catalog, Repository
 from reclaim.catalog.catalog import WrapStorage
 from reclaim.catalog.schema import (
     CommitState,
+    PartitionState,
     TokenState,
     UploadState,
     commits,
+    partitions,
     staged_entries,
     staging_tokens,
     upload_tokens,
@@ -192,7 +194,22 @@ class World:
             for row in raw.rows(repo, upload_tokens)
             if row.state == UploadState.PENDING and row.expires_at > now
         }
-        return found & self.there() | {a for a in found if "/branches/" not in a}
+        in_flight = self._in_flight(repo)
+        there = self.there()
+        found |= {one for one in there if in_flight & set(one.split("/"))}
+        return found & there | {a for a in found if "/branches/" not in a}
+
+    def _in_flight(self, repo: Repository) -> set[str]:
+        """The partitions of commits that may still land: they are kept until that is decided."""
+        named = {
+            row.partition_id
+            for row in raw.rows(repo, staging_tokens)
+            if row.state == TokenState.SEALED and row.partition_id
+        }
+        not_closed = {
+            row.id for row in raw.rows(repo, partitions) if row.state != PartitionState.CLOSED
+        }
+        return named & not_closed
 
     def reached(self, repo: Repository) -> set[str]:
         """The commits that refs and valid leases reach."""

@@ -19,8 +19,7 @@ LOCAL_FOLDER = "tests/storage/test_local_folder.py"
 BUGS: dict[str, Bug] = {
     "confirm skipped": Bug(
         "reclaim.run.apply",
-        right="fresh = sorted({seen.tops[one] for one in now.live - decided.live"
-        " if one in seen.tops})",
+        right="fresh = sorted({seen.tops[one] for one in kept if one in seen.tops})",
         wrong="""import dataclasses
         seen = dataclasses.replace(seen, held=(), held_count=0)
         fresh = []""",
@@ -28,11 +27,11 @@ BUGS: dict[str, Bug] = {
     ),
     "confirm by time instead of by id": Bug(
         "reclaim.run.apply",
-        right="for one in now.live - decided.live if",
-        wrong="""for one in [
+        right="kept = now.live - decided.live | torn",
+        wrong="""kept = {
             snapshot.id for snapshot in seen.snapshots
             if snapshot.id in now.live and snapshot.written_at >= self._planned.started_at
-        ] if""",
+        }""",
         test=f"{BETWEEN}::test_what_is_referenced_again_stays[embedded-a branch]",
     ),
     "database read before the listing": Bug(
