@@ -15,6 +15,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -109,16 +110,17 @@ class LocalFolder:
         for _ in _unlinkers().map(lambda each: each(), work):
             pass
 
-    def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
-        """Rename a file of this size; with ``fresh`` it counts as written now."""
+    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
+        """Rename a file of this size; with ``fresh`` it counts as written then."""
         (here, name), (there, new_name) = _split(source), _split(target)
         with self.open(here) as origin:
             found = self._status(origin, source, name).st_size
             if found != size:
                 raise Corrupt(f"{self.path / source} has {found} bytes instead of {size}")
-            if fresh:
+            if fresh is not None:
                 # Before it moves: wherever it is found after a crash, it is not older than this.
-                os.utime(name, dir_fd=origin, follow_symlinks=False)
+                times = (fresh.timestamp(), fresh.timestamp())
+                os.utime(name, times, dir_fd=origin, follow_symlinks=False)
             with self.open(there, create=True) as goal:
                 os.rename(name, new_name, src_dir_fd=origin, dst_dir_fd=goal)
 

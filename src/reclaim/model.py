@@ -101,6 +101,8 @@ class RunState(StrEnum):
     UNDONE = "undone"
     # What it had set aside was deleted.
     PURGED = "purged"
+    # Its record is damaged.
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +126,19 @@ class Run:
         return None if nothing else self.summary.get("quarantine")
 
     @property
-    def undoing(self) -> datetime | None:
-        """When it was begun to be undone, as long as that is not finished."""
-        begun = self.summary.get("undoing")
-        return datetime.fromisoformat(begun) if begun and self.quarantine else None
+    def undos(self) -> tuple[datetime, ...]:
+        """When undos of it were begun; the files that each brought back carry its time."""
+        return tuple(datetime.fromisoformat(begun) for begun in self.summary.get("undos", ()))
+
+    @property
+    def undoing(self) -> bool:
+        """Whether it was begun to be undone, and that is not finished."""
+        return bool(self.undos) and self.quarantine is not None
 
     @property
     def unfinished(self) -> bool:
         """Whether some of what it set aside, or was about to, may be at its old place."""
-        whole = self.state == RunState.DONE and self.undoing is None
+        whole = self.state == RunState.DONE and not self.undoing
         return self.quarantine is not None and not whole
 
     @property

@@ -11,7 +11,7 @@ import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -108,10 +108,10 @@ class Storage(Protocol):
         """Copy inside the storage, without moving the bytes through this process."""
         ...
 
-    def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
+    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
         """Move an object inside the storage; the source goes only when the target is whole.
 
-        With ``fresh`` it counts as written now, as it does anyway where moving is copying.
+        With ``fresh`` it counts as written then; where moving is copying it is written now anyway.
         """
         ...
 
@@ -194,6 +194,10 @@ class ObjectStorage:
 
     def head(self, address: str) -> StoredObject:
         with translated("look up", address):
+            if self._local is not None:
+                status = self._local.status(address)
+                changed = from_micros(status.st_mtime_ns // 1000)
+                return StoredObject(address, status.st_size, changed)
             return _stored(obstore.head(self._store, address))
 
     def list(self, prefix: str = "") -> Iterator[StoredObject]:
@@ -256,7 +260,7 @@ class ObjectStorage:
     def _is_s3(self) -> bool:
         return self.url.startswith("s3://")
 
-    def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
+    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
         if self._local is not None:
             with translated("move", source):
                 self._local.move(source, target, size=size, fresh=fresh)

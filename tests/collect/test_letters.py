@@ -6,6 +6,7 @@ Such a file system keeps a folder under the name that was used first and finds i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
@@ -57,7 +58,7 @@ class LetterBlind(StorageWrapper):
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
         return super().folders(self._real(prefix))
 
-    def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
+    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
         super().move(self._real(source), self._real(target), size=size, fresh=fresh)
 
     def delete(self, address: str) -> None:

@@ -269,7 +269,7 @@ def test_what_comes_back_counts_as_written_now(versioned_bucket: str) -> None:
     storage = ObjectStorage.open(f"{versioned_bucket}/{uuid4().hex}")
     storage.put("x", b"some bytes")
     before = storage.head("x").last_modified
-    [taken] = Mark("notes/").page(storage, [Target("x", 10)])
+    [taken] = Mark("notes/").page(storage, [Target("x", 10)], lambda: True)
     assert taken.identity
     sleep(1.1)
     for _ in range(2):

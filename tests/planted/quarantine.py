@@ -32,7 +32,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what came back is as old as it was": Bug(
         "reclaim.tasks.aside",
-        right="size=kept.size, fresh=True)",
+        right="size=kept.size, fresh=self.undos[-1])",
         wrong="size=kept.size)",
         test="tests/collect/test_undo.py"
         "::test_what_is_back_and_in_no_commit_has_its_margin[embedded]",
@@ -68,13 +68,13 @@ BUGS: dict[str, Bug] = {
     "what an unfinished undo brought back is anybody's": Bug(
         "reclaim.run.promises",
         right="if run.unfinished and run.id != besides",
-        wrong="if run.unfinished and run.undoing is None and run.id != besides",
+        wrong="if run.unfinished and not run.undoing and run.id != besides",
         test=f"{PROMISES}::test_what_a_cut_off_undo_brought_back_is_not_taken",
     ),
     "what an unfinished run is about to take is anybody's": Bug(
         "reclaim.model",
-        right="whole = self.state == RunState.DONE and self.undoing is None",
-        wrong="whole = self.undoing is None",
+        right="whole = self.state == RunState.DONE and not self.undoing",
+        wrong="whole = not self.undoing",
         test=f"{PROMISES}::test_a_partial_apply_and_a_run_that_deletes",
     ),
     "what is intended is written down after the first object went": Bug(

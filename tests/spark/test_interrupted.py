@@ -24,7 +24,7 @@ from reclaim.spark.engine import SparkEngine
 from reclaim.storage import Storage
 from reclaim.stores.base import Collectable, Margins
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks.deleting import Deleter, Remove, Taken, Target
+from reclaim.tasks.deleting import Deleter, InTime, Remove, Taken, Target
 from reclaim.testing.engine import PlainEngine
 
 PATIENCE = 60.0
@@ -44,15 +44,17 @@ class Hanging(Delete):
 
             outcome = "deleted"
 
-            def page(self, storage: Storage, targets: Sequence[Target]) -> Sequence[Taken]:
+            def page(
+                self, storage: Storage, targets: Sequence[Target], in_time: InTime
+            ) -> Sequence[Taken]:
                 (Path(folder) / "begun").touch()
                 until = time.monotonic() + PATIENCE
                 while not (Path(folder) / "go").exists() and time.monotonic() < until:
                     time.sleep(0.02)
-                return Remove().page(storage, targets)
+                return Remove().page(storage, targets, in_time)
 
             def one(self, storage: Storage, target: Target) -> Taken:
-                return self.page(storage, [target])[0]
+                return self.page(storage, [target], lambda: True)[0]
 
         return Hang()
 

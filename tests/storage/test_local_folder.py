@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import obstore
@@ -140,7 +141,7 @@ def test_a_link_in_the_place_of_a_file(root: Path, outside: Path, storage: Objec
     (root / "store" / "y").symlink_to(outside / "x")
     before = (outside / "x").stat()
     with pytest.raises(UnsafeFolder, match="store/y"):
-        storage.move("store/y", "store/z", size=4, fresh=True)
+        storage.move("store/y", "store/z", size=4, fresh=datetime.now(UTC))
     with pytest.raises(UnsafeFolder, match="store/y"):
         storage.flush(["store/y"])
     storage.delete("store/y")

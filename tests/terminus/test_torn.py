@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -133,11 +134,11 @@ def test_a_copy_is_dropped_only_for_the_same_bytes(
     size = view.head(source).size
     assert view.head(target).size == size
     if same:
-        view.move(source, target, size=size, fresh=True)
+        view.move(source, target, size=size, fresh=datetime.now(UTC))
         assert not good.exists()
     else:
         with pytest.raises(Conflict, match="other contents"):
-            view.move(source, target, size=size, fresh=True)
+            view.move(source, target, size=size, fresh=datetime.now(UTC))
         assert good.exists()
         assert not any(file.read_bytes())
     assert home.exists()

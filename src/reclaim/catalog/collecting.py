@@ -196,15 +196,20 @@ class Collecting:
     def set_aside(self, ids: Collection[str]) -> int:
         """Note of condemned commits that their objects were set aside.
 
-        Not those of a run that has not finished setting them aside: its undo brings them back.
+        Not those of another run that can be undone: that brings them back.
         """
         lock = self._lock()
-        others = [run.id for run in self.runs() if run.unfinished and run.id != lock.run_id]
+        others = [run.id for run in self.runs() if run.quarantine and run.id != lock.run_id]
         return condemning.set_aside(self._workspace, lock, ids, but_of=others)
 
     def forget(self, run_id: str) -> int:
         """Reduce the commits whose objects a run had set aside, which are deleted by now."""
         return condemning.forget(self._workspace, self._lock(), run_id)
+
+    def waiting(self, run_id: str) -> list[str]:
+        """The metaranges of commits that a run condemned and has not set aside."""
+        with self._workspace.database.read() as connection:
+            return undoing.waiting(connection, self.uid, run_id)
 
     def taken(self, run_id: str) -> Mapping[SnapshotId, TakenCommit]:
         """The commits that a run condemned or set aside."""

@@ -137,6 +137,17 @@ def taken(workspace: Workspace, run_id: str) -> dict[SnapshotId, TakenCommit]:
         }
 
 
+def waiting(connection: Connection, repo_uid: str, run_id: str) -> list[str]:
+    """The metaranges of commits that a run condemned and has not set aside."""
+    query = select(commit_rows.c.metarange).where(
+        commit_rows.c.repo_uid == repo_uid,
+        commit_rows.c.run_id == run_id,
+        commit_rows.c.state == CommitState.CONDEMNED,
+        commit_rows.c.metarange != "",
+    )
+    return list(connection.execute(query).scalars())
+
+
 def restore(
     workspace: Workspace,
     lock: Lock,

@@ -52,7 +52,7 @@ ROUNDS = 20
 RESULT = "result.json"
 COLLECT = "collect"
 """The kind of run that an apply is."""
-CONDEMNED, COLLECTED = "condemned", "collected"
+CONDEMNED, COLLECTED, INTENDED = "condemned", "collected", "intended"
 """The names of counts in a run's record."""
 NO_CONTAINERS = Containers((), 0, 0, 0)
 
@@ -156,7 +156,7 @@ def _check_begun(run: Run | None, way: Way) -> None:
         return
     if run.state in (RunState.UNDONE, RunState.PURGED):
         raise PlanRefused(f"the plan was applied and {run.state} already", hint="plan it again")
-    if run.undoing is not None:
+    if run.undoing:
         raise PlanRefused(
             f"run {run.id} has begun to be undone",
             hint=f"finish that with `reclaim undo {run.id}`, and plan it again",
@@ -178,8 +178,7 @@ def _facts(way: Way, store: Collectable, earlier: Run | None) -> dict[str, Any]:
     facts = way.facts(store.clock.now())
     if "until" in facts:
         facts["until"] = max(facts["until"], before.get("until", ""))
-        facts["since"] = before.get("since", facts["since"])
-    return facts | {name: before.get(name, 0) for name in (CONDEMNED, COLLECTED)}
+    return facts | {name: before.get(name, 0) for name in (CONDEMNED, COLLECTED, INTENDED)}
 
 
 class _Applying:
@@ -272,6 +271,8 @@ class _Applying:
             deleter = self._way.deleter(self._store, self._run, self._journal)
             # What is promised from here on is known, wherever this run is cut off.
             self._journal.intend(candidates)
+            self._facts[INTENDED] = self._journal.intended_rows()
+            self._store.finish(self._run, RunState.STARTED, self._facts)
             self._facts[CONDEMNED] += self._promote()
             self._store.finish(self._run, RunState.STARTED, self._facts)
         outcome = Outcome()
@@ -349,6 +350,7 @@ class _Applying:
             seen = keep_promises(
                 seen,
                 self._store,
+                self._engine,
                 besides=self._run,
                 place=self._own.below("work"),
                 opener=self._opener,

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
+from reclaim.errors import Corrupt
 from reclaim.storage import Storage
 from reclaim.tasks.deleting import FAILED, Outcome
 from reclaim.tasks.parts import Part, Place, read_part
@@ -38,7 +39,12 @@ class Journal:
     def intend(self, parts: Sequence[Part]) -> None:
         """Note what is about to be taken, before the first of it is."""
         self._intended += parts
+        self._storage.flush(part.address for part in parts)
         self._write(INTENTIONS, [(part, Outcome()) for part in parts])
+
+    def intended_rows(self) -> int:
+        """How many objects were about to be taken, by all applies together."""
+        return sum(part.rows for part in self._intended)
 
     def intended(self) -> list[Part]:
         """Every file with objects that were about to be taken."""
@@ -54,6 +60,7 @@ class Journal:
             # The list has the counts of a wave once.
             counted = outcome if number == 0 else Outcome()
             self._outcomes.append((replace(part, group=kind), counted))
+        self._storage.flush(part.address for part in parts)
         self._write(OUTCOMES, self._outcomes)
 
     def total(self) -> Outcome:
@@ -97,11 +104,18 @@ class Journal:
             for part, outcome in rows
         ]
         self._storage.put(self.own.at(name), json.dumps(body).encode())
+        self._storage.flush([self.own.at(name)])
 
 
 def _lists(storage: Storage, applies: Place, name: str) -> Iterator[tuple[Part, Outcome]]:
     for stored in storage.list(applies.prefix.rstrip("/")):
         if stored.address.endswith("/" + name):
-            for row in json.loads(storage.get(stored.address)):
-                part = Part(row["address"], row["rows"], row["sha256"], row["kind"])
-                yield part, Outcome.decode(row.get("outcome", ()))
+            try:
+                for row in json.loads(storage.get(stored.address)):
+                    part = Part(row["address"], row["rows"], row["sha256"], row["kind"])
+                    yield part, Outcome.decode(row.get("outcome", ()))
+            except (ValueError, KeyError, TypeError) as error:
+                raise Corrupt(
+                    f"{stored.address} is not the list that a run wrote",
+                    hint="restore it from a backup",
+                ) from error

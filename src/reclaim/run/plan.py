@@ -184,7 +184,12 @@ class _Planning:
                 survey=self._survey,
             )
             seen = keep_promises(
-                seen, self._store, besides=self._run, place=work, opener=self._opener
+                seen,
+                self._store,
+                self._engine,
+                besides=self._run,
+                place=work,
+                opener=self._opener,
             )
             observing.facts |= {"snapshots": len(seen.ids), "refs": len(seen.refs)}
             # A clock that jumped since has made old what is young.

@@ -1,8 +1,10 @@
 """What runs have promised to give back, and may still lie, or lie again, at its old place.
 
-A run that sets objects aside promises them for its window. While it is not finished, or has begun
-to be undone, some of them are at their old places, where nothing refers to them. No other run
-takes them there.
+A run that sets objects aside promises them for its window, and so it does with the snapshots that
+it condemned. No other run takes what is at its old place of that: what an unfinished run was about
+to take or an unfinished undo has begun to bring back, and what snapshots need that were condemned
+and of which not everything was set aside. What delete markers cover has one marker only. The record
+of such a run stays too.
 """
 
 from __future__ import annotations
@@ -14,15 +16,18 @@ import pyarrow as pa
 
 from reclaim.catalog.addresses import new_uid
 from reclaim.errors import Refused
-from reclaim.model import Run
-from reclaim.run.ways import find_record
-from reclaim.stores.base import Collectable, Observation
-from reclaim.tasks.parts import Opener, Place, read_part, write_hashed
+from reclaim.model import Run, RunState
+from reclaim.run.ways import MARKED, find_record
+from reclaim.stores.base import Collectable, Observation, Quarantines
+from reclaim.tasks.engine import Engine
+from reclaim.tasks.parts import Opener, Part, Place, read_part, write_hashed
+from reclaim.tasks.reading import LIVE, tops_table
 
 
 def keep_promises(
     seen: Observation,
     store: Collectable,
+    engine: Engine,
     *,
     besides: str,
     place: Place,
@@ -35,14 +40,17 @@ def keep_promises(
     if store.deleted:
         # Nothing of it can be brought back.
         return seen
-    files, count = [], 0
-    for run in store.runs():
-        if run.unfinished and run.id != besides:
-            for rows in _promised(run, opener):
-                stem = place.at(f"promised-{new_uid()}")
-                files.append(write_hashed(opener(place.url), stem, rows))
-                count += rows.num_rows
-    return replace(seen, held=(*seen.held, *files), held_count=seen.held_count + count)
+    parts: list[Part] = []
+    for run in _promising(store, besides):
+        stem = place.at(f"promised-{new_uid()}")
+        for rows in (*_taking(run, opener), _record(store, run)):
+            parts.append(write_hashed(opener(place.url), f"{stem}-{len(parts)}", rows))
+        parts += _needed(store, engine, run, place.below(f"promised-{new_uid()}"))
+    return replace(
+        seen,
+        held=(*seen.held, *(part.address for part in parts)),
+        held_count=seen.held_count + sum(part.rows for part in parts),
+    )
 
 
 def protected_folders(store: Collectable) -> Sequence[str]:
@@ -50,14 +58,48 @@ def protected_folders(store: Collectable) -> Sequence[str]:
     return [store.place(run.id)[1] for run in store.runs() if run.quarantine and not store.deleted]
 
 
-def _promised(run: Run, opener: Opener) -> Iterator[pa.Table]:
-    """The addresses that a run promised, some hundred thousand at a time."""
+def _promising(store: Collectable, besides: str) -> Iterator[Run]:
+    """The other runs that can be undone. One whose record cannot be read may be one of them."""
+    for run in store.runs():
+        if run.state == RunState.UNREADABLE:
+            raise Refused(
+                f"the record of run {run.id} cannot be read, and it may have promised to give "
+                "something back",
+                hint=str(run.summary.get("error", "look at its file")),
+            )
+        if run.quarantine and run.id != besides:
+            yield run
+
+
+def _taking(run: Run, opener: Opener) -> Iterator[pa.Table]:
+    """The addresses that a run was about to take, some hundred thousand at a time.
+
+    Of one that is done they are not where they were, but for what markers cover.
+    """
+    if not run.unfinished and run.quarantine != MARKED:
+        return
     record = find_record(run, opener)
-    if record is None:
+    promised = int(run.summary.get("intended", 0))
+    if record is None or record.journal.intended_rows() < promised:
         raise Refused(
-            f"run {run.id} did not finish setting objects aside, and its plan is not at "
-            f"{run.place} any more: what it promised to keep is not known",
+            f"run {run.id} set objects aside, and its plan and journal are not whole any more at "
+            f"{run.place}: what it promised to keep is not known",
             hint=f"undo it (`reclaim undo {run.id}`), or end it with `reclaim purge`",
         )
     for part in record.journal.intended():
         yield read_part(opener(record.place.url), part, ["address"])
+
+
+def _record(store: Collectable, run: Run) -> pa.Table:
+    """The files of a run's own folder: its journal tells what to bring back."""
+    folder = store.place(run.id)[1].rstrip("/")
+    addresses = [stored.address for stored in store.storage.list(folder)]
+    return pa.table({"address": pa.array(addresses, pa.string())})
+
+
+def _needed(store: Collectable, engine: Engine, run: Run, place: Place) -> Sequence[Part]:
+    """What snapshots need that a run condemned and has not set aside."""
+    if not isinstance(store, Quarantines):
+        return ()
+    tops = dict.fromkeys(store.waiting(run.id), LIVE)
+    return engine.needed(store.format, tops_table(tops, store.format.top), place) if tops else ()

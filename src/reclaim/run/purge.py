@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from reclaim.catalog.addresses import new_uid
 from reclaim.errors import Partial
 from reclaim.model import Run, RunState
-from reclaim.run.checks import check_budget
+from reclaim.run.checks import check_budget, check_clock
 from reclaim.run.ends import cause_of, told_as_partial
 from reclaim.run.journal import Journal
 from reclaim.run.stages import Silent, Stages, Watcher
@@ -87,6 +87,8 @@ def purge(
         told_as_partial(done.run, lock, lambda: lock.used, again="purge again"),
     ):
         store.check()
+        # By a clock that is ahead every window would be over.
+        check_clock(store, store.storage, place)
         store.begin(done.run)
         now = store.clock.now()
         store.start(Run(done.run, PURGE, RunState.STARTED, now, {}, str(place)))

@@ -15,6 +15,7 @@ from typing import Any
 from reclaim.catalog.addresses import new_uid
 from reclaim.errors import Conflict, NotFound, Partial, Refused
 from reclaim.model import Run, RunState, SnapshotId
+from reclaim.run.checks import check_clock
 from reclaim.run.ends import told_as_partial
 from reclaim.run.journal import Journal
 from reclaim.run.stages import Silent, Stages, Watcher
@@ -125,18 +126,19 @@ class _Undoing:
         with stage("check"):
             self._way.check_back(store)
             store.check()
+            check_clock(store, store.storage, own)
             store.begin(self._run.id)
-            restorer = self._way.back(store, self._run)
+        with stage("recall"):
+            # Before it is noted that it is being undone: from then on nobody else may go on.
+            rows = self._way.rows(store, self._engine, self._run, own.below("work"), opener)
             self._begin()
         with stage("restore") as restoring:
             outcome = sweep(
                 store,
                 self._engine,
                 self._lock,
-                restorer,
-                candidates=self._way.rows(
-                    store, self._engine, self._run, own.below("work"), opener
-                ),
+                self._way.back(store, self._run),
+                candidates=rows,
                 kind=QUARANTINE,
                 journal=journal,
                 place=own,
@@ -148,7 +150,8 @@ class _Undoing:
             if failed > MANY_FAILED:
                 raise Partial(
                     f"{failed} objects could not be brought back; the journal at {own} says why",
-                    hint=f"nothing else was changed; undo it again: reclaim undo {self._run.id}",
+                    hint=f"no {store.noun} was brought back; undo it again: reclaim undo "
+                    f"{self._run.id}",
                 )
             failures = journal.failures() if failed else {}
         with stage("verify") as verifying:
@@ -163,12 +166,15 @@ class _Undoing:
         return undone
 
     def _begin(self) -> None:
-        """Note that it is being undone, before the first object comes back."""
-        if self._run.undoing is None:
-            begun = {"undoing": self._store.clock.now().isoformat()}
-            summary = {**self._run.summary, **begun}
-            self._store.finish(self._run.id, RunState.PARTIAL, summary)
-            self._run = replace(self._run, state=RunState.PARTIAL, summary=summary)
+        """Note that it is being undone, before the first object comes back.
+
+        What comes back on a disk carries this time, in whole seconds as every disk keeps them.
+        """
+        now = self._store.clock.now().replace(microsecond=0)
+        undos = [*self._run.summary.get("undos", ()), now.isoformat()]
+        summary = {**self._run.summary, "undos": undos}
+        self._store.finish(self._run.id, RunState.PARTIAL, summary)
+        self._run = replace(self._run, state=RunState.PARTIAL, summary=summary)
 
     def _partial(
         self, undone: Undone, failures: Mapping[str, str], waits: Sequence[str]

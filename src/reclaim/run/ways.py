@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from reclaim import buckets
-from reclaim.errors import NotFound, Refused
+from reclaim.errors import Corrupt, NotFound, PlanRefused, Refused, UnknownVersion
 from reclaim.model import Run, SnapshotId
 from reclaim.run import document
 from reclaim.run.document import PlanDocument
@@ -24,10 +24,11 @@ from reclaim.tasks.judging import Rules
 from reclaim.tasks.markers import NOTES, Expunge, Mark, Unmark, noted
 from reclaim.tasks.parts import Opener, Part, Place
 
+MOVED, MARKED = "moved", "marked"
+"""What the records of runs call the two."""
 KEEP = timedelta(days=7)
 """How long what was set aside is kept by default."""
 FAR = timedelta(days=3650)
-NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class Way(Protocol):
@@ -109,7 +110,7 @@ class Move:
     """Into a folder of the store: renamed on a disk, copied and deleted elsewhere."""
 
     keep: timedelta = KEEP
-    name: str = "moved"
+    name: str = MOVED
 
     def check(self, store: Collectable, planned: PlanDocument) -> None:  # noqa: ARG002
         _check_store(store)
@@ -173,10 +174,10 @@ class Move:
         return _aside(store, run.id).home(address)
 
     def back(self, store: Collectable, run: Run) -> Deleter:
-        return BringBack(_aside(store, run.id), _begun(run))
+        return BringBack(_aside(store, run.id), run.undos or (store.clock.now(),))
 
     def away(self, store: Collectable, run: Run) -> Deleter:  # noqa: ARG002
-        return Discard(_begun(run))
+        return Discard(run.undos)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,7 @@ class Markers:
     """By delete markers, in a bucket that keeps versions."""
 
     keep: timedelta = KEEP
-    name: str = "marked"
+    name: str = MARKED
 
     def check(self, store: Collectable, planned: PlanDocument) -> None:
         _check_store(store)
@@ -242,7 +243,7 @@ class Markers:
         return Expunge()
 
 
-WAYS: Mapping[str, AsideWay] = {"moved": Move(), "marked": Markers()}
+WAYS: Mapping[str, AsideWay] = {MOVED: Move(), MARKED: Markers()}
 
 
 def way_of(run: Run) -> AsideWay | None:
@@ -259,13 +260,18 @@ class Record:
 
 
 def find_record(run: Run, opener: Opener) -> Record | None:
-    """The record of a run; None if its plan is not there any more."""
+    """The record of a run; None if its plan is not there any more, or cannot be read.
+
+    Another plan in its place is not the run's.
+    """
     try:
-        place, _ = document.find(opener(run.place), run.place)
-    except NotFound:
+        place, planned = document.find(opener(run.place), run.place)
+        if planned.run != run.id:
+            return None
+        applies = place.below("apply")
+        return Record(place, Journal(opener(place.url), applies, applies))
+    except (NotFound, PlanRefused, UnknownVersion, Corrupt):
         return None
-    applies = place.below("apply")
-    return Record(place, Journal(opener(place.url), applies, applies))
 
 
 def _check_store(store: Collectable) -> Quarantines:
@@ -287,11 +293,6 @@ def _check_versioning(store: Collectable, hint: str) -> None:
 
 def _aside(store: Collectable, run_id: str) -> Aside:
     return Aside(store.format.prefix, store.format.aside(run_id))
-
-
-def _begun(run: Run) -> datetime:
-    """From when on an undo that was cut off may have given its files other times."""
-    return run.undoing or NEVER
 
 
 def _grouped(parts: Sequence[Part]) -> Sequence[Part]:

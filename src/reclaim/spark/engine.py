@@ -310,6 +310,12 @@ class SparkEngine:
         # tell from here when it has stopped.
         return False
 
+    def needed(self, format: Format, tops: pa.Table, place: Place) -> Sequence[Part]:
+        if not tops.num_rows:
+            return ()
+        spread = self._frame(tops, tops.num_rows)
+        return _parts(self._run(spread, partial(tasks.write_needed, format, place)))
+
     def incomplete(
         self,
         format: Format,

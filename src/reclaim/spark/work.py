@@ -30,7 +30,15 @@ from reclaim.tasks.deleting import FAILED, GOING, Deleter, Outcome, Pace, as_goi
 from reclaim.tasks.engine import Objects, count_landmarks
 from reclaim.tasks.inventory import read_inventory
 from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
-from reclaim.tasks.parts import Part, Place, open_storage, read_hashed, read_part, write_parts
+from reclaim.tasks.parts import (
+    Part,
+    Place,
+    open_storage,
+    read_hashed,
+    read_part,
+    write_hashed,
+    write_parts,
+)
 from reclaim.tasks.reading import LIVE
 
 Tables = Iterator[pa.Table]
@@ -193,6 +201,14 @@ def owned(format: Format, tops: Tables) -> Tables:
     storage = _storage(format)
     for table in tops:
         yield from reading.owned(format, storage, table)
+
+
+def write_needed(format: Format, place: Place, tops: Tables) -> Tables:
+    """Write down every address that snapshots need, in files that are hashed by name."""
+    storage, own = _storage(format), open_storage(place.url)
+    rows = [table for part in tops for table in reading.needed(format, storage, part)]
+    parts = [write_hashed(own, _stem(place), pa.concat_tables(rows))] if rows else []
+    yield _lines(parts)
 
 
 def needs(format: Format, containers: Tables) -> Tables:

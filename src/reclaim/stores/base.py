@@ -383,6 +383,10 @@ class Quarantines(Protocol):
         """The snapshots that a run condemned, with their containers, as far as it has any."""
         ...
 
+    def waiting(self, run_id: str) -> Collection[str]:
+        """The containers of snapshots that a run condemned and has not set aside."""
+        ...
+
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
         """Take back what a run did to snapshots and refs, all at once, where nothing changed.
 

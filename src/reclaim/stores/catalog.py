@@ -256,6 +256,9 @@ class CatalogStore:
         taken = self._repository.taken(run_id)
         return {found: commit.metarange or None for found, commit in taken.items()}
 
+    def waiting(self, run_id: str) -> Collection[str]:
+        return self._repository.waiting(run_id)
+
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
         done = self._repository.restore(run_id, whole, HELD_AFTER_UNDO, complete=complete)
         return Restored(done.commits, done.left, done.waits)

@@ -10,18 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeVar
 
 from reclaim.errors import Conflict, NotFound, OwnedAddress
 from reclaim.model import StoredObject
 from reclaim.storage import Storage
-from reclaim.tasks.deleting import DELETED, MISSING, RESTORED, Taken, Target
+from reclaim.tasks.deleting import (
+    DELETED,
+    MISSING,
+    RESTORED,
+    InTime,
+    Taken,
+    Target,
+    TimeOver,
+)
 
 QUARANTINED, UNTOUCHED = "quarantined", "untouched"
-TOUCHING = timedelta(seconds=2)
-"""How much coarser than a clock the times of files may be."""
-
 T = TypeVar("T")
 
 
@@ -60,8 +65,8 @@ class SetAside:
     def outcome(self) -> str:
         return QUARANTINED
 
-    def page(self, storage: Storage, targets: Sequence[Target]) -> Sequence[Taken]:
-        return each(storage, targets, lambda target: self.one(storage, target))
+    def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
+        return each(storage, targets, lambda target: self.one(storage, target), in_time)
 
     def one(self, storage: Storage, target: Target) -> Taken:
         aside = self.aside.of(target.address)
@@ -92,34 +97,42 @@ def _set_aside(storage: Storage, kept: StoredObject) -> Taken:
 class BringBack:
     """Moves what was set aside to where it was, as if it were written now.
 
-    What lies at its old place is left, unless it is the same. ``begun`` is when the run was first
-    begun to be undone: an undo that was cut off may have changed the time of a file since.
+    What lies at its old place is left, unless it is the same. On a disk what comes back gets the
+    time of this undo (the last of ``undos``), by which a later one knows it again.
     """
 
     aside: Aside
-    begun: datetime
+    undos: tuple[datetime, ...]
 
     @property
     def outcome(self) -> str:
         return RESTORED
 
-    def page(self, storage: Storage, targets: Sequence[Target]) -> Sequence[Taken]:
-        taken = each(storage, targets, lambda target: self.one(storage, target))
-        pairs = zip(targets, taken, strict=True)
-        # Before anything says that they are back.
-        storage.flush_moved(
-            self.aside.home(target.address) for target, one in pairs if one.outcome == RESTORED
-        )
+    def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
+        taken = each(storage, targets, lambda target: self._one(storage, target), in_time)
+        self._flush(storage, targets, taken)
         return taken
 
     def one(self, storage: Storage, target: Target) -> Taken:
+        taken = self._one(storage, target)
+        self._flush(storage, [target], [taken])
+        return taken
+
+    def _flush(self, storage: Storage, targets: Sequence[Target], taken: Sequence[Taken]) -> None:
+        """Make what came back last, before anything says that it is back."""
+        pairs = zip(targets, taken, strict=True)
+        storage.flush_moved(
+            self.aside.home(target.address) for target, one in pairs if one.outcome == RESTORED
+        )
+
+    def _one(self, storage: Storage, target: Target) -> Taken:
         home = self.aside.home(target.address)
         kept = look(storage, target.address)
         if kept is None:
             return self._not_aside(storage, target, home)
-        check_identity(storage, kept, target, begun=self.begun)
+        check_own(storage, kept, target, self.undos)
         if look(storage, home) is None:
-            storage.move(target.address, home, size=kept.size, fresh=True)
+            storage.move(target.address, home, size=kept.size, fresh=self.undos[-1])
         elif storage.same(home, target.address):
             # It was brought back before, or made again.
             storage.delete(target.address)
@@ -132,7 +145,7 @@ class BringBack:
         if not target.identity:
             # Nobody knows whether it was ever moved.
             return Taken(UNTOUCHED if there else MISSING)
-        if there is None or there.size != target.size:
+        if there is None or not is_own(storage, there, target, self.undos):
             raise Conflict(f"{home} is neither in quarantine nor at its old place")
         return Taken(RESTORED)
 
@@ -141,14 +154,14 @@ class BringBack:
 class Discard:
     """Deletes for good what a run has set aside."""
 
-    begun: datetime
+    undos: tuple[datetime, ...]
 
     @property
     def outcome(self) -> str:
         return DELETED
 
-    def page(self, storage: Storage, targets: Sequence[Target]) -> Sequence[Taken]:
-        taken = each(storage, targets, lambda target: self._look(storage, target))
+    def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
+        taken = each(storage, targets, lambda target: self._look(storage, target), in_time)
         pairs = zip(targets, taken, strict=True)
         if going := [target.address for target, one in pairs if one.outcome == DELETED]:
             storage.delete_page(going)
@@ -164,7 +177,7 @@ class Discard:
         kept = look(storage, target.address)
         if kept is None:
             return Taken(MISSING)
-        check_identity(storage, kept, target, begun=self.begun)
+        check_own(storage, kept, target, self.undos)
         return Taken(DELETED)
 
 
@@ -176,13 +189,27 @@ def identity_of(storage: Storage, stored: StoredObject) -> str:
     return stored.etag if storage.at_once > 1 else stored.last_modified.isoformat()
 
 
-def check_identity(
-    storage: Storage, kept: StoredObject, target: Target, *, begun: datetime
+def is_own(
+    storage: Storage, stored: StoredObject, target: Target, undos: tuple[datetime, ...]
+) -> bool:
+    """Whether an object is the one that a run set aside, there or back at its old place.
+
+    The etag of what was copied in parts depends on the parts; there the size has to do.
+    """
+    if stored.size != target.size:
+        return False
+    if target.identity in ("", identity_of(storage, stored)):
+        return True
+    if storage.at_once == 1:
+        return stored.last_modified in undos
+    return "-" in stored.etag
+
+
+def check_own(
+    storage: Storage, kept: StoredObject, target: Target, undos: tuple[datetime, ...]
 ) -> None:
     """Refuse what is in quarantine and was not put there by the run."""
-    known = target.identity in ("", identity_of(storage, kept))
-    touched = storage.at_once == 1 and kept.last_modified >= begun - TOUCHING
-    if kept.size != target.size or not (known or touched):
+    if not is_own(storage, kept, target, undos):
         raise Conflict(f"{kept.address} is not what was set aside there; it was left")
 
 
@@ -194,9 +221,20 @@ def look(storage: Storage, address: str) -> StoredObject | None:
         return None
 
 
-def each(storage: Storage, targets: Sequence[Target], work: Callable[[Target], T]) -> Sequence[T]:
-    """Do something to each object, with as many requests on the way as the storage likes."""
+def each(
+    storage: Storage, targets: Sequence[Target], work: Callable[[Target], T], in_time: InTime
+) -> Sequence[T]:
+    """Do something to each object, with as many requests on the way as the storage likes.
+
+    Whoever was stopped for a while in the middle does not go on when the time is over.
+    """
+
+    def timely(target: Target) -> T:
+        if not in_time():
+            raise TimeOver
+        return work(target)
+
     if storage.at_once == 1:
-        return [work(target) for target in targets]
+        return [timely(target) for target in targets]
     with ThreadPoolExecutor(storage.at_once) as pool:
-        return list(pool.map(work, targets))
+        return list(pool.map(timely, targets))

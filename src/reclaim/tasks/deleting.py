@@ -72,6 +72,13 @@ class Taken:
     error: str | None = None
 
 
+InTime = Callable[[], bool]
+
+
+class TimeOver(Exception):
+    """The time of a wave ended in the middle of a page; what was done of it is done again."""
+
+
 class Deleter(Protocol):
     """A way to take objects away. It travels to the executors."""
 
@@ -80,8 +87,12 @@ class Deleter(Protocol):
         """What the journal says of an object that it took."""
         ...
 
-    def page(self, storage: Storage, targets: Sequence[Target]) -> Sequence[Taken]:
-        """Take several at once; an error says nothing of the single ones."""
+    def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
+        """Take several at once; an error says nothing of the single ones.
+
+        Whoever sends more than one request asks before each whether there is time, and raises
+        ``TimeOver`` if there is not.
+        """
         ...
 
     def one(self, storage: Storage, target: Target) -> Taken:
@@ -97,7 +108,12 @@ class Remove:
     def outcome(self) -> str:
         return DELETED
 
-    def page(self, storage: Storage, targets: Sequence[Target]) -> Sequence[Taken]:
+    def page(
+        self,
+        storage: Storage,
+        targets: Sequence[Target],
+        in_time: InTime,  # noqa: ARG002 - one request
+    ) -> Sequence[Taken]:
         storage.delete_page([target.address for target in targets])
         return [Taken(DELETED)] * len(targets)
 
@@ -177,7 +193,9 @@ def _take(
             return None
         started = time.monotonic()
         try:
-            page = deleter.page(storage, targets)
+            page = deleter.page(storage, targets, in_time)
+        except TimeOver:
+            return None
         except StorageUnavailable:
             pace.refused(len(targets))
         except ReclaimError:

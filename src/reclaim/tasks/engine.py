@@ -219,6 +219,10 @@ class Engine(Protocol):
         """
         ...
 
+    def needed(self, format: Format, tops: pa.Table, place: Place) -> Sequence[Part]:
+        """Files, hashed by name, with every address that snapshots need that may be incomplete."""
+        ...
+
     def incomplete(
         self,
         format: Format,

@@ -17,12 +17,22 @@ from reclaim.buckets import Bucket, Version, open_bucket
 from reclaim.errors import Conflict
 from reclaim.storage import Storage
 from reclaim.tasks.aside import QUARANTINED, UNTOUCHED, each
-from reclaim.tasks.deleting import DELETED, FAILED, JOURNAL, MISSING, RESTORED, Taken, Target
+from reclaim.tasks.deleting import (
+    DELETED,
+    FAILED,
+    JOURNAL,
+    MISSING,
+    RESTORED,
+    InTime,
+    Taken,
+    Target,
+    TimeOver,
+)
 from reclaim.tasks.parts import Part, encode
 from reclaim.tasks.recall import COVERING
 
 UNKNOWN, NONE = "?", "-"
-"""Instead of a marker's id: the journal that had it was lost; none was written."""
+"""Instead of a marker's id: the journal that had it was lost; the bucket said there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +49,8 @@ class Covered:
 
     @classmethod
     def parse(cls, identity: str) -> Covered | None:
-        """The version with that identity; None if it was not covered."""
-        if not identity or identity.startswith(f"{NONE} "):
-            return None
-        return cls(*identity.split(" "))
+        """The version with that identity; None if there is none."""
+        return cls(*identity.split(" ")) if identity else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +67,9 @@ class Mark:
     def outcome(self) -> str:
         return QUARANTINED
 
-    def page(self, storage: Storage, targets: Sequence[Target]) -> Sequence[Taken]:
+    def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
         bucket = open_bucket(storage.url)
-        current = each(storage, targets, lambda target: bucket.current(target.address))
+        current = each(storage, targets, lambda target: bucket.current(target.address), in_time)
         going = {
             target.address: version
             for target, version in zip(targets, current, strict=True)
@@ -70,6 +78,8 @@ class Mark:
         if not going:
             return [Taken(MISSING)] * len(targets)
         self._note(storage, going, targets)
+        if not in_time():
+            raise TimeOver
         markers, failed = bucket.cover(list(going))
 
         def taken(target: Target) -> Taken:
@@ -85,7 +95,7 @@ class Mark:
         return [taken(target) for target in targets]
 
     def one(self, storage: Storage, target: Target) -> Taken:
-        return self.page(storage, [target])[0]
+        return self.page(storage, [target], lambda: True)[0]
 
     def _note(self, storage: Storage, going: dict[str, Version], targets: Sequence[Target]) -> None:
         """Write down what is about to be covered, in a file whose name tells its hash and rows."""
@@ -133,8 +143,8 @@ class Unmark:
     def outcome(self) -> str:
         return RESTORED
 
-    def page(self, storage: Storage, targets: Sequence[Target]) -> Sequence[Taken]:
-        return each(storage, targets, lambda target: self.one(storage, target))
+    def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
+        return each(storage, targets, lambda target: self.one(storage, target), in_time)
 
     def one(self, storage: Storage, target: Target) -> Taken:
         bucket, covered = open_bucket(storage.url), Covered.parse(target.identity)
@@ -146,7 +156,7 @@ class Unmark:
         if not versions or (kept is None and versions[0].marker):
             raise Conflict(f"the version of {target.address} that was covered is gone")
         if kept is not None and versions[0].marker:
-            if versions[0].id != covered.marker:
+            if _newest(versions) != covered.version:
                 raise Conflict(
                     f"{target.address} was written and deleted again since; its versions were left"
                 )
@@ -168,12 +178,13 @@ class Expunge:
     def outcome(self) -> str:
         return DELETED
 
-    def page(self, storage: Storage, targets: Sequence[Target]) -> Sequence[Taken]:
-        return each(storage, targets, lambda target: self.one(storage, target))
+    def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
+        return each(storage, targets, lambda target: self.one(storage, target), in_time)
 
     def one(self, storage: Storage, target: Target) -> Taken:
         bucket, covered = open_bucket(storage.url), Covered.parse(target.identity)
-        if covered is None:
+        if covered is None or covered.marker == NONE:
+            # A marker that is there nevertheless may be somebody else's.
             return Taken(MISSING)
         versions = bucket.versions_of(target.address)
         covered = _known(covered, versions)
@@ -205,9 +216,14 @@ def _known(covered: Covered, versions: Sequence[Version]) -> Covered:
     """The same with its marker, if that was not known: the one on the version, if it is alone."""
     markers = [one.id for one in versions if one.marker]
     below = next((one.id for one in versions if not one.marker and not one.latest), None)
-    if covered.marker == UNKNOWN and len(markers) == 1 and below == covered.version:
+    if covered.marker in (UNKNOWN, NONE) and len(markers) == 1 and below == covered.version:
         return replace(covered, marker=markers[0])
     return covered
+
+
+def _newest(versions: Sequence[Version]) -> str | None:
+    """The newest version with bytes, whatever markers are on it."""
+    return next((one.id for one in versions if not one.marker), None)
 
 
 def _same(bucket: Bucket, latest: Version, kept: Version) -> bool:

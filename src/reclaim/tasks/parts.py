@@ -107,12 +107,13 @@ def read_part(storage: Storage, part: Part, columns: Sequence[str] | None = None
     return rows
 
 
-def write_hashed(storage: Storage, stem: str, table: pa.Table) -> str:
-    """Write a file whose name ends with what it must hash to; its address."""
+def write_hashed(storage: Storage, stem: str, table: pa.Table) -> Part:
+    """Write a file whose name ends with what it must hash to."""
     data = encode(table)
-    address = f"{stem}-{hashlib.sha256(data).hexdigest()}.parquet"
+    digest = hashlib.sha256(data).hexdigest()
+    address = f"{stem}-{digest}.parquet"
     storage.put(address, data)
-    return address
+    return Part(address, table.num_rows, digest)
 
 
 def read_hashed(storage: Storage, address: str) -> pa.Table:

@@ -141,6 +141,15 @@ def owned(format: Format, storage: Storage, tops: pa.Table) -> Iterator[pa.Table
         yield pa.table([owners, *found.columns], schema=OWNED)
 
 
+def needed(format: Format, storage: Storage, tops: pa.Table) -> Iterator[pa.Table]:
+    """Every address that snapshots need, as far as their containers can be read."""
+    yield tops.select(["address"])
+    for table in owned(format, storage, tops):
+        yield table.select(["address"])
+        for rows in needs(format, storage, table.select(CONTAINERS.names)):
+            yield rows.select(["address"])
+
+
 def needs(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
     """What each container lists, ``folded``; of one that cannot be read, an address that is
     nowhere."""

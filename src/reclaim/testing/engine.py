@@ -36,6 +36,7 @@ from reclaim.tasks.parts import (
     open_storage,
     read_hashed,
     read_part,
+    write_hashed,
     write_part,
 )
 from reclaim.tasks.reading import LIVE
@@ -273,6 +274,13 @@ class PlainEngine:
     def ended(self) -> bool:
         # Its tasks run in the call itself.
         return True
+
+    def needed(self, format: Format, tops: pa.Table, place: Place) -> Sequence[Part]:
+        if not tops.num_rows:
+            return ()
+        self._step("needed")
+        rows = pa.concat_tables(reading.needed(format, format.view(self._open(format.root)), tops))
+        return [write_hashed(self._open(place.url), place.at("needed"), rows)]
 
     def incomplete(
         self,

@@ -7,6 +7,7 @@ and the address; it may raise, wait or move a clock. Faults are put together in 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -79,7 +80,7 @@ class FaultyStorage(StorageWrapper):
         self._ask("copy", target)
         super().copy(source, target)
 
-    def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
+    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
         self._ask("move", source)
         super().move(source, target, size=size, fresh=fresh)
 

@@ -50,7 +50,7 @@ class StorageWrapper:
     def copy(self, source: str, target: str) -> None:
         self.inner.copy(source, target)
 
-    def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
+    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
         self.inner.move(source, target, size=size, fresh=fresh)
 
     def delete(self, address: str) -> None:
@@ -91,9 +91,9 @@ class ClockedStorage(StorageWrapper):
         super().copy(source, target)
         self._stamp(target)
 
-    def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
+    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
         super().move(source, target, size=size, fresh=fresh)
-        if fresh or self._folder is None:
+        if self._folder is None:
             self._stamp(target)
 
     def head(self, address: str) -> StoredObject:

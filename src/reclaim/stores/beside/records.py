@@ -19,7 +19,7 @@ from reclaim.stores.beside.files import (
     write_document,
 )
 
-UNREADABLE = "unreadable"
+UNREADABLE = RunState.UNREADABLE
 """The state of a run whose record cannot be read; what it has set aside stays aside."""
 FILE = "run.json"
 

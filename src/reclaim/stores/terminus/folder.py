@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -73,7 +74,7 @@ class StoreFolder:
         finally:
             os.close(handle)
 
-    def rename(self, source: str, target: str, *, size: int, fresh: bool) -> None:
+    def rename(self, source: str, target: str, *, size: int, fresh: datetime | None) -> None:
         """Move a directory with its files; what is at the target already is never replaced."""
         (here, name), (there, new_name) = _split(source), _split(target)
         with self.open(here) as origin, self.open(there, create=True) as goal:
@@ -81,9 +82,10 @@ class StoreFolder:
                 found = sum(status.st_size for _, status in self._files(layer, source))
             if found != size:
                 raise Corrupt(f"{self.root / source} has {found} bytes instead of {size}")
-            if fresh:
+            if fresh is not None:
                 # Before it moves: wherever it is found after a crash, it is not older than this.
-                os.utime(name, dir_fd=origin, follow_symlinks=False)
+                times = (fresh.timestamp(), fresh.timestamp())
+                os.utime(name, times, dir_fd=origin, follow_symlinks=False)
             try:
                 os.stat(new_name, dir_fd=goal, follow_symlinks=False)
             except FileNotFoundError:
@@ -108,13 +110,27 @@ class StoreFolder:
             os.unlink(name, dir_fd=handle)
 
     def remove(self, address: str) -> None:
-        """Delete a directory of files."""
+        """Delete a directory of files.
+
+        Under another name first: cut off in the middle, nothing is left that looks like a layer.
+        """
         folder, name = _split(address)
+        doomed = f".{name}.gone"
         with self.open(folder) as outer:
-            with self.open(address) as layer:
-                for file, _ in list(self._files(layer, address)):
-                    os.unlink(file, dir_fd=layer)
-            os.rmdir(name, dir_fd=outer)
+            with suppress(FileNotFoundError):
+                self._empty(outer, doomed)
+            os.rename(name, doomed, src_dir_fd=outer, dst_dir_fd=outer)
+            self._empty(outer, doomed)
+
+    def _empty(self, outer: int, name: str) -> None:
+        """Delete a directory of files in a folder that is open."""
+        handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=outer)
+        try:
+            for file in os.listdir(handle):  # noqa: PTH208 - of a handle
+                os.unlink(file, dir_fd=handle)
+        finally:
+            os.close(handle)
+        os.rmdir(name, dir_fd=outer)
 
     def same(self, one: str, other: str) -> bool:
         """Whether two objects have the same contents, byte by byte."""

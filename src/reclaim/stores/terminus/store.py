@@ -157,7 +157,7 @@ class TerminusStore:
         return self._condemning.promote()
 
     def collect(self, ids: Collection[SnapshotId]) -> int:
-        others = [run.id for run in self.runs() if run.unfinished]
+        others = [run.id for run in self.runs() if run.quarantine]
         return self._condemning.collect(ids, but_of=others)
 
     # Order, and the way back
@@ -178,11 +178,15 @@ class TerminusStore:
         return [address for one in (*first, *order) for address in by_layer[one]]
 
     def set_aside(self, ids: Collection[SnapshotId]) -> int:
-        others = [run.id for run in self.runs() if run.unfinished]
+        others = [run.id for run in self.runs() if run.quarantine]
         return self._condemning.set_aside(ids, but_of=others)
 
     def taken(self, run_id: str) -> Mapping[SnapshotId, str | None]:
         return dict.fromkeys(self._condemning.of(run_id))
+
+    def waiting(self, run_id: str) -> Collection[str]:  # noqa: ARG002
+        """None: a run condemns layers that are old enough, and sets all of them aside."""
+        return ()
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
         """Take the layers off the lists again; one that cannot be loaded is named.

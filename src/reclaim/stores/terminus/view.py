@@ -12,18 +12,28 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
 
 from reclaim.clock import from_micros
-from reclaim.errors import NotFound, OwnedAddress, Refused
+from reclaim.errors import Corrupt, NotFound, OwnedAddress, Refused
 from reclaim.model import StoredObject
 from reclaim.storage import LISTED, Payload, Storage, translated
 from reclaim.stores.base import QUARANTINE
-from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, SHARD, is_layer, layer_of
+from reclaim.stores.terminus.addresses import (
+    ARCHIVE,
+    OURS,
+    ROLLUP,
+    SHARD,
+    is_layer,
+    layer_of,
+    stem,
+)
 from reclaim.stores.terminus.folder import StoreFolder
+from reclaim.stores.terminus.layer import parse_rollup
 from reclaim.urls import path_of
 
 log = logging.getLogger(__name__)
@@ -136,7 +146,7 @@ class LayerView:
                 return StoredObject(address, size, from_micros(changed))
         return self._inner.head(address)
 
-    def move(self, source: str, target: str, *, size: int, fresh: bool = False) -> None:
+    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
         self._check_takeable(source)
         with translated("move", source):
             if stat.S_ISDIR(self.folder.status(source).st_mode):
@@ -183,13 +193,23 @@ class LayerView:
         self._inner.copy(source, target)
 
     def same(self, first: str, second: str) -> bool:
-        if first.endswith(ROLLUP):
+        if first.endswith(ROLLUP) and self._names_layer(first):
             # It names the rollup that a layer is loaded through; the one in place is the last.
             return True
         if layer_of(first) is None:
             return self._inner.same(first, second)
         with translated("compare", first):
             return self.folder.same(first, second)
+
+    def _names_layer(self, rollup: str) -> bool:
+        """Whether a rollup file is one, and names a layer that is there."""
+        try:
+            with translated("read", rollup):
+                layer = parse_rollup(b"".join(self.folder.contents(rollup)))
+                names = (stem(layer), stem(layer) + ARCHIVE)
+                return bool(self.there(self._prefix + name for name in names))
+        except Corrupt:
+            return False
 
     def flush(self, addresses: Iterable[str]) -> None:
         self._inner.flush(addresses)
