@@ -164,6 +164,12 @@ class Bucket:
         }
         return markers, failed
 
+    def uncover(self, markers: Mapping[str, str]) -> None:
+        """Take delete markers off, by their ids."""
+        self.delete(
+            [Version(address, marker, 0, True, True) for address, marker in markers.items()]
+        )
+
     def folders(self, folder: str) -> tuple[list[str], bool]:
         """The folders directly below one, and whether it has objects of its own as well.
 

@@ -21,6 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from reclaim.clock import to_micros
 from reclaim.errors import Corrupt, InvalidInput, StorageUnavailable, UnsafeFolder
 
 LISTED_AT_ONCE = 10_000
@@ -119,8 +120,8 @@ class LocalFolder:
                 raise Corrupt(f"{self.path / source} has {found} bytes instead of {size}")
             if fresh is not None:
                 # Before it moves: wherever it is found after a crash, it is not older than this.
-                times = (fresh.timestamp(), fresh.timestamp())
-                os.utime(name, times, dir_fd=origin, follow_symlinks=False)
+                exact = to_micros(fresh) * 1000
+                os.utime(name, ns=(exact, exact), dir_fd=origin, follow_symlinks=False)
             with self.open(there, create=True) as goal:
                 os.rename(name, new_name, src_dir_fd=origin, dst_dir_fd=goal)
 

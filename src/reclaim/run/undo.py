@@ -8,6 +8,7 @@ the run can be undone again.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -168,9 +169,9 @@ class _Undoing:
     def _begin(self) -> None:
         """Note that it is being undone, before the first object comes back.
 
-        What comes back on a disk carries this time, in whole seconds as every disk keeps them.
+        What comes back on a disk carries this time. Nobody else writes at this microsecond.
         """
-        now = self._store.clock.now().replace(microsecond=0)
+        now = self._store.clock.now().replace(microsecond=secrets.randbelow(1_000_000))
         undos = [*self._run.summary.get("undos", ()), now.isoformat()]
         summary = {**self._run.summary, "undos": undos}
         self._store.finish(self._run.id, RunState.PARTIAL, summary)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -66,7 +67,18 @@ class SetAside:
         return QUARANTINED
 
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
-        return each(storage, targets, lambda target: self.one(storage, target), in_time)
+        return each(
+            storage, targets, lambda target: self._timely(storage, target, in_time), in_time
+        )
+
+    def _timely(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
+        """Move one; back again if it was stopped for so long that others may be at work by now."""
+        taken = self.one(storage, target)
+        if taken.outcome == QUARANTINED and not in_time():
+            with suppress(NotFound):
+                storage.move(self.aside.of(target.address), target.address, size=target.size)
+            raise TimeOver
+        return taken
 
     def one(self, storage: Storage, target: Target) -> Taken:
         aside = self.aside.of(target.address)

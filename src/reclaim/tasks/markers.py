@@ -81,6 +81,10 @@ class Mark:
         if not in_time():
             raise TimeOver
         markers, failed = bucket.cover(list(going))
+        if not in_time():
+            # It was stopped for so long that others may be at work by now.
+            bucket.uncover(markers)
+            raise TimeOver
 
         def taken(target: Target) -> Taken:
             version = going.get(target.address)

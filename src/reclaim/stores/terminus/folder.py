@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
+from reclaim.clock import to_micros
 from reclaim.errors import Conflict, Corrupt, Refused, UnsafeFolder
 
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -84,8 +85,8 @@ class StoreFolder:
                 raise Corrupt(f"{self.root / source} has {found} bytes instead of {size}")
             if fresh is not None:
                 # Before it moves: wherever it is found after a crash, it is not older than this.
-                times = (fresh.timestamp(), fresh.timestamp())
-                os.utime(name, times, dir_fd=origin, follow_symlinks=False)
+                exact = to_micros(fresh) * 1000
+                os.utime(name, ns=(exact, exact), dir_fd=origin, follow_symlinks=False)
             try:
                 os.stat(new_name, dir_fd=goal, follow_symlinks=False)
             except FileNotFoundError:

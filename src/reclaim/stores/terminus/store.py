@@ -30,7 +30,7 @@ from reclaim.stores.terminus.format import TerminusFormat
 from reclaim.stores.terminus.layer import is_id
 from reclaim.stores.terminus.observing import Observer
 from reclaim.stores.terminus.roots import read_labels
-from reclaim.stores.terminus.survey import Survey
+from reclaim.stores.terminus.survey import NOT_THERE, Survey
 from reclaim.urls import normalize
 
 PROMISE = (
@@ -191,7 +191,8 @@ class TerminusStore:
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
         """Take the layers off the lists again; one that cannot be loaded is named.
 
-        It may never have been loadable. As long as objects are missing it waits for them.
+        It may never have been loadable. It waits as long as objects of the run are missing, or
+        another run that can be undone may have what it needs.
         """
         faults = {
             found: self._survey.fault(found)
@@ -200,6 +201,9 @@ class TerminusStore:
         }
         named = [f"layer {found}: {fault}" for found, fault in faults.items() if fault]
         loadable = [found for found, fault in faults.items() if not fault]
+        lacks = any(fault and fault.endswith(NOT_THERE) for fault in faults.values())
+        others = any(run.quarantine and run.id != run_id for run in self.runs())
+        complete = complete and not (lacks and others)
         self._condemning.bring_back(run_id, list(faults) if complete else loadable)
         if not complete:
             return Restored(len(loadable), (), named)

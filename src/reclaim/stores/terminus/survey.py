@@ -16,6 +16,9 @@ from reclaim.stores.terminus.layers import Layers
 from reclaim.stores.terminus.reading import read_layer
 from reclaim.stores.terminus.tfc import ID_SIZE
 
+NOT_THERE = "is not there"
+"""How a sentence ends about a layer that is missing, or lacks one."""
+
 
 class Survey:
     """Lists and reads the layers of one store."""
@@ -72,11 +75,11 @@ class Survey:
         try:
             found = read_layer(self._view, self._top(layer))
         except FileNotFoundError:
-            return "it is not there"
+            return f"it {NOT_THERE}"
         except (Corrupt, UnknownVersion, OSError) as error:
             return str(error)
         missing = [one for one in found.needs() if not self._there([one], (ARCHIVE, ""))]
-        return f"it needs {missing[0]}, which is not there" if missing else None
+        return f"it needs {missing[0]}, which {NOT_THERE}" if missing else None
 
     def needs(self, layer: SnapshotId) -> Collection[SnapshotId]:
         """A layer and all that it keeps alive, read now; also ids that need not be layers."""

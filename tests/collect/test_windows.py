@@ -1,0 +1,193 @@
+"""What holds for a run as long as its window is open, whatever others do, and however late."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from reclaim.errors import ClockSkew, Partial, Refused, UnsafeFolder
+from reclaim.model import RunState
+from reclaim.run.plan import Plan
+from reclaim.run.ways import DELETE, Move, Way
+from reclaim.storage import Storage
+from reclaim.tasks.aside import Aside, SetAside
+from reclaim.tasks.deleting import Target, TimeOver
+from reclaim.tasks.parts import Place
+from reclaim.testing.storage import StorageWrapper
+from tests.collect.test_promises import aside_of, check_back, dies_at, run_of
+from tests.collect.world import NAME, World, bury, whole
+
+MOVE = Move()
+LATER: dict[str, Way] = {"deletes": DELETE, "moves": Move(timedelta(hours=1))}
+
+
+def late_commit(world: World) -> str:
+    """A dead commit whose data is old and whose containers are young."""
+    with world.opened() as catalog:
+        branch = catalog.repository(NAME).create_branch("late", "main")
+        branch.put("z", b"late z")
+        world.clock.advance(hours=30)
+        commit = branch.commit("late").id
+        catalog.repository(NAME).delete_branch("late")
+    world.clock.advance(hours=1)
+    return commit
+
+
+@pytest.mark.parametrize("later", LATER)
+def test_a_commit_of_which_a_run_took_a_part_is_its_own(local: World, later: str) -> None:
+    bury(local)
+    commit = late_commit(local)
+    run = local.apply(local.plan(), way=MOVE).run
+    local.age()
+    local.apply(local.plan(), way=LATER[later])
+    local.clock.advance(hours=2)
+    local.purge()
+    local.undo(run)
+    assert whole(local.other(), commit)["z"] == b"late z"
+
+
+def test_another_plan_in_its_place_is_not_the_run_s(local: World, tmp_path: Path) -> None:
+    past = bury(local)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    place = Place(folder.as_uri(), "")
+    plan = local.plan(place=place)
+    run = local.apply(plan, way=MOVE).run
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    local.apply(local.plan(place=place))
+    assert local.undo(run).snapshots == 2
+    check_back(local, past)
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty"])
+def test_a_list_of_what_was_intended_that_is_lost(local: World, damage: str) -> None:
+    past = bury(local)
+    plan = local.plan()
+    dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
+    change(local, plan, "/intended.json", None if damage == "missing" else b"")
+    local.age()
+    with pytest.raises(Refused, match="are not whole any more"):
+        local.plan(allowed_fraction=1.0)
+    assert local.undo(plan.document.run).snapshots == 2
+    check_back(local, past)
+
+
+@pytest.mark.parametrize("name", ["/plan.json", "/journal.json", "/intended.json"])
+def test_a_damaged_record_of_a_run_that_is_done(local: World, name: str) -> None:
+    """Its folder tells what it took; nobody else is held up."""
+    past = bury(local)
+    plan = local.plan()
+    local.apply(plan, way=MOVE)
+    change(local, plan, name, b"{")
+    local.plan()
+    assert local.undo(plan.document.run).snapshots == 2
+    check_back(local, past)
+
+
+def change(world: World, plan: Plan, name: str, data: bytes | None) -> None:
+    """Damage the files of a run that have a name, or remove them."""
+    for stored in list(world.storage.list(plan.place.prefix.rstrip("/"))):
+        if stored.address.endswith(name):
+            if data is None:
+                world.storage.delete(stored.address)
+            else:
+                world.storage.put(stored.address, data)
+
+
+def test_a_purge_by_a_clock_that_is_ahead(local: World) -> None:
+    bury(local)
+    local.apply(local.plan(), way=MOVE)
+    assert local.backend._clocked is not None
+    local.clock.advance(days=10)
+    local.backend._clocked.skew = -timedelta(days=10)
+    with pytest.raises(ClockSkew):
+        local.purge()
+    assert local.aside()
+
+
+def test_a_link_where_something_was(local: World) -> None:
+    """It is not taken for what it points at, which is the only copy."""
+    past = bury(local)
+    plan = local.plan()
+    run = local.apply(plan, way=MOVE).run
+    root = Path(local.backend.location) / "objects"
+    home = next(address for address in sorted(local.candidates(plan)) if "/branches/" in address)
+    (root / home).symlink_to(root / aside_of(local, run, home))
+    with pytest.raises(Partial) as partial:
+        local.undo(run)
+    assert partial.value.details["cause"]["kind"] == UnsafeFolder.kind
+    (root / home).unlink()
+    assert local.undo(run).snapshots == 2
+    check_back(local, past)
+
+
+def test_other_bytes_written_after_an_undo_was_cut_off(local: World) -> None:
+    past = bury(local)
+    plan = local.plan()
+    run = local.apply(plan, way=MOVE).run
+    dies_at(local, "before restore", lambda **how: local.undo(run, **how))
+    home = next(one for one in local.candidates(plan) if local.storage.get(one) == b"old y")
+    local.storage.put(home, b"ODD Y")
+    with pytest.raises(Partial, match="neither in quarantine nor at its old place"):
+        local.undo(run)
+    assert whole(local.other(), past.first) == past.files[past.first]
+    assert run_of(local, plan).state == RunState.PARTIAL
+
+
+def test_what_comes_back_one_by_one_is_flushed_too(local: World) -> None:
+    bury(local)
+    plan = local.plan()
+    run = local.apply(plan, way=MOVE).run
+    local.storage.put(min(local.candidates(plan)), b"somebody else's")
+    flushed: set[str] = set()
+
+    class Watching(StorageWrapper):
+        def flush_moved(self, addresses: Iterable[str]) -> None:
+            moved = list(addresses)
+            flushed.update(moved)
+            super().flush_moved(moved)
+
+    with pytest.raises(Partial):
+        local.undo(run, storage=Watching(local.storage))
+    assert flushed == set(local.candidates(plan)) - {min(local.candidates(plan))}
+
+
+class Stalling(StorageWrapper):
+    """Its first move takes so long that all time is over."""
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        self.over = False
+
+    def move(self, source: str, target: str, *, size: int, fresh: object = None) -> None:
+        super().move(source, target, size=size)
+        self.over = True
+
+
+def test_a_page_that_stalls_takes_nothing_any_more(local: World) -> None:
+    """Whoever went on meanwhile has brought everything back; so does the late one."""
+    for name in ("x", "y", "z"):
+        local.storage.put(f"store/{name}", b"bytes")
+    storage = Stalling(local.storage)
+    targets = [Target(f"store/{name}", 5) for name in ("x", "y", "z")]
+    with pytest.raises(TimeOver):
+        SetAside(Aside("store/", "store/q/")).page(storage, targets, lambda: not storage.over)
+    assert {one.address for one in local.storage.list("store")} == {one.address for one in targets}
+
+
+def test_the_record_of_a_run_that_can_be_undone_outlives_an_older_plan(local: World) -> None:
+    past = bury(local)
+    plan = local.plan()
+    local.clock.advance(days=31)
+    older = local.plan(allowed_fraction=1.0)
+    assert any("plan.json" in address for address in local.candidates(older))
+    local.apply(plan, way=MOVE)
+    local.apply(older)
+    assert any(one.address.endswith("plan.json") for one in local.storage.list(plan.place.prefix))
+    assert local.undo(plan.document.run).snapshots == 2
+    check_back(local, past)
