@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.planted.bug import Bug
 
+EDITS_IN_TURN = "tests/collect/test_edits_in_turn.py"
 EDIT_THEN_STOP = "tests/collect/test_edit_then_stop.py"
 LEFT_OVER = "tests/collect/test_left_over.py"
 LOCK_LEFT = "tests/collect/test_lock_left.py"
@@ -84,5 +85,17 @@ BUGS: dict[str, Bug] = {
         right="    if connection.execute(deleted).first() is not None:",
         wrong="    if not run_id:",
         test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses[elsewhere]",
+    ),
+    "what a later run edited counts as somebody else's": Bug(
+        "reclaim.catalog.taking_back",
+        right="            if editor is None:",
+        wrong="            if editor is None or run_id:",
+        test=f"{EDITS_IN_TURN}::test_a_quarantine_and_an_expiration_the_older_first",
+    ),
+    "a ref that a later run deleted taken back before that run": Bug(
+        "reclaim.catalog.taking_back",
+        right="            runs.c.started_at > to_micros(run.started_at),",
+        wrong="            runs.c.started_at < 0,",
+        test=f"{EDITS_IN_TURN}::test_a_tag_that_was_deleted_twice",
     ),
 }

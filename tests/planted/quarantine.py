@@ -25,7 +25,7 @@ BUGS: dict[str, Bug] = {
         test="tests/collect/test_crash.py::test_an_undo_that_dies_at_any_step[embedded]",
     ),
     "parents not brought back": Bug(
-        "reclaim.catalog.undoing",
+        "reclaim.catalog.taking_back",
         right="rewriting.set_parents(connection, uid, edit.commit_id, old, marked=edit.was_marked)",
         wrong="pass",
         test="tests/collect/test_quarantine.py::test_parents_and_refs_come_back_as_well[embedded]",

@@ -32,7 +32,7 @@ def insert_run(connection: Connection, workspace: Workspace, run: Run) -> None:
 def find_run(connection: Connection, repo_uid: str, run_id: str) -> Run | None:
     query = select(runs).where(runs.c.repo_uid == repo_uid, runs.c.id == run_id)
     row = connection.execute(query).first()
-    return None if row is None else _run(row)
+    return None if row is None else decode(row)
 
 
 def finish_run(
@@ -49,9 +49,10 @@ def finish_run(
 def list_runs(connection: Connection, repo_uid: str) -> list[Run]:
     """The runs of a repository, the newest first."""
     query = select(runs).where(runs.c.repo_uid == repo_uid)
-    return [_run(row) for row in connection.execute(query.order_by(runs.c.started_at.desc()))]
+    return [decode(row) for row in connection.execute(query.order_by(runs.c.started_at.desc()))]
 
 
-def _run(row: Row[Any]) -> Run:
+def decode(row: Row[Any]) -> Run:
+    """The record of a run, of its row."""
     started_at = from_micros(row.started_at)
     return Run(row.id, row.kind, row.state, started_at, json.loads(row.summary), row.place)

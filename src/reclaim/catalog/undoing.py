@@ -1,7 +1,7 @@
 """The way back: parents, refs and commits as a run found them, where nothing changed since.
 
-An expiration is taken back whole or refused. Of a collection that set its objects aside, all that
-is whole again comes back; the rest is named and left.
+An expiration is taken back whole or refused (``taking_back``). Of a collection that set its objects
+aside, all that is whole again comes back; the rest is named and left.
 """
 
 from __future__ import annotations
@@ -14,24 +14,16 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select, update
 
-from reclaim.catalog import commits, leases, records, refs, rewriting
+from reclaim.catalog import leases, records, refs, rewriting
 from reclaim.catalog.locks import Lock
-from reclaim.catalog.schema import (
-    CommitState,
-    branches,
-    run_edits,
-    run_refs,
-    runs,
-    tags,
-)
+from reclaim.catalog.schema import CommitState, runs
 from reclaim.catalog.schema import commits as commit_rows
 from reclaim.catalog.sets import among
+from reclaim.catalog.taking_back import EXPIRE, has_edited, take_back
 from reclaim.catalog.workspace import Workspace
-from reclaim.errors import Conflict, NotFound, Refused, TransactionFailed
-from reclaim.model import RefKind, Run, RunState, SnapshotId
+from reclaim.errors import Conflict, NotFound, Refused
+from reclaim.model import Run, RunState, SnapshotId
 
-EXPIRE = "expire"
-"""The kind of run that only edits history."""
 TAKEN = (CommitState.CONDEMNED, CommitState.QUARANTINED)
 
 
@@ -90,7 +82,7 @@ def undo_rewrite(workspace: Workspace, lock: Lock, run_id: str) -> list[str]:
                 f"run {run_id} has deleted something, which cannot be brought back",
                 hint="finish it: apply its plan again",
             )
-        if not _edited(connection, run_id):
+        if not has_edited(connection, run_id):
             raise Refused(
                 f"run {run_id} edited no history and condemned no commit; "
                 "there is nothing to bring back"
@@ -102,22 +94,21 @@ def undo_rewrite(workspace: Workspace, lock: Lock, run_id: str) -> list[str]:
 
 def _undo_edit(connection: Connection, workspace: Workspace, run_id: str) -> list[str]:
     """Take an edit back whole; returns what had changed since and was left."""
-    left, lost = _take_back(connection, workspace, run_id)
-    if lost:
+    outcome = take_back(connection, workspace, run_id)
+    if outcome.lost:
         raise Refused(
             "the run cannot be undone: something that it let go has been collected since",
-            hint="; ".join(lost),
+            hint="; ".join(outcome.lost),
+        )
+    if outcome.later:
+        first = next(iter(outcome.later))
+        raise Refused(
+            f"run {run_id} cannot be undone yet: {'; '.join(outcome.waits)}",
+            hint=f"undo the later run first: reclaim undo {first}",
         )
     _end(connection, run_id)
     rewriting.bump(connection, workspace.repo_uid)
-    return left
-
-
-def _edited(connection: Connection, run_id: str) -> bool:
-    queries = (
-        select(table.c.run_id).where(table.c.run_id == run_id) for table in (run_edits, run_refs)
-    )
-    return any(connection.execute(query.limit(1)).first() is not None for query in queries)
+    return outcome.changed
 
 
 def find(connection: Connection, repo_uid: str, run_id: str) -> Run:
@@ -172,8 +163,8 @@ def restore(
         rows = {row.id: row for row in connection.execute(query)}
         back, waits = _standing(connection, uid, rows, whole)
         _set_state(connection, uid, back, CommitState.LIVE, run_id=None, rule=None)
-        left, lost = _take_back(connection, workspace, run_id)
-        waits += lost
+        outcome = take_back(connection, workspace, run_id)
+        waits += outcome.waits
         finished = complete and not waits
         length = hold if finished else max(hold, _window(connection, workspace, run_id))
         children = {parent for one in back for parent in _parents(rows[one])}
@@ -182,7 +173,7 @@ def restore(
         if finished:
             _end(connection, run_id)
         rewriting.bump(connection, uid)
-        return Restored(len(back), tuple(left), tuple(waits))
+        return Restored(len(back), tuple(outcome.changed), tuple(waits))
 
     return workspace.database.transact(work)
 
@@ -229,67 +220,6 @@ def _standing(
                 waits.append(f"commit {one}: its parent {lost} is not there")
                 waiting.append(one)
     return back, waits
-
-
-def _take_back(
-    connection: Connection, workspace: Workspace, run_id: str
-) -> tuple[list[str], list[str]]:
-    """Restore parents and refs that are as the run left them; what is back already stays.
-
-    Returns what changed since, and what needs a commit that is not live.
-    """
-    changed: list[str] = []
-    lost: list[str] = []
-    uid = workspace.repo_uid
-    for edit in connection.execute(select(run_edits).where(run_edits.c.run_id == run_id)).all():
-        what = f"the parents of commit {edit.commit_id}"
-        parents = _parents_now(connection, uid, edit.commit_id)
-        old = json.loads(edit.old_parents)
-        if parents == edit.old_parents:
-            continue
-        if parents != edit.new_parents:
-            changed.append(what)
-        elif _stands(connection, uid, old):
-            rewriting.set_parents(connection, uid, edit.commit_id, old, marked=edit.was_marked)
-        else:
-            lost.append(what)
-    for ref in connection.execute(select(run_refs).where(run_refs.c.run_id == run_id)).all():
-        named = _named(connection, uid, ref.name)
-        if named == ref.commit_id:
-            continue
-        if named is not None:
-            changed.append(f"the {ref.kind} {ref.name}")
-        elif _stands(connection, uid, [ref.commit_id]):
-            insert = refs.insert_branch if ref.kind == RefKind.BRANCH else refs.insert_tag
-            insert(connection, uid, ref.name, ref.commit_id, workspace.now())
-        else:
-            lost.append(f"the {ref.kind} {ref.name}")
-    return changed, lost
-
-
-def _stands(connection: Connection, repo_uid: str, ids: list[str]) -> bool:
-    """Whether commits are live; then they are held until the transaction ends."""
-    try:
-        commits.hold(connection, repo_uid, ids)
-    except TransactionFailed:
-        return False
-    return True
-
-
-def _parents_now(connection: Connection, repo_uid: str, commit_id: str) -> str | None:
-    query = select(commit_rows.c.parents).where(
-        commit_rows.c.repo_uid == repo_uid, commit_rows.c.id == commit_id
-    )
-    return connection.execute(query.with_for_update()).scalar()
-
-
-def _named(connection: Connection, repo_uid: str, name: str) -> str | None:
-    """The commit that a branch or tag of a name points at."""
-    for table, column in ((branches, branches.c.head), (tags, tags.c.commit_id)):
-        query = select(column).where(table.c.repo_uid == repo_uid, table.c.name == name)
-        if (commit := connection.execute(query).scalar()) is not None:
-            return str(commit)
-    return None
 
 
 def _set_state(

@@ -1,0 +1,133 @@
+"""Two runs that edited the same commit: they are undone in any order, and nothing is lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from reclaim.errors import Partial, Refused
+from reclaim.model import RunState
+from reclaim.policy import Policy, from_options
+from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.run.ways import Move
+from tests.collect.world import World, whole
+
+LAST: Policy = from_options(keep_last=1)
+OLD: Policy = from_options(older_than="1d")
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A history before two runs edited its tip, and the runs, the older first."""
+
+    log: list[str]
+    older: str
+    newer: str
+
+
+def expire(world: World, policy: Policy = LAST, *, delete_expired_tags: bool = False) -> str:
+    repo = world.other()
+    planned = plan_expire(repo, policy, delete_expired_tags=delete_expired_tags)
+    run = apply_expire(repo, planned)
+    assert run is not None
+    return run.id
+
+
+def edit_twice(world: World, *, quarantine: bool) -> Edited:
+    """The older run passes over the middle commit, the newer one over what a tag held."""
+    main = world.repo.branch("main")
+    for number in range(3):
+        main.put("a", f"{number}".encode())
+        main.commit(str(number))
+        world.clock.advance(hours=1)
+    log = [commit.id for commit in world.repo.log("main")]
+    world.repo.create_tag("held", log[2])
+    world.age()
+    if quarantine:
+        older = world.apply(world.plan(LAST, allowed_fraction=1.0), way=Move()).run
+    else:
+        older = expire(world)
+    world.clock.advance(minutes=1)
+    world.repo.delete_tag("held")
+    return Edited(log, older, expire(world))
+
+
+def log(world: World) -> list[str]:
+    return [commit.id for commit in world.other().log("main")]
+
+
+def check_back(world: World, edited: Edited) -> None:
+    assert log(world) == edited.log
+    assert {run.state for run in world.repo.runs()} == {RunState.UNDONE}
+    for commit in edited.log:
+        whole(world.other(), commit)
+    world.check()
+
+
+def test_expirations_the_older_first(world: World) -> None:
+    edited = edit_twice(world, quarantine=False)
+    between = log(world)
+    with pytest.raises(Refused, match=f"run {edited.newer} edited it since") as caught:
+        world.repo.undo(edited.older)
+    assert f"reclaim undo {edited.newer}" in (caught.value.hint or "")
+    assert log(world) == between
+    assert world.repo.undo(edited.newer) == []
+    assert world.repo.undo(edited.older) == []
+    check_back(world, edited)
+
+
+def test_expirations_the_newer_first(local: World) -> None:
+    edited = edit_twice(local, quarantine=False)
+    assert local.repo.undo(edited.newer) == []
+    assert local.repo.undo(edited.older) == []
+    check_back(local, edited)
+
+
+def test_a_quarantine_and_an_expiration_the_older_first(local: World) -> None:
+    edited = edit_twice(local, quarantine=True)
+    with pytest.raises(Partial, match=f"run {edited.newer} edited it since"):
+        local.undo(edited.older)
+    local.check()
+    assert local.repo.undo(edited.newer) == []
+    assert local.undo(edited.older).left == ()
+    check_back(local, edited)
+
+
+def test_a_quarantine_and_an_expiration_the_newer_first(local: World) -> None:
+    edited = edit_twice(local, quarantine=True)
+    assert local.repo.undo(edited.newer) == []
+    assert local.undo(edited.older).left == ()
+    check_back(local, edited)
+
+
+def test_a_run_that_deleted_is_not_waited_for(local: World) -> None:
+    """It cannot be undone: what it left is a change like any other."""
+    edited = edit_twice(local, quarantine=False)
+    local.repo.undo(edited.newer)
+    local.clock.advance(minutes=1)
+    collected = local.apply(local.plan(LAST, allowed_fraction=1.0)).run
+    assert [run.state for run in local.repo.runs() if run.id == collected] == [RunState.DONE]
+    left = local.repo.undo(edited.older)
+    assert left == [f"the parents of commit {edited.log[0]}"]
+    local.check()
+
+
+def test_a_tag_that_was_deleted_twice(local: World) -> None:
+    main = local.repo.branch("main")
+    expirations = []
+    for number in range(2):
+        main.put("a", f"{number}".encode())
+        local.repo.create_tag("tag", main.commit("old").id)
+        local.age()
+        main.put("a", f"{number}, newer".encode())
+        main.commit("new")
+        expirations.append(expire(local, OLD, delete_expired_tags=True))
+        assert local.repo.tags() == []
+    older, newer = expirations
+    with pytest.raises(Refused, match=f"the tag tag: run {newer} edited it since"):
+        local.repo.undo(older)
+    assert local.repo.undo(newer) == []
+    [tag] = local.repo.tags()
+    assert local.repo.undo(older) == ["the tag tag"]
+    assert local.repo.tags() == [tag]
