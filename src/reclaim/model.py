@@ -105,6 +105,11 @@ class RunState(StrEnum):
     UNREADABLE = "unreadable"
 
 
+PROMOTED = "promoted"
+EDIT_TAKEN_BACK = "edit_taken_back"
+"""Facts in a run's record: its marks were made terminal; its edit of the history is undone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """An execution that changed something, as it was recorded.
@@ -140,6 +145,12 @@ class Run:
         """Whether some of what it set aside, or was about to, may be at its old place."""
         whole = self.state == RunState.DONE and not self.undoing
         return self.quarantine is not None and not whole
+
+    @property
+    def promoted(self) -> bool:
+        """Whether it may have condemned or taken something; until then its edit can be undone."""
+        early = self.state in (RunState.STARTED, RunState.STOPPED)
+        return not early or bool(self.summary.get(PROMOTED))
 
     @property
     def until(self) -> datetime | None:

@@ -1,21 +1,36 @@
-"""An apply with rules that edited history and stopped: it can be undone, or applied again."""
+"""An apply with rules that edited history and ended before it promoted: the edit is taken back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from reclaim.catalog import locks
-from reclaim.catalog.schema import CommitState
-from reclaim.errors import Conflict, Partial, PlanRefused, Refused, StorageUnavailable
+from reclaim.catalog.rewriting import set_parents
+from reclaim.catalog.schema import CommitState, run_edits, run_refs
+from reclaim.errors import (
+    Conflict,
+    DatabaseUnavailable,
+    Partial,
+    PlanRefused,
+    Refused,
+    StorageUnavailable,
+    TransactionFailed,
+)
 from reclaim.model import RunState
 from reclaim.policy import Policy, from_options
-from reclaim.run.plan import Plan
-from reclaim.run.ways import Move, Way
-from tests.collect.world import At, World, commit_states, leftovers, stepped
+from reclaim.run.apply import _Applying
+from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.run.gc import collect
+from reclaim.run.plan import Plan, PlanOptions
+from reclaim.run.ways import DELETE, Move, Way
+from tests.catalog import raw
+from tests.collect.world import At, World, commit_states, leftovers, opening, stepped, whole
 
 OLD: Policy = from_options(older_than="1d")
+LAST: Policy = from_options(keep_last=1)
 
 
 @pytest.fixture
@@ -37,6 +52,10 @@ def plan_old(world: World) -> Plan:
     return world.plan(OLD, delete_expired_tags=True, allowed_fraction=1.0)
 
 
+class Killed(BaseException):
+    """The end of a process, as far as a test can have it."""
+
+
 def fail() -> None:
     raise StorageUnavailable("down")
 
@@ -47,55 +66,239 @@ def stop(world: World, plan: Plan, step: str = "after rewrite") -> None:
         world.apply(plan, store=stepped(world.store(), at), step=at)
 
 
-def test_it_is_undone_like_an_expiration(local: World, log: list[str]) -> None:
+def kill(world: World, plan: Plan, step: str, way: Way = DELETE) -> None:
+    """Apply a plan in a process that is killed at a step: it notes nothing, and has the lock."""
+
+    def die() -> None:
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(locks, "_give_back", lambda *_: None)
+        patch.setattr(_Applying, "_stop", lambda *_: None)
+        at = At(step, die)
+        with pytest.raises(Killed):
+            world.apply(plan, store=stepped(world.store(), at), step=at, way=way)
+
+
+def history(world: World) -> list[str]:
+    return [commit.id for commit in world.other().log("main")]
+
+
+def check_as_before(world: World, log: list[str]) -> None:
+    """Commits, tag and bytes are as they were before anything was applied."""
+    assert history(world) == log
+    assert [tag.commit for tag in world.repo.tags()] == [log[2]]
+    assert leftovers(world.repo) == {}
+    for commit in log:
+        whole(world.other(), commit)
+
+
+def gc(world: World) -> None:
+    options = PlanOptions(margins=world.margins, allowed_fraction=1.0)
+    collect(world.store(), world.engine(), options, opener=opening(world.storage))
+
+
+@pytest.mark.parametrize("way", [DELETE, Move()], ids=["deletes", "sets aside"])
+@pytest.mark.parametrize("step", ["after rewrite", "after mark", "confirm", "before release"])
+def test_one_that_stops_takes_its_edit_back(
+    local: World, log: list[str], step: str, way: Way
+) -> None:
+    plan = plan_old(local)
+    at = At(step, fail)
+    with pytest.raises(StorageUnavailable):
+        local.apply(plan, store=stepped(local.store(), at), step=at, way=way)
+    check_as_before(local, log)
+    [run] = local.repo.runs()
+    assert (run.state, run.summary["error"]) == (RunState.STOPPED, "storage_unavailable")
+    assert raw.rows(local.repo, run_edits) == raw.rows(local.repo, run_refs) == []
+    local.age()
+    gc(local)
+    check_as_before(local, log)
+
+
+def test_it_can_be_applied_again(local: World, log: list[str]) -> None:
+    plan = plan_old(local)
+    for step in ("after rewrite", "after mark"):
+        stop(local, plan, step)
+        check_as_before(local, log)
+    applied = local.apply(plan, way=Move())
+    assert history(local) != log
+    assert local.repo.tags() == []
+    assert local.undo(applied.run).left == ()
+    check_as_before(local, log)
+
+
+def test_an_undo_of_it_has_nothing_left_to_do(local: World, log: list[str]) -> None:
     plan = plan_old(local)
     stop(local, plan)
-    assert [commit.id for commit in local.repo.log("main")] != log
     undone = local.undo(plan.document.run)
     assert (undone.objects, undone.snapshots, undone.left) == (0, 0, ())
-    assert [commit.id for commit in local.repo.log("main")] == log
-    assert [tag.commit for tag in local.repo.tags()] == [log[2]]
+    check_as_before(local, log)
     assert local.repo.runs()[0].state == RunState.UNDONE
-    local.check()
     with pytest.raises(Conflict, match="undone already"):
         local.undo(plan.document.run)
     with pytest.raises(PlanRefused, match="undone"):
         local.apply(plan)
 
 
-def test_so_is_one_that_died_with_marks(local: World, log: list[str]) -> None:
+DIED = ("after rewrite", "after mark", "before promote")
+
+
+@pytest.mark.parametrize("way", [DELETE, Move()], ids=["deletes", "sets aside"])
+@pytest.mark.parametrize("step", DIED)
+def test_one_that_was_killed_is_rolled_back_by_the_next_run(
+    local: World, log: list[str], step: str, way: Way
+) -> None:
     plan = plan_old(local)
-    store = local.store()
+    kill(local, plan, step, way)
+    edited = history(local)
+    assert edited != log
+    local.store().clean()
+    assert history(local) == edited, "the run may still be at work"
+    local.age()
+    gc(local)
+    check_as_before(local, log)
+    assert [run.state for run in local.repo.runs() if run.id == plan.document.run] == ["stopped"]
+    assert local.undo(plan.document.run).left == ()
+    check_as_before(local, log)
 
-    def die() -> None:
-        def gone(*_: object) -> None:
-            raise StorageUnavailable("dead")
 
-        store.finish = store.abandon = gone  # type: ignore[assignment, method-assign]
-        gone()
+NEXT: dict[str, Callable[[World, str], object]] = {
+    "an expiration": lambda world, _: apply_expire(world.repo, plan_expire(world.repo, LAST)),
+    "an undo of an expiration": lambda world, other: world.repo.undo(other),
+    "an apply": lambda world, _: world.apply(world.plan(allowed_fraction=1.0)),
+}
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(locks, "_give_back", lambda *_: None)
-        with pytest.raises(StorageUnavailable):
-            local.apply(plan, store=stepped(store, At("after mark", die)))
+
+@pytest.mark.parametrize("following", NEXT)
+def test_whoever_has_the_lock_next_rolls_it_back(world: World, following: str) -> None:
+    world.repo.create_branch("side", "main")
+    for branch in (world.repo.branch("side"), world.repo.branch("main")):
+        for number in range(3):
+            branch.put("a", f"{branch.name} {number}".encode())
+            branch.commit(str(number))
+            world.clock.advance(hours=1)
+    side = apply_expire(world.repo, plan_expire(world.repo, LAST, refs=["side"]))
+    assert side is not None
+    parents = world.repo.commit("main").parents
+    world.age()
+    plan = world.plan(LAST, allowed_fraction=1.0)
+    kill(world, plan, "after mark", Move())
+    assert world.repo.commit("main").parents != parents
+    world.clock.advance(minutes=11)
+    with suppress(TransactionFailed):
+        # What an expiration was planned from is not the history any more.
+        NEXT[following](world, side.id)
+    assert world.repo.commit("main").parents == parents
+    assert {run.state for run in world.repo.runs() if run.id == plan.document.run} == {"stopped"}
+    world.check()
+
+
+def test_one_that_was_killed_goes_on_when_it_is_applied_again(local: World, log: list[str]) -> None:
+    plan = plan_old(local)
+    kill(local, plan, "after mark", Move())
+    local.clock.advance(minutes=11)
+    applied = local.apply(plan, way=Move())
+    assert history(local) != log
+    assert local.undo(applied.run).left == ()
+    check_as_before(local, log)
+
+
+@pytest.mark.parametrize("step", ["before begin", "after rewrite", "after mark"])
+def test_a_second_apply_that_stops_takes_the_edit_of_the_first_back(
+    local: World, log: list[str], step: str
+) -> None:
+    plan = plan_old(local)
+    kill(local, plan, "after mark", Move())
+    local.clock.advance(minutes=11)
+    at = At(step, fail)
+    with pytest.raises(StorageUnavailable):
+        local.apply(plan, store=stepped(local.store(), at), step=at, way=Move())
+    check_as_before(local, log)
+    assert local.repo.runs()[0].state == RunState.STOPPED
+
+
+def test_one_that_was_killed_with_marks_is_undone(local: World, log: list[str]) -> None:
+    plan = plan_old(local)
+    kill(local, plan, "after mark")
     assert local.repo.runs()[0].state == RunState.STARTED
     assert CommitState.PROVISIONAL in leftovers(local.repo).values()
     with pytest.raises(Conflict):
         local.undo(plan.document.run)
     local.clock.advance(minutes=11)
     assert local.undo(plan.document.run).left == ()
-    assert [commit.id for commit in local.repo.log("main")] == log
-    assert leftovers(local.repo) == {}
-    local.check()
+    check_as_before(local, log)
 
 
-@pytest.mark.parametrize("way", [Move()], ids=["sets aside"])
-def test_so_is_one_that_was_to_set_aside(local: World, log: list[str], way: Way) -> None:
+@pytest.mark.parametrize("step", ["after promote", "sweep data"])
+def test_what_was_promoted_is_not_rolled_back(local: World, log: list[str], step: str) -> None:
     plan = plan_old(local)
-    with pytest.raises(StorageUnavailable):
-        local.apply(plan, store=stepped(local.store(), At("after rewrite", fail)), way=way)
+    kill(local, plan, step, Move())
+    local.age()
+    edited = history(local)
+    gc(local)
+    assert history(local) == edited != log
     assert local.undo(plan.document.run).left == ()
-    assert [commit.id for commit in local.repo.log("main")] == log
+    check_as_before(local, log)
+
+
+def test_a_quarantine_without_dead_commits_is_not_forgotten(local: World) -> None:
+    """Its edit condemns no commit; what it set aside is its own all the same."""
+    main = local.repo.branch("main")
+    main.put("staged", b"overwritten")
+    main.put("staged", b"again")
+    local.repo.create_tag("old", main.commit("old").id)
+    local.age()
+    plan = local.plan(OLD, delete_expired_tags=True, allowed_fraction=1.0)
+    assert (plan.document.dead, plan.document.deleted_refs) == (0, ["old"])
+    kill(local, plan, "after finish", Move())
+    local.age()
+    gc(local)
+    run = local.store().find_run(plan.document.run)
+    assert run is not None
+    assert run.quarantine == "moved"
+    assert local.undo(plan.document.run).left == ()
+
+
+def test_an_edit_that_stays_is_told(local: World, log: list[str]) -> None:
+    """Somebody edited on from it: it cannot be taken back, and the end is partial."""
+    plan = plan_old(local)
+
+    def edit_on() -> None:
+        with local.repo._workspace.database.write() as connection:
+            set_parents(connection, local.repo.uid, log[0], (), marked=True)
+        fail()
+
+    at = At("after rewrite", edit_on)
+    with pytest.raises(Partial) as caught:
+        local.apply(plan, store=stepped(local.store(), at), step=at)
+    assert caught.value.details["cause"]["kind"] == "storage_unavailable"
+    [run] = local.repo.runs()
+    assert run.state == RunState.STOPPED
+    assert run.summary["left"] == [f"the parents of commit {log[0]}"]
+    assert [tag.commit for tag in local.repo.tags()] == [log[2]]
+    assert local.undo(run.id).left == (f"the parents of commit {log[0]}",)
+
+
+def test_so_is_one_when_the_database_is_away(local: World, log: list[str]) -> None:
+    """It cannot be taken back now; whoever comes next does."""
+    plan = plan_old(local)
+    store = local.store()
+
+    def away(*_: object) -> None:
+        raise DatabaseUnavailable("away")
+
+    def go() -> None:
+        for name in ("abandon", "roll_back", "finish"):
+            setattr(store, name, away)
+        away()
+
+    with pytest.raises(Partial) as caught:
+        local.apply(plan, store=stepped(store, At("after rewrite", go)))
+    assert caught.value.details["cause"]["kind"] == "database_unavailable"
+    assert history(local) != log
+    gc(local)
+    check_as_before(local, log)
 
 
 def test_one_that_condemned_something_cannot_be_undone(local: World, log: list[str]) -> None:
@@ -127,15 +330,20 @@ MADE_ANEW: dict[str, Callable[[World, list[str]], object]] = {
 
 
 @pytest.mark.parametrize("made", MADE_ANEW)
+@pytest.mark.parametrize("rolled_back", [False, True], ids=["again", "rolled back first"])
 def test_a_tag_that_was_made_anew_is_somebody_elses(
-    local: World, log: list[str], made: str
+    local: World, log: list[str], made: str, rolled_back: bool
 ) -> None:
     """The plan deleted its own; the new one stays, and holds what it names."""
     plan = plan_old(local)
-    stop(local, plan)
+    kill(local, plan, "after rewrite")
+    local.clock.advance(minutes=11)
     assert local.repo.tags() == []
     MADE_ANEW[made](local, log)
     [tag] = local.repo.tags()
+    if rolled_back:
+        local.store().clean()
+        assert history(local) == log
     for _ in range(2):
         local.apply(plan)
     assert local.repo.tags() == [tag]

@@ -70,13 +70,13 @@ BUGS: dict[str, Bug] = {
     ),
     "an undo of an expiration that marks refuse": Bug(
         "reclaim.catalog.repository",
-        right="            condemning.release_all(self._workspace, lock)\n",
+        right="            leftovers.release_under(self._workspace, lock)\n",
         wrong="",
         test=f"{LEFT_OVER}::test_an_undo_of_an_expiration[embedded]",
     ),
     "an undo of what was deleted": Bug(
         "reclaim.catalog.undoing",
-        right="if connection.execute(condemned.limit(1)).first() is not None:",
+        right="if has_condemned(connection, workspace.repo_uid, run_id):",
         wrong="if not run_id:",
         test=f"{EDIT_THEN_STOP}::test_one_that_condemned_something_cannot_be_undone",
     ),
@@ -97,5 +97,43 @@ BUGS: dict[str, Bug] = {
         right="            runs.c.started_at > to_micros(run.started_at),",
         wrong="            runs.c.started_at < 0,",
         test=f"{EDITS_IN_TURN}::test_a_tag_that_was_deleted_twice",
+    ),
+    "an edit that stays when its run stops": Bug(
+        "reclaim.run.apply",
+        right="        if not (self._condemned or self._promoted) and isinstance(",
+        wrong="        if self._condemned and isinstance(",
+        test=f"{EDIT_THEN_STOP}::test_one_that_stops_takes_its_edit_back[after mark-sets aside]",
+    ),
+    "an edit that stays when its run is killed": Bug(
+        "reclaim.catalog.leftovers",
+        right="    rollback.roll_back_left_over(workspace, lock)\n",
+        wrong="",
+        test=f"{EDIT_THEN_STOP}::test_one_that_was_killed_is_rolled_back_by_the_next_run"
+        "[before promote-sets aside]",
+    ),
+    "an edit without marks that is not noticed": Bug(
+        "reclaim.catalog.leftovers",
+        right="        return bool(rollback.find_left_over(connection, workspace))",
+        wrong="        return False",
+        test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses"
+        "[rolled back first-elsewhere]",
+    ),
+    "a run that set something aside rolled back": Bug(
+        "reclaim.catalog.rollback",
+        right="        if not run.promoted and not has_condemned(",
+        wrong="        if not has_condemned(",
+        test=f"{EDIT_THEN_STOP}::test_a_quarantine_without_dead_commits_is_not_forgotten",
+    ),
+    "a run that condemned something rolled back": Bug(
+        "reclaim.catalog.rollback",
+        right="        if not run.promoted and not has_condemned(connection, uid, run.id)",
+        wrong="        if not run.promoted",
+        test=f"{EDIT_THEN_STOP}::test_what_was_promoted_is_not_rolled_back[after promote]",
+    ),
+    "an edit that stays and is not told": Bug(
+        "reclaim.run.apply",
+        right="        return self._condemned or self._edited",
+        wrong="        return self._condemned",
+        test=f"{EDIT_THEN_STOP}::test_an_edit_that_stays_is_told",
     ),
 }

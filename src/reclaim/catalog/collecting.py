@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,6 +22,7 @@ from reclaim.catalog import (
     plans,
     records,
     rewriting,
+    rollback,
     undoing,
 )
 from reclaim.catalog.locks import Lock
@@ -163,8 +164,12 @@ class Collecting:
         self._workspace.database.transact(work)
 
     def release_leftovers(self) -> int:
-        """Take off the provisional marks of runs that died."""
-        return condemning.release_all(self._workspace, self._lock())
+        """Take off all provisional marks, and take back the edits of runs that died."""
+        return leftovers.release_under(self._workspace, self._lock())
+
+    def roll_back(self, run_id: str) -> Sequence[str] | None:
+        """Take the edit of a run back that stops; see ``rollback``."""
+        return rollback.roll_back(self._workspace, self._lock(), run_id)
 
     def mark(self, rules: Mapping[str, str]) -> int:
         """Mark commits provisionally, each with the rule that takes it."""
@@ -242,7 +247,7 @@ class Collecting:
             return plans.noted_plan(connection, self.uid, run_id)
 
     def clean(self) -> None:
-        """Remove the rows of changes that were committed or reset, and marks of runs that died."""
+        """Remove the rows of changes that were committed or reset, and what runs left that died."""
         leftovers.release(self._workspace)
         cleaner.clean(self._workspace.database, self._workspace.clock, self.uid)
 

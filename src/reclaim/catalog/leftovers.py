@@ -1,29 +1,37 @@
-"""Provisional marks that a run left which died: they are taken off by whoever comes next.
+"""What a run left that died: its provisional marks, and its edit of the history.
 
-A mark is left over when the run that made it does not hold the lock. While somebody holds it,
-marks are that run's own affair.
+Whoever comes next takes both back. They are left over when the run that made them does not hold
+the lock; while somebody holds it, they are that run's own affair.
 """
 
 from __future__ import annotations
 
 from sqlalchemy import select
 
-from reclaim.catalog import addresses, condemning, locks
+from reclaim.catalog import addresses, condemning, locks, rollback
+from reclaim.catalog.locks import Lock
 from reclaim.catalog.schema import CommitState, commits
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import Conflict
 
 
 def release(workspace: Workspace) -> int:
-    """Take left over marks off, if there are any and the lock is free; returns how many."""
+    """Take back what is left over, if there is any and the lock is free; returns how many marks."""
     if not _any(workspace):
         return 0
     try:
         # Only its holder knows that nobody makes a mark meanwhile.
         with locks.hold(workspace, addresses.new_uid()) as lock:
-            return condemning.release_all(workspace, lock)
+            return release_under(workspace, lock)
     except Conflict:
         return 0
+
+
+def release_under(workspace: Workspace, lock: Lock) -> int:
+    """The same for the holder of the lock, to whom all that others made is left over."""
+    released = condemning.release_all(workspace, lock)
+    rollback.roll_back_left_over(workspace, lock)
+    return released
 
 
 def _any(workspace: Workspace) -> bool:
@@ -31,4 +39,6 @@ def _any(workspace: Workspace) -> bool:
         commits.c.repo_uid == workspace.repo_uid, commits.c.state == CommitState.PROVISIONAL
     )
     with workspace.database.read() as connection:
-        return connection.execute(query.limit(1)).first() is not None
+        if connection.execute(query.limit(1)).first() is not None:
+            return True
+        return bool(rollback.find_left_over(connection, workspace))

@@ -12,7 +12,6 @@ from reclaim.catalog import (
     addresses,
     cleaner,
     commits,
-    condemning,
     diffing,
     leases,
     leftovers,
@@ -163,14 +162,13 @@ class Repository:
         return rewriting.apply_edit(self._workspace, edit, kind=kind, summary=summary)
 
     def release_left_over(self) -> int:
-        """Take off provisional marks of runs that died, unless a run is at work."""
+        """Take back the marks and edits of runs that died, unless a run is at work."""
         return leftovers.release(self._workspace)
 
     def undo(self, run_id: str) -> list[str]:
         """Take an expiration back; returns what changed since and was left."""
         with locks.hold(self._workspace, run_id) as lock:
-            # Whoever has the lock finds only marks of runs that died.
-            condemning.release_all(self._workspace, lock)
+            leftovers.release_under(self._workspace, lock)
             return undoing.undo_expire(self._workspace, run_id)
 
     def runs(self) -> list[Run]:

@@ -147,6 +147,12 @@ def _reparent(
             )
         commits.hold(connection, repo_uid, new)
         set_parents(connection, repo_uid, commit_id, new, marked=True)
+        # One that could not be taken back may have come back by other ways.
+        connection.execute(
+            delete(run_edits).where(
+                run_edits.c.run_id == run_id, run_edits.c.commit_id == commit_id
+            )
+        )
         connection.execute(
             insert(run_edits).values(
                 run_id=run_id,

@@ -16,15 +16,14 @@ from sqlalchemy import Connection, Row, select, update
 
 from reclaim.catalog import leases, records, refs, rewriting
 from reclaim.catalog.locks import Lock
+from reclaim.catalog.rollback import TAKEN, has_condemned
 from reclaim.catalog.schema import CommitState, runs
 from reclaim.catalog.schema import commits as commit_rows
 from reclaim.catalog.sets import among
 from reclaim.catalog.taking_back import EXPIRE, has_edited, take_back
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import Conflict, NotFound, Refused
-from reclaim.model import Run, RunState, SnapshotId
-
-TAKEN = (CommitState.CONDEMNED, CommitState.QUARANTINED)
+from reclaim.model import EDIT_TAKEN_BACK, Run, RunState, SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +71,13 @@ def undo_rewrite(workspace: Workspace, lock: Lock, run_id: str) -> list[str]:
     def work(connection: Connection) -> list[str]:
         lock.assure(connection)
         refs.check_repository(connection, workspace.repo_uid, lock=True)
-        condemned = select(commit_rows.c.id).where(
-            commit_rows.c.repo_uid == workspace.repo_uid,
-            commit_rows.c.run_id == run_id,
-            commit_rows.c.state.in_((*TAKEN, CommitState.COLLECTED)),
-        )
-        if connection.execute(condemned.limit(1)).first() is not None:
+        if has_condemned(connection, workspace.repo_uid, run_id):
             raise Refused(
                 f"run {run_id} has deleted something, which cannot be brought back",
                 hint="finish it: apply its plan again",
             )
-        if not has_edited(connection, run_id):
+        run = find(connection, workspace.repo_uid, run_id)
+        if not has_edited(connection, run_id) and EDIT_TAKEN_BACK not in run.summary:
             raise Refused(
                 f"run {run_id} edited no history and condemned no commit; "
                 "there is nothing to bring back"

@@ -103,6 +103,9 @@ def expire(
     policy = rules.read()
     with session.open() as catalog:
         repo = catalog.repository(parse_repository(repository))
+        if not plan:
+            # An edit that a run left which died is not planned from.
+            repo.release_left_over()
         planned = plan_expire(
             repo,
             policy,

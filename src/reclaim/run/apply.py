@@ -25,7 +25,7 @@ from reclaim.errors import (
     PlanRefused,
     TooMuch,
 )
-from reclaim.model import Run, RunState
+from reclaim.model import EDIT_TAKEN_BACK, PROMOTED, Run, RunState
 from reclaim.run import document, snapshots
 from reclaim.run.causes import find_dead
 from reclaim.run.checks import check_budget, check_clock, check_counted
@@ -39,7 +39,7 @@ from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.trust import COMPARED, Basis, find_basis
 from reclaim.run.ways import DELETE, Way
-from reclaim.stores.base import Collectable, HeldLock, Observation
+from reclaim.stores.base import Collectable, HeldLock, Observation, UndoesRewrites
 from reclaim.tasks.aside import QUARANTINED
 from reclaim.tasks.deleting import DELETED, FAILED, MISSING, Outcome
 from reclaim.tasks.engine import Containers, Engine
@@ -215,26 +215,55 @@ class _Applying:
         # An earlier apply may have taken something, even if this one does not get so far.
         self._begun = earlier is not None and earlier.state != RunState.STOPPED
         self._facts = _facts(way, store, earlier if self._begun else None)
+        self._promoted = self._begun and earlier is not None and earlier.promoted
+        if self._promoted:
+            self._facts[PROMOTED] = True
+        # Whether history may be edited by a run that has promoted nothing.
+        self._edited = False
 
     def run(self) -> Applied:
         again = f"apply the plan again: reclaim apply {self._place}"
-        with told_as_partial(self._run, self._lock, lambda: self._condemned, again=again):
+        with told_as_partial(self._run, self._lock, self._has_changed, again=again):
             try:
                 return self._apply()
             except BaseException as error:
                 self._stop(error)
                 raise
 
+    def _has_changed(self) -> bool:
+        return self._condemned or self._edited
+
     def _stop(self, error: BaseException) -> None:
-        """Note how far it came, as far as that can be noted, and take provisional marks off."""
+        """Note how far it came, as far as that can be noted, and take back what is provisional."""
         with suppress(Exception):
             self._store.abandon()
         if isinstance(error, Partial):
             return
         partial = self._condemned or self._begun
+        state = RunState.PARTIAL if partial else RunState.STOPPED
+        if not (self._condemned or self._promoted) and isinstance(self._store, UndoesRewrites):
+            state = self._take_edit_back(self._store, state)
         said = {"error": cause_of(error)} | self._facts
         with suppress(Exception):
-            self._store.finish(self._run, RunState.PARTIAL if partial else RunState.STOPPED, said)
+            self._store.finish(self._run, state, said)
+
+    def _take_edit_back(self, store: UndoesRewrites, state: RunState) -> RunState:
+        """Take the edit back, of a run that promoted nothing; returns what the run is then."""
+        try:
+            left = store.roll_back(self._run)
+        except Exception:
+            # Left as started, it is rolled back by whoever has the lock next.
+            return RunState.STARTED if self._edited or self._begun else state
+        if left is None:
+            # An earlier apply died as it promoted.
+            return state
+        if self._edited or self._begun:
+            self._facts[EDIT_TAKEN_BACK] = True
+        if left:
+            self._facts["left"] = list(left)
+        else:
+            self._edited = False
+        return RunState.STOPPED
 
     def _apply(self) -> Applied:
         stage = self._stages.stage
@@ -257,6 +286,8 @@ class _Applying:
         with stage("expire") as expiring:
             expiring.facts["edited"] = len(decided.reparent)
             if decided.reparent or decided.delete_refs:
+                # An error need not mean that it was not saved.
+                self._edited = not self._promoted
                 self._store.rewrite(self._run, decided.reparent, decided.delete_refs)
         with stage("condemn") as condemning:
             seen, now = self._condemn(decided)
@@ -274,6 +305,7 @@ class _Applying:
             self._facts[INTENDED] = self._journal.intended_rows()
             self._store.finish(self._run, RunState.STARTED, self._facts)
             self._facts[CONDEMNED] += self._promote()
+            self._facts[PROMOTED] = True
             self._store.finish(self._run, RunState.STARTED, self._facts)
         outcome = Outcome()
         for kind in self._store.format.order:

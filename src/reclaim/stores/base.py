@@ -327,6 +327,13 @@ class UndoesRewrites(Protocol):
         """
         ...
 
+    def roll_back(self, run_id: str) -> Sequence[str] | None:
+        """Take the edit of a run back that stops, so that it can be made again; what was left.
+
+        None if the run has condemned something, and its edit stands.
+        """
+        ...
+
 
 class Condemns(Protocol):
     """A store that can make snapshots impossible to refer to."""

@@ -234,6 +234,9 @@ class CatalogStore:
     def undo_rewrite(self, run_id: str) -> Sequence[str]:
         return self._repository.undo_rewrite(run_id)
 
+    def roll_back(self, run_id: str) -> Sequence[str] | None:
+        return self._repository.roll_back(run_id)
+
     def mark(self, rules: Mapping[SnapshotId, str]) -> None:
         self._repository.mark({str(one): rule for one, rule in rules.items()})
 
