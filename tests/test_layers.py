@@ -16,7 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("model",),
     ("clock",),
-    ("lock",),
+    ("lock", "lease"),
     ("policy", "history"),
     ("urls",),
     ("local_folder", "buckets"),

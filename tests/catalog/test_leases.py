@@ -17,7 +17,6 @@ from reclaim.errors import (
     InvalidInput,
     LeaseLapsed,
     NotFound,
-    ReclaimError,
     TransactionFailed,
 )
 from reclaim.testing import FakeClock
@@ -99,6 +98,21 @@ def test_a_newer_lease_of_the_same_holder_takes_the_place_of_the_older(
     assert [lease for lease, _ in repo.leases()] == [new]
     with pytest.raises(LeaseLapsed):
         repo.renew_lease(old.id)
+
+
+@pytest.mark.parametrize("shorter", [HOUR, timedelta(minutes=1)])
+def test_holding_again_never_shortens(
+    repo: Repository, commit: str, clock: FakeClock, shorter: timedelta
+) -> None:
+    old = repo.take_lease(commit, holder="job 7", length=timedelta(days=3))
+    clock.advance(HOUR)
+    new = repo.take_lease(commit, holder="job 7", length=shorter)
+    assert new.refreshed_at + new.length == old.refreshed_at + old.length
+    assert [lease for lease, _ in repo.leases()] == [new]
+    clock.advance(timedelta(days=2))
+    assert [valid for _, valid in repo.leases()] == [True]
+    longer = repo.take_lease(commit, holder="job 7", length=timedelta(days=4))
+    assert longer.length == timedelta(days=4)
 
 
 def test_the_background_renews(
@@ -214,12 +228,13 @@ def test_times_that_cannot_work_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("holder", "length"), [("", HOUR), ("job", timedelta(0)), ("job", timedelta(days=99999))]
+    ("holder", "length"),
+    [("", HOUR), ("job", timedelta(0)), ("job", timedelta(days=30, seconds=1))],
 )
 def test_bad_leases_are_refused(
     repo: Repository, commit: str, holder: str, length: timedelta
 ) -> None:
-    with pytest.raises(ReclaimError):
+    with pytest.raises(InvalidInput, match="a lease"):
         repo.take_lease(commit, holder=holder, length=length)
 
 

@@ -12,9 +12,10 @@ import pytest
 
 from reclaim.errors import Conflict, Corrupt, InvalidInput, LeaseLapsed
 from reclaim.lock import LENGTH, REQUEST
+from reclaim.lease import LONGEST
 from reclaim.model import RunState
 from reclaim.run.ways import Move
-from reclaim.stores.beside import files, leases
+from reclaim.stores.beside import files
 from reclaim.stores.beside.lock import SKEW
 from reclaim.testing.faults import FaultyStorage
 from tests.terminus.world import Past, World, bury
@@ -123,7 +124,7 @@ def test_a_lease_of_such_a_length_is_not_taken(world: World, past: Past, length:
     with pytest.raises(InvalidInput, match="cannot last"):
         store.take_lease(past.old[0], holder="reader", length=length)
     assert list(world.folder.glob(".reclaim/leases/*")) == []
-    store.take_lease(past.old[0], holder="reader", length=leases.LONGEST)
+    store.take_lease(past.old[0], holder="reader", length=LONGEST)
 
 
 def lease_of(seconds: object, snapshot: object = "0" * 40) -> bytes:

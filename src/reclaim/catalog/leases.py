@@ -36,6 +36,7 @@ from reclaim.errors import (
     ReclaimError,
     Unavailable,
 )
+from reclaim.lease import check_length
 from reclaim.model import Lease, SnapshotId
 
 log = logging.getLogger(__name__)
@@ -63,8 +64,9 @@ class LeaseTimes:
 def take(workspace: Workspace, ref: str, *, holder: str, length: timedelta) -> Lease:
     """Take a lease on the commit that a ref names now."""
     check_text(holder)
-    if not holder or not timedelta(0) < length <= timedelta(days=3650):
-        raise InvalidInput("a lease needs a holder and a length of up to ten years")
+    if not holder:
+        raise InvalidInput("a lease needs a holder")
+    check_length(length)
 
     def work(connection: Connection) -> Lease:
         commit = commits.resolve(connection, workspace.repo_uid, ref)
@@ -76,16 +78,20 @@ def take(workspace: Workspace, ref: str, *, holder: str, length: timedelta) -> L
 def hold(
     connection: Connection, workspace: Workspace, commit_id: str, *, holder: str, length: timedelta
 ) -> Lease:
-    """Take a lease on a commit, in a transaction."""
+    """Take a lease on a commit, in a transaction. One that the holder has is never shortened."""
     commits.hold(connection, workspace.repo_uid, [commit_id])
     now = workspace.database.now(connection, workspace.clock)
-    lease = Lease(addresses.new_uid(), SnapshotId(commit_id), holder, now, length)
     same = (
         (leases.c.repo_uid == workspace.repo_uid)
         & (leases.c.commit_id == commit_id)
         & (leases.c.holder == holder)
     )
     # One row for a holder and a commit: a newer lease takes the place of the older.
+    until = [now + length]
+    for row in connection.execute(select(leases).where(same).with_for_update()):
+        older = _lease(row)
+        until.append(older.refreshed_at + older.length)
+    lease = Lease(addresses.new_uid(), SnapshotId(commit_id), holder, now, max(until) - now)
     connection.execute(delete(leases).where(same))
     connection.execute(insert(leases).values(repo_uid=workspace.repo_uid, **_values(lease)))
     return lease

@@ -16,7 +16,8 @@ from typing import Any
 
 from reclaim.catalog.addresses import new_uid
 from reclaim.clock import Clock
-from reclaim.errors import Gone, InvalidInput, LeaseLapsed, NotFound, ReclaimError
+from reclaim.errors import Gone, LeaseLapsed, NotFound, ReclaimError
+from reclaim.lease import LONGEST, check_length
 from reclaim.model import Lease, SnapshotId
 from reclaim.storage import Storage
 from reclaim.stores.beside.condemned import CondemnedLists
@@ -33,8 +34,6 @@ log = logging.getLogger(__name__)
 
 REFRESH = timedelta(hours=1)
 LENGTH = timedelta(hours=2)
-LONGEST = timedelta(days=30)
-"""No lease is longer: one that claims to be is damaged."""
 
 Needs = Callable[[SnapshotId], Collection[SnapshotId]]
 """A snapshot and all that it needs; fails when something of that is not there."""
@@ -71,11 +70,7 @@ class Leases:
         self, snapshot: SnapshotId, needs: Needs, *, holder: str, length: timedelta = LENGTH
     ) -> Lease:
         """Take a lease; refused for what is condemned, or needs something that is."""
-        if not timedelta(0) < length <= LONGEST:
-            raise InvalidInput(
-                f"a lease cannot last for {length}",
-                hint=f"hold it for at most {LONGEST.days} d, and renew it in time",
-            )
+        check_length(length)
         lease = Lease(new_uid(), snapshot, holder, self._clock.now(), length)
         self._write(lease)
         try:
@@ -227,6 +222,7 @@ class HeldLease:
 
 def _decode(name: str, document: Mapping[str, Any], refreshed_at: datetime) -> Lease:
     seconds = document.get("seconds")
+    # One that claims to be longer than any is damaged.
     if not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST.total_seconds():
         raise Unreadable(f"it lasts for {seconds!r} seconds")
     snapshot, holder = SnapshotId(text_in(document, "snapshot")), text_in(document, "holder")
