@@ -34,6 +34,18 @@ def test_an_epoch_is_left_by_opening_and_closing(backend: Backend, repo: Reposit
         assert epochs_left(repo) == [expected]
 
 
+@pytest.mark.parametrize("name", [".DS_Store", ".nfs000001", "12.part", "\u00b2"])
+def test_a_stray_file_among_the_epochs_is_left_alone(backend: Backend, name: str) -> None:
+    repo = backend.init().create_repository("sales")
+    stray = addresses.epoch(repo.uid, 1).rpartition("/")[0] + "/" + name
+    repo._workspace.storage.put(stray, b"\xff")
+    for _ in range(2):
+        with backend.open() as other:
+            other.repository("sales").branch("main").put("a", b"x")
+            other.collecting("sales").check_epoch()
+    assert repo._workspace.storage.get(stray) == b"\xff"
+
+
 def test_an_epoch_is_left_by_each_commit_merge_and_revert(repo: Repository, main: Branch) -> None:
     main.put("a", b"x")
     assert epochs_left(repo) == [1]

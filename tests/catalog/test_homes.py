@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from pathlib import Path
@@ -15,7 +16,8 @@ from reclaim.catalog.identity import same
 from reclaim.catalog.schema import catalog_info
 from reclaim.errors import AnotherDatabase
 from reclaim.run.doctor import Level, examine
-from reclaim.testing import FakeClock
+from reclaim.storage import Payload
+from reclaim.testing import FakeClock, StorageWrapper
 from reclaim.testing.servers import PostgreSQL
 from tests.conftest import Backend
 
@@ -73,6 +75,17 @@ def test_facts_that_only_one_side_has_are_not_compared() -> None:
     assert not same(whole, {"kind": "postgresql", "cluster": "7"})
 
 
+@pytest.mark.parametrize("facts", [{}, {"kind": "sqlite"}, {"kind": "sqlite", "other": "7"}])
+def test_facts_that_tell_nothing_are_nobodys(facts: dict[str, str], embedded: Backend) -> None:
+    assert not same({"kind": "sqlite", "inode": "7"}, facts)
+    catalog = embedded.init()
+    document = json.loads(catalog.storage.get(addresses.HOME))
+    catalog.storage.put(addresses.HOME, json.dumps(document | {"database": facts}).encode())
+    with pytest.raises(AnotherDatabase) as caught:
+        embedded.open().home.check()
+    assert "--adopt-partitions" in (caught.value.hint or "")
+
+
 def test_an_older_catalog_registers_when_it_is_first_written(backend: Backend) -> None:
     catalog = backend.init()
     catalog.create_repository("sales")
@@ -102,6 +115,28 @@ def test_a_copy_of_an_older_catalog_does_not_take_it_over(
         copy.repository("sales").branch("main").put("a", b"x")
         with pytest.raises(AnotherDatabase):
             copy.home.check()
+
+
+def test_two_first_collectors_do_not_both_go_on(embedded: Backend) -> None:
+    """A copy of an older catalog registers while this one is about to."""
+    catalog = embedded.init()
+    uid = catalog.create_repository("sales").uid
+    registered = json.loads(catalog.storage.get(addresses.HOME))
+    catalog.storage.delete(addresses.HOME)
+    with catalog._database.write() as connection:
+        connection.execute(delete(catalog_info).where(catalog_info.c.key == REGISTERED))
+    copy = registered | {"database": registered["database"] | {"inode": "7"}}
+
+    class Raced(StorageWrapper):
+        def put(self, address: str, data: Payload, *, create: bool = False) -> None:
+            if address == addresses.HOME and create:
+                super().put(address, json.dumps(copy).encode())
+            super().put(address, data, create=create)
+
+    collecting = embedded.open(Raced).collecting("sales")
+    with pytest.raises(AnotherDatabase):
+        collecting.bump_epoch("run")
+    assert not [one for one in catalog.storage.list() if one.address == addresses.epoch(uid, 1)]
 
 
 def there(catalog: Catalog) -> bool:

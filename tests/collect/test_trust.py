@@ -17,6 +17,7 @@ from reclaim.policy import from_options
 from reclaim.run import document, snapshots
 from reclaim.run.apply import apply_plan
 from reclaim.run.document import File
+from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan import Plan, PlanOptions
 from reclaim.run.trust import COMPARED, PREFIX
@@ -86,6 +87,22 @@ def test_the_name_of_a_run_is_no_path(local: World, run: str) -> None:
     forget(local)
     with refused(local, PlanRefused, 6):
         applied(local, plan)
+
+
+def test_a_plan_with_the_name_of_another_kind_of_run(local: World) -> None:
+    """Applied, it would write its own end over the record of the expiration."""
+    bury(local)
+    main = local.repo.branch("main")
+    for number in range(2):
+        main.put("a", f"{number}".encode())
+        main.commit(str(number))
+    expired = apply_expire(local.repo, plan_expire(local.repo, from_options(keep_last=1)))
+    assert expired is not None
+    plan = local.plan(allowed_fraction=1.0)
+    forge(local, plan, lambda rows: rows, run=expired.id)
+    with refused(local, PlanRefused, 6):
+        applied(local, plan)
+    assert [run.state for run in local.repo.runs()] == ["done"]
 
 
 def test_a_plan_without_a_record_takes_what_a_new_one_takes_too(world: World) -> None:

@@ -290,4 +290,32 @@ SEEN: dict[str, RangeInfo] = {}""",
         wrong="UNREADABLE_KEY = (KeyError,)",
         test="tests/storage/test_odd_keys.py::test_every_key_is_listed_once",
     ),
+    "a second lease that shortens the first": Bug(
+        "reclaim.catalog.leases",
+        right="holder, now, max(until) - now)",
+        wrong="holder, now, length)",
+        test="tests/catalog/test_leases.py::test_holding_again_never_shortens[embedded-shorter0]",
+    ),
+    "a home that tells nothing is everybody's": Bug(
+        "reclaim.catalog.identity",
+        right="    return any(fact != KIND for fact in facts)",
+        wrong="    return facts is not None",
+        test="tests/catalog/test_homes.py::test_facts_that_tell_nothing_are_nobodys[facts0]",
+    ),
+    "a home that is not looked at after it was claimed": Bug(
+        "reclaim.catalog.collecting",
+        right="""        workspace.home.claim()
+        workspace.home.check()
+""",
+        wrong="""        workspace.home.check()
+        workspace.home.claim()
+""",
+        test="tests/catalog/test_homes.py::test_two_first_collectors_do_not_both_go_on",
+    ),
+    "a plan that goes on with a run of another kind": Bug(
+        "reclaim.run.apply",
+        right="    if run.kind != COLLECT:",
+        wrong="    if not run.kind:",
+        test="tests/collect/test_trust.py::test_a_plan_with_the_name_of_another_kind_of_run",
+    ),
 }

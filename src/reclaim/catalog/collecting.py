@@ -114,8 +114,8 @@ class Collecting:
         """
         workspace = self._workspace
         older = epochs.check_epoch(workspace.database, workspace.storage, self.uid)
-        workspace.home.check()
         workspace.home.claim()
+        workspace.home.check()
         self._count_epoch(run_id, older)
 
     def _count_epoch(self, run_id: str, older: Collection[int]) -> None:

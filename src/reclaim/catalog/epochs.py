@@ -129,8 +129,9 @@ def _left(storage: Storage, repo_uid: str) -> Mapping[int, str]:
     for _ in range(LOOKS):
         try:
             return {
-                int(stored.address.rsplit("/", 1)[-1]): storage.get(stored.address).decode()
+                epoch: storage.get(stored.address).decode(errors="replace")
                 for stored in storage.list(addresses.epochs(repo_uid))
+                if (epoch := _number(stored.address)) is not None
             }
         except NotFound:
             # Removed since it was listed, by someone who has left a later one.
@@ -139,6 +140,12 @@ def _left(storage: Storage, repo_uid: str) -> Mapping[int, str]:
         f"the epochs of repository {repo_uid} changed whenever they were read",
         hint="other instances commit all the time; run it again",
     )
+
+
+def _number(address: str) -> int | None:
+    """The epoch that an address names; None for what others left there, such as .DS_Store."""
+    name = address.rsplit("/", 1)[-1]
+    return int(name) if name.isascii() and name.isdigit() else None
 
 
 def _counted(

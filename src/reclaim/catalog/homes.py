@@ -14,7 +14,7 @@ from sqlalchemy import Connection, insert, select
 
 from reclaim.catalog.addresses import HOME
 from reclaim.catalog.database import Database
-from reclaim.catalog.identity import Identity, identify, same
+from reclaim.catalog.identity import Identity, identify, same, tells
 from reclaim.catalog.schema import catalog_info
 from reclaim.errors import AlreadyExists, AnotherDatabase, NotFound
 from reclaim.storage import Storage
@@ -52,7 +52,10 @@ class Home:
             raise self._refusal("has another database as its home, of which this one is a copy")
 
     def claim(self) -> None:
-        """Register this database, unless one is: of an older version no catalog has a home."""
+        """Register this database, unless one is: of an older version no catalog has a home.
+
+        Another may have been quicker, so who is about to collect checks afterwards.
+        """
         if self._registered:
             return
         identity = self.identity()
@@ -88,6 +91,8 @@ class Home:
             document = json.loads(self._storage.get(HOME))
             facts = {str(fact): str(value) for fact, value in document["database"].items()}
             uid = document["catalog"]
+            if not tells(facts):
+                raise ValueError("no identity")
         except NotFound:
             return None
         except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from reclaim.catalog.database import Database
 from reclaim.errors import ReclaimError
 
 Identity = Mapping[str, str]
+KIND = "kind"
 
 _CLUSTER = text(
     "SELECT system_identifier::text AS cluster, oid::text AS number "
@@ -39,12 +40,21 @@ def identify(database: Database) -> Identity | None:
     except ReclaimError:
         # The account may not ask. Whatever else is wrong, the next statement says.
         return None
-    return {"kind": "postgresql", "cluster": row.cluster, "number": row.number}
+    return {KIND: "postgresql", "cluster": row.cluster, "number": row.number}
 
 
 def same(left: Identity, right: Identity) -> bool:
-    """Whether two identities are of one database; what only one of them says is not compared."""
-    return all(left[fact] == right[fact] for fact in left.keys() & right.keys())
+    """Whether two identities are of one database; what only one of them says is not compared.
+
+    Of those that have no fact in common but their kind nothing is known, and they are not the same.
+    """
+    common = left.keys() & right.keys()
+    return tells(common) and all(left[fact] == right[fact] for fact in common)
+
+
+def tells(facts: Collection[str]) -> bool:
+    """Whether facts tell a database from others of its kind."""
+    return any(fact != KIND for fact in facts)
 
 
 def _of_file(file: Path) -> Identity | None:
@@ -52,7 +62,7 @@ def _of_file(file: Path) -> Identity | None:
         status = file.stat()
     except OSError:
         return None
-    facts = {"kind": "sqlite", "inode": str(status.st_ino)}
+    facts = {KIND: "sqlite", "inode": str(status.st_ino)}
     born = getattr(status, "st_birthtime", None) or _birth(file)
     return facts | ({"born": str(born)} if born else {})
 

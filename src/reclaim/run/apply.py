@@ -154,6 +154,11 @@ def _check_begun(run: Run | None, way: Way) -> None:
     """Refuse to go on with a run that has ended, or in another way than it was begun."""
     if run is None:
         return
+    if run.kind != COLLECT:
+        raise PlanRefused(
+            f"the plan names run {run.id}, which is a {run.kind} and was not begun by a plan",
+            hint="the plan was changed; plan it again",
+        )
     if run.state in (RunState.UNDONE, RunState.PURGED):
         raise PlanRefused(f"the plan was applied and {run.state} already", hint="plan it again")
     if run.undoing:
