@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from reclaim.errors import Conflict, Corrupt, InvalidInput, LeaseLapsed
-from reclaim.lock import LENGTH, REQUEST
 from reclaim.lease import LONGEST
+from reclaim.lock import LENGTH, REQUEST
 from reclaim.model import RunState
 from reclaim.run.ways import Move
 from reclaim.stores.beside import files
