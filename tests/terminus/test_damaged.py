@@ -84,4 +84,5 @@ def test_a_file_of_holes_as_long_as_a_disk(world: World, past: Past, archives: b
         os.utime(path)
     world.age()
     plan = world.plan()
-    assert plan.document.dead == len(past.dead) + 3
+    # A file that the system cannot give us whole is not known to be damaged, and stays.
+    assert plan.document.dead == len(past.dead) + (3 if archives else 2)
