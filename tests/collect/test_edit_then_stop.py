@@ -251,7 +251,7 @@ def test_a_quarantine_without_dead_commits_is_not_forgotten(local: World) -> Non
     local.age()
     plan = local.plan(OLD, delete_expired_tags=True, allowed_fraction=1.0)
     assert (plan.document.dead, plan.document.deleted_refs) == (0, ["old"])
-    kill(local, plan, "after finish", Move())
+    kill(local, plan, "sweep data", Move())
     local.age()
     gc(local)
     run = local.store().find_run(plan.document.run)

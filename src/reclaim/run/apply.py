@@ -156,7 +156,7 @@ def _check_begun(run: Run | None, way: Way) -> None:
         return
     if run.kind != COLLECT:
         raise PlanRefused(
-            f"the plan names run {run.id}, which is a {run.kind} and was not begun by a plan",
+            f"the plan has the id of run {run.id}, which is of another kind ({run.kind})",
             hint="the plan was changed; plan it again",
         )
     if run.state in (RunState.UNDONE, RunState.PURGED):
