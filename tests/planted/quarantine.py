@@ -6,6 +6,7 @@ from tests.planted.bug import Bug
 
 PROMISES = "tests/collect/test_promises.py"
 MARKERS = "tests/collect/test_markers.py"
+WINDOWS = "tests/collect/test_windows.py"
 
 BUGS: dict[str, Bug] = {
     "commits brought back without a look at what they need": Bug(
@@ -67,15 +68,15 @@ BUGS: dict[str, Bug] = {
     ),
     "what an unfinished undo brought back is anybody's": Bug(
         "reclaim.run.promises",
-        right="if run.unfinished and run.id != besides",
-        wrong="if run.unfinished and not run.undoing and run.id != besides",
+        right="if not run.unfinished and run.quarantine != MARKED:",
+        wrong="if (not run.unfinished or run.undoing) and run.quarantine != MARKED:",
         test=f"{PROMISES}::test_what_a_cut_off_undo_brought_back_is_not_taken",
     ),
     "what an unfinished run is about to take is anybody's": Bug(
         "reclaim.model",
         right="whole = self.state == RunState.DONE and not self.undoing",
         wrong="whole = not self.undoing",
-        test=f"{PROMISES}::test_a_partial_apply_and_a_run_that_deletes",
+        test=f"{WINDOWS}::test_a_list_of_what_was_intended_that_is_lost[missing]",
     ),
     "what is intended is written down after the first object went": Bug(
         "reclaim.run.apply",
@@ -97,8 +98,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what is in quarantine is believed without its identity": Bug(
         "reclaim.tasks.aside",
-        right="known = target.identity in",
-        wrong="known = True or target.identity in",
+        right='if target.identity in ("", identity_of(storage, stored)):',
+        wrong="if True:",
         test=f"{PROMISES}::test_other_bytes_in_quarantine_are_neither_brought_back_nor_purged",
     ),
     "the journal goes before the window ends": Bug(
@@ -106,6 +107,30 @@ BUGS: dict[str, Bug] = {
         right="return [*own, *protected_folders(self._store)]",
         wrong="return own",
         test=f"{PROMISES}::test_the_journal_stays_as_long_as_the_window",
+    ),
+    "a run that is done promises nothing more": Bug(
+        "reclaim.run.promises",
+        right="tops = dict.fromkeys(store.waiting(run.id), LIVE)",
+        wrong="tops: dict[str, int] = {}",
+        test=f"{WINDOWS}::test_a_commit_of_which_a_run_took_a_part_is_its_own[deletes]",
+    ),
+    "any plan in its place is the run's": Bug(
+        "reclaim.run.ways",
+        right="if planned.run != run.id:",
+        wrong="if False:",
+        test=f"{WINDOWS}::test_another_plan_in_its_place_is_not_the_run_s",
+    ),
+    "a purge goes by any clock": Bug(
+        "reclaim.run.purge",
+        right="        check_clock(store, store.storage, place)\n",
+        wrong="",
+        test=f"{WINDOWS}::test_a_purge_by_a_clock_that_is_ahead",
+    ),
+    "a page that stalled keeps what it moved": Bug(
+        "reclaim.tasks.aside",
+        right="if taken.outcome == QUARANTINED and not in_time():",
+        wrong="if False:",
+        test=f"{WINDOWS}::test_a_page_that_stalls_takes_nothing_any_more",
     ),
     "what is covered already is covered again": Bug(
         "reclaim.buckets",
