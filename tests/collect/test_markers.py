@@ -314,7 +314,7 @@ def test_one_plan_after_another_of_the_same(versioned: World) -> None:
     again = world.apply(second, way=Markers(timedelta(hours=1)))
     assert run.summary()["objects"] == first.document.candidates
     assert again.summary()["objects"] == 0
-    assert again.summary()["missing"] == first.document.candidates
+    assert again.summary()["dropped"] == first.document.candidates
     undone = world.undo(again.run)
     assert (undone.objects, undone.snapshots) == (0, 0)
     world.clock.advance(hours=2)

@@ -84,7 +84,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.catalog.rewriting",
         right="    if connection.execute(deleted).first() is not None:",
         wrong="    if not run_id:",
-        test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses[elsewhere]",
+        test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses",
     ),
     "what a later run edited counts as somebody else's": Bug(
         "reclaim.catalog.taking_back",

@@ -103,9 +103,9 @@ BUGS: dict[str, Bug] = {
         test=f"{PROMISES}::test_other_bytes_in_quarantine_are_neither_brought_back_nor_purged",
     ),
     "the journal goes before the window ends": Bug(
-        "reclaim.run.plan",
-        right="return [*own, *protected_folders(self._store)]",
-        wrong="return own",
+        "reclaim.run.promises",
+        right="for rows in (*_taking(run, opener), _record(store, run)):",
+        wrong="for rows in _taking(run, opener):",
         test=f"{PROMISES}::test_the_journal_stays_as_long_as_the_window",
     ),
     "a run that is done promises nothing more": Bug(

@@ -40,7 +40,7 @@ from reclaim.run.document import (
     StoreName,
     Where,
 )
-from reclaim.run.promises import keep_promises, protected_folders
+from reclaim.run.promises import keep_promises
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.storage import LISTED
 from reclaim.stores.base import Collectable, DecodesSnapshots, Margins, Observation, Survey
@@ -284,8 +284,7 @@ class _Planning:
 
     def _protected(self) -> Sequence[str]:
         """Folders of the storage that nothing is taken from."""
-        own = [self._place.prefix] if self._place.url == self._store.storage.url else []
-        return [*own, *protected_folders(self._store)]
+        return [self._place.prefix] if self._place.url == self._store.storage.url else []
 
     def _document(
         self,

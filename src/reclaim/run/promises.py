@@ -53,11 +53,6 @@ def keep_promises(
     )
 
 
-def protected_folders(store: Collectable) -> Sequence[str]:
-    """The folders of runs that can be undone: their journals tell what to bring back."""
-    return [store.place(run.id)[1] for run in store.runs() if run.quarantine and not store.deleted]
-
-
 def _promising(store: Collectable, besides: str) -> Iterator[Run]:
     """The other runs that can be undone. One whose record cannot be read may be one of them."""
     for run in store.runs():
