@@ -84,7 +84,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.catalog.rewriting",
         right="    if connection.execute(deleted).first() is not None:",
         wrong="    if not run_id:",
-        test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses",
+        test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses[again-elsewhere]",
     ),
     "what a later run edited counts as somebody else's": Bug(
         "reclaim.catalog.taking_back",
@@ -115,7 +115,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.catalog.leftovers",
         right="        return bool(rollback.find_left_over(connection, workspace))",
         wrong="        return False",
-        test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses"
+        test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses[again-elsewhere]"
         "[rolled back first-elsewhere]",
     ),
     "a run that set something aside rolled back": Bug(
