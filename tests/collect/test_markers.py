@@ -23,8 +23,8 @@ from reclaim.run.journal import Journal
 from reclaim.run.ways import Markers, Move
 from reclaim.storage import ObjectStorage
 from reclaim.tasks import deleting
-from reclaim.tasks.aside import UNTOUCHED
-from reclaim.tasks.deleting import Target
+from reclaim.tasks.aside import QUARANTINED, UNTOUCHED
+from reclaim.tasks.deleting import MISSING, Target
 from reclaim.tasks.markers import UNKNOWN, Covered, Expunge, Mark, Unmark
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import SeaweedFS
@@ -419,3 +419,14 @@ def test_other_bytes_over_a_marker_are_left(versioned: World) -> None:
     )
     assert world.undo(run).left == ()
     check_back(world, past)
+
+
+def test_what_is_covered_is_not_covered_again(versioned_bucket: str) -> None:
+    storage = ObjectStorage.open(f"{versioned_bucket}/{uuid4().hex}")
+    storage.put("x", b"some bytes")
+    outcomes = [
+        Mark("notes/").page(storage, [Target("x", 10)], lambda: True)[0].outcome for _ in range(2)
+    ]
+    assert outcomes == [QUARANTINED, MISSING]
+    markers = [one for one in open_bucket(storage.url).versions_of("x") if one.marker]
+    assert len(markers) == 1

@@ -59,7 +59,13 @@ def test_another_plan_in_its_place_is_not_the_run_s(local: World, tmp_path: Path
     run = local.apply(plan, way=MOVE).run
     for path in folder.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    local.apply(local.plan(place=place))
+    with local.opened() as catalog:
+        main = catalog.repository(NAME).branch("main")
+        main.put("lost", b"lost")
+        main.reset()
+    local.age()
+    later = local.apply(local.plan(place=place))
+    assert later.summary()["objects"] > 0
     assert local.undo(run).snapshots == 2
     check_back(local, past)
 

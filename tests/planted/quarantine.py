@@ -139,11 +139,11 @@ BUGS: dict[str, Bug] = {
                 raise
 """,
         wrong="""== 404:
-                    found = {"ContentLength": -1}
+                    found = {"ContentLength": 10}
                 else:
                     raise
 """,
-        test=f"{MARKERS}::test_one_plan_after_another_of_the_same",
+        test=f"{MARKERS}::test_what_is_covered_is_not_covered_again",
     ),
     "whether the bucket still keeps versions is not asked": Bug(
         "reclaim.run.ways",

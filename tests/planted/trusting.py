@@ -68,12 +68,6 @@ BUGS: dict[str, Bug] = {
         wrong="    if False:\n",
         test=f"{INVENTORY}::test_an_empty_one_of_a_store_in_which_nothing_is_live",
     ),
-    "odd keys of an inventory": Bug(
-        "reclaim.tasks.inventory",
-        right="    mine = pc.and_not(\n",
-        wrong="    mine = pc.or_kleene(\n",
-        test=f"{INVENTORY}::test_keys_that_a_sweep_would_refuse[..]",
-    ),
     "a number is taken for a time": Bug(
         "reclaim.tasks.inventory",
         right="    if not (pa.types.is_timestamp(column.type) or _is_text(column.type)):\n",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from reclaim.storage import Storage
 from reclaim.stores.base import DecodesSnapshots, Format
+from reclaim.tasks.aside import Aside
 from reclaim.tasks.deleting import Deleter
 from reclaim.tasks.engine import Containers, Engine, Found, Objects, Swept
 from reclaim.tasks.judging import Rules
@@ -117,11 +118,40 @@ class PairedEngine:
     ) -> Swept:
         return self._second.sweep(format, candidates, kind, done, deleter, time, place)
 
+    def ended(self) -> bool:
+        return self._second.ended()
+
+    def recall(
+        self,
+        intended: Sequence[Part],
+        journal: Sequence[Part],
+        source: Place,
+        aside: Aside | None,
+        place: Place,
+    ) -> Sequence[Part]:
+        found = self._first.recall(intended, journal, source, aside, place)
+        other = self._second.recall(intended, journal, source, aside, _beside(place))
+        assert self._rows(found) == self._rows(other)
+        return found
+
+    def needed(self, format: Format, tops: pa.Table, place: Place) -> Sequence[Part]:
+        found = self._first.needed(format, tops, place)
+        other = self._second.needed(format, tops, _beside(place))
+        assert set(self._rows(found)) == set(self._rows(other))
+        return found
+
     def incomplete(
-        self, format: Format, tops: pa.Table, objects: Objects, place: Place
+        self,
+        format: Format,
+        tops: pa.Table,
+        objects: Objects,
+        place: Place,
+        *,
+        without: Collection[str] = (),
     ) -> frozenset[str]:
-        found = self._first.incomplete(format, tops, objects, place)
-        assert found == self._second.incomplete(format, tops, objects, _beside(place))
+        found = self._first.incomplete(format, tops, objects, place, without=without)
+        other = self._second.incomplete(format, tops, objects, _beside(place), without=without)
+        assert found == other
         return found
 
     def _compare(self, found: Found, other: Found) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from reclaim.catalog.addresses import new_uid
@@ -171,7 +172,8 @@ class _Undoing:
 
         What comes back on a disk carries this time. Nobody else writes at this microsecond.
         """
-        now = self._store.clock.now().replace(microsecond=secrets.randbelow(1_000_000))
+        just_now = self._store.clock.now() - timedelta(seconds=1)
+        now = just_now.replace(microsecond=secrets.randbelow(1_000_000))
         undos = [*self._run.summary.get("undos", ()), now.isoformat()]
         summary = {**self._run.summary, "undos": undos}
         self._store.finish(self._run.id, RunState.PARTIAL, summary)
