@@ -115,7 +115,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.catalog.leftovers",
         right="        return bool(rollback.find_left_over(connection, workspace))",
         wrong="        return False",
-        test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses[again-elsewhere]"
+        test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses"
         "[rolled back first-elsewhere]",
     ),
     "a run that set something aside rolled back": Bug(
