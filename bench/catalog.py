@@ -15,7 +15,8 @@ import obstore
 from obstore.store import S3Store
 
 from bench.figure import Figure, Timer, rate
-from reclaim.catalog import Branch, Catalog, Import, cleaner
+from reclaim.catalog import Branch, Catalog, Import
+from reclaim.catalog.staging import cleaner
 from reclaim.testing.servers import seaweedfs
 
 MILLION = 1_000_000

@@ -19,21 +19,21 @@ from bench.figure import Figure, Timer
 from bench.memory import Memory
 from bench.objects import SIZE, Made, make
 from reclaim.catalog import Catalog
+from reclaim.engine.tasks.inventory import find_inventory
+from reclaim.engine.tasks.parts import Place
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.storage import ObjectStorage
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks.inventory import find_inventory
-from reclaim.tasks.parts import Place
 
 MILLION = 1_000_000
 SOON = Margins(objects=timedelta(0))
 
 
 def engine() -> Any:
-    from reclaim.spark.engine import SparkEngine
-    from reclaim.spark.session import build_session
+    from reclaim.engine.spark.engine import SparkEngine
+    from reclaim.engine.spark.session import build_session
 
     session = build_session()
     # Up means that its Python workers are, too.
@@ -42,7 +42,7 @@ def engine() -> Any:
 
 
 def _imported(batches: Any) -> Any:
-    import reclaim.spark.work  # noqa: F401
+    import reclaim.engine.spark.work  # noqa: F401
 
     yield from batches
 
@@ -231,7 +231,7 @@ def plan_shared(runs: int = 3, count: int = 1_000_000) -> Figure:
 def plan_small(runs: int = 3, count: int = 1_000) -> Figure:
     """``reclaim plan`` on 1,000 objects against starting an empty session; seconds more."""
     more, notes = [], []
-    empty = "from reclaim.spark.session import build_session; build_session().range(1).count()"
+    empty = "from reclaim.engine.spark.session import build_session; build_session().range(1).count()"
     with tempfile.TemporaryDirectory() as name:
         location = Path(name) / "catalog"
         with Catalog.init(location) as catalog:

@@ -15,10 +15,16 @@ import pyarrow.parquet as pq
 from sqlalchemy import insert, update
 
 from reclaim.catalog import Catalog
-from reclaim.catalog.ranges import ENTRIES, TARGET_ROWS, RangeInfo, encode_metarange, encode_range
-from reclaim.catalog.ranges import digest as digest_of
-from reclaim.catalog.schema import PartitionState, commits, partitions
-from reclaim.catalog.tree import entries_of
+from reclaim.catalog.content.ranges import (
+    ENTRIES,
+    TARGET_ROWS,
+    RangeInfo,
+    encode_metarange,
+    encode_range,
+)
+from reclaim.catalog.content.ranges import digest as digest_of
+from reclaim.catalog.content.tree import entries_of
+from reclaim.catalog.database.schema import PartitionState, commits, partitions
 from reclaim.clock import from_micros
 
 PARTITION = 50_000

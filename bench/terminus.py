@@ -11,9 +11,9 @@ from random import Random
 from typing import Any
 
 from bench.figure import Figure, Timer
+from reclaim.engine.tasks.parts import Place
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.stores.terminus.store import TerminusStore
-from reclaim.tasks.parts import Place
 from reclaim.testing.terminus import StoreWriter, populate
 
 

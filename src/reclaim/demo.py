@@ -20,19 +20,19 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from reclaim.catalog import Branch, Catalog, Prepared, Repository
-from reclaim.catalog.ranges import decode_metarange
+from reclaim.catalog.content.ranges import decode_metarange
 from reclaim.clock import Clock
+from reclaim.engine.base import Engine
+from reclaim.engine.tasks.parts import open_storage
 from reclaim.errors import Corrupt
 from reclaim.model import StoredObject
 from reclaim.policy import from_options
 from reclaim.run.apply import Applied, apply_plan
-from reclaim.run.document import Group
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.plan import Plan, make_plan
+from reclaim.run.plan_file import Group
 from reclaim.storage import ObjectStorage, Storage
-from reclaim.stores.find import find
-from reclaim.tasks.engine import Engine
-from reclaim.tasks.parts import open_storage
+from reclaim.stores.registry import find
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.urls import path_of
 

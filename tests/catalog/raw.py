@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, select, update
 
 from reclaim.catalog import Repository
-from reclaim.catalog.schema import (
+from reclaim.catalog.database.schema import (
     CommitState,
     PartitionState,
     commits,

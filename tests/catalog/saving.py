@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from sqlalchemy import update
 
-from reclaim.catalog import Branch, Change, ChangeKind, Commit, Import, Reader, Repository, tokens
-from reclaim.catalog.schema import commits
+from reclaim.catalog import Branch, Change, ChangeKind, Commit, Import, Reader, Repository
+from reclaim.catalog.database.schema import commits
+from reclaim.catalog.staging import tokens
 
 ADDED, REMOVED, CHANGED = ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.CHANGED
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from reclaim.catalog import Catalog, database
+from reclaim.catalog import Catalog
+from reclaim.catalog.database import transactions
 from reclaim.errors import (
     Corrupt,
     DatabaseLocked,
@@ -68,7 +69,7 @@ def test_a_truncated_database_is_corrupt(embedded: Backend) -> None:
 def test_a_locked_database_says_so_and_loses_nothing(
     embedded: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(transactions, "LOCK_WAIT_SECONDS", 0.1)
     catalog = embedded.init()
     main = catalog.create_repository("sales").branch("main")
     main.put("a", b"1")

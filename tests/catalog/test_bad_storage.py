@@ -55,7 +55,7 @@ def test_an_unreachable_storage_is_unavailable(
     for name, value in (keys | {"ACCESS_KEY_ID": "k", "SECRET_ACCESS_KEY": SECRET}).items():
         monkeypatch.setenv(f"AWS_{name}", value)
     once = {"max_retries": 1}
-    monkeypatch.setattr("reclaim.storage.from_url", partial(from_url, retry_config=once))
+    monkeypatch.setattr("reclaim.storage.objects.from_url", partial(from_url, retry_config=once))
     with pytest.raises(StorageUnavailable) as error:
         Catalog.init(tmp_path, storage="s3://bucket/place")
     assert SECRET not in json.dumps(error.value.body())

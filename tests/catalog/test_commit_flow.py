@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from reclaim.catalog import Branch, Catalog, Repository, committing, tokens
-from reclaim.catalog.commits import Commit
-from reclaim.catalog.committing import Draft
-from reclaim.catalog.partitions import Partition
-from reclaim.catalog.schema import CommitState, TokenState
+from reclaim.catalog import Branch, Catalog, Repository
+from reclaim.catalog.database.schema import CommitState, TokenState
+from reclaim.catalog.refs import committing
+from reclaim.catalog.refs.commits import Commit
+from reclaim.catalog.refs.committing import Draft
+from reclaim.catalog.staging import tokens
+from reclaim.catalog.staging.partitions import Partition
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import DirtyBranch, NothingToCommit, TransactionFailed
 from tests.catalog import raw
@@ -189,7 +191,7 @@ def test_a_head_that_moved_to_the_same_tokens_is_noticed(
     """The head is checked as well as the tokens: here only the head changes."""
     from sqlalchemy import update
 
-    from reclaim.catalog.schema import branches
+    from reclaim.catalog.database.schema import branches
 
     main.put("base", b"x")
     first = main.commit("first")
@@ -223,7 +225,7 @@ def test_a_commit_on_a_condemned_parent_fails(
 def test_a_merge_whose_source_is_condemned_fails(
     repo: Repository, main: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reclaim.catalog import merging
+    from reclaim.catalog.refs import merging
 
     other = repo.create_branch("other")
     other.put("a", b"x")
@@ -243,7 +245,7 @@ def test_a_merge_whose_source_is_condemned_fails(
 def test_a_revert_whose_source_is_condemned_fails(
     repo: Repository, main: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reclaim.catalog import merging
+    from reclaim.catalog.refs import merging
 
     main.put("a", b"one")
     first = main.commit("one")
@@ -310,7 +312,7 @@ def test_sealed_changes_that_were_all_reset_are_nothing_to_commit(
 def test_trouble_with_tidying_up_is_not_the_commits(
     repo: Repository, main: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reclaim.catalog import cleaner
+    from reclaim.catalog.staging import cleaner
     from reclaim.errors import DatabaseLocked
 
     def locked(*_: object, **__: object) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from reclaim.catalog import Branch, Repository
-from reclaim.catalog.schema import CommitState
+from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Gone, InvalidInput, ReclaimError
 from tests.catalog import raw
 

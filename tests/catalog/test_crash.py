@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from reclaim.catalog import Catalog, Repository
-from reclaim.catalog.schema import TokenState
+from reclaim.catalog.database.schema import TokenState
 from reclaim.errors import NothingToCommit
 from reclaim.storage import ObjectStorage
 from reclaim.testing.servers import PostgreSQL

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reclaim.catalog import Branch, Import, Repository, ranges
+from reclaim.catalog import Branch, Import, Repository
+from reclaim.catalog.content import ranges
 from reclaim.errors import InvalidInput
 from tests.catalog.saving import ADDED, CHANGED, REMOVED, kinds, save, seal, stage
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from reclaim.catalog import Branch, ChangeKind, Repository, tokens
-from reclaim.catalog.tokens import View, ViewChanged
+from reclaim.catalog import Branch, ChangeKind, Repository
+from reclaim.catalog.staging import tokens
+from reclaim.catalog.staging.tokens import View, ViewChanged
 from reclaim.errors import Conflict, InvalidInput, InvalidPath, NotFound
 from reclaim.testing import FakeClock
 

@@ -15,7 +15,7 @@ from obstore import exceptions as of_obstore
 from sqlalchemy import exc as of_sqlalchemy
 
 from reclaim import errors
-from reclaim.catalog import database
+from reclaim.catalog.database import transactions
 from reclaim.errors import (
     AlreadyExists,
     Corrupt,
@@ -151,7 +151,7 @@ def test_errors_of_the_system_have_a_place_in_the_tree(
 
 def of_database(error: Exception) -> ReclaimError:
     """What the database's door makes of a foreign error."""
-    with pytest.raises(ReclaimError) as caught, database.translated("here"):
+    with pytest.raises(ReclaimError) as caught, transactions.translated("here"):
         raise error
     assert caught.value.__cause__ is error
     return caught.value
@@ -183,7 +183,7 @@ def test_every_error_of_sqlalchemy_has_a_place_in_the_tree() -> None:
 @pytest.mark.parametrize(
     ("said", "kind"),
     [
-        ("UNIQUE constraint failed: tags.name", database.LostRace),
+        ("UNIQUE constraint failed: tags.name", transactions.LostRace),
         ("database is locked", DatabaseLocked),
         ("database table is locked", DatabaseLocked),
         ("database or disk is full", OutOfSpace),

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import insert, select
 
 from reclaim.catalog import Branch, Repository
-from reclaim.catalog.schema import commits
+from reclaim.catalog.database.schema import commits
 from reclaim.errors import InvalidInput, NotFound
 from tests.catalog.saving import put_and_commit
 

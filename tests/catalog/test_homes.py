@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import delete, text
 
 from reclaim.catalog import Catalog, addresses
-from reclaim.catalog.homes import REGISTERED
-from reclaim.catalog.identity import same
-from reclaim.catalog.schema import catalog_info
+from reclaim.catalog.collection.homes import REGISTERED
+from reclaim.catalog.database.identity import same
+from reclaim.catalog.database.schema import catalog_info
 from reclaim.errors import AnotherDatabase
 from reclaim.run.doctor import Level, examine
 from reclaim.storage import Payload

@@ -16,8 +16,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Select, select
 
-from reclaim.catalog import Branch, Repository, commits, database, ledger, staging
-from reclaim.catalog.schema import CommitState, LedgerState, branches
+from reclaim.catalog import Branch, Repository
+from reclaim.catalog.database import transactions
+from reclaim.catalog.database.schema import CommitState, LedgerState, branches
+from reclaim.catalog.refs import commits
+from reclaim.catalog.staging import ledger, staged_rows
 from reclaim.errors import NothingToCommit, ReclaimError, TransactionFailed
 from reclaim.testing import FakeClock
 from tests.catalog import raw
@@ -38,11 +41,11 @@ def test_a_snapshot_does_not_see_half_of_a_commit(
     main.put("a", b"x")
     with repo._workspace.database.read() as connection:
         before = heads_and_tokens(connection)
-        staged = list(staging.rows(connection, [before[1]]))
+        staged = list(staged_rows.rows(connection, [before[1]]))
         other.commit("meanwhile")
         other.put("b", b"y")
         assert heads_and_tokens(connection) == before
-        assert list(staging.rows(connection, [before[1]])) == staged
+        assert list(staged_rows.rows(connection, [before[1]])) == staged
         assert len(list(commits.scan(connection, repo.uid))) == 1
     with repo._workspace.database.read() as connection:
         assert heads_and_tokens(connection) != before
@@ -308,13 +311,13 @@ Weaken = Callable[[pytest.MonkeyPatch], None]
 
 def no_snapshot(patch: pytest.MonkeyPatch) -> None:
     """The drivers' defaults: READ COMMITTED on PostgreSQL, no BEGIN on SQLite."""
-    patch.setattr(database, "SQLITE_READ", "SELECT 1")
-    patch.setattr(database, "POSTGRESQL_READ", {"isolation_level": "READ COMMITTED"})
+    patch.setattr(transactions, "SQLITE_READ", "SELECT 1")
+    patch.setattr(transactions, "POSTGRESQL_READ", {"isolation_level": "READ COMMITTED"})
 
 
 def no_write_transaction(patch: pytest.MonkeyPatch) -> None:
     """Every statement on its own, as SQLite does without a BEGIN."""
-    patch.setattr(database, "SQLITE_WRITE", "SELECT 1")
+    patch.setattr(transactions, "SQLITE_WRITE", "SELECT 1")
 
 
 def no_row_locks(patch: pytest.MonkeyPatch) -> None:

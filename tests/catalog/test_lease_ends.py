@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from reclaim.catalog import Branch, Repository
-from reclaim.catalog import leases as leasing
-from reclaim.catalog.database import Database
+from reclaim.catalog.database.transactions import Database
+from reclaim.catalog.refs import leases as leasing
 from reclaim.cli.main import main as command
 from reclaim.errors import LeaseLapsed
 from reclaim.testing import FakeClock

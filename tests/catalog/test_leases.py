@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from reclaim.catalog import Branch, Catalog, Repository
-from reclaim.catalog import leases as leasing
-from reclaim.catalog.leases import Leases, LeaseTimes
-from reclaim.catalog.schema import CommitState
+from reclaim.catalog.database.schema import CommitState
+from reclaim.catalog.refs import leases as leasing
+from reclaim.catalog.refs.leases import Leases, LeaseTimes
 from reclaim.errors import (
     DatabaseUnavailable,
     Gone,

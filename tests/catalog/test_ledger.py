@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from reclaim.catalog import Branch, Catalog, Repository, cleaner, ledger, tokens
-from reclaim.catalog.schema import LedgerState, TokenState
+from reclaim.catalog import Branch, Catalog, Repository
+from reclaim.catalog.database.schema import LedgerState, TokenState
+from reclaim.catalog.staging import cleaner, ledger, tokens
 from reclaim.errors import Gone
 from tests.catalog import raw
 from tests.conftest import Backend
@@ -149,7 +150,7 @@ def test_copy_and_move_refuse_what_was_condemned_meanwhile(repo: Repository, mai
     """A row whose address is condemned cannot exist; if it does, it does not spread."""
     from sqlalchemy import update
 
-    from reclaim.catalog.schema import ledger as table
+    from reclaim.catalog.database.schema import ledger as table
 
     main.put("a", b"x")
     with repo._workspace.database.write() as connection:
@@ -194,7 +195,7 @@ def test_a_reset_of_many_entries_only_changes_token_states(
 def test_gone_says_which_run_and_rule_took_an_object(repo: Repository, main: Branch) -> None:
     from sqlalchemy import insert
 
-    from reclaim.catalog.schema import ledger as table
+    from reclaim.catalog.database.schema import ledger as table
     from reclaim.errors import Corrupt
 
     entry = main.put("a", b"x")

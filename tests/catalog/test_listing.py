@@ -9,7 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reclaim.catalog import Branch, Import, Reader, Repository, ranges, rewrite, tokens
+from reclaim.catalog import Branch, Import, Reader, Repository
+from reclaim.catalog.content import range_writer, ranges
+from reclaim.catalog.staging import tokens
 from reclaim.errors import InvalidInput, InvalidPath
 
 _numbers = count()
@@ -229,7 +231,7 @@ def test_paths_are_in_the_order_of_their_code_points(main: Branch, committed: bo
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many ranges of very few rows."""
     monkeypatch.setattr(ranges, "TARGET_ROWS", 3)
-    for module in (ranges, rewrite):
+    for module in (ranges, range_writer):
         monkeypatch.setattr(module, "MAX_ROWS", 6)
 
 

@@ -25,8 +25,10 @@ from hypothesis.stateful import (
     rule,
 )
 
-from reclaim.catalog import Catalog, Repository, Side, committing, ranges
-from reclaim.catalog.schema import LedgerState
+from reclaim.catalog import Catalog, Repository, Side
+from reclaim.catalog.content import ranges
+from reclaim.catalog.database.schema import LedgerState
+from reclaim.catalog.refs import committing
 from reclaim.errors import DirtyBranch, MergeConflict, NotFound, NothingToCommit
 from reclaim.testing import ClockedStorage, FakeClock
 from tests.catalog import raw

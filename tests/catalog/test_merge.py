@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import update
 
-from reclaim.catalog import Branch, Commit, Repository, Side, ranges
-from reclaim.catalog.schema import commits
+from reclaim.catalog import Branch, Commit, Repository, Side
+from reclaim.catalog.content import ranges
+from reclaim.catalog.database.schema import commits
 from reclaim.errors import DirtyBranch, InvalidInput, MergeConflict, NotFound
 from reclaim.testing import FakeClock
 from tests.catalog.saving import mark, save, seal, shown, stage

@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import Connection, delete, insert, inspect, select, text, update
 
-from reclaim.catalog import Catalog, migrations
-from reclaim.catalog.database import Database
-from reclaim.catalog.migrations import Step
-from reclaim.catalog.schema import catalog_info, epoch_writers, plans
+from reclaim.catalog import Catalog
+from reclaim.catalog.database import migrations
+from reclaim.catalog.database.migrations import Step
+from reclaim.catalog.database.schema import catalog_info, epoch_writers, plans
+from reclaim.catalog.database.transactions import Database
 from reclaim.errors import Corrupt, ReclaimError, UnknownVersion
 from tests.catalog import raw
 from tests.conftest import Backend

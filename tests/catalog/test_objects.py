@@ -10,7 +10,8 @@ from typing import IO, cast
 import pytest
 
 from reclaim import storage
-from reclaim.catalog import Branch, Repository, uploads
+from reclaim.catalog import Branch, Repository
+from reclaim.catalog.staging import uploads
 from reclaim.errors import InvalidInput, NotFound, ReclaimError
 from reclaim.testing import FakeClock
 from tests.catalog import raw

@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import Connection, event, text
 
 from reclaim import storage
-from reclaim.catalog import Catalog, Repository, tokens
+from reclaim.catalog import Catalog, Repository
+from reclaim.catalog.staging import tokens
 from reclaim.errors import DatabaseUnavailable, StorageDenied, StorageUnavailable
 from reclaim.storage import ObjectStorage
 from reclaim.testing.proxy import Fault, Proxy, proxy

@@ -7,10 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from reclaim.catalog import Branch, Catalog, Repository, partitions
-from reclaim.catalog.partitions import Partitions, partition_id
-from reclaim.catalog.schema import PartitionState
-from reclaim.catalog.schema import partitions as partition_rows
+from reclaim.catalog import Branch, Catalog, Repository
+from reclaim.catalog.database.schema import PartitionState
+from reclaim.catalog.database.schema import partitions as partition_rows
+from reclaim.catalog.staging import partitions
+from reclaim.catalog.staging.partitions import Partitions, partition_id
 from reclaim.errors import NotFound, StorageUnavailable, TransactionFailed
 from reclaim.storage import Payload, Storage
 from reclaim.testing import FakeClock, StorageWrapper

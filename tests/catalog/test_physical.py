@@ -13,9 +13,9 @@ from obstore.store import from_url
 from sqlalchemy import select
 
 from reclaim.catalog import Branch, Catalog, PhysicalAddress, Repository
-from reclaim.catalog.partitions import close_partition
-from reclaim.catalog.physical import TOKEN_VALID
-from reclaim.catalog.schema import PartitionState, UploadState, partitions, upload_tokens
+from reclaim.catalog.database.schema import PartitionState, UploadState, partitions, upload_tokens
+from reclaim.catalog.staging.partitions import close_partition
+from reclaim.catalog.staging.physical_addresses import TOKEN_VALID
 from reclaim.errors import (
     InvalidInput,
     InvalidPath,

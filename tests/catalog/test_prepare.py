@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import insert, update
 
-from reclaim.catalog import Branch, Catalog, Prepared, Repository, prepare
-from reclaim.catalog.schema import CommitState, leases
+from reclaim.catalog import Branch, Catalog, Prepared, Repository
+from reclaim.catalog.collection import prepare
+from reclaim.catalog.database.schema import CommitState, leases
 from reclaim.clock import to_micros
 from reclaim.errors import AlreadyExists, Corrupt
 from reclaim.model import Ref
@@ -213,7 +214,7 @@ def test_leases_are_judged_by_the_databases_clock(
 def test_a_history_with_a_hole_is_refused_and_leaves_no_summary(
     repo: Repository, main: Branch
 ) -> None:
-    from reclaim.catalog.schema import commits
+    from reclaim.catalog.database.schema import commits
 
     main.put("a", b"x")
     main.commit("one")
@@ -232,7 +233,7 @@ def test_it_reads_one_snapshot(backend: Backend, repo: Repository, main: Branch)
     """A commit and a put that happen in the middle are seen not at all."""
     from collections.abc import Iterable, Sequence
 
-    from reclaim.catalog.prepare import Export
+    from reclaim.catalog.collection.prepare import Export
 
     main.put("a", b"x")
     head = repo.commit("main").id

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reclaim.catalog import Branch, Repository
-from reclaim.catalog.schema import CommitState
+from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Corrupt, Gone
 from tests.catalog import raw
 from tests.conftest import Backend

@@ -13,12 +13,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
-from reclaim.catalog import Branch, Import, Repository, ranges, rewrite
-from reclaim.catalog.entries import COLUMNS
-from reclaim.catalog.partitions import Partition
-from reclaim.catalog.ranges import ENTRIES, RANGES, RangeInfo, digest
-from reclaim.catalog.rewrite import reusable_from
-from reclaim.catalog.tree import Containers, Tree, entries_of
+from reclaim.catalog import Branch, Import, Repository
+from reclaim.catalog.content import range_writer, ranges
+from reclaim.catalog.content.entries import COLUMNS
+from reclaim.catalog.content.range_writer import reusable_from
+from reclaim.catalog.content.ranges import ENTRIES, RANGES, RangeInfo, digest
+from reclaim.catalog.content.tree import Containers, Tree, entries_of
+from reclaim.catalog.staging.partitions import Partition
 from reclaim.errors import Corrupt, UnknownVersion
 from reclaim.storage import ObjectStorage
 
@@ -205,9 +206,9 @@ CHANGES = st.dictionaries(PATHS, st.sampled_from([None, "s3://out/x", "s3://out/
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "TARGET_ROWS", 3)
-    for module in (ranges, rewrite):
+    for module in (ranges, range_writer):
         monkeypatch.setattr(module, "MAX_ROWS", 5)
-    monkeypatch.setattr(rewrite, "BATCH", 4)
+    monkeypatch.setattr(range_writer, "BATCH", 4)
 
 
 class Forest:
@@ -220,7 +221,7 @@ class Forest:
 
     def grow(self, base: Tree, changes: Mapping[str, str | None]) -> Tree:
         rows = [(*values(path)[:1], a, *values(path)[2:]) for path, a in sorted(changes.items())]
-        infos, address = rewrite.rewrite(
+        infos, address = range_writer.rewrite(
             base,
             rows,
             storage=self.storage,

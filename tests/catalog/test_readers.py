@@ -14,9 +14,9 @@ import pytest
 from sqlalchemy import event, text
 
 from reclaim.catalog import Branch, Catalog, Repository
-from reclaim.catalog import leases as leasing
-from reclaim.catalog.database import ConnectionLost, Database
-from reclaim.catalog.leases import LeaseTimes
+from reclaim.catalog.database.transactions import ConnectionLost, Database
+from reclaim.catalog.refs import leases as leasing
+from reclaim.catalog.refs.leases import LeaseTimes
 from reclaim.errors import DatabaseUnavailable, LeaseLapsed
 from tests.catalog.leased import HOUR, eventually, held
 from tests.conftest import Backend

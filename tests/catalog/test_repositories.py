@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from reclaim.catalog import Branch, Catalog, Commit, Repository
-from reclaim.catalog.schema import repositories
+from reclaim.catalog.database.schema import repositories
 from reclaim.clock import to_micros
 from reclaim.errors import AlreadyExists, InvalidName, NotFound
 from reclaim.testing import FakeClock

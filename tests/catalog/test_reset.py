@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from reclaim.catalog import Branch, Repository, rewrite
-from reclaim.catalog.ranges import RangeInfo
+from reclaim.catalog import Branch, Repository
+from reclaim.catalog.content import range_writer
+from reclaim.catalog.content.ranges import RangeInfo
 from reclaim.errors import InvalidInput, NotFound, TransactionFailed
 from tests.catalog.saving import save, seal, shown, stage
 
@@ -83,7 +84,7 @@ def test_what_a_reset_took_cannot_be_committed(
     """A reset between the seal and the end of a commit must win, even when nothing else did."""
     stage(main, {"a": "1", "b": "1"})
     resets = iter([main.reset_path])
-    real = rewrite.rewrite
+    real = range_writer.rewrite
 
     def slow(*args: Any, **kwargs: Any) -> tuple[list[RangeInfo], str]:
         done = real(*args, **kwargs)
@@ -91,7 +92,7 @@ def test_what_a_reset_took_cannot_be_committed(
             reset("a")
         return done
 
-    monkeypatch.setattr("reclaim.catalog.committing.rewrite", slow)
+    monkeypatch.setattr("reclaim.catalog.refs.committing.rewrite", slow)
     with pytest.raises(TransactionFailed, match="were reset"):
         main.commit("too late")
     assert shown(main) == {"b": "1"}

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reclaim.catalog import Repository, Side, ranges, rewrite
+from reclaim.catalog import Repository, Side
+from reclaim.catalog.content import range_writer, ranges
 from reclaim.errors import MergeConflict
 from tests.catalog.saving import ADDED, CHANGED, REMOVED, kinds, save, shown
 
@@ -19,9 +20,9 @@ _numbers = count()
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranges, "TARGET_ROWS", 3)
-    for module in (ranges, rewrite):
+    for module in (ranges, range_writer):
         monkeypatch.setattr(module, "MAX_ROWS", 6)
-    monkeypatch.setattr(rewrite, "BATCH", 5)
+    monkeypatch.setattr(range_writer, "BATCH", 5)
 
 
 PATHS = st.sampled_from([f"{a}/{b}" for a in "abé" for b in "01234567"])

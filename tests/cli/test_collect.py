@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from reclaim.catalog import Catalog
+from reclaim.engine.tasks.deleting import Remove
 from reclaim.errors import StorageDenied
 from reclaim.storage import ObjectStorage
-from reclaim.tasks.deleting import Remove
 from tests.cli.conftest import CommandLine
 
 NOW = ("--min-age", "0")

@@ -11,7 +11,7 @@ import pytest
 from reclaim.catalog import Catalog
 from reclaim.model import Run
 from reclaim.run import doctor as examining
-from reclaim.run import machine
+from reclaim.run import environment
 from reclaim.run.doctor import Finding, Level
 from tests.cli.conftest import CommandLine
 
@@ -159,7 +159,7 @@ def test_what_died_is_named(cli: CommandLine, used: None, catalog: Catalog) -> N
 def test_a_bucket_that_frees_nothing(
     found: list[str] | None, level: Level, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machine, "kept_by_bucket", lambda _: found)
+    monkeypatch.setattr(environment, "kept_by_bucket", lambda _: found)
     [one] = examining._bucket("s3://b/prefix")
     assert isinstance(one, Finding)
     assert one.level == level
@@ -168,4 +168,4 @@ def test_a_bucket_that_frees_nothing(
 
 @pytest.mark.parametrize(("text", "number"), [("17.0.15", 17), ("1.8.0_392", 8), ("", 0)])
 def test_versions_of_java(text: str, number: int) -> None:
-    assert machine.major(text) == number
+    assert environment.major(text) == number

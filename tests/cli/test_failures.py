@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from reclaim.catalog import Catalog, database
+from reclaim.catalog import Catalog
+from reclaim.catalog.database import transactions
 from reclaim.cli import main as entry
 from reclaim.cli.failure import Failure, from_system
 from reclaim.errors import InvalidInput, OutOfSpace, ReclaimError, StorageDenied
@@ -97,7 +98,7 @@ def test_a_locked_database(
     stored: CommandLine, location: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored.ok("put", "-", "sales/main/c", stdin=b"x")
-    monkeypatch.setattr(database, "LOCK_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(transactions, "LOCK_WAIT_SECONDS", 0.1)
     with closing(sqlite3.connect(location / "catalog.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         stored.fails("database_locked", 5, "put", "-", "sales/main/b", stdin=b"x")

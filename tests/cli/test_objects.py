@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reclaim.catalog import Catalog, Import, uploads
+from reclaim.catalog import Catalog, Import
+from reclaim.catalog.staging import uploads
 from tests.cli.conftest import CommandLine
 
 

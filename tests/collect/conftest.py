@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reclaim.catalog import ranges
+from reclaim.catalog.content import ranges
 from reclaim.testing.servers import PostgreSQL
 from tests.collect.world import World
 from tests.conftest import Backend

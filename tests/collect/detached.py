@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
+from reclaim.engine.base import Swept
+from reclaim.engine.tasks.deleting import Deleter
+from reclaim.engine.tasks.parts import Part, Place
 from reclaim.errors import ReclaimError, StorageUnavailable
 from reclaim.run.apply import Applied, apply_plan
 from reclaim.run.plan import Plan
 from reclaim.run.purge import Purged, purge
+from reclaim.run.removal import DELETE, Way
 from reclaim.run.undo import Undone, undo_run
-from reclaim.run.ways import DELETE, Way
 from reclaim.stores.base import Format
-from reclaim.tasks.deleting import Deleter
-from reclaim.tasks.engine import Swept
-from reclaim.tasks.parts import Part, Place
 from reclaim.testing.engine import PlainEngine
 from tests.collect.world import World, opening
 

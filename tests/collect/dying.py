@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from reclaim.buckets import Bucket
-from reclaim.catalog import locks
-from reclaim.catalog.schema import commits
+from reclaim.catalog.collection import locks
+from reclaim.catalog.database.schema import commits
 from reclaim.storage import ObjectStorage
+from reclaim.storage.buckets import Bucket
 from reclaim.testing.servers import PostgreSQL
 from tests.catalog import raw
 from tests.collect.world import NAME, World

@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 from sqlalchemy import delete, update
 
-from reclaim.catalog.schema import plans
-from reclaim.run import document
-from reclaim.run.document import File, Group, PlanDocument
+from reclaim.catalog.database.schema import plans
+from reclaim.engine.tasks.judging import count_kinds
+from reclaim.engine.tasks.parts import read_part, write_part
+from reclaim.run import plan_file
 from reclaim.run.plan import Plan
-from reclaim.tasks.judging import count_kinds
-from reclaim.tasks.parts import read_part, write_part
+from reclaim.run.plan_file import File, Group, PlanDocument
 from tests.collect.world import World
 
 Row = dict[str, Any]
@@ -52,7 +52,7 @@ def forge(
         "candidates": sum(group.objects for group in going),
         "candidate_bytes": sum(group.bytes for group in going),
     }
-    return document.write(
+    return plan_file.write(
         world.storage, plan.place, plan.document.model_copy(update=changed | others)
     )
 

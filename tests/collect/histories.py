@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from reclaim.catalog import Repository
-from reclaim.catalog.schema import commits
+from reclaim.catalog.database.schema import commits
 from reclaim.errors import Conflict, Gone, InvalidInput, NotFound
 from reclaim.policy import from_options
 from reclaim.run.plan import Plan

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from reclaim.engine.tasks.parts import Place, read_part
 from reclaim.errors import Gone, TransactionFailed
 from reclaim.policy import from_options
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.storage import ObjectStorage, Storage
-from reclaim.tasks.parts import Place, read_part
 from reclaim.testing import ClockedStorage
 from reclaim.testing.engine import PlainEngine
 from reclaim.urls import normalize

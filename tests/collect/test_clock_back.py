@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import update
 
-from reclaim.catalog.schema import leases
+from reclaim.catalog.database.schema import leases
 from reclaim.errors import Corrupt, TransactionFailed
-from reclaim.run.ways import DELETE, Move
+from reclaim.run.removal import DELETE, Move
 from tests.collect.changes import assert_gone
 from tests.collect.refusing import refused
 from tests.collect.world import World, bury, whole

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from reclaim.engine.tasks import deleting
 from reclaim.model import RunState
 from reclaim.policy import from_options
 from reclaim.run.plan import Plan
-from reclaim.run.ways import DELETE, Move, Way
-from reclaim.tasks import deleting
+from reclaim.run.removal import DELETE, Move, Way
 from reclaim.testing.servers import PostgreSQL
 from tests import dying
 from tests.collect.dying import End, Frozen, dies

@@ -7,9 +7,9 @@ from contextlib import suppress
 
 import pytest
 
-from reclaim.catalog import locks
-from reclaim.catalog.rewriting import set_parents
-from reclaim.catalog.schema import CommitState, run_edits, run_refs
+from reclaim.catalog.collection import locks
+from reclaim.catalog.collection.history_edit import set_parents
+from reclaim.catalog.database.schema import CommitState, run_edits, run_refs
 from reclaim.errors import (
     Conflict,
     DatabaseUnavailable,
@@ -25,7 +25,7 @@ from reclaim.run.apply import _Applying
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan import Plan, PlanOptions
-from reclaim.run.ways import DELETE, Move, Way
+from reclaim.run.removal import DELETE, Move, Way
 from tests.catalog import raw
 from tests.collect.world import At, World, commit_states, leftovers, opening, stepped, whole
 

@@ -10,7 +10,7 @@ from reclaim.errors import Partial, Refused
 from reclaim.model import RunState
 from reclaim.policy import Policy, from_options
 from reclaim.run.expire import apply_expire, plan_expire
-from reclaim.run.ways import Move
+from reclaim.run.removal import Move
 from tests.collect.world import World, whole
 
 LAST: Policy = from_options(keep_last=1)

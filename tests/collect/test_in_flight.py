@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from reclaim.catalog import committing
+from reclaim.catalog.refs import committing
 from reclaim.errors import TokenExpired, TransactionFailed
 from reclaim.policy import from_options
 from reclaim.run.plan import Plan

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from reclaim.engine.base import Objects
+from reclaim.engine.tasks.inventory import find_inventory
+from reclaim.engine.tasks.parts import encode
 from reclaim.errors import IncompleteRead, InvalidInput
 from reclaim.model import StoredObject
-from reclaim.tasks.engine import Objects
-from reclaim.tasks.inventory import find_inventory
-from reclaim.tasks.parts import encode
 from tests.collect.refusing import refused
 from tests.collect.world import NAME, World, bury
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from reclaim.catalog import locks
-from reclaim.catalog.schema import CommitState
+from reclaim.catalog.collection import locks
+from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Conflict
 from reclaim.policy import Policy, from_options
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan import PlanOptions
-from reclaim.run.ways import Move
+from reclaim.run.removal import Move
 from tests.catalog import raw
 from tests.collect.world import At, World, bury, commit_states, opening, stepped
 

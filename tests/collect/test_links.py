@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reclaim.errors import Partial, UnsafeFolder
-from reclaim.run.ways import DELETE, Move, Way
+from reclaim.run.removal import DELETE, Move, Way
 from reclaim.stores.catalog import CatalogStore
 from reclaim.urls import path_of
 from tests.collect.world import NAME, World, bury

@@ -9,8 +9,8 @@ import pytest
 
 from reclaim.errors import Conflict, Partial
 from reclaim.lock import REQUEST
+from reclaim.run.removal import Move
 from reclaim.run.sweep import FIRST_WAVE
-from reclaim.run.ways import Move
 from tests.collect.detached import DetachedEngine, apply, purge_all, undo
 from tests.collect.world import World, bury
 

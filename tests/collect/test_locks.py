@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from reclaim.catalog import locks
+from reclaim.catalog.collection import locks
+from reclaim.engine.tasks import deleting
 from reclaim.errors import Conflict, LockLost, OutOfTime, Partial
 from reclaim.model import RunState
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks import deleting
 from reclaim.testing.faults import FaultyStorage, Slow
 from tests.collect.refusing import finishes, refused
 from tests.collect.world import NAME, At, World, bury, stepped

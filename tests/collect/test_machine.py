@@ -21,11 +21,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from reclaim.catalog import locks
+from reclaim.catalog.collection import locks
 from reclaim.errors import ClockSkew, Conflict
 from reclaim.policy import from_options
 from reclaim.run.plan import Plan
-from reclaim.run.ways import DELETE, Way
+from reclaim.run.removal import DELETE, Way
 from reclaim.stores.base import Margins
 from reclaim.testing.faults import FaultyStorage
 from tests.collect.world import At, Interrupting, stepped

@@ -14,18 +14,18 @@ from uuid import uuid4
 import boto3  # type: ignore[import-untyped]
 import pytest
 
-from reclaim.buckets import Bucket, open_bucket
-from reclaim.catalog.schema import CommitState
+from reclaim.catalog.database.schema import CommitState
+from reclaim.engine.tasks import deleting
+from reclaim.engine.tasks.delete_markers import UNKNOWN, Covered, Expunge, Mark, Unmark
+from reclaim.engine.tasks.deleting import MISSING, Target
+from reclaim.engine.tasks.quarantine import QUARANTINED, UNTOUCHED
 from reclaim.errors import Conflict, Gone, Partial, Refused
 from reclaim.model import RunState
 from reclaim.policy import from_options
 from reclaim.run.journal import Journal
-from reclaim.run.ways import Markers, Move
+from reclaim.run.removal import Markers, Move
 from reclaim.storage import ObjectStorage
-from reclaim.tasks import deleting
-from reclaim.tasks.aside import QUARANTINED, UNTOUCHED
-from reclaim.tasks.deleting import MISSING, Target
-from reclaim.tasks.markers import UNKNOWN, Covered, Expunge, Mark, Unmark
+from reclaim.storage.buckets import Bucket, open_bucket
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import SeaweedFS
 from tests.collect.dying import dies

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reclaim.buckets import open_bucket
+from reclaim.engine.tasks.judging import ODD
 from reclaim.run.plan import Plan
-from reclaim.run.ways import Move
+from reclaim.run.removal import Move
+from reclaim.storage.buckets import open_bucket
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks.judging import ODD
 from reclaim.urls import path_of
 from tests.collect.world import NAME, World, bury
 

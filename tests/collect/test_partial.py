@@ -17,7 +17,7 @@ from reclaim.errors import (
     StorageUnavailable,
 )
 from reclaim.model import RunState
-from reclaim.run.ways import Move
+from reclaim.run.removal import Move
 from reclaim.testing.faults import FaultyStorage, Nth
 from tests.collect.refusing import finishes
 from tests.collect.world import At, World, bury, leftovers, stepped
@@ -240,7 +240,7 @@ def test_a_lock_that_cannot_be_given_back_fails_no_run(
         raise DatabaseUnavailable("it is gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr("reclaim.catalog.locks._give_back", fail)
+        patch.setattr("reclaim.catalog.collection.locks._give_back", fail)
         assert local.apply(plan).failed == 0
     local.clock.advance(minutes=11)
     assert local.apply(plan).failed == 0

@@ -8,12 +8,12 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from reclaim.catalog.schema import CommitState
+from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Partial, PlanRefused, Refused, StorageDenied
 from reclaim.model import Run, RunState
 from reclaim.policy import Policy, Rules
 from reclaim.run.plan import Plan
-from reclaim.run.ways import DELETE, Move, Way
+from reclaim.run.removal import DELETE, Move, Way
 from reclaim.storage import Storage
 from reclaim.testing.faults import FaultyStorage
 from reclaim.testing.storage import StorageWrapper

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from reclaim.catalog.schema import CommitState
+from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Conflict, Gone, Partial, PlanRefused, Refused
 from reclaim.model import RunState
 from reclaim.policy import Policy, Rules, from_options
-from reclaim.run.ways import DELETE, Move
+from reclaim.run.removal import DELETE, Move
 from tests.collect.world import World, bury, commit_states, leftovers, whole
 
 MOVE = Move()

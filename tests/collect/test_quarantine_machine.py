@@ -18,11 +18,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from reclaim.catalog.schema import CommitState, commits
+from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.errors import Conflict, Partial, PlanRefused, StorageDenied
 from reclaim.model import RunState
 from reclaim.run.plan import Plan
-from reclaim.run.ways import DELETE, Move, Way
+from reclaim.run.removal import DELETE, Move, Way
 from reclaim.testing.faults import FaultyStorage
 from tests.catalog import raw
 from tests.collect.test_machine import EXAMPLES, FATAL, STEPS, CollectMachine, Stepping, writes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reclaim.catalog import Repository
-from reclaim.catalog.schema import CommitState
+from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Gone, ReclaimError, TransactionFailed
 from tests.collect.changes import CHANGES, Change, a_branch, assert_gone
 from tests.collect.world import At, Past, World, bury, commit_states, stepped, whole

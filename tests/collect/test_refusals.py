@@ -13,7 +13,8 @@ import pytest
 from sqlalchemy import delete, select
 
 from reclaim.catalog import Catalog
-from reclaim.catalog.schema import partitions
+from reclaim.catalog.database.schema import partitions
+from reclaim.engine.tasks.parts import Place, encode
 from reclaim.errors import (
     AnotherDatabase,
     ClockSkew,
@@ -23,9 +24,8 @@ from reclaim.errors import (
     StorageUnavailable,
     UnknownVersion,
 )
-from reclaim.run import document
+from reclaim.run import plan_file
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks.parts import Place, encode
 from reclaim.testing import ClockedStorage
 from reclaim.testing.faults import FaultyStorage, ListingStorage, Nth, cut_off, stale, without
 from tests.catalog import raw
@@ -136,7 +136,7 @@ def _fails(world: World, fault: Nth) -> bool:
     except StorageUnavailable:
         for written in runs.rglob("plan.json"):
             # It failed while it tidied up after itself; then the plan is whole.
-            document.read(world.storage, Place("", str(written.parent.relative_to(objects)) + "/"))
+            plan_file.read(world.storage, Place("", str(written.parent.relative_to(objects)) + "/"))
         shutil.rmtree(runs, ignore_errors=True)
         return True
     return False

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from reclaim.engine.tasks.parts import Part, encode, read_part, write_part
 from reclaim.errors import NotFound, OwnedAddress, Partial, PlanRefused, TooMuch
-from reclaim.run import document
-from reclaim.run.document import File, PlanDocument
+from reclaim.run import plan_file
+from reclaim.run.plan_file import File, PlanDocument
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks.parts import Part, encode, read_part, write_part
 from tests.collect.forging import vouch
 from tests.collect.refusing import finishes, refused
 from tests.collect.world import NAME, World, addresses_of, bury, whole
@@ -101,7 +101,7 @@ def test_an_address_outside_the_store(local: World, outside: str) -> None:
     ]
     assert files != plan.document.files
     forged: PlanDocument = plan.document.model_copy(update={"files": files})
-    vouch(local, document.write(local.storage, plan.place, forged))
+    vouch(local, plan_file.write(local.storage, plan.place, forged))
     everything = {stored.address for stored in local.storage.list()}
     with pytest.raises(Partial, match="lies outside") as partial:
         local.apply(plan)

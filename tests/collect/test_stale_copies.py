@@ -10,7 +10,7 @@ import pytest
 
 from reclaim.catalog import Catalog, Repository
 from reclaim.errors import AnotherDatabase, Refused, StorageAhead
-from reclaim.run.ways import Move
+from reclaim.run.removal import Move
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import PostgreSQL
 from tests.collect.copies import Copy

@@ -11,19 +11,19 @@ import pytest
 from sqlalchemy import make_url, text
 
 from reclaim.catalog import Catalog
-from reclaim.catalog.schema import plans
+from reclaim.catalog.database.schema import plans
+from reclaim.engine.tasks.parts import decode, encode, write_part
 from reclaim.errors import DatabaseUnavailable, InvalidInput, PlanRefused, TooMuch
 from reclaim.policy import from_options
-from reclaim.run import document, snapshots
+from reclaim.run import plan_file, plan_snapshots
 from reclaim.run.apply import apply_plan
-from reclaim.run.document import File
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan import Plan, PlanOptions
+from reclaim.run.plan_file import File
 from reclaim.run.trust import COMPARED, PREFIX
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks.parts import decode, encode, write_part
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import PostgreSQL
 from tests.catalog import raw
@@ -194,11 +194,13 @@ def test_a_tag_is_not_deleted_by_a_forged_plan(local: World) -> None:
     repo = local.other()
     repo.create_tag("v1", past.keep)
     plan = local.plan()
-    decided = snapshots.read(local.storage, plan.document.snapshots.part)
+    decided = plan_snapshots.read(local.storage, plan.document.snapshots.part)
     tag = {"id": past.keep, "live": False, "ref": "v1", "ref_kind": "tag"}
     rows: list[dict[str, Any]] = [{"id": one, "live": True} for one in decided.live]
     rows += [{"id": one, "live": False, "rule": rule} for one, rule in decided.dead.items()]
-    table = snapshots.SNAPSHOTS.empty_table().from_pylist([*rows, tag], schema=snapshots.SNAPSHOTS)
+    table = plan_snapshots.SNAPSHOTS.empty_table().from_pylist(
+        [*rows, tag], schema=plan_snapshots.SNAPSHOTS
+    )
     part = write_part(local.storage, plan.document.snapshots.address, table)
     forge(local, plan, lambda rows: rows, snapshots=File.of(part), deleted_refs=["v1"])
     forget(local)
@@ -239,7 +241,7 @@ def test_another_digest_is_refused(local: World, kept: bool) -> None:
 def test_the_plan_that_was_seen_is_the_one_that_is_applied(local: World) -> None:
     bury(local)
     plan = local.plan()
-    seen = document.read(local.storage, plan.place)
+    seen = plan_file.read(local.storage, plan.place)
     before = local.there()
     forge(local, plan, naming(live(local)))
     # Its files are not those that were seen.
@@ -273,7 +275,7 @@ def test_a_file_with_more_rows_than_the_plan_says(local: World) -> None:
     plan = local.plan()
     files = [file.model_copy(update={"rows": file.rows + 1}) for file in plan.document.files]
     changed = plan.document.model_copy(update={"files": files})
-    vouch(local, document.write(local.storage, plan.place, changed))
+    vouch(local, plan_file.write(local.storage, plan.place, changed))
     with refused(local, PlanRefused, 6):
         applied(local, plan)
 
@@ -373,6 +375,6 @@ def test_held_addresses_that_somebody_changes(local: World) -> None:
 def test_one_digest_for_one_plan(local: World) -> None:
     bury(local)
     plan = local.plan()
-    assert plan.document == document.read(local.storage, plan.place)
+    assert plan.document == plan_file.read(local.storage, plan.place)
     assert local.store().noted_plan(plan.document.run) == plan.document.digest
     assert local.store().noted_plan("0" * 32) is None

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from reclaim.errors import Conflict, Gone, Partial
 from reclaim.policy import Policy, Rules, from_options
-from reclaim.run.ways import Move
+from reclaim.run.removal import Move
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import PostgreSQL
 from tests.collect.dying import Frozen

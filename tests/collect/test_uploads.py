@@ -12,12 +12,11 @@ from uuid import uuid4
 import boto3  # type: ignore[import-untyped]
 import pytest
 
-from reclaim import buckets
-from reclaim.buckets import Bucket, Upload, open_bucket
 from reclaim.clock import SystemClock
 from reclaim.run.doctor import Level, examine, old_uploads
 from reclaim.run.uploads import abort_uploads
-from reclaim.storage import ObjectStorage
+from reclaim.storage import ObjectStorage, buckets
+from reclaim.storage.buckets import Bucket, Upload, open_bucket
 from reclaim.testing.servers import SeaweedFS
 from tests.collect.test_markers import on, set_versioning
 from tests.collect.world import World

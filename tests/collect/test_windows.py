@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from reclaim.engine.tasks.deleting import Target, TimeOver
+from reclaim.engine.tasks.quarantine import Aside, SetAside
 from reclaim.errors import ClockSkew, Partial, Refused, UnsafeFolder
 from reclaim.model import RunState
 from reclaim.run.plan import Plan
-from reclaim.run.ways import DELETE, Move, Way, find_record
+from reclaim.run.removal import DELETE, Move, Way, find_record
 from reclaim.storage import Storage
-from reclaim.tasks.aside import Aside, SetAside
-from reclaim.tasks.deleting import Target, TimeOver
 from reclaim.testing.storage import StorageWrapper
 from tests.collect.test_promises import aside_of, check_back, dies_at, run_of
 from tests.collect.world import NAME, World, bury, opening, whole

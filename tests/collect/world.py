@@ -14,7 +14,7 @@ from typing import Any
 
 from reclaim.catalog import Catalog, Repository
 from reclaim.catalog.catalog import WrapStorage
-from reclaim.catalog.schema import (
+from reclaim.catalog.database.schema import (
     CommitState,
     PartitionState,
     TokenState,
@@ -26,17 +26,17 @@ from reclaim.catalog.schema import (
     upload_tokens,
 )
 from reclaim.clock import to_micros
+from reclaim.engine.tasks.parts import Opener, open_storage, read_part
 from reclaim.policy import Policy
 from reclaim.run.apply import Applied, apply_plan
 from reclaim.run.decide import KEEPS_ALL
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.purge import Purged, purge
+from reclaim.run.removal import DELETE, Way
 from reclaim.run.undo import Undone, undo_run
-from reclaim.run.ways import DELETE, Way
 from reclaim.storage import Storage
 from reclaim.stores.base import Collectable, Margins
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks.parts import Opener, open_storage, read_part
 from reclaim.testing import FakeClock, StorageWrapper
 from reclaim.testing.engine import PlainEngine
 from tests.catalog import raw

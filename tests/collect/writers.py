@@ -12,10 +12,13 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from reclaim.catalog import Branch, Catalog, Repository, committing, ranges
+from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.catalog import WrapStorage
-from reclaim.catalog.physical import PhysicalAddress
-from reclaim.catalog.schema import CommitState
+from reclaim.catalog.content import ranges
+from reclaim.catalog.database.schema import CommitState
+from reclaim.catalog.refs import committing
+from reclaim.catalog.staging.physical_addresses import PhysicalAddress
+from reclaim.engine.tasks import deleting
 from reclaim.errors import (
     DirtyBranch,
     Gone,
@@ -27,7 +30,6 @@ from reclaim.errors import (
 )
 from reclaim.policy import from_options
 from reclaim.run.expire import apply_expire, plan_expire
-from reclaim.tasks import deleting
 from reclaim.testing import FakeClock
 from tests.collect.world import NAME, Files, World, commit_states, whole
 from tests.conftest import Backend

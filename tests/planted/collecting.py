@@ -47,20 +47,20 @@ BUGS: dict[str, Bug] = {
         test=f"{IN_FLIGHT}::test_a_writer_at_work_while_a_plan_is_made[embedded]",
     ),
     "leases forgotten": Bug(
-        "reclaim.catalog.observing",
+        "reclaim.catalog.collection.observing",
         right="leases=valid,",
         wrong="leases=(),",
         test=f"{BETWEEN}::test_a_lease_keeps_what_it_reaches[embedded]",
     ),
     "a lease on a condemned commit still holds": Bug(
-        "reclaim.catalog.observing",
+        "reclaim.catalog.collection.observing",
         right="if lease.valid_at(now) and lease.id not in void",
         wrong="if lease.valid_at(now)",
         test="tests/collect/test_clock_back.py"
         "::test_a_lease_on_what_was_collected_holds_nothing[collected]",
     ),
     "a lease on a missing commit holds nothing": Bug(
-        "reclaim.catalog.observing",
+        "reclaim.catalog.collection.observing",
         right="if lease.valid_at(now) and lease.id not in void",
         wrong="if lease.valid_at(now) and lease.snapshot in {row.id for row in"
         " connection.execute(select(commits.c.id))}",
@@ -68,62 +68,62 @@ BUGS: dict[str, Bug] = {
         "::test_a_lease_on_a_commit_that_never_was_stops_a_run",
     ),
     "a commit leaves no epoch": Bug(
-        "reclaim.catalog.committing",
+        "reclaim.catalog.refs.committing",
         right="        workspace.partitions.leave(partition, sealed.epoch)\n",
         wrong="",
         test=f"{STALE}::test_what_the_original_wrote_is_in_the_storage[commit, abandoned]",
     ),
     "closing leaves no epoch": Bug(
-        "reclaim.catalog.partitions",
+        "reclaim.catalog.staging.partitions",
         right="            if partition.objects:\n",
         wrong="            if False:\n",
         test=f"{STALE}::test_what_the_original_wrote_is_in_the_storage[stage, closed]",
     ),
     "minutes of staging leave no epoch": Bug(
-        "reclaim.catalog.partitions",
+        "reclaim.catalog.staging.partitions",
         right="now - partition.counted_at > RENEW_EVERY // MICROSECOND:",
         wrong="False:",
         test=f"{STALE}"
         "::test_what_the_original_wrote_is_in_the_storage[stage for minutes, abandoned]",
     ),
     "only the newest epoch compared": Bug(
-        "reclaim.catalog.epochs",
+        "reclaim.catalog.collection.epochs",
         right="        if epoch > counted.get(writer, 0) or (\n",
         wrong="        if epoch > known.epoch or (\n",
         test=f"{STALE}::test_a_copy_that_counted_on_sees_what_the_original_counted",
     ),
     "an earlier epoch taken for a copy's": Bug(
-        "reclaim.catalog.epochs",
+        "reclaim.catalog.collection.epochs",
         right="        if epoch > counted.get(writer, 0) or (\n",
         wrong="        if epoch != known.epoch or (\n",
         test=f"{EPOCHS}::test_an_epoch_may_be_left_after_a_later_one[embedded]",
     ),
     "an epoch of another copy overwritten": Bug(
-        "reclaim.catalog.epochs",
+        "reclaim.catalog.collection.epochs",
         right="self._storage.put(mine, writer.encode(), create=True)",
         wrong="self._storage.put(mine, writer.encode())",
         test=f"{EPOCHS}::test_two_clones_that_open_at_once_are_noticed",
     ),
     "epochs that go while they are read are not there": Bug(
-        "reclaim.catalog.epochs",
+        "reclaim.catalog.collection.epochs",
         right="            continue\n    raise StorageUnavailable(",
         wrong="            return {}\n    raise StorageUnavailable(",
         test=f"{EPOCHS}::test_epochs_that_go_whenever_they_are_read[embedded]",
     ),
     "the partition of a commit in flight counted as overdue": Bug(
-        "reclaim.catalog.observing",
+        "reclaim.catalog.collection.observing",
         right='found["in flight" if row.id in in_flight else "overdue"].append(row.id)',
         wrong='found["overdue"].append(row.id)',
         test=f"{STALE}::test_a_commit_that_died_is_collected_once_its_changes_have_landed",
     ),
     "the partition of a commit in flight closed": Bug(
-        "reclaim.catalog.condemning",
+        "reclaim.catalog.collection.commit_states",
         right="partitions.c.id.not_in(tokens.partitions_in_flight(workspace.repo_uid)),",
         wrong="",
         test=f"{STALE}::test_in_flight_while_the_database_is_copied[commit]",
     ),
     "a merge in flight not announced": Bug(
-        "reclaim.catalog.merging",
+        "reclaim.catalog.refs.merging",
         right="tokens.announce(connection, view, partition.id), epoch",
         wrong='tokens.announce(connection, view, ""), epoch',
         test=f"{STALE}::test_in_flight_while_the_database_is_copied[merge]",
@@ -135,37 +135,37 @@ BUGS: dict[str, Bug] = {
         test=f"{STALE}::test_a_copy_may_not_plan",
     ),
     "an apply by any database": Bug(
-        "reclaim.catalog.collecting",
+        "reclaim.catalog.collection.access",
         right="        workspace.home.check()\n",
         wrong="",
         test=f"{STALE}::test_a_copy_may_not_apply_undo_or_purge",
     ),
     "a copy takes over the home": Bug(
-        "reclaim.catalog.homes",
+        "reclaim.catalog.collection.homes",
         right="            self._storage.put(HOME, self._encoded(identity), create=True)\n",
         wrong="            self._storage.put(HOME, self._encoded(identity))\n",
         test="tests/catalog/test_homes.py::test_a_copy_of_an_older_catalog_does_not_take_it_over",
     ),
     "sealed tokens forgotten": Bug(
-        "reclaim.catalog.observing",
+        "reclaim.catalog.collection.observing",
         right="staging_tokens.c.state.in_((TokenState.OPEN, TokenState.SEALED)),",
         wrong="staging_tokens.c.state.in_((TokenState.OPEN,)),",
         test=f"{IN_FLIGHT}::test_a_sealed_change_is_held[embedded]",
     ),
     "tags forgotten": Bug(
-        "reclaim.catalog.refs",
+        "reclaim.catalog.refs.refs",
         right="*(_tag(row) for row in connection.execute(marks)),",
         wrong="",
         test=f"{BETWEEN}::test_a_tag_keeps_what_it_reaches[embedded]",
     ),
     "open partitions forgotten": Bug(
-        "reclaim.catalog.observing",
+        "reclaim.catalog.collection.observing",
         right='found["open"].append(row.id)',
         wrong='found["closed"].append(row.id)',
         test=f"{IN_FLIGHT}::test_bytes_in_flight_are_in_an_open_partition[embedded-put]",
     ),
     "a range reused that is not the parents'": Bug(
-        "reclaim.catalog.rewrite",
+        "reclaim.catalog.content.range_writer",
         right="return {info.digest: info for tree in trees for info in tree.ranges}",
         wrong="""SEEN.update({info.digest: info for tree in trees for info in tree.ranges})
     return SEEN
@@ -175,7 +175,7 @@ SEEN: dict[str, RangeInfo] = {}""",
         test=f"{IN_FLIGHT}::test_a_commit_in_flight_does_not_lean_on_a_dying_range[embedded]",
     ),
     "the head checked but not the sealed tokens": Bug(
-        "reclaim.catalog.tokens",
+        "reclaim.catalog.staging.tokens",
         right="if _view(connection, view.repo_uid, view.name, lock=lock) != view:",
         wrong="if _view(connection, view.repo_uid, view.name, lock=lock).head != view.head:",
         test=f"{IN_FLIGHT}::test_a_reset_during_a_commit_wins[embedded]",
@@ -199,7 +199,7 @@ SEEN: dict[str, RangeInfo] = {}""",
         test=f"{RACES}::test_a_race_inside_apply[a branch-before the marks]",
     ),
     "deletes after the deadline": Bug(
-        "reclaim.tasks.deleting",
+        "reclaim.engine.tasks.deleting",
         right="    for start in range(0, rows.num_rows, PAGE):\n",
         wrong="""    in_time = lambda: True
     for start in range(0, rows.num_rows, PAGE):
@@ -208,19 +208,19 @@ SEEN: dict[str, RangeInfo] = {}""",
         "::test_a_lock_that_is_lost_in_the_middle_of_the_sweep[embedded-range]",
     ),
     "addresses not checked": Bug(
-        "reclaim.tasks.deleting",
+        "reclaim.engine.tasks.deleting",
         right='    check_inside(format, rows.column("address").to_pylist())\n',
         wrong="",
         test=f"{REFUSED_PLANS}::test_an_address_outside_the_store[{{own}}../x]",
     ),
     "the hash of a plan's file not compared": Bug(
-        "reclaim.tasks.parts",
+        "reclaim.engine.tasks.parts",
         right="if hashlib.sha256(data).hexdigest() != part.sha256:",
         wrong="if False:",
         test=f"{REFUSED_PLANS}::test_a_file_of_a_plan_edited_by_hand",
     ),
     "an unreadable live container skipped": Bug(
-        "reclaim.tasks.reading",
+        "reclaim.engine.tasks.reading",
         right="""        except UNREADABLE:
             if container["cause"] == LIVE:
                 raise
@@ -240,19 +240,19 @@ SEEN: dict[str, RangeInfo] = {}""",
         "::test_an_apply_that_dies_at_any_step[embedded-sets aside]",
     ),
     "links followed by a listing": Bug(
-        "reclaim.local_folder",
+        "reclaim.storage.local_folder",
         right="entry.stat(follow_symlinks=False)",
         wrong="entry.stat()",
         test=f"{LINKS}::test_a_link_refuses_the_plan[an object]",
     ),
     "links followed on the way to what is deleted": Bug(
-        "reclaim.local_folder",
+        "reclaim.storage.local_folder",
         right="_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW",
         wrong="_FOLDER = os.O_RDONLY | os.O_DIRECTORY",
         test=f"{LINKS}::test_a_link_that_is_put_there_after_the_plan[deletes]",
     ),
     "files deleted by their paths": Bug(
-        "reclaim.local_folder",
+        "reclaim.storage.local_folder",
         right="            _unlink(self._walk(folder), names)\n",
         wrong="""            os.close(self._walk(folder))
             for name in names:
@@ -267,43 +267,43 @@ SEEN: dict[str, RangeInfo] = {}""",
         test=f"{LETTERS}::test_new_branches_share_no_folder",
     ),
     "keys that tell capital letters from small ones": Bug(
-        "reclaim.spark.keys",
+        "reclaim.engine.spark.keys",
         right="            word |= _SMALL\n",
         wrong="",
         test="tests/spark/test_engine.py::test_keys_do_not_tell_capital_letters_from_small_ones",
     ),
     "an undo that tells capital letters from small ones": Bug(
-        "reclaim.tasks.reading",
+        "reclaim.engine.tasks.reading",
         right="return pc.utf8_lower(addresses)",
         wrong="return addresses",
         test=f"{LETTERS}::test_an_undo_finds_what_lies_under_other_letters",
     ),
     "odd keys judged like others": Bug(
-        "reclaim.tasks.judging",
+        "reclaim.engine.tasks.judging",
         right="    odd = pc.match_substring_regex(address, ODD_ADDRESS)\n",
         wrong='    odd = pc.equal(address, "")\n',
         test=f"{ODD_KEYS}::test_odd_keys_in_a_deleted_repository[embedded]",
     ),
     "an odd key stops the listing": Bug(
-        "reclaim.storage",
+        "reclaim.storage.objects",
         right="UNREADABLE_KEY = (foreign.InvalidPathError, ValueError)",
         wrong="UNREADABLE_KEY = (KeyError,)",
         test="tests/storage/test_odd_keys.py::test_every_key_is_listed_once",
     ),
     "a second lease that shortens the first": Bug(
-        "reclaim.catalog.leases",
+        "reclaim.catalog.refs.leases",
         right="holder, now, max(until) - now)",
         wrong="holder, now, length)",
         test="tests/catalog/test_leases.py::test_holding_again_never_shortens[embedded-shorter0]",
     ),
     "a home that tells nothing is everybody's": Bug(
-        "reclaim.catalog.identity",
+        "reclaim.catalog.database.identity",
         right="    return any(fact != KIND for fact in facts)",
         wrong="    return facts is not None",
         test="tests/catalog/test_homes.py::test_facts_that_tell_nothing_are_nobodys[facts0]",
     ),
     "a home that is not looked at after it was claimed": Bug(
-        "reclaim.catalog.collecting",
+        "reclaim.catalog.collection.access",
         right="""        workspace.home.claim()
         workspace.home.check()
 """,

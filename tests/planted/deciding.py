@@ -21,7 +21,7 @@ BUGS: dict[str, Bug] = {
         test=REASONS,
     ),
     "bytes are read and not compared": Bug(
-        "reclaim.catalog.checksums",
+        "reclaim.catalog.content.checksums",
         right="total.hexdigest() != checksum",
         wrong="not checksum",
         test="tests/cli/test_objects.py::test_get_compares_bytes_when_asked",

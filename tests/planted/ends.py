@@ -55,7 +55,7 @@ BUGS: dict[str, Bug] = {
         test=f"{PARTIAL}::test_a_second_apply_that_stops_early_leaves_the_run_partial",
     ),
     "marks of a run that works taken for left over": Bug(
-        "reclaim.catalog.leftovers",
+        "reclaim.catalog.collection.leftovers",
         right="        with locks.hold(workspace, addresses.new_uid()) as lock:",
         wrong="""        class lock:
             assure = staticmethod(lambda _connection: None)
@@ -63,7 +63,7 @@ BUGS: dict[str, Bug] = {
         test=f"{LEFT_OVER}::test_marks_of_a_run_that_works_are_its_own[embedded]",
     ),
     "marks that stay until an apply has work to do": Bug(
-        "reclaim.catalog.collecting",
+        "reclaim.catalog.collection.access",
         right="        leftovers.release(self._workspace)\n",
         wrong="",
         test=f"{LEFT_OVER}::test_a_gc_with_nothing_to_do[embedded]",
@@ -75,25 +75,25 @@ BUGS: dict[str, Bug] = {
         test=f"{LEFT_OVER}::test_an_undo_of_an_expiration[embedded]",
     ),
     "an undo of what was deleted": Bug(
-        "reclaim.catalog.undoing",
+        "reclaim.catalog.collection.undoing",
         right="if has_condemned(connection, workspace.repo_uid, run_id):",
         wrong="if not run_id:",
         test=f"{EDIT_THEN_STOP}::test_one_that_condemned_something_cannot_be_undone",
     ),
     "a ref that was made anew deleted again": Bug(
-        "reclaim.catalog.rewriting",
+        "reclaim.catalog.collection.history_edit",
         right="    if connection.execute(deleted).first() is not None:",
         wrong="    if not run_id:",
         test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses[again-elsewhere]",
     ),
     "what a later run edited counts as somebody else's": Bug(
-        "reclaim.catalog.taking_back",
+        "reclaim.catalog.collection.taking_back",
         right="            if editor is None:",
         wrong="            if editor is None or run_id:",
         test=f"{EDITS_IN_TURN}::test_a_quarantine_and_an_expiration_the_older_first",
     ),
     "a ref that a later run deleted taken back before that run": Bug(
-        "reclaim.catalog.taking_back",
+        "reclaim.catalog.collection.taking_back",
         right="            runs.c.started_at > to_micros(run.started_at),",
         wrong="            runs.c.started_at < 0,",
         test=f"{EDITS_IN_TURN}::test_a_tag_that_was_deleted_twice",
@@ -105,27 +105,27 @@ BUGS: dict[str, Bug] = {
         test=f"{EDIT_THEN_STOP}::test_one_that_stops_takes_its_edit_back[after mark-sets aside]",
     ),
     "an edit that stays when its run is killed": Bug(
-        "reclaim.catalog.leftovers",
+        "reclaim.catalog.collection.leftovers",
         right="    rollback.roll_back_left_over(workspace, lock)\n",
         wrong="",
         test=f"{EDIT_THEN_STOP}::test_one_that_was_killed_is_rolled_back_by_the_next_run"
         "[before promote-sets aside]",
     ),
     "an edit without marks that is not noticed": Bug(
-        "reclaim.catalog.leftovers",
+        "reclaim.catalog.collection.leftovers",
         right="        return bool(rollback.find_left_over(connection, workspace))",
         wrong="        return False",
         test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses"
         "[rolled back first-elsewhere]",
     ),
     "a run that set something aside rolled back": Bug(
-        "reclaim.catalog.rollback",
+        "reclaim.catalog.collection.rollback",
         right="        if not run.promoted and not has_condemned(",
         wrong="        if not has_condemned(",
         test=f"{EDIT_THEN_STOP}::test_a_quarantine_without_dead_commits_is_not_forgotten",
     ),
     "a run that condemned something rolled back": Bug(
-        "reclaim.catalog.rollback",
+        "reclaim.catalog.collection.rollback",
         right="        if not run.promoted and not has_condemned(connection, uid, run.id)",
         wrong="        if not run.promoted",
         test=f"{EDIT_THEN_STOP}::test_what_was_promoted_is_not_rolled_back[after promote]",

@@ -26,20 +26,20 @@ BUGS: dict[str, Bug] = {
         test="tests/collect/test_crash.py::test_an_undo_that_dies_at_any_step[embedded]",
     ),
     "parents not brought back": Bug(
-        "reclaim.catalog.taking_back",
-        right="rewriting.set_parents(connection, uid, edit.commit_id, old, marked=edit.was_marked)",
-        wrong="pass",
+        "reclaim.catalog.collection.taking_back",
+        right="history_edit.set_parents(connection, uid, edit.commit_id, old, ",
+        wrong="dict(",
         test="tests/collect/test_quarantine.py::test_parents_and_refs_come_back_as_well[embedded]",
     ),
     "what came back is as old as it was": Bug(
-        "reclaim.tasks.aside",
+        "reclaim.engine.tasks.quarantine",
         right="size=kept.size, fresh=self.undos[-1])",
         wrong="size=kept.size)",
         test="tests/collect/test_undo.py"
         "::test_what_is_back_and_in_no_commit_has_its_margin[embedded]",
     ),
     "nothing holds what came back": Bug(
-        "reclaim.catalog.undoing",
+        "reclaim.catalog.collection.undoing",
         right="for one in sorted(back - children):",
         wrong="for one in sorted(back - back):",
         test="tests/collect/test_quarantine.py"
@@ -55,13 +55,13 @@ BUGS: dict[str, Bug] = {
         test="tests/collect/test_crash.py::test_a_purge_that_dies_at_any_step[embedded]",
     ),
     "a run takes over the commits of one that did not finish": Bug(
-        "reclaim.catalog.collecting",
-        right="condemning.set_aside(self._workspace, lock, ids, but_of=others)",
-        wrong="condemning.set_aside(self._workspace, lock, ids)",
+        "reclaim.catalog.collection.access",
+        right="commit_states.set_aside(self._workspace, lock, ids, but_of=others)",
+        wrong="commit_states.set_aside(self._workspace, lock, ids)",
         test=f"{PROMISES}::test_a_run_that_died_before_it_settled_keeps_its_commits[moves]",
     ),
     "a run of which something waits counts as undone": Bug(
-        "reclaim.catalog.undoing",
+        "reclaim.catalog.collection.undoing",
         right="finished = complete and not waits",
         wrong="finished = True",
         test=f"{PROMISES}::test_two_runs_that_overlap_come_back_in_any_order",
@@ -85,7 +85,7 @@ BUGS: dict[str, Bug] = {
         test=f"{PROMISES}::test_an_undo_does_not_go_by_a_listing",
     ),
     "anything of the right size at a home is taken for what was there": Bug(
-        "reclaim.tasks.aside",
+        "reclaim.engine.tasks.quarantine",
         right="elif storage.same(home, target.address):",
         wrong="elif storage.head(home).size == target.size:",
         test=f"{PROMISES}::test_a_foreign_object_at_a_home_stops_nothing_else[embedded-same]",
@@ -97,7 +97,7 @@ BUGS: dict[str, Bug] = {
         test=f"{PROMISES}::test_a_foreign_object_at_a_home_stops_nothing_else[embedded-other]",
     ),
     "what is in quarantine is believed without its identity": Bug(
-        "reclaim.tasks.aside",
+        "reclaim.engine.tasks.quarantine",
         right='if target.identity in ("", identity_of(storage, stored)):',
         wrong="if True:",
         test=f"{PROMISES}::test_other_bytes_in_quarantine_are_neither_brought_back_nor_purged",
@@ -115,7 +115,7 @@ BUGS: dict[str, Bug] = {
         test=f"{WINDOWS}::test_a_commit_of_which_a_run_took_a_part_is_its_own[deletes]",
     ),
     "any plan in its place is the run's": Bug(
-        "reclaim.run.ways",
+        "reclaim.run.removal",
         right="if planned.run != run.id:",
         wrong="if False:",
         test=f"{WINDOWS}::test_another_plan_in_its_place_is_not_the_run_s",
@@ -127,13 +127,13 @@ BUGS: dict[str, Bug] = {
         test=f"{WINDOWS}::test_a_purge_by_a_clock_that_is_ahead",
     ),
     "a page that stalled keeps what it moved": Bug(
-        "reclaim.tasks.aside",
+        "reclaim.engine.tasks.quarantine",
         right="if taken.outcome == QUARANTINED and not in_time():",
         wrong="if False:",
         test=f"{WINDOWS}::test_a_page_that_stalls_takes_nothing_any_more",
     ),
     "what is covered already is covered again": Bug(
-        "reclaim.buckets",
+        "reclaim.storage.buckets",
         right="""== 404:
                     return None
                 raise
@@ -146,25 +146,25 @@ BUGS: dict[str, Bug] = {
         test=f"{MARKERS}::test_what_is_covered_is_not_covered_again",
     ),
     "whether the bucket still keeps versions is not asked": Bug(
-        "reclaim.run.ways",
+        "reclaim.run.removal",
         right="""_check_versioning(store, "switch the bucket's""",
         wrong="""_ = (store, "switch the bucket's""",
         test=f"{MARKERS}::test_versioning_suspended_in_between",
     ),
     "a version that is current is deleted": Bug(
-        "reclaim.tasks.markers",
+        "reclaim.engine.tasks.delete_markers",
         right="if kept is not None and not kept.latest:",
         wrong="if kept is not None:",
         test=f"{MARKERS}::test_the_current_version_is_never_deleted",
     ),
     "which versions are about to be covered is not written down": Bug(
-        "reclaim.tasks.markers",
+        "reclaim.engine.tasks.delete_markers",
         right="        self._note(storage, going, targets)\n",
         wrong="",
         test=f"{MARKERS}::test_markers_without_a_journal",
     ),
     "a purge takes what failed": Bug(
-        "reclaim.tasks.markers",
+        "reclaim.engine.tasks.delete_markers",
         right="return Taken(FAILED, identity, failed[target.address])",
         wrong="return Taken(FAILED, None, failed[target.address])",
         test=f"{MARKERS}::test_a_purge_by_identity",

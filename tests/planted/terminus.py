@@ -21,7 +21,7 @@ BUGS: dict[str, Bug] = {
         test=f"{HERE}/test_leases.py::test_a_lease_keeps_what_it_needs",
     ),
     "the lists are read after the layers": Bug(
-        "reclaim.stores.beside.leases",
+        "reclaim.stores.sidecar.leases",
         right="        lists = self._condemned.all()\n        missing",
         wrong="        before = needs(lease.snapshot)\n"
         "        needs = lambda _snapshot: before\n"
@@ -29,7 +29,7 @@ BUGS: dict[str, Bug] = {
         test=f"{HERE}/test_leases.py::test_a_holder_that_sleeps_between_the_lists_and_the_layers",
     ),
     "a late taker of the lock does not look for higher numbers": Bug(
-        "reclaim.stores.beside.lock",
+        "reclaim.stores.sidecar.lock",
         right="        if any(other > number for other in there):\n",
         wrong="        if False:\n",
         test=f"{HERE}/test_lock.py::test_an_old_look_does_not_take_it",
@@ -48,7 +48,7 @@ BUGS: dict[str, Bug] = {
         test=f"{HERE}/test_crash.py::test_an_undo_that_dies_at_any_step",
     ),
     "what stands after a failure goes": Bug(
-        "reclaim.tasks.deleting",
+        "reclaim.engine.tasks.deleting",
         right="            if strict:\n                break\n",
         wrong="",
         test=f"{HERE}/test_path.py::test_nothing_goes_after_one_that_could_not",
@@ -181,25 +181,25 @@ BUGS: dict[str, Bug] = {
         test=f"{HERE}/test_label_reads.py::test_a_layer_that_goes_from_one_label_to_another",
     ),
     "a lock that cannot be read is free": Bug(
-        "reclaim.stores.beside.lock",
+        "reclaim.stores.sidecar.lock",
         right='return _State(number, "", "", latest, f"{file} cannot be read: {error}")',
         wrong='return _State(number, "", "", None)',
         test=f"{HERE}/test_sidecar.py::test_a_lock_that_cannot_be_read[empty]",
     ),
     "a lock lasts as long as it says": Bug(
-        "reclaim.stores.beside.lock",
+        "reclaim.stores.sidecar.lock",
         right="        if expires_at is not None and expires_at > latest:\n",
         wrong="        if False:\n",
         test=f"{HERE}/test_sidecar.py::test_a_lock_that_claims_years[2030-01-01T00:00:00+00:00]",
     ),
     "a lease that cannot be read holds nothing": Bug(
-        "reclaim.stores.beside.leases",
+        "reclaim.stores.sidecar.leases",
         right="            except NotFound:\n                # Given",
         wrong="            except (NotFound, ReclaimError):\n                # Given",
         test=f"{HERE}/test_refusals.py::test_a_lease_that_cannot_be_read",
     ),
     "a renewal is not timed": Bug(
-        "reclaim.stores.beside.leases",
+        "reclaim.stores.sidecar.leases",
         right="        if not current.valid_at(self._clock.now()):\n            # Whoever",
         wrong="        if False:\n            # Whoever",
         test=f"{HERE}/test_sidecar.py::test_a_holder_that_slept_while_it_renewed",

@@ -40,8 +40,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a plan is read twice": Bug(
         "reclaim.run.apply",
-        right="planned = planned or document.read(storage, place)",
-        wrong="planned = document.read(storage, place)",
+        right="planned = planned or plan_file.read(storage, place)",
+        wrong="planned = plan_file.read(storage, place)",
         test=f"{TRUST}::test_gc_goes_by_what_it_planned",
     ),
     "rows are not counted against the summary": Bug(
@@ -51,7 +51,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TRUST}::test_a_summary_that_says_less_than_the_files[less of candidates]",
     ),
     "what is held is read from any file": Bug(
-        "reclaim.tasks.parts",
+        "reclaim.engine.tasks.parts",
         right="    if not stem.endswith(",
         wrong="    if not stem and not stem.endswith(",
         test=f"{TRUST}::test_held_addresses_that_somebody_changes",
@@ -69,7 +69,7 @@ BUGS: dict[str, Bug] = {
         test=f"{INVENTORY}::test_an_empty_one_of_a_store_in_which_nothing_is_live",
     ),
     "a number is taken for a time": Bug(
-        "reclaim.tasks.inventory",
+        "reclaim.engine.tasks.inventory",
         right="    if not (pa.types.is_timestamp(column.type) or _is_text(column.type)):\n",
         wrong="    if False:\n",
         test=f"{INVENTORY}::test_what_cannot_be_read[a number]",

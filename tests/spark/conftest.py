@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from reclaim.spark.session import build_session
+from reclaim.engine.spark.session import build_session
 
 
 @pytest.fixture(scope="session")

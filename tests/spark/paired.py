@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from reclaim.engine.base import Containers, Engine, Found, Objects, Swept
+from reclaim.engine.tasks.deleting import Deleter
+from reclaim.engine.tasks.judging import Rules
+from reclaim.engine.tasks.parts import Part, Place, read_part
+from reclaim.engine.tasks.quarantine import Aside
 from reclaim.storage import Storage
 from reclaim.stores.base import DecodesSnapshots, Format
-from reclaim.tasks.aside import Aside
-from reclaim.tasks.deleting import Deleter
-from reclaim.tasks.engine import Containers, Engine, Found, Objects, Swept
-from reclaim.tasks.judging import Rules
-from reclaim.tasks.parts import Part, Place, read_part
 
 
 class PairedEngine:

@@ -16,15 +16,15 @@ from typing import Any
 from sqlalchemy import delete
 
 from reclaim.catalog import Catalog
-from reclaim.catalog.schema import locks
+from reclaim.catalog.database.schema import locks
+from reclaim.engine.spark.engine import SparkEngine
+from reclaim.engine.spark.session import build_session
+from reclaim.engine.tasks.parts import open_storage, read_part
 from reclaim.errors import Conflict
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.spark.engine import SparkEngine
-from reclaim.spark.session import build_session
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks.parts import open_storage, read_part
 from tests.spark.test_interrupted import Hanging, interrupted_once_begun
 
 

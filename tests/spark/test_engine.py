@@ -16,18 +16,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reclaim.catalog import Catalog, Repository
+from reclaim.engine.base import Engine, Objects
+from reclaim.engine.spark.engine import SparkEngine
+from reclaim.engine.spark.keys import Key, among, keys_of
+from reclaim.engine.tasks.inventory import find_inventory
+from reclaim.engine.tasks.parts import Place, open_storage, read_part
 from reclaim.errors import Corrupt, IncompleteRead, InvalidInput, PlanRefused
 from reclaim.policy import from_options
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.spark.engine import SparkEngine
-from reclaim.spark.keys import Key, among, keys_of
 from reclaim.storage import Storage
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks.engine import Engine, Objects
-from reclaim.tasks.inventory import find_inventory
-from reclaim.tasks.parts import Place, open_storage, read_part
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.engine import PlainEngine
 

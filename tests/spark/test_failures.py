@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from reclaim.engine.spark.failures import Work, task, translated
 from reclaim.errors import Corrupt, PlanRefused, ReclaimError, TransactionFailed, Unavailable
-from reclaim.spark.failures import Work, task, translated
 
 
 def failing(fail: Callable[[], None]) -> Work:

@@ -15,16 +15,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reclaim.catalog import Catalog
+from reclaim.engine.spark.engine import SparkEngine
+from reclaim.engine.tasks.deleting import Deleter, InTime, Remove, Taken, Target
 from reclaim.errors import Conflict
 from reclaim.run.apply import apply_plan
 from reclaim.run.journal import Journal
 from reclaim.run.plan import PlanOptions, make_plan
-from reclaim.run.ways import Delete
-from reclaim.spark.engine import SparkEngine
+from reclaim.run.removal import Delete
 from reclaim.storage import Storage
 from reclaim.stores.base import Collectable, Margins
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks.deleting import Deleter, InTime, Remove, Taken, Target
 from reclaim.testing.engine import PlainEngine
 
 PATIENCE = 60.0

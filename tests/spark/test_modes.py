@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from reclaim.catalog import Catalog
+from reclaim.engine.spark import work
+from reclaim.engine.tasks.parts import Place, open_storage, read_part
 from reclaim.run.plan import PlanOptions, make_plan
-from reclaim.spark import work
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks.parts import Place, open_storage, read_part
 from reclaim.testing.cluster import standalone
 from reclaim.testing.engine import PlainEngine
 

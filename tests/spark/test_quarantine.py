@@ -15,20 +15,21 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from reclaim.catalog import Catalog, Repository, ranges
-from reclaim.catalog.schema import CommitState, commits
+from reclaim.catalog import Catalog, Repository
+from reclaim.catalog.content import ranges
+from reclaim.catalog.database.schema import CommitState, commits
+from reclaim.engine.base import Engine
+from reclaim.engine.spark.engine import SparkEngine
+from reclaim.engine.tasks.parts import Place, open_storage, read_part
+from reclaim.engine.tasks.reading import LIVE, TOPS
 from reclaim.policy import from_options
 from reclaim.run.apply import Applied, apply_plan
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.run.purge import purge
+from reclaim.run.removal import Markers, Move, Way
 from reclaim.run.undo import undo_run
-from reclaim.run.ways import Markers, Move, Way
-from reclaim.spark.engine import SparkEngine
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import METARANGE, CatalogStore
-from reclaim.tasks.engine import Engine
-from reclaim.tasks.parts import Place, open_storage, read_part
-from reclaim.tasks.reading import LIVE, TOPS
 from reclaim.testing.engine import PlainEngine
 from reclaim.testing.servers import SeaweedFS
 from tests.catalog import raw

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from reclaim.catalog import ranges
-from reclaim.run.ways import Move
-from reclaim.spark.engine import SparkEngine
+from reclaim.catalog.content import ranges
+from reclaim.engine.spark.engine import SparkEngine
+from reclaim.run.removal import Move
 from reclaim.storage import Storage
 from reclaim.testing import FakeClock
 from tests.collect.forging import forge, forget, naming

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from reclaim.errors import Unavailable
-from reclaim.spark.session import (
+from reclaim.engine.spark.session import (
     LOG_VARIABLE,
     MASTER_VARIABLE,
     REMOTE_VARIABLE,
     SETTINGS,
     build_session,
 )
+from reclaim.errors import Unavailable
 
 
 @pytest.fixture

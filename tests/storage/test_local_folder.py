@@ -12,10 +12,9 @@ import obstore
 import pytest
 from obstore.store import LocalStore
 
-from reclaim import local_folder
 from reclaim.errors import InvalidInput, StorageUnavailable, UnsafeFolder
-from reclaim.local_folder import LocalFolder
-from reclaim.storage import LISTED, ObjectStorage
+from reclaim.storage import LISTED, ObjectStorage, local_folder
+from reclaim.storage.local_folder import LocalFolder
 
 NAMES = (
     *("plain", "a b", "per%41cent", "%2F", "100%", "#", "x#1y", "x#", "star*", "q?", "bs\\x"),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from reclaim.stores.beside.lock import Lock
+from reclaim.stores.sidecar.lock import Lock
 from tests.dying import Countdown, Died, Work, step_before, step_before_writes
 from tests.terminus.world import World, stepped
 

@@ -10,7 +10,7 @@ import pytest
 
 from reclaim.model import RunState, SnapshotId
 from reclaim.run.plan import Plan
-from reclaim.run.ways import DELETE, Way
+from reclaim.run.removal import DELETE, Way
 from tests.dying import again, each_death
 from tests.terminus.dying import dies
 from tests.terminus.world import MOVE, Frozen, Past, World, bury

@@ -11,10 +11,10 @@ import pytest
 
 from reclaim.errors import Gone, InvalidInput, LeaseLapsed, NotFound, ReclaimError
 from reclaim.model import SnapshotId
-from reclaim.run.ways import DELETE, Way
-from reclaim.stores.beside import leases as leasing
-from reclaim.stores.beside.condemned import Condemnation, CondemnedLists
-from reclaim.stores.beside.leases import Leases
+from reclaim.run.removal import DELETE, Way
+from reclaim.stores.sidecar import leases as leasing
+from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists
+from reclaim.stores.sidecar.leases import Leases
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing.faults import FaultyStorage
 from tests.terminus.world import MOVE, STEPS, At, Past, World, bury, stepped

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reclaim.errors import ReclaimError, Refused
-from reclaim.run.ways import DELETE, Move
+from reclaim.run.removal import DELETE, Move
 from reclaim.stores.terminus.folder import StoreFolder
 from reclaim.stores.terminus.labels import file_name
 from tests.terminus.world import At, Past, World, bury

@@ -13,8 +13,8 @@ from reclaim.errors import Conflict, LockLost, Partial, ReclaimError, StorageUna
 from reclaim.lock import LENGTH, REQUEST
 from reclaim.model import SnapshotId
 from reclaim.storage import ObjectStorage, Storage
-from reclaim.stores.beside import lock as locking
-from reclaim.stores.beside.lock import Lock, hold
+from reclaim.stores.sidecar import lock as locking
+from reclaim.stores.sidecar.lock import Lock, hold
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.faults import FaultyStorage, Nth
 from tests.terminus.world import At, World, bury, stepped

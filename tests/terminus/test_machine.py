@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from reclaim.model import SnapshotId
-from reclaim.run.ways import DELETE, Way
+from reclaim.run.removal import DELETE, Way
 from reclaim.testing import FakeClock
 from tests.memory import folder_in_memory
 from tests.terminus.server import Server

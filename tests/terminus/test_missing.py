@@ -11,7 +11,7 @@ import pytest
 
 from reclaim.errors import Corrupt, IncompleteRead
 from reclaim.model import SnapshotId
-from reclaim.run.ways import DELETE, Move
+from reclaim.run.removal import DELETE, Move
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing.terminus import Database
 from reclaim.testing.terminus import store as writing

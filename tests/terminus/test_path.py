@@ -9,7 +9,7 @@ import pytest
 
 from reclaim.errors import Conflict, Partial, PlanRefused, Refused
 from reclaim.model import RunState
-from reclaim.run.ways import DELETE, Move
+from reclaim.run.removal import DELETE, Move
 from reclaim.stores.terminus.garbage import Garbage
 from tests.terminus.world import World, bury
 

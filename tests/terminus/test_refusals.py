@@ -25,7 +25,7 @@ from reclaim.errors import (
 from reclaim.model import RunState
 from reclaim.policy import Policy, Rules
 from reclaim.run.plan import Plan
-from reclaim.stores.beside import leases
+from reclaim.stores.sidecar import leases
 from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.labels import SYSTEM, file_name
 from reclaim.stores.terminus.store import TerminusStore

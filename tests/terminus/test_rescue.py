@@ -8,15 +8,15 @@ from datetime import timedelta
 
 import pytest
 
+from reclaim.engine.tasks.parts import Place
 from reclaim.errors import Corrupt, Gone, OutOfTime, Partial
 from reclaim.model import RunState, SnapshotId
 from reclaim.run.plan import Plan
 from reclaim.run.purge import Purged
-from reclaim.run.ways import Move
+from reclaim.run.removal import Move
 from reclaim.stores.base import HeldLock
 from reclaim.stores.terminus.addresses import layer_of
 from reclaim.stores.terminus.view import LayerView
-from reclaim.tasks.parts import Place
 from tests.terminus.world import MOVE, At, Past, World, bury, stepped
 
 WEEK = Move().keep

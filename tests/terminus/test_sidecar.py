@@ -14,9 +14,9 @@ from reclaim.errors import Conflict, Corrupt, InvalidInput, LeaseLapsed, Refused
 from reclaim.lease import LONGEST
 from reclaim.lock import LENGTH, REQUEST
 from reclaim.model import RunState
-from reclaim.run.ways import Move
-from reclaim.stores.beside import files
-from reclaim.stores.beside.lock import SKEW
+from reclaim.run.removal import Move
+from reclaim.stores.sidecar import files
+from reclaim.stores.sidecar.lock import SKEW
 from reclaim.testing.faults import FaultyStorage
 from tests.terminus.world import Past, World, bury
 

@@ -9,12 +9,12 @@ from random import Random
 
 from pyspark.sql import SparkSession
 
+from reclaim.engine.spark.engine import SparkEngine
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import make_plan
 from reclaim.run.purge import purge
+from reclaim.run.removal import Move
 from reclaim.run.undo import undo_run
-from reclaim.run.ways import Move
-from reclaim.spark.engine import SparkEngine
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing.engine import PlainEngine
 from reclaim.testing.terminus import StoreWriter, populate

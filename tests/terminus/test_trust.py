@@ -5,13 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from reclaim.engine.tasks.judging import CANDIDATES, count_kinds
+from reclaim.engine.tasks.parts import read_part, write_part
 from reclaim.errors import PlanRefused
-from reclaim.run import document
-from reclaim.run.document import File, Group, PlanDocument
+from reclaim.run import plan_file
 from reclaim.run.plan import Plan
-from reclaim.run.ways import DELETE
-from reclaim.tasks.judging import CANDIDATES, count_kinds
-from reclaim.tasks.parts import read_part, write_part
+from reclaim.run.plan_file import File, Group, PlanDocument
+from reclaim.run.removal import DELETE
 from tests.terminus.world import World, bury
 
 
@@ -37,7 +37,7 @@ def forge(world: World, plan: Plan) -> PlanDocument:
         "candidates": len(rows),
         "candidate_bytes": sum(group.bytes for group in going),
     }
-    return document.write(world.storage, plan.place, plan.document.model_copy(update=changed))
+    return plan_file.write(world.storage, plan.place, plan.document.model_copy(update=changed))
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["recorded", "not recorded"])

@@ -20,8 +20,8 @@ from reclaim.model import SnapshotId
 from reclaim.run.apply import Applied, apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.purge import Purged, purge
+from reclaim.run.removal import Move, Way
 from reclaim.run.undo import Undone, undo_run
-from reclaim.run.ways import Move, Way
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.base import Collectable, Margins
 from reclaim.stores.terminus.layer import Layer

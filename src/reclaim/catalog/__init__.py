@@ -8,21 +8,21 @@ knows the addresses whose upload has not been committed and cleaned yet.
 
 from reclaim.catalog.branch import Branch
 from reclaim.catalog.catalog import Catalog, RepositoryInfo
-from reclaim.catalog.cleaner import Cleaned
-from reclaim.catalog.collecting import Collecting
-from reclaim.catalog.commits import Commit
-from reclaim.catalog.diffing import Change, ChangeKind
-from reclaim.catalog.entries import Entry
-from reclaim.catalog.imports import Import
-from reclaim.catalog.merging import Side
+from reclaim.catalog.collection.access import Collecting
+from reclaim.catalog.collection.history_edit import HistoryEdit, HistoryRead
+from reclaim.catalog.collection.observing import Roots
+from reclaim.catalog.collection.prepare import Prepared
+from reclaim.catalog.content.diffing import Change, ChangeKind
+from reclaim.catalog.content.entries import Entry
 from reclaim.catalog.names import Place
-from reclaim.catalog.observing import Roots
-from reclaim.catalog.physical import PhysicalAddress
-from reclaim.catalog.prepare import Prepared
-from reclaim.catalog.reading import Page, Reader
-from reclaim.catalog.refs import NamedRef
+from reclaim.catalog.refs.commits import Commit
+from reclaim.catalog.refs.merging import Side
+from reclaim.catalog.refs.reading import Page, Reader
+from reclaim.catalog.refs.refs import NamedRef
 from reclaim.catalog.repository import Repository
-from reclaim.catalog.rewriting import HistoryEdit, HistoryRead
+from reclaim.catalog.staging.cleaner import Cleaned
+from reclaim.catalog.staging.imports import Import
+from reclaim.catalog.staging.physical_addresses import PhysicalAddress
 
 __all__ = [
     "Branch",

@@ -7,28 +7,27 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from reclaim.catalog import (
+from reclaim.catalog.content import diffing
+from reclaim.catalog.content.diffing import Change
+from reclaim.catalog.content.entries import Entry
+from reclaim.catalog.names import check_prefix
+from reclaim.catalog.refs import committing, merging
+from reclaim.catalog.refs.commits import Commit
+from reclaim.catalog.refs.committing import Note
+from reclaim.catalog.refs.merging import Side
+from reclaim.catalog.refs.reading import Reader, scene
+from reclaim.catalog.staging import (
     cleaner,
-    committing,
-    diffing,
-    edits,
+    entry_edits,
     imports,
-    merging,
-    physical,
+    physical_addresses,
     resetting,
     tokens,
     uploads,
 )
-from reclaim.catalog.commits import Commit
-from reclaim.catalog.committing import Note
-from reclaim.catalog.diffing import Change
-from reclaim.catalog.entries import Entry
-from reclaim.catalog.imports import Import
-from reclaim.catalog.merging import Side
-from reclaim.catalog.names import check_prefix
-from reclaim.catalog.physical import TOKEN_VALID, PhysicalAddress
-from reclaim.catalog.reading import Reader, scene
-from reclaim.catalog.uploads import Data
+from reclaim.catalog.staging.imports import Import
+from reclaim.catalog.staging.physical_addresses import TOKEN_VALID, PhysicalAddress
+from reclaim.catalog.staging.uploads import Data
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import InvalidInput, ReclaimError
 
@@ -79,19 +78,19 @@ class Branch(Reader):
 
     def delete(self, path: str) -> None:
         """Delete an object on this branch. Commits that have it keep it."""
-        edits.delete(self._workspace, self.name, [path])
+        entry_edits.delete(self._workspace, self.name, [path])
 
     def delete_many(self, paths: Sequence[str]) -> None:
         """Delete several objects together: all of them, or none if one is not there."""
-        edits.delete(self._workspace, self.name, paths)
+        entry_edits.delete(self._workspace, self.name, paths)
 
     def copy(self, source: str, target: str, *, source_ref: str | None = None) -> Entry:
         """Copy an object from this branch, or from any ref, to a path of this branch."""
-        return edits.copy(self._workspace, source_ref or self.name, source, self.name, target)
+        return entry_edits.copy(self._workspace, source_ref or self.name, source, self.name, target)
 
     def move(self, source: str, target: str) -> Entry:
         """Give an object another path; it keeps its creation date."""
-        return edits.move(self._workspace, self.name, source, target)
+        return entry_edits.move(self._workspace, self.name, source, target)
 
     def stage(self, path: str, address: str) -> Entry:
         """Add an object that lies outside the catalog, where it is.
@@ -106,7 +105,7 @@ class Branch(Reader):
 
     def get_physical_address(self, path: str, *, valid: timedelta = TOKEN_VALID) -> PhysicalAddress:
         """A place to upload an object to yourself, and the token to link it with."""
-        return physical.get_physical_address(self._workspace, self.name, path, valid)
+        return physical_addresses.get_physical_address(self._workspace, self.name, path, valid)
 
     def link_physical_address(
         self,
@@ -117,7 +116,7 @@ class Branch(Reader):
         metadata: Mapping[str, str] | None = None,
     ) -> Entry:
         """Add an object that you uploaded to a physical address. Its token works once."""
-        return physical.link_physical_address(
+        return physical_addresses.link_physical_address(
             self._workspace,
             self.name,
             path,

@@ -11,16 +11,12 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
-from reclaim.catalog import addresses, cleaner, migrations, names, refs, roots
-from reclaim.catalog.cleaner import Cleaned
-from reclaim.catalog.collecting import Collecting
-from reclaim.catalog.commits import Commit, save
-from reclaim.catalog.database import Database
-from reclaim.catalog.homes import REGISTERED, Home
-from reclaim.catalog.leases import Leases
-from reclaim.catalog.partitions import Partitions
-from reclaim.catalog.repository import Repository
-from reclaim.catalog.schema import (
+from reclaim.catalog import addresses, names, root_marker
+from reclaim.catalog.collection.access import Collecting
+from reclaim.catalog.collection.homes import REGISTERED, Home
+from reclaim.catalog.content.tree import Containers
+from reclaim.catalog.database import migrations
+from reclaim.catalog.database.schema import (
     TokenState,
     branches,
     catalog_info,
@@ -29,7 +25,14 @@ from reclaim.catalog.schema import (
     staging_tokens,
     tags,
 )
-from reclaim.catalog.tree import Containers
+from reclaim.catalog.database.transactions import Database
+from reclaim.catalog.refs import refs
+from reclaim.catalog.refs.commits import Commit, save
+from reclaim.catalog.refs.leases import Leases
+from reclaim.catalog.repository import Repository
+from reclaim.catalog.staging import cleaner
+from reclaim.catalog.staging.cleaner import Cleaned
+from reclaim.catalog.staging.partitions import Partitions
 from reclaim.catalog.workspace import Externals, Workspace
 from reclaim.clock import Clock, SystemClock, from_micros, to_micros
 from reclaim.errors import AlreadyExists, InvalidInput, NotFound
@@ -111,7 +114,7 @@ class Catalog:
                 insert(catalog_info), [{"key": k, "value": v} for k, v in rows.items()]
             )
             # The last steps, so that a storage that cannot be claimed leaves no catalog.
-            roots.claim(objects, uid)
+            root_marker.claim(objects, uid)
             home.register_in(connection)
 
         home = Home(database, objects, uid, registered=False)
@@ -119,7 +122,7 @@ class Catalog:
             database.transact(create)
         except BaseException:
             database.close()
-            roots.abandon(objects, uid)
+            root_marker.abandon(objects, uid)
             raise
         return cls(database, objects, clock or SystemClock(), home)
 
@@ -144,7 +147,7 @@ class Catalog:
                 beside = Path(url.removeprefix("sqlite:///")).parent / STORAGE_FOLDER
                 place = normalize(str(beside))
             storage = wrap_storage(ObjectStorage.open(place))
-            roots.check(storage, info["uid"])
+            root_marker.check(storage, info["uid"])
         except BaseException:
             database.close()
             raise

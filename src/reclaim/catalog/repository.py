@@ -8,31 +8,22 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from reclaim.catalog import (
-    addresses,
-    cleaner,
-    commits,
-    diffing,
-    leases,
-    leftovers,
-    locks,
-    logs,
-    records,
-    refs,
-    rewriting,
-    undoing,
-)
-from reclaim.catalog import prepare as preparing
+from reclaim.catalog import addresses
 from reclaim.catalog.branch import Branch
-from reclaim.catalog.cleaner import Cleaned
-from reclaim.catalog.commits import Commit
-from reclaim.catalog.diffing import Change
-from reclaim.catalog.leases import Leases
+from reclaim.catalog.collection import history_edit, leftovers, locks, records, undoing
+from reclaim.catalog.collection import prepare as preparing
+from reclaim.catalog.collection.history_edit import HistoryEdit, HistoryRead
+from reclaim.catalog.collection.prepare import Classify, Prepared, by_kind
+from reclaim.catalog.content import diffing
+from reclaim.catalog.content.diffing import Change
 from reclaim.catalog.names import check_prefix
-from reclaim.catalog.prepare import Classify, Prepared, by_kind
-from reclaim.catalog.reading import Reader, tree_of
-from reclaim.catalog.refs import NamedRef
-from reclaim.catalog.rewriting import HistoryEdit, HistoryRead
+from reclaim.catalog.refs import commits, leases, logs, refs
+from reclaim.catalog.refs.commits import Commit
+from reclaim.catalog.refs.leases import Leases
+from reclaim.catalog.refs.reading import Reader, tree_of
+from reclaim.catalog.refs.refs import NamedRef
+from reclaim.catalog.staging import cleaner
+from reclaim.catalog.staging.cleaner import Cleaned
 from reclaim.catalog.workspace import Workspace
 from reclaim.model import Lease, Run
 from reclaim.storage import ObjectStorage
@@ -155,11 +146,11 @@ class Repository:
 
     def read_history(self) -> HistoryRead:
         """All commits and refs, from one snapshot, to plan an edit of the history from."""
-        return rewriting.read_history(self._workspace, self.default_branch)
+        return history_edit.read_history(self._workspace, self.default_branch)
 
     def edit_history(self, edit: HistoryEdit, *, kind: str, summary: Mapping[str, Any]) -> Run:
         """Apply an edit of the history whole, and record how to undo it."""
-        return rewriting.apply_edit(self._workspace, edit, kind=kind, summary=summary)
+        return history_edit.apply_edit(self._workspace, edit, kind=kind, summary=summary)
 
     def release_left_over(self) -> int:
         """Take back the marks and edits of runs that died, unless a run is at work."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from reclaim.catalog import addresses, ledger
-from reclaim.catalog.database import Database
-from reclaim.catalog.entries import Entry
-from reclaim.catalog.homes import Home
-from reclaim.catalog.partitions import Partitions
-from reclaim.catalog.tree import Containers
+from reclaim.catalog import addresses
+from reclaim.catalog.collection.homes import Home
+from reclaim.catalog.content.entries import Entry
+from reclaim.catalog.content.tree import Containers
+from reclaim.catalog.database.transactions import Database
+from reclaim.catalog.staging import ledger
+from reclaim.catalog.staging.partitions import Partitions
 from reclaim.clock import Clock, to_micros
 from reclaim.errors import Corrupt, NotFound
 from reclaim.storage import ObjectStorage, Storage

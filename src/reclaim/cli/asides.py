@@ -11,7 +11,7 @@ from reclaim.cli.ages import parse_age
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from reclaim.run.ways import Way
+    from reclaim.run.removal import Way
     from reclaim.stores.base import Store
 
 
@@ -46,7 +46,7 @@ class AsideOptions:
 
     def way(self, store: Store) -> Way:
         """How objects of a store are taken away."""
-        from reclaim.run.ways import DELETE, KEEP, Markers, Move
+        from reclaim.run.removal import DELETE, KEEP, Markers, Move
 
         if not (store.careful if self.quarantine is None else self.quarantine):
             if self.markers or self.keep is not None:

@@ -100,7 +100,7 @@ def _findings(
 
 def _spark(running: RunOptions) -> Finding:
     from reclaim.run.doctor import Finding, Level, failed
-    from reclaim.run.machine import started
+    from reclaim.run.environment import started
 
     try:
         spark, java = started(running.spark())

@@ -139,7 +139,7 @@ def _get_below(
 
 def _write(reader: Reader, path: str, out: IO[bytes], *, verify: bool) -> tuple[int, bool]:
     """How many bytes there were, and whether they were compared with a SHA-256."""
-    from reclaim.catalog import checksums
+    from reclaim.catalog.content import checksums
 
     if not verify:
         return sum(out.write(piece) for piece in reader.stream(path)), False

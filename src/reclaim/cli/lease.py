@@ -135,6 +135,6 @@ def _foreign(place: str) -> TerminusStore | None:
     """The store that is not of the catalog, if one is named."""
     if ":" not in place:
         return None
-    from reclaim.stores.find import find_foreign
+    from reclaim.stores.registry import find_foreign
 
     return find_foreign(place)

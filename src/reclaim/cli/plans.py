@@ -18,11 +18,11 @@ from reclaim.urls import normalize, path_of, split
 
 if TYPE_CHECKING:
     from reclaim.cli.rules import RuleOptions
-    from reclaim.run.document import Counts, Group, PlanDocument
+    from reclaim.engine.base import Objects
+    from reclaim.engine.tasks.parts import Place
     from reclaim.run.plan import PlanOptions
+    from reclaim.run.plan_file import Counts, Group, PlanDocument
     from reclaim.stores.base import Store
-    from reclaim.tasks.engine import Objects
-    from reclaim.tasks.parts import Place
 
 PlanArgument = Annotated[
     str, typer.Argument(metavar="PLAN", help="Its folder or URL.", show_default=False)
@@ -97,7 +97,7 @@ class PlanningOptions:
 
 def find_plan(location: str) -> tuple[Place, PlanDocument]:
     """The plan in a folder or at a URL, and the place that it names."""
-    from reclaim.run.document import FILE, find
+    from reclaim.run.plan_file import FILE, find
     from reclaim.storage import ObjectStorage
 
     folder = location.rstrip("/").removesuffix("/" + FILE)
@@ -121,8 +121,8 @@ def shown(place: Place) -> str:
 
 
 def _empty_place(location: str, store: Store) -> Place:
+    from reclaim.engine.tasks.parts import Place
     from reclaim.storage import ObjectStorage
-    from reclaim.tasks.parts import Place
 
     url = normalize(location)
     if f"{url}/".startswith(str(Place(store.storage.url, store.format.prefix)) + "/"):
@@ -134,8 +134,8 @@ def _empty_place(location: str, store: Store) -> Place:
 
 
 def _inventory(location: str, store: Store) -> Objects:
+    from reclaim.engine.tasks.inventory import find_inventory
     from reclaim.storage import ObjectStorage
-    from reclaim.tasks.inventory import find_inventory
 
     root, address = split(normalize(location))
     return find_inventory(ObjectStorage.open(root), address, store.format)

@@ -17,8 +17,8 @@ from reclaim.cli.progress import watcher
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from reclaim.engine.base import Engine
     from reclaim.run.stages import Watcher
-    from reclaim.tasks.engine import Engine
 
 LOG_VARIABLE = "RECLAIM_LOG"
 DEBUG_VARIABLE = "RECLAIM_DEBUG"
@@ -62,14 +62,14 @@ class RunOptions:
         session = self.spark()
         shown.end(starting)
 
-        from reclaim.spark.engine import SparkEngine
+        from reclaim.engine.spark.engine import SparkEngine
 
         return SparkEngine(session)
 
     def spark(self) -> Any:
         """A Spark session that says nothing of its own."""
         try:
-            from reclaim.spark.session import build_session
+            from reclaim.engine.spark.session import build_session
         except ModuleNotFoundError as error:
             raise InvalidInput(
                 f"this needs Spark, and {error.name} is not installed",

@@ -50,7 +50,7 @@ class Session:
     @contextmanager
     def stores(self, name: str | None) -> Iterator[Sequence[Collectable]]:
         """The store of a name, or all of the catalog; only for the latter it is opened."""
-        from reclaim.stores.find import find, find_all, find_foreign
+        from reclaim.stores.registry import find, find_all, find_foreign
 
         foreign = None if name is None else find_foreign(name)
         if foreign is not None:
@@ -65,7 +65,7 @@ class Session:
 
         A plan must not choose a folder by itself, so other stores than the catalog's are named.
         """
-        from reclaim.stores.find import check_planned, find_planned
+        from reclaim.stores.registry import check_planned, find_planned
 
         if store is not None:
             with self.stores(store) as [found]:

@@ -16,8 +16,8 @@ from reclaim.cli.plans import PlanArgument, Summary, find_plan
 from reclaim.cli.session import Session
 
 if TYPE_CHECKING:
-    from reclaim.run.document import PlanDocument
-    from reclaim.tasks.parts import Place
+    from reclaim.engine.tasks.parts import Place
+    from reclaim.run.plan_file import PlanDocument
 
 COLUMNS = ("address", "path", "size", "kind", "branch", "last_modified", "reason")
 
@@ -65,7 +65,7 @@ class Objects:
 
 
 def _rows(place: Place, document: PlanDocument) -> Iterator[dict[str, Any]]:
-    from reclaim.tasks.parts import open_storage, read_part
+    from reclaim.engine.tasks.parts import open_storage, read_part
 
     for file in document.files:
         rows = read_part(open_storage(place.url), file.part, COLUMNS)

@@ -39,7 +39,7 @@ def undo(
     ] = None,
 ) -> None:
     """Take a run back: an expiration, or an apply with --quarantine. Again, to finish the rest."""
-    from reclaim.catalog.taking_back import EXPIRE
+    from reclaim.catalog.collection.taking_back import EXPIRE
     from reclaim.run.undo_edit import stopped_early
 
     if store is not None:
@@ -63,7 +63,7 @@ def undo(
 
 def _undo_history(session: Session, repository: Repository, run: Run) -> Sequence[str]:
     """Take back a run that did nothing but edit history; needs no Spark."""
-    from reclaim.catalog.taking_back import EXPIRE
+    from reclaim.catalog.collection.taking_back import EXPIRE
     from reclaim.run.undo_edit import undo_edit
 
     if run.kind == EXPIRE:

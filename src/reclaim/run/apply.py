@@ -16,6 +16,11 @@ from datetime import datetime
 from typing import Any
 
 from reclaim.catalog.addresses import new_uid
+from reclaim.engine.base import Containers, Engine
+from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, Outcome
+from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage
+from reclaim.engine.tasks.quarantine import QUARANTINED
+from reclaim.engine.tasks.reading import LIVE, tops_table
 from reclaim.errors import (
     IncompleteRead,
     LockLost,
@@ -26,25 +31,20 @@ from reclaim.errors import (
     TooMuch,
 )
 from reclaim.model import EDIT_TAKEN_BACK, PROMOTED, Run, RunState
-from reclaim.run import document, snapshots
+from reclaim.run import plan_file, plan_snapshots
 from reclaim.run.causes import find_dead
 from reclaim.run.checks import check_budget, check_clock, check_counted
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
-from reclaim.run.document import PlanDocument
 from reclaim.run.ends import cause_of, told_as_partial
 from reclaim.run.journal import Journal
+from reclaim.run.plan_file import PlanDocument
+from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.promises import keep_promises
-from reclaim.run.snapshots import PlannedSnapshots
+from reclaim.run.removal import DELETE, Way
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.trust import COMPARED, Basis, find_basis
-from reclaim.run.ways import DELETE, Way
 from reclaim.stores.base import Collectable, HeldLock, Observation, UndoesRewrites
-from reclaim.tasks.aside import QUARANTINED
-from reclaim.tasks.deleting import DELETED, FAILED, MISSING, Outcome
-from reclaim.tasks.engine import Containers, Engine
-from reclaim.tasks.parts import Opener, Part, Place, open_storage
-from reclaim.tasks.reading import LIVE, tops_table
 
 ROUNDS = 20
 """How often dead snapshots are looked for before the writers are asked to pause."""
@@ -114,7 +114,7 @@ def apply_plan(
     ``planned`` is the plan as somebody has seen it, who need not have given its ``digest``.
     """
     storage = opener(place.url)
-    planned = planned or document.read(storage, place)
+    planned = planned or plan_file.read(storage, place)
     _check_plan(planned, store)
     way.check(store, planned)
     _check_begun(store.find_run(planned.run), way)
@@ -360,8 +360,8 @@ class _Applying:
         planned = self._planned
         files = (*planned.files, *planned.containers)
         counted = self._engine.verify([file.part for file in files], self._place)
-        check_counted(planned, counted, snapshots.read(self._storage, planned.snapshots.part))
-        return snapshots.read(self._storage, self._basis.document.snapshots.part)
+        check_counted(planned, counted, plan_snapshots.read(self._storage, planned.snapshots.part))
+        return plan_snapshots.read(self._storage, self._basis.document.snapshots.part)
 
     def _promote(self) -> int:
         """Make the marks terminal. An error need not mean that they are not."""

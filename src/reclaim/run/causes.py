@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from reclaim.engine.tasks.reading import LIVE, tops_table
 from reclaim.errors import Corrupt
 from reclaim.model import SnapshotId
 from reclaim.run.decide import Decided
 from reclaim.stores.base import Observation
-from reclaim.tasks.reading import LIVE, tops_table
 
 EXPIRED = "its commits expire by the policy"
 UNREACHED = "its commits are reached by no branch, tag or lease"

@@ -11,6 +11,9 @@ from itertools import islice
 import pyarrow as pa
 
 from reclaim.catalog.addresses import new_uid
+from reclaim.engine.base import Containers, Found, Objects
+from reclaim.engine.tasks.parts import Place
+from reclaim.engine.tasks.reading import LIVE
 from reclaim.errors import (
     ClockSkew,
     IncompleteRead,
@@ -20,13 +23,10 @@ from reclaim.errors import (
     TooMuch,
 )
 from reclaim.run.decide import Decided
-from reclaim.run.document import PlanDocument
-from reclaim.run.snapshots import PlannedSnapshots
+from reclaim.run.plan_file import PlanDocument
+from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.storage import Storage
 from reclaim.stores.base import BUDGET, Collectable, HeldLock, Observation
-from reclaim.tasks.engine import Containers, Found, Objects
-from reclaim.tasks.parts import Place
-from reclaim.tasks.reading import LIVE
 
 SKEW = timedelta(minutes=5)
 LANDMARKS = 100

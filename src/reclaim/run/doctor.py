@@ -15,20 +15,21 @@ from enum import StrEnum
 from itertools import chain, islice
 from typing import Any
 
-from reclaim.buckets import Upload
-from reclaim.catalog import Catalog, Collecting, Roots, migrations
+from reclaim.catalog import Catalog, Collecting, Roots
 from reclaim.catalog.addresses import new_uid
+from reclaim.catalog.database import migrations
 from reclaim.clock import Clock
+from reclaim.engine.tasks.parts import decode
 from reclaim.errors import ClockSkew, Corrupt, NotFound, ReclaimError, StorageAhead
 from reclaim.model import Run, SnapshotId, StoredObject
-from reclaim.run import machine
+from reclaim.run import environment
 from reclaim.run.checks import SKEW
 from reclaim.run.decide import KEEPS_ALL, decide
 from reclaim.run.uploads import find_uploads
 from reclaim.run.verify import Advance, expected_objects, verify
 from reclaim.storage import ObjectStorage
+from reclaim.storage.buckets import Upload
 from reclaim.stores.catalog import CatalogStore
-from reclaim.tasks.parts import decode
 from reclaim.urls import is_odd
 
 TOO_OLD = timedelta(days=30)
@@ -65,20 +66,20 @@ def failed(check: str, error: ReclaimError, repository: str = "") -> Finding:
 
 def examine_machine() -> Iterator[Finding]:
     """Java and Spark, without starting either."""
-    java, spark = machine.java(), machine.spark()
+    java, spark = environment.java(), environment.spark()
     if java is None:
         yield Finding(
             Level.WARNING,
             "java",
             "there is no Java on this machine",
-            f"plan, apply and gc need Java {machine.OLDEST_JAVA} or newer, or a Connect server",
+            f"plan, apply and gc need Java {environment.OLDEST_JAVA} or newer, or a Connect server",
         )
-    elif 0 < machine.major(java[1]) < machine.OLDEST_JAVA:
+    elif 0 < environment.major(java[1]) < environment.OLDEST_JAVA:
         yield Finding(
             Level.WARNING,
             "java",
             f"{java[0]} is Java {java[1]}",
-            f"Spark needs Java {machine.OLDEST_JAVA} or newer",
+            f"Spark needs Java {environment.OLDEST_JAVA} or newer",
         )
     else:
         yield Finding(Level.OK, "java", f"Java {java[1] or '(version unknown)'} at {java[0]}")
@@ -173,7 +174,7 @@ def _storage(catalog: Catalog, clock: Clock) -> Iterator[Finding]:
 def _bucket(url: str) -> Iterator[Finding]:
     if not url.startswith("s3://"):
         return
-    found = machine.kept_by_bucket(url)
+    found = environment.kept_by_bucket(url)
     if found is None:
         hint = "pip install 'reclaim[s3]', with the right to read the bucket's settings"
         sentence = "whether the bucket frees what is deleted could not be asked"

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
+from reclaim.engine.base import Engine
+from reclaim.engine.tasks.parts import Opener, open_storage
 from reclaim.model import Run, RunState
-from reclaim.run import snapshots
+from reclaim.run import plan_snapshots
 from reclaim.run.apply import COLLECT, Applied, apply_plan
-from reclaim.run.document import OF_RUNS
 from reclaim.run.plan import Plan, PlanOptions, make_plan
+from reclaim.run.plan_file import OF_RUNS
+from reclaim.run.removal import DELETE, Way
 from reclaim.run.stages import Watcher
-from reclaim.run.ways import DELETE, Way
 from reclaim.stores.base import Cleans, Collectable
-from reclaim.tasks.engine import Engine
-from reclaim.tasks.parts import Opener, open_storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _is_empty(plan: Plan, opener: Opener) -> bool:
     made = plan.document
     if made.candidates or made.dead or made.deleted_refs:
         return False
-    return not snapshots.read(opener(plan.place.url), made.snapshots.part).reparent
+    return not plan_snapshots.read(opener(plan.place.url), made.snapshots.part).reparent
 
 
 def _is_done_with(store: Collectable) -> bool:

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
+from reclaim.engine.tasks.deleting import FAILED, Outcome
+from reclaim.engine.tasks.parts import Part, Place, read_part
 from reclaim.errors import Corrupt
 from reclaim.storage import Storage
-from reclaim.tasks.deleting import FAILED, Outcome
-from reclaim.tasks.parts import Part, Place, read_part
 
 OUTCOMES = "journal.json"
 INTENTIONS = "intended.json"

@@ -14,12 +14,15 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from reclaim import buckets
 from reclaim.catalog.addresses import new_uid
+from reclaim.engine.base import Containers, Engine, Found, Objects
+from reclaim.engine.tasks import judging
+from reclaim.engine.tasks.judging import Rules, Tally
+from reclaim.engine.tasks.parts import Opener, Place, open_storage, write_part
 from reclaim.errors import InvalidInput, ReclaimError
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy
-from reclaim.run import document, snapshots
+from reclaim.run import plan_file, plan_snapshots
 from reclaim.run.causes import CAUSES, causes_of, find_dead, find_tops
 from reclaim.run.checks import (
     check_clock,
@@ -30,7 +33,7 @@ from reclaim.run.checks import (
     find_landmarks,
 )
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
-from reclaim.run.document import (
+from reclaim.run.plan_file import (
     Counts,
     File,
     Group,
@@ -42,12 +45,8 @@ from reclaim.run.document import (
 )
 from reclaim.run.promises import keep_promises
 from reclaim.run.stages import Silent, Stages, Watcher
-from reclaim.storage import LISTED
+from reclaim.storage import LISTED, buckets
 from reclaim.stores.base import Collectable, DecodesSnapshots, Margins, Observation, Survey
-from reclaim.tasks import judging
-from reclaim.tasks.engine import Containers, Engine, Found, Objects
-from reclaim.tasks.judging import Rules, Tally
-from reclaim.tasks.parts import Opener, Place, open_storage, write_part
 from reclaim.urls import is_odd
 
 MOST = 0.9
@@ -224,7 +223,7 @@ class _Planning:
         made = self._document(seen, decided, dead, containers, found)
         check_fraction(made)
         # As it is here, not as it can be read: others may be able to write there.
-        return Plan(self._place, document.write(self._storage, self._place, made))
+        return Plan(self._place, plan_file.write(self._storage, self._place, made))
 
     def _units(self) -> Sequence[str]:
         return list(self._store.format.units(self._store.storage))
@@ -295,7 +294,7 @@ class _Planning:
         found: Found,
     ) -> PlanDocument:
         store = self._store
-        written = snapshots.write(
+        written = plan_snapshots.write(
             self._storage,
             self._place.at("snapshots.parquet"),
             decided.history,

@@ -15,13 +15,13 @@ from dataclasses import replace
 import pyarrow as pa
 
 from reclaim.catalog.addresses import new_uid
+from reclaim.engine.base import Engine
+from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
+from reclaim.engine.tasks.reading import LIVE, tops_table
 from reclaim.errors import Refused
 from reclaim.model import Run, RunState
-from reclaim.run.ways import MARKED, find_record
+from reclaim.run.removal import MARKED, find_record
 from reclaim.stores.base import Collectable, Observation, Quarantines
-from reclaim.tasks.engine import Engine
-from reclaim.tasks.parts import Opener, Part, Place, read_part, write_hashed
-from reclaim.tasks.reading import LIVE, tops_table
 
 
 def keep_promises(

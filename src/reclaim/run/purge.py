@@ -12,19 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.catalog.addresses import new_uid
+from reclaim.engine.base import Engine
+from reclaim.engine.tasks.deleting import DELETED, FAILED, RESTORED, Outcome
+from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, read_part, write_part
 from reclaim.errors import Partial
 from reclaim.model import Run, RunState
 from reclaim.run.checks import check_budget, check_clock
 from reclaim.run.ends import cause_of, told_as_partial
 from reclaim.run.journal import Journal
+from reclaim.run.removal import way_of
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
-from reclaim.run.ways import way_of
 from reclaim.storage import Storage
 from reclaim.stores.base import QUARANTINE, Collectable, HeldLock, Quarantines, Rescues
-from reclaim.tasks.deleting import DELETED, FAILED, RESTORED, Outcome
-from reclaim.tasks.engine import Engine
-from reclaim.tasks.parts import Opener, Part, Place, open_storage, read_part, write_part
 
 PURGE = "purge"
 """The kind of run that this is."""

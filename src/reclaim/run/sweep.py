@@ -14,12 +14,12 @@ from datetime import timedelta
 import pyarrow as pa
 
 from reclaim.catalog.addresses import new_uid
+from reclaim.engine.base import Engine
+from reclaim.engine.tasks.deleting import FAILED, GOING, RESTORED, Deleter, Outcome, as_going
+from reclaim.engine.tasks.parts import Part, Place, read_part, write_part
 from reclaim.run.journal import Journal
 from reclaim.storage import Storage
 from reclaim.stores.base import Collectable, HeldLock, Ordered
-from reclaim.tasks.deleting import FAILED, GOING, RESTORED, Deleter, Outcome, as_going
-from reclaim.tasks.engine import Engine
-from reclaim.tasks.parts import Part, Place, read_part, write_part
 
 FIRST_WAVE = timedelta(minutes=1)
 """How long the first wave may take; each later one may take twice as long as the one before."""

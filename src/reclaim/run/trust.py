@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from reclaim.engine.base import Engine
+from reclaim.engine.tasks.parts import Opener, Part, Place
 from reclaim.errors import InvalidInput, PlanRefused, TooMuch
-from reclaim.run import snapshots
-from reclaim.run.document import OF_RUNS, PlanDocument
+from reclaim.run import plan_snapshots
 from reclaim.run.plan import MOST, PlanOptions, find_candidates
+from reclaim.run.plan_file import OF_RUNS, PlanDocument
 from reclaim.run.stages import Watcher
 from reclaim.stores.base import Collectable, Margins
-from reclaim.tasks.engine import Engine
-from reclaim.tasks.parts import Opener, Part, Place
 
 PREFIX = 16
 """How many digits of a digest tell a plan from all others."""
@@ -109,7 +109,7 @@ def find_basis(
 
 def _check_history(planned: PlanDocument, opener: Opener, place: Place) -> None:
     """Refuse edits of the history: the rules that they follow from are not in the plan."""
-    decided = snapshots.read(opener(place.url), planned.snapshots.part)
+    decided = plan_snapshots.read(opener(place.url), planned.snapshots.part)
     if decided.reparent or decided.delete_refs or planned.deleted_refs:
         raise PlanRefused(
             "the plan changes history, and the store has no record of it",

@@ -15,20 +15,20 @@ from datetime import timedelta
 from typing import Any
 
 from reclaim.catalog.addresses import new_uid
+from reclaim.engine.base import Engine
+from reclaim.engine.tasks.deleting import FAILED, RESTORED
+from reclaim.engine.tasks.parts import Opener, Place, open_storage
+from reclaim.engine.tasks.reading import LIVE, tops_table
 from reclaim.errors import Conflict, NotFound, Partial, Refused
 from reclaim.model import Run, RunState, SnapshotId
 from reclaim.run.checks import check_clock
 from reclaim.run.ends import told_as_partial
 from reclaim.run.journal import Journal
+from reclaim.run.removal import AsideWay, way_of
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.undo_edit import stopped_early, undo_edit
-from reclaim.run.ways import AsideWay, way_of
 from reclaim.stores.base import QUARANTINE, Collectable, HeldLock, Quarantines
-from reclaim.tasks.deleting import FAILED, RESTORED
-from reclaim.tasks.engine import Engine
-from reclaim.tasks.parts import Opener, Place, open_storage
-from reclaim.tasks.reading import LIVE, tops_table
 
 MANY_FAILED = 10_000
 """With more failures than this an undo goes no further."""

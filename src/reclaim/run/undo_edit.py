@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from reclaim.errors import Conflict, NotFound, Refused
 from reclaim.model import Run, RunState
 from reclaim.run.apply import COLLECT
-from reclaim.run.ways import way_of
+from reclaim.run.removal import way_of
 from reclaim.stores.base import Collectable, UndoesRewrites
 
 EARLY = (RunState.STOPPED, RunState.STARTED)

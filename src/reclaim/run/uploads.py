@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from reclaim.buckets import Upload, open_bucket
 from reclaim.catalog import Collecting, Roots
+from reclaim.storage.buckets import Upload, open_bucket
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
 

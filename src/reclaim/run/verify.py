@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
-from reclaim.catalog import Collecting, checksums
+from reclaim.catalog import Collecting
+from reclaim.catalog.content import checksums
 from reclaim.errors import Corrupt, NotFound
 from reclaim.storage import Storage
 from reclaim.stores.catalog import CatalogFormat

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.catalog import Collecting, HistoryEdit
-from reclaim.catalog import ranges as containers
 from reclaim.catalog.addresses import ROOT
-from reclaim.catalog.ranges import RangeInfo
+from reclaim.catalog.content import ranges as containers
+from reclaim.catalog.content.ranges import RangeInfo
 from reclaim.clock import Clock
 from reclaim.errors import Corrupt, NotFound
 from reclaim.model import Ref, Run, RunState, SnapshotId

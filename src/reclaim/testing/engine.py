@@ -13,23 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim import buckets
 from reclaim.clock import Clock, SystemClock
-from reclaim.storage import LISTED
-from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
-from reclaim.tasks import inventory, judging, reading, recall
-from reclaim.tasks.aside import Aside
-from reclaim.tasks.deleting import FAILED, GOING, JOURNAL, Deleter, Pace, delete
-from reclaim.tasks.engine import (
-    Containers,
-    Found,
-    Objects,
-    Swept,
-    count_landmarks,
-    flat_containers,
-)
-from reclaim.tasks.judging import CANDIDATES, SURVIVORS, Rules
-from reclaim.tasks.parts import (
+from reclaim.engine.base import Containers, Found, Objects, Swept, count_landmarks, flat_containers
+from reclaim.engine.tasks import inventory, judging, reading, recall
+from reclaim.engine.tasks.deleting import FAILED, GOING, JOURNAL, Deleter, Pace, delete
+from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Rules
+from reclaim.engine.tasks.parts import (
     Opener,
     Part,
     Place,
@@ -39,8 +28,11 @@ from reclaim.tasks.parts import (
     write_hashed,
     write_part,
 )
-from reclaim.tasks.reading import LIVE
-from reclaim.tasks.recall import RANKED
+from reclaim.engine.tasks.quarantine import Aside
+from reclaim.engine.tasks.reading import LIVE
+from reclaim.engine.tasks.recall import RANKED
+from reclaim.storage import LISTED, buckets
+from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
 
 
 class PlainEngine:

@@ -13,13 +13,13 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from reclaim.engine.tasks import reading
+from reclaim.engine.tasks.deleting import check_inside
+from reclaim.engine.tasks.parts import decode
+from reclaim.engine.tasks.reading import LIVE
 from reclaim.errors import Conflict, OwnedAddress
 from reclaim.model import SnapshotId
 from reclaim.stores.base import CONTAINERS, ENTRIES, Collectable, Observation
-from reclaim.tasks import reading
-from reclaim.tasks.deleting import check_inside
-from reclaim.tasks.parts import decode
-from reclaim.tasks.reading import LIVE
 from reclaim.testing.engine import PlainEngine
 
 

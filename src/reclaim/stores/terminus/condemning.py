@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from reclaim.errors import Refused
 from reclaim.model import SnapshotId
 from reclaim.stores.base import HeldLock
-from reclaim.stores.beside.condemned import Condemnation, CondemnedLists, Rules
+from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists, Rules
 
 PROVISIONAL, CONDEMNED = Condemnation.PROVISIONAL, Condemnation.CONDEMNED
 QUARANTINED = Condemnation.QUARANTINED

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from reclaim.clock import to_micros
 from reclaim.storage import Storage
 from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE, TOP
-from reclaim.stores.beside.records import FILE as RUN_FILE
+from reclaim.stores.sidecar.records import FILE as RUN_FILE
 from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, STEM_SIZE
 from reclaim.stores.terminus.reading import read_layers, told
 from reclaim.stores.terminus.view import Facts, LayerView, is_shard

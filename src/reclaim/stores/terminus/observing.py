@@ -20,8 +20,8 @@ from reclaim.errors import Corrupt, IncompleteRead, OutOfTime
 from reclaim.model import Lease, Ref, RefKind, SnapshotId
 from reclaim.stores.base import BUDGET, SNAPSHOTS, Margins, Observation, Reader
 from reclaim.stores.base import Survey as Seen
-from reclaim.stores.beside.condemned import Condemnation
-from reclaim.stores.beside.leases import Leases
+from reclaim.stores.sidecar.condemned import Condemnation
+from reclaim.stores.sidecar.leases import Leases
 from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP
 from reclaim.stores.terminus.condemning import Condemning

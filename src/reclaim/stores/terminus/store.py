@@ -18,11 +18,11 @@ from reclaim.model import Lease, Ref, Run, RunState, SnapshotId
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.base import HeldLock, Observation, Reader, Restored
 from reclaim.stores.base import Survey as Seen
-from reclaim.stores.beside import lock as locking
-from reclaim.stores.beside.condemned import CondemnedLists
-from reclaim.stores.beside.leases import LENGTH, HeldLease, Leases
-from reclaim.stores.beside.plans import NotedPlans
-from reclaim.stores.beside.records import Records
+from reclaim.stores.sidecar import lock as locking
+from reclaim.stores.sidecar.condemned import CondemnedLists
+from reclaim.stores.sidecar.leases import LENGTH, HeldLease, Leases
+from reclaim.stores.sidecar.plans import NotedPlans
+from reclaim.stores.sidecar.records import Records
 from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.addresses import OURS, ROLLUP, layer_of
 from reclaim.stores.terminus.condemning import Condemning

@@ -1,0 +1,259 @@
+"""Condemning: making it impossible to refer to commits that will be collected.
+
+Whoever names a commit locks its row and checks that it is live; marking updates the same row. So
+of a mark and a reference, one always sees the other. A mark is provisional and carries its run's
+id until the run promotes it, and then it is terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, and_, select, update
+
+from reclaim.catalog.collection.locks import Lock
+from reclaim.catalog.database.schema import (
+    CommitState,
+    PartitionState,
+    UploadState,
+    branches,
+    commits,
+    leases,
+    partitions,
+    tags,
+    upload_tokens,
+)
+from reclaim.catalog.database.sets import among
+from reclaim.catalog.staging import tokens
+from reclaim.catalog.staging.partitions import OVERDUE
+from reclaim.catalog.workspace import Workspace
+from reclaim.clock import MICROSECOND, to_micros
+
+BATCH = 1_000
+_REDUCED = {
+    "state": CommitState.COLLECTED,
+    "parents": "[]",
+    "metarange": "",
+    "message": "",
+    "metadata": "{}",
+    "committer": "",
+}
+T = TypeVar("T")
+
+
+def mark(workspace: Workspace, lock: Lock, rules: Mapping[str, str]) -> int:
+    """Mark commits provisionally, with a rule each; returns how many were marked.
+
+    One that a ref or a valid lease names directly is left alone: it came back to life.
+    """
+    done = 0
+    for batch in _batches(sorted(rules.items())):
+
+        def work(connection: Connection, batch: list[tuple[str, str]] = batch) -> int:
+            lock.assure(connection)
+            return _mark(connection, workspace, lock.run_id, dict(batch))
+
+        done += workspace.database.transact(work)
+    return done
+
+
+def _mark(
+    connection: Connection, workspace: Workspace, run_id: str, rules: Mapping[str, str]
+) -> int:
+    repo_uid = workspace.repo_uid
+    query = (
+        select(commits.c.id)
+        .where(commits.c.repo_uid == repo_uid, commits.c.state == CommitState.LIVE)
+        .where(among(connection, commits.c.id, list(rules)))
+        .order_by(commits.c.id)
+        .with_for_update()
+    )
+    locked = set(connection.execute(query).scalars())
+    # Asked in later statements: whoever named one of these before we had the lock is seen.
+    now = to_micros(workspace.database.now(connection, workspace.clock))
+    for column, valid in (
+        (branches.c.head, branches.c.repo_uid == repo_uid),
+        (tags.c.commit_id, tags.c.repo_uid == repo_uid),
+        (
+            leases.c.commit_id,
+            and_(leases.c.repo_uid == repo_uid, leases.c.refreshed_at + leases.c.length > now),
+        ),
+    ):
+        named = select(column).where(valid, among(connection, column, locked))
+        locked -= set(connection.execute(named).scalars())
+    by_rule: dict[str, list[str]] = {}
+    for commit_id in locked:
+        by_rule.setdefault(rules[commit_id], []).append(commit_id)
+    for rule, ids in by_rule.items():
+        _set(connection, repo_uid, ids, CommitState.PROVISIONAL, run_id, rule)
+    return len(locked)
+
+
+def release(workspace: Workspace, lock: Lock, ids: Collection[str]) -> None:
+    """Take a run's provisional marks off commits that are live after all."""
+    for batch in _batches(sorted(ids)):
+
+        def work(connection: Connection, batch: list[str] = batch) -> None:
+            lock.assure(connection)
+            mine = among(connection, commits.c.id, batch)
+            connection.execute(
+                update(commits)
+                .where(commits.c.repo_uid == workspace.repo_uid, mine)
+                .where(commits.c.state == CommitState.PROVISIONAL, commits.c.run_id == lock.run_id)
+                .values(state=CommitState.LIVE, run_id=None, rule=None)
+            )
+
+        workspace.database.transact(work)
+
+
+def release_all(workspace: Workspace, lock: Lock) -> int:
+    """Take every provisional mark off; for the holder of the lock, to whom they are left over."""
+
+    def work(connection: Connection) -> int:
+        lock.assure(connection)
+        return connection.execute(
+            update(commits)
+            .where(commits.c.repo_uid == workspace.repo_uid)
+            .where(commits.c.state == CommitState.PROVISIONAL)
+            .values(state=CommitState.LIVE, run_id=None, rule=None)
+        ).rowcount
+
+    return workspace.database.transact(work)
+
+
+def promote(workspace: Workspace, lock: Lock) -> int:
+    """Make a run's marks terminal, all at once; returns how many there were.
+
+    One by one, a crash could leave a condemned commit with a child that the next run releases.
+    """
+
+    def work(connection: Connection) -> int:
+        lock.assure(connection)
+        return connection.execute(
+            update(commits)
+            .where(commits.c.repo_uid == workspace.repo_uid)
+            .where(commits.c.state == CommitState.PROVISIONAL, commits.c.run_id == lock.run_id)
+            .values(state=CommitState.CONDEMNED)
+        ).rowcount
+
+    return workspace.database.transact(work)
+
+
+def collect(
+    workspace: Workspace, lock: Lock, ids: Collection[str], *, but_of: Collection[str] = ()
+) -> int:
+    """Reduce condemned commits to what tells their readers why they are gone."""
+    return _condemned(workspace, lock, ids, _REDUCED, but_of)
+
+
+def set_aside(
+    workspace: Workspace, lock: Lock, ids: Collection[str], *, but_of: Collection[str] = ()
+) -> int:
+    """Note of condemned commits that this run set their objects aside."""
+    values = {"state": CommitState.QUARANTINED, "run_id": lock.run_id}
+    return _condemned(workspace, lock, ids, values, but_of)
+
+
+def forget(workspace: Workspace, lock: Lock, run_id: str) -> int:
+    """Reduce the commits whose objects a run had set aside, which are deleted by now."""
+
+    def work(connection: Connection) -> int:
+        lock.assure(connection)
+        return connection.execute(
+            update(commits)
+            .where(commits.c.repo_uid == workspace.repo_uid, commits.c.run_id == run_id)
+            .where(commits.c.state == CommitState.QUARANTINED)
+            .values(**_REDUCED)
+        ).rowcount
+
+    return workspace.database.transact(work)
+
+
+def _condemned(
+    workspace: Workspace,
+    lock: Lock,
+    ids: Collection[str],
+    values: Mapping[str, Any],
+    but_of: Collection[str] = (),
+) -> int:
+    """Change condemned commits, in batches, but not those that some runs have condemned."""
+    done = 0
+    for batch in _batches(sorted(ids)):
+
+        def work(connection: Connection, batch: list[str] = batch) -> int:
+            lock.assure(connection)
+            return connection.execute(
+                update(commits)
+                .where(commits.c.repo_uid == workspace.repo_uid)
+                .where(among(connection, commits.c.id, batch))
+                .where(commits.c.state == CommitState.CONDEMNED)
+                .where(~among(connection, commits.c.run_id, but_of))
+                .values(**values)
+            ).rowcount
+
+        done += workspace.database.transact(work)
+    return done
+
+
+def close_overdue(workspace: Workspace) -> int:
+    """Close the partitions whose owners are overdue, for good; returns how many.
+
+    Not those of commits in flight: in a copy of the database that was made meanwhile, nothing
+    else tells that such a commit has landed.
+    """
+
+    def work(connection: Connection) -> int:
+        now = to_micros(workspace.database.now(connection, workspace.clock))
+        return connection.execute(
+            update(partitions)
+            .where(
+                partitions.c.repo_uid == workspace.repo_uid,
+                partitions.c.state == PartitionState.OPEN,
+                partitions.c.renewed_at < now - OVERDUE // MICROSECOND,
+                partitions.c.id.not_in(tokens.partitions_in_flight(workspace.repo_uid)),
+            )
+            .values(state=PartitionState.CLOSED, closed_at=now)
+        ).rowcount
+
+    return workspace.database.transact(work)
+
+
+def expire_uploads(workspace: Workspace) -> int:
+    """Expire the upload tokens whose time is over, for good; returns how many."""
+
+    def work(connection: Connection) -> int:
+        now = to_micros(workspace.database.now(connection, workspace.clock))
+        return connection.execute(
+            update(upload_tokens)
+            .where(
+                upload_tokens.c.repo_uid == workspace.repo_uid,
+                upload_tokens.c.state == UploadState.PENDING,
+                upload_tokens.c.expires_at <= now,
+            )
+            .values(state=UploadState.EXPIRED)
+        ).rowcount
+
+    return workspace.database.transact(work)
+
+
+def _set(
+    connection: Connection,
+    repo_uid: str,
+    ids: Collection[str],
+    state: CommitState,
+    run_id: str,
+    rule: str,
+) -> None:
+    connection.execute(
+        update(commits)
+        .where(commits.c.repo_uid == repo_uid, among(connection, commits.c.id, ids))
+        .values(state=state, run_id=run_id, rule=rule)
+    )
+
+
+def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+    remaining = iter(items)
+    while batch := list(islice(remaining, BATCH)):
+        yield batch

@@ -1,0 +1,45 @@
+"""What a run left that died: its provisional marks, and its edit of the history.
+
+Whoever comes next takes both back. They are left over when the run that made them does not hold
+the lock; while somebody holds it, they are that run's own affair.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+
+from reclaim.catalog import addresses
+from reclaim.catalog.collection import commit_states, locks, rollback
+from reclaim.catalog.collection.locks import Lock
+from reclaim.catalog.database.schema import CommitState, commits
+from reclaim.catalog.workspace import Workspace
+from reclaim.errors import Conflict
+
+
+def release(workspace: Workspace) -> int:
+    """Take back what is left over, if there is any and the lock is free; returns how many marks."""
+    if not _any(workspace):
+        return 0
+    try:
+        # Only its holder knows that nobody makes a mark meanwhile.
+        with locks.hold(workspace, addresses.new_uid()) as lock:
+            return release_under(workspace, lock)
+    except Conflict:
+        return 0
+
+
+def release_under(workspace: Workspace, lock: Lock) -> int:
+    """The same for the holder of the lock, to whom all that others made is left over."""
+    released = commit_states.release_all(workspace, lock)
+    rollback.roll_back_left_over(workspace, lock)
+    return released
+
+
+def _any(workspace: Workspace) -> bool:
+    query = select(commits.c.id).where(
+        commits.c.repo_uid == workspace.repo_uid, commits.c.state == CommitState.PROVISIONAL
+    )
+    with workspace.database.read() as connection:
+        if connection.execute(query.limit(1)).first() is not None:
+            return True
+        return bool(rollback.find_left_over(connection, workspace))

@@ -1,0 +1,117 @@
+"""The lock of a repository: one apply, undo or purge at a time.
+
+A lock is a row: its owner, and its expiry by the database's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from reclaim.catalog import addresses
+from reclaim.catalog.database.schema import locks
+from reclaim.catalog.workspace import Workspace
+from reclaim.clock import MICROSECOND, from_micros, to_micros
+from reclaim.errors import LockLost
+from reclaim.lock import LENGTH, REQUEST, TASKS, TimedLock, taken
+
+
+class Lock(TimedLock):
+    """The lock of a repository, in the hands of one run."""
+
+    def __init__(self, workspace: Workspace, run_id: str, owner: str, sure_until: datetime) -> None:
+        super().__init__(workspace.clock, run_id, sure_until)
+        self._workspace = workspace
+        self.owner = owner
+
+    def renew(self) -> None:
+        before = self._clock.now()
+
+        def work(connection: Connection) -> int:
+            now = to_micros(self._workspace.database.now(connection, self._clock))
+            mine = update(locks).where(
+                locks.c.repo_uid == self._workspace.repo_uid,
+                locks.c.owner == self.owner,
+                locks.c.expires_at > now,
+            )
+            return connection.execute(mine.values(expires_at=now + LENGTH // MICROSECOND)).rowcount
+
+        if not self._workspace.database.transact(work):
+            self._sure_until = before
+            self.check()
+        self._sure_until = before + LENGTH
+
+    def give_back(self) -> None:
+        _give_back(self._workspace, self.owner)
+
+    def leave(self, time: timedelta) -> None:
+        def work(connection: Connection) -> None:
+            now = to_micros(self._workspace.database.now(connection, self._clock))
+            mine = update(locks).where(
+                locks.c.repo_uid == self._workspace.repo_uid, locks.c.owner == self.owner
+            )
+            connection.execute(mine.values(owner=TASKS, expires_at=now + time // MICROSECOND))
+
+        self._workspace.database.transact(work)
+
+    def assure(self, connection: Connection) -> None:
+        """Fail in a transaction of the run unless it holds the lock as the transaction commits.
+
+        A slow run must not go on from marks that another has taken off meanwhile.
+        """
+        query = select(locks.c.expires_at).where(
+            locks.c.repo_uid == self._workspace.repo_uid, locks.c.owner == self.owner
+        )
+        expires_at = connection.execute(query.with_for_update(read=True)).scalar()
+        now = to_micros(self._workspace.database.now(connection, self._clock))
+        if expires_at is None or now >= expires_at:
+            raise LockLost(
+                f"run {self.run_id} lost its lock and stopped",
+                hint="apply it again; it finishes the rest",
+            )
+
+
+@contextmanager
+def hold(workspace: Workspace, run_id: str) -> Iterator[Lock]:
+    """Hold the lock of a repository while the block runs; a ``Conflict`` if another run has it."""
+    owner = addresses.new_uid()
+    before = workspace.clock.now()
+    workspace.database.transact(lambda connection: _take(connection, workspace, owner, run_id))
+    lock = Lock(workspace, run_id, owner, before + LENGTH)
+    try:
+        with lock.renewed():
+            yield lock
+    finally:
+        lock.end()
+
+
+def holder(connection: Connection, workspace: Workspace) -> str | None:
+    """The run that holds the lock, or may still be deleting on the strength of it."""
+    query = select(locks).where(locks.c.repo_uid == workspace.repo_uid)
+    row = connection.execute(query).first()
+    now = to_micros(workspace.database.now(connection, workspace.clock))
+    if row is None or now >= row.expires_at + REQUEST // MICROSECOND:
+        return None
+    return str(row.run_id)
+
+
+def _take(connection: Connection, workspace: Workspace, owner: str, run_id: str) -> None:
+    uid = workspace.repo_uid
+    row = connection.execute(select(locks).where(locks.c.repo_uid == uid).with_for_update()).first()
+    now = to_micros(workspace.database.now(connection, workspace.clock))
+    values = {"owner": owner, "run_id": run_id, "expires_at": now + LENGTH // MICROSECOND}
+    if row is None:
+        connection.execute(insert(locks).values(repo_uid=uid, **values))
+        return
+    free_at = row.expires_at + REQUEST // MICROSECOND
+    if now < free_at:
+        raise taken("repository", row.run_id, row.owner, from_micros(free_at))
+    connection.execute(update(locks).where(locks.c.repo_uid == uid).values(**values))
+
+
+def _give_back(workspace: Workspace, owner: str) -> None:
+    mine = delete(locks).where(locks.c.repo_uid == workspace.repo_uid, locks.c.owner == owner)
+    workspace.database.transact(lambda connection: connection.execute(mine))

@@ -1,0 +1,188 @@
+"""Observing: all roots of a repository, read in one snapshot of the database.
+
+Every byte that could become referenced lies in an open partition or has a pending upload; every
+byte that is referenced is so from a commit or from a staged entry. All four are read here at
+once. Staged and pending addresses are streamed to files, because there may be many of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from sqlalchemy import ColumnElement, Connection, Select, and_, select
+
+from reclaim.catalog.collection import history_edit
+from reclaim.catalog.collection.history_edit import HistoryRead
+from reclaim.catalog.collection.prepare import Export, stream
+from reclaim.catalog.database.schema import (
+    CommitState,
+    PartitionState,
+    TokenState,
+    UploadState,
+    commits,
+    partitions,
+    staged_entries,
+    staging_tokens,
+    upload_tokens,
+)
+from reclaim.catalog.database.schema import leases as lease_rows
+from reclaim.catalog.refs import leases as leasing
+from reclaim.catalog.refs.commits import STANDING
+from reclaim.catalog.staging import tokens
+from reclaim.catalog.staging.partitions import OVERDUE
+from reclaim.catalog.workspace import Workspace
+from reclaim.clock import MICROSECOND, to_micros
+from reclaim.model import Lease
+from reclaim.storage import Storage
+
+AWAY = (CommitState.QUARANTINED, CommitState.COLLECTED)
+"""Commits of which nothing is where it was."""
+
+ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """What keeps bytes alive, as of one instant.
+
+    ``metaranges`` has every commit whose bytes may still be there, condemned ones included;
+    ``overdue`` are open partitions whose owners have not renewed them. Those of them that a
+    commit in flight writes into stay among the ``open``, and are ``in_flight``. The ``files`` hold
+    the addresses that are staged or pending, below the export's prefix.
+    """
+
+    history: HistoryRead
+    metaranges: Mapping[str, str]
+    states: Mapping[str, str]
+    leases: tuple[Lease, ...]
+    closed: frozenset[str]
+    overdue: frozenset[str]
+    open: frozenset[str]
+    in_flight: frozenset[str]
+    files: tuple[str, ...]
+    held: int
+    """How many staged and pending addresses the files hold."""
+    read_at: datetime
+
+
+def observe(
+    workspace: Workspace,
+    default_branch: str,
+    destination: Storage,
+    prefix: str,
+    *,
+    settled: bool = False,
+) -> Roots:
+    """Read all roots; staged and pending addresses go to Parquet files below ``prefix``.
+
+    A plan may count partitions and upload tokens that are out of time as ended. Whoever deletes
+    asks with ``settled``: then only those count that condemning has ended, because the owner of
+    another one may still make a reference.
+    """
+    uid = workspace.repo_uid
+    out = Export(destination, prefix)
+    with workspace.database.read() as connection:
+        history = history_edit.history(connection, workspace, default_branch)
+        now = history.read_at
+        rows = connection.execute(
+            select(commits.c.id, commits.c.metarange, commits.c.state).where(
+                commits.c.repo_uid == uid, commits.c.state.not_in(AWAY)
+            )
+        ).all()
+        ended_at = None if settled else to_micros(now)
+        held = out.write("held", ADDRESSES, _held(connection, uid, ended_at), hashed=True)
+        known = _partitions(connection, uid, ended_at)
+        valid = _leases(connection, uid, now)
+    return Roots(
+        history=history,
+        metaranges={row.id: row.metarange for row in rows},
+        states={row.id: row.state for row in rows if row.state != CommitState.LIVE},
+        leases=valid,
+        closed=frozenset(known["closed"]),
+        overdue=frozenset(known["overdue"]),
+        open=frozenset(known["open"]) | frozenset(known["in flight"]),
+        in_flight=frozenset(known["in flight"]),
+        files=tuple(out.files),
+        held=held,
+        read_at=now,
+    )
+
+
+def _leases(connection: Connection, repo_uid: str, now: datetime) -> tuple[Lease, ...]:
+    """The leases that are valid, but for those on commits that a run has condemned for good.
+
+    A lease and a mark exclude each other, so such a lease had lapsed, and is valid again only
+    because a clock went back. A lease on a commit that never was is left in: it is an error.
+    """
+    query = (
+        select(lease_rows.c.id)
+        .join(
+            commits,
+            and_(
+                commits.c.repo_uid == lease_rows.c.repo_uid,
+                commits.c.id == lease_rows.c.commit_id,
+            ),
+        )
+        .where(lease_rows.c.repo_uid == repo_uid, commits.c.state.not_in(STANDING))
+    )
+    void = set(connection.execute(query).scalars())
+    return tuple(
+        lease
+        for lease in leasing.list_leases(connection, repo_uid)
+        if lease.valid_at(now) and lease.id not in void
+    )
+
+
+def staged(workspace: Workspace) -> Iterator[Mapping[str, Any]]:
+    """The staged entries of objects that lie in the repository, with what is known of them."""
+    columns = ("path", "address", "size", "checksum")
+    query = _staged(workspace.repo_uid, *(staged_entries.c[name] for name in columns))
+    with workspace.database.read() as connection:
+        for row in stream(connection, query):
+            yield dict(zip(columns, row, strict=True))
+
+
+def _staged(repo_uid: str, *columns: ColumnElement[Any]) -> Select[Any]:
+    return (
+        select(*columns)
+        .join(staging_tokens, staging_tokens.c.id == staged_entries.c.token_id)
+        .where(
+            staging_tokens.c.repo_uid == repo_uid,
+            staging_tokens.c.state.in_((TokenState.OPEN, TokenState.SEALED)),
+            staged_entries.c.owned,
+            staged_entries.c.address.is_not(None),
+        )
+    )
+
+
+def _held(connection: Connection, repo_uid: str, now: int | None) -> Iterator[tuple[str]]:
+    held = _staged(repo_uid, staged_entries.c.address)
+    # A token whose time is over protects nothing: nobody can link it, and condemning makes
+    # that a state.
+    pending = select(upload_tokens.c.address).where(
+        upload_tokens.c.repo_uid == repo_uid,
+        upload_tokens.c.state == UploadState.PENDING,
+    )
+    if now is not None:
+        pending = pending.where(upload_tokens.c.expires_at > now)
+    for query in (held, pending):
+        for row in stream(connection, query):
+            yield (row[0],)
+
+
+def _partitions(connection: Connection, repo_uid: str, now: int | None) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {"open": [], "overdue": [], "in flight": [], "closed": []}
+    in_flight = set(connection.execute(tokens.partitions_in_flight(repo_uid)).scalars())
+    query = select(partitions.c.id, partitions.c.state, partitions.c.renewed_at)
+    for row in connection.execute(query.where(partitions.c.repo_uid == repo_uid)):
+        if row.state == PartitionState.CLOSED:
+            found["closed"].append(row.id)
+        elif now is not None and row.renewed_at < now - OVERDUE // MICROSECOND:
+            found["in flight" if row.id in in_flight else "overdue"].append(row.id)
+        else:
+            found["open"].append(row.id)
+    return found

@@ -1,0 +1,58 @@
+"""The records of runs: what was done to a repository, when, and with what outcome."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from reclaim.catalog.database.schema import runs
+from reclaim.catalog.workspace import Workspace
+from reclaim.clock import from_micros, to_micros
+from reclaim.model import Run, RunState
+
+
+def insert_run(connection: Connection, workspace: Workspace, run: Run) -> None:
+    """Record a run, in the transaction that changes something."""
+    connection.execute(
+        insert(runs).values(
+            id=run.id,
+            repo_uid=workspace.repo_uid,
+            kind=run.kind,
+            state=run.state,
+            started_at=to_micros(run.started_at),
+            summary=json.dumps(dict(run.summary), sort_keys=True),
+            place=run.place,
+        )
+    )
+
+
+def find_run(connection: Connection, repo_uid: str, run_id: str) -> Run | None:
+    query = select(runs).where(runs.c.repo_uid == repo_uid, runs.c.id == run_id)
+    row = connection.execute(query).first()
+    return None if row is None else decode(row)
+
+
+def finish_run(
+    connection: Connection, repo_uid: str, run_id: str, state: RunState, summary: Mapping[str, Any]
+) -> None:
+    """Record how far a run came."""
+    connection.execute(
+        update(runs)
+        .where(runs.c.repo_uid == repo_uid, runs.c.id == run_id)
+        .values(state=state, summary=json.dumps(dict(summary), sort_keys=True))
+    )
+
+
+def list_runs(connection: Connection, repo_uid: str) -> list[Run]:
+    """The runs of a repository, the newest first."""
+    query = select(runs).where(runs.c.repo_uid == repo_uid)
+    return [decode(row) for row in connection.execute(query.order_by(runs.c.started_at.desc()))]
+
+
+def decode(row: Row[Any]) -> Run:
+    """The record of a run, of its row."""
+    started_at = from_micros(row.started_at)
+    return Run(row.id, row.kind, row.state, started_at, json.loads(row.summary), row.place)

@@ -1,0 +1,102 @@
+"""Rolling back: the edit of a run that never promoted anything did not happen.
+
+A run edits history long before it makes its marks terminal. What the edit lets go is collected by
+others, and nothing of it is promised; so the edit is as provisional as the marks. A run that stops
+takes it back itself; one that died is rolled back by whoever has the lock next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, exists, or_, select
+
+from reclaim.catalog.collection import commit_states, history_edit, records
+from reclaim.catalog.collection.locks import Lock
+from reclaim.catalog.collection.taking_back import take_back
+from reclaim.catalog.database.schema import CommitState, run_edits, run_refs, runs
+from reclaim.catalog.database.schema import commits as commit_rows
+from reclaim.catalog.refs import refs
+from reclaim.catalog.workspace import Workspace
+from reclaim.errors import NotFound
+from reclaim.model import EDIT_TAKEN_BACK, Run, RunState
+
+TAKEN = (CommitState.CONDEMNED, CommitState.QUARANTINED)
+
+
+def has_condemned(connection: Connection, repo_uid: str, run_id: str) -> bool:
+    """Whether a run has condemned some commit that did not come back."""
+    condemned = select(commit_rows.c.id).where(
+        commit_rows.c.repo_uid == repo_uid,
+        commit_rows.c.run_id == run_id,
+        commit_rows.c.state.in_((*TAKEN, CommitState.COLLECTED)),
+    )
+    return connection.execute(condemned.limit(1)).first() is not None
+
+
+def roll_back(workspace: Workspace, lock: Lock, run_id: str) -> Sequence[str] | None:
+    """Take the edit of a run back that condemned nothing; returns what had to be left.
+
+    What was left stays recorded, for ``undo``. None if the run condemned something: then its edit
+    stands.
+    """
+
+    def work(connection: Connection) -> Sequence[str] | None:
+        lock.assure(connection)
+        refs.check_repository(connection, workspace.repo_uid, lock=True)
+        if has_condemned(connection, workspace.repo_uid, run_id):
+            return None
+        return _roll_back(connection, workspace, run_id)
+
+    # A commit that is marked cannot be a parent again.
+    commit_states.release_all(workspace, lock)
+    return workspace.database.transact(work)
+
+
+def roll_back_left_over(workspace: Workspace, lock: Lock) -> int:
+    """Take back the edits of runs that died before they promoted anything; returns how many.
+
+    The run that holds the lock goes on with its own. Marks must be off: a commit that is marked
+    cannot be a parent.
+    """
+
+    def work(connection: Connection) -> int:
+        lock.assure(connection)
+        left_over = [run for run in find_left_over(connection, workspace) if run.id != lock.run_id]
+        if not left_over:
+            return 0
+        try:
+            refs.check_repository(connection, workspace.repo_uid, lock=True)
+        except NotFound:
+            # Nothing of a deleted repository is needed any more.
+            return 0
+        # The newest first: an edit is taken back only from what the run itself left.
+        for run in left_over:
+            left = _roll_back(connection, workspace, run.id)
+            facts = {**run.summary, EDIT_TAKEN_BACK: True, "left": list(left)}
+            records.finish_run(connection, workspace.repo_uid, run.id, RunState.STOPPED, facts)
+        return len(left_over)
+
+    return workspace.database.transact(work)
+
+
+def find_left_over(connection: Connection, workspace: Workspace) -> list[Run]:
+    """The runs that edited history and are at work, or died, before they promoted anything."""
+    uid = workspace.repo_uid
+    edited = [exists().where(table.c.run_id == runs.c.id) for table in (run_edits, run_refs)]
+    query = (
+        select(runs)
+        .where(runs.c.repo_uid == uid, runs.c.state == RunState.STARTED, or_(*edited))
+        .order_by(runs.c.started_at.desc(), runs.c.id)
+    )
+    return [
+        run
+        for run in map(records.decode, connection.execute(query))
+        if not run.promoted and not has_condemned(connection, uid, run.id)
+    ]
+
+
+def _roll_back(connection: Connection, workspace: Workspace, run_id: str) -> Sequence[str]:
+    outcome = take_back(connection, workspace, run_id, forget=True)
+    history_edit.bump(connection, workspace.repo_uid)
+    return [*outcome.changed, *outcome.waits]

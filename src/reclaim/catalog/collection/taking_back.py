@@ -1,0 +1,212 @@
+"""Taking an edit of the history back: parents and refs, where they are as the run left them.
+
+Runs that edited the same commit or deleted a ref of the same name are taken back in turn, the
+newest first: what a later run left waits for the undo of that run.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, delete, select
+
+from reclaim.catalog.collection import history_edit, records
+from reclaim.catalog.database.schema import branches, run_edits, run_refs, runs, tags
+from reclaim.catalog.database.schema import commits as commit_rows
+from reclaim.catalog.refs import commits, refs
+from reclaim.catalog.workspace import Workspace
+from reclaim.clock import to_micros
+from reclaim.errors import TransactionFailed
+from reclaim.model import RefKind, Run, RunState
+
+EXPIRE = "expire"
+"""The kind of run that only edits history."""
+EARLY = (RunState.STARTED, RunState.STOPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """What of an edit could not be taken back, in words."""
+
+    changed: list[str] = field(default_factory=list)
+    """Changed since by others, and theirs now."""
+    lost: list[str] = field(default_factory=list)
+    """Needs a commit that is not live."""
+    later: dict[str, list[str]] = field(default_factory=dict)
+    """Was edited since by runs that can be undone themselves, by their ids."""
+
+    @property
+    def whole(self) -> bool:
+        return not (self.changed or self.lost or self.later)
+
+    @property
+    def waits(self) -> list[str]:
+        """What comes back with another undo of the same run."""
+        return self.lost + [
+            f"{what}: run {run_id} edited it since; undo that run first"
+            for run_id, names in self.later.items()
+            for what in names
+        ]
+
+
+def has_edited(connection: Connection, run_id: str) -> bool:
+    """Whether an edit of a run is recorded."""
+    queries = (
+        select(table.c.run_id).where(table.c.run_id == run_id) for table in (run_edits, run_refs)
+    )
+    return any(connection.execute(query.limit(1)).first() is not None for query in queries)
+
+
+def take_back(
+    connection: Connection, workspace: Workspace, run_id: str, *, forget: bool = False
+) -> TakenBack:
+    """Restore parents and refs that are as the run left them; what is back already stays.
+
+    With ``forget`` the record of what came back is removed, so that the run can edit it again.
+    """
+    outcome = TakenBack()
+    run = records.find_run(connection, workspace.repo_uid, run_id)
+    _take_back_parents(connection, workspace, run_id, outcome, forget=forget)
+    _take_back_refs(connection, workspace, run_id, run, outcome, forget=forget)
+    return outcome
+
+
+def _take_back_parents(
+    connection: Connection, workspace: Workspace, run_id: str, outcome: TakenBack, *, forget: bool
+) -> None:
+    uid = workspace.repo_uid
+    for edit in connection.execute(select(run_edits).where(run_edits.c.run_id == run_id)).all():
+        what = f"the parents of commit {edit.commit_id}"
+        parents = _parents_now(connection, uid, edit.commit_id)
+        old = json.loads(edit.old_parents)
+        if parents == edit.old_parents:
+            pass
+        elif parents != edit.new_parents:
+            editor = _editor(connection, uid, run_id, edit.commit_id, parents)
+            if editor is None:
+                outcome.changed.append(what)
+            else:
+                outcome.later.setdefault(editor, []).append(what)
+            continue
+        elif _stands(connection, uid, old):
+            history_edit.set_parents(connection, uid, edit.commit_id, old, marked=edit.was_marked)
+        else:
+            outcome.lost.append(what)
+            continue
+        if forget:
+            connection.execute(
+                delete(run_edits).where(
+                    run_edits.c.run_id == run_id, run_edits.c.commit_id == edit.commit_id
+                )
+            )
+
+
+def _take_back_refs(
+    connection: Connection,
+    workspace: Workspace,
+    run_id: str,
+    run: Run | None,
+    outcome: TakenBack,
+    *,
+    forget: bool,
+) -> None:
+    uid = workspace.repo_uid
+    for ref in connection.execute(select(run_refs).where(run_refs.c.run_id == run_id)).all():
+        what = f"the {ref.kind} {ref.name}"
+        named = _named(connection, uid, ref.name)
+        if named == ref.commit_id:
+            # Somebody made it anew: its record stays, for it is not this run's to delete.
+            continue
+        if named is not None:
+            outcome.changed.append(what)
+        elif run and (deleter := _deleter(connection, uid, run, ref.name, ref.commit_id)):
+            outcome.later.setdefault(deleter, []).append(what)
+        elif _stands(connection, uid, [ref.commit_id]):
+            insert = refs.insert_branch if ref.kind == RefKind.BRANCH else refs.insert_tag
+            insert(connection, uid, ref.name, ref.commit_id, workspace.now())
+            if forget:
+                connection.execute(
+                    delete(run_refs).where(
+                        run_refs.c.run_id == run_id,
+                        run_refs.c.kind == ref.kind,
+                        run_refs.c.name == ref.name,
+                    )
+                )
+        else:
+            outcome.lost.append(what)
+
+
+def _editor(
+    connection: Connection, repo_uid: str, run_id: str, commit_id: str, parents: str | None
+) -> str | None:
+    """Another run that gave a commit the parents that it has now, and can be undone."""
+    query = (
+        select(runs)
+        .join(run_edits, run_edits.c.run_id == runs.c.id)
+        .where(
+            runs.c.repo_uid == repo_uid,
+            runs.c.id != run_id,
+            run_edits.c.commit_id == commit_id,
+            run_edits.c.new_parents == parents,
+        )
+        .order_by(runs.c.started_at.desc(), runs.c.id)
+    )
+    return next(
+        (row.id for row in connection.execute(query) if _can_be_undone(records.decode(row))), None
+    )
+
+
+def _deleter(
+    connection: Connection, repo_uid: str, run: Run, name: str, commit_id: str
+) -> str | None:
+    """A later run that deleted a ref of the same name at another commit, and can be undone.
+
+    Each of the two saw the ref that it deleted when it was planned, so their times tell the order.
+    """
+    query = (
+        select(runs)
+        .join(run_refs, run_refs.c.run_id == runs.c.id)
+        .where(
+            runs.c.repo_uid == repo_uid,
+            runs.c.started_at > to_micros(run.started_at),
+            run_refs.c.name == name,
+            run_refs.c.commit_id != commit_id,
+        )
+        .order_by(runs.c.started_at.desc(), runs.c.id)
+    )
+    return next(
+        (row.id for row in connection.execute(query) if _can_be_undone(records.decode(row))), None
+    )
+
+
+def _can_be_undone(run: Run) -> bool:
+    """Whether a run's edit can still be taken back; not of one that deleted, or is undone."""
+    if run.state in (RunState.UNDONE, RunState.PURGED):
+        return False
+    return run.kind == EXPIRE or run.quarantine is not None or run.state in EARLY
+
+
+def _stands(connection: Connection, repo_uid: str, ids: list[str]) -> bool:
+    """Whether commits are live; then they are held until the transaction ends."""
+    try:
+        commits.hold(connection, repo_uid, ids)
+    except TransactionFailed:
+        return False
+    return True
+
+
+def _parents_now(connection: Connection, repo_uid: str, commit_id: str) -> str | None:
+    query = select(commit_rows.c.parents).where(
+        commit_rows.c.repo_uid == repo_uid, commit_rows.c.id == commit_id
+    )
+    return connection.execute(query.with_for_update()).scalar()
+
+
+def _named(connection: Connection, repo_uid: str, name: str) -> str | None:
+    """The commit that a branch or tag of a name points at."""
+    for table, column in ((branches, branches.c.head), (tags, tags.c.commit_id)):
+        query = select(column).where(table.c.repo_uid == repo_uid, table.c.name == name)
+        if (commit := connection.execute(query).scalar()) is not None:
+            return str(commit)
+    return None

@@ -1,0 +1,240 @@
+"""The way back: parents, refs and commits as a run found them, where nothing changed since.
+
+An expiration is taken back whole or refused (``taking_back``). Of a collection that set its objects
+aside, all that is whole again comes back; the rest is named and left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Row, select, update
+
+from reclaim.catalog.collection import history_edit, records
+from reclaim.catalog.collection.locks import Lock
+from reclaim.catalog.collection.rollback import TAKEN, has_condemned
+from reclaim.catalog.collection.taking_back import EXPIRE, has_edited, take_back
+from reclaim.catalog.database.schema import CommitState, runs
+from reclaim.catalog.database.schema import commits as commit_rows
+from reclaim.catalog.database.sets import among
+from reclaim.catalog.refs import leases, refs
+from reclaim.catalog.workspace import Workspace
+from reclaim.errors import Conflict, NotFound, Refused
+from reclaim.model import EDIT_TAKEN_BACK, Run, RunState, SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class TakenCommit:
+    """A commit that a run let go of, as it was."""
+
+    parents: tuple[SnapshotId, ...]
+    metarange: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What an undo brought back, and sentences about what it did not.
+
+    What was ``left`` has changed since and is somebody else's now; what ``waits`` comes back with a
+    later undo of the same run, once all that it needs is there.
+    """
+
+    commits: int
+    left: tuple[str, ...]
+    waits: tuple[str, ...]
+
+
+def undo_expire(workspace: Workspace, run_id: str) -> list[str]:
+    """Take an edit of the history back; returns what had changed since and was left.
+
+    Refused once something that it would bring back is being collected.
+    """
+
+    def work(connection: Connection) -> list[str]:
+        refs.check_repository(connection, workspace.repo_uid, lock=True)
+        run = find(connection, workspace.repo_uid, run_id)
+        if run.kind != EXPIRE:
+            raise Refused(f"run {run_id} is a {run.kind}, not an expiration")
+        if run.state != RunState.DONE:
+            raise Conflict(f"run {run_id} was undone already", hint="see `reclaim runs`")
+        return _undo_edit(connection, workspace, run_id)
+
+    return workspace.database.transact(work)
+
+
+def undo_rewrite(workspace: Workspace, lock: Lock, run_id: str) -> list[str]:
+    """Take back the edit of a run that stopped before it condemned anything, like an expiration."""
+
+    def work(connection: Connection) -> list[str]:
+        lock.assure(connection)
+        refs.check_repository(connection, workspace.repo_uid, lock=True)
+        if has_condemned(connection, workspace.repo_uid, run_id):
+            raise Refused(
+                f"run {run_id} has deleted something, which cannot be brought back",
+                hint="finish it: apply its plan again",
+            )
+        run = find(connection, workspace.repo_uid, run_id)
+        if not has_edited(connection, run_id) and EDIT_TAKEN_BACK not in run.summary:
+            raise Refused(
+                f"run {run_id} edited no history and condemned no commit; "
+                "there is nothing to bring back"
+            )
+        return _undo_edit(connection, workspace, run_id)
+
+    return workspace.database.transact(work)
+
+
+def _undo_edit(connection: Connection, workspace: Workspace, run_id: str) -> list[str]:
+    """Take an edit back whole; returns what had changed since and was left."""
+    outcome = take_back(connection, workspace, run_id)
+    if outcome.lost:
+        raise Refused(
+            "the run cannot be undone: something that it let go has been collected since",
+            hint="; ".join(outcome.lost),
+        )
+    if outcome.later:
+        first = next(iter(outcome.later))
+        raise Refused(
+            f"run {run_id} cannot be undone yet: {'; '.join(outcome.waits)}",
+            hint=f"undo the later run first: reclaim undo {first}",
+        )
+    _end(connection, run_id)
+    history_edit.bump(connection, workspace.repo_uid)
+    return outcome.changed
+
+
+def find(connection: Connection, repo_uid: str, run_id: str) -> Run:
+    """The record of a run."""
+    run = records.find_run(connection, repo_uid, run_id)
+    if run is None:
+        raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
+    return run
+
+
+def taken(workspace: Workspace, run_id: str) -> dict[SnapshotId, TakenCommit]:
+    """The commits that a run condemned or set aside."""
+    with workspace.database.read() as connection:
+        return {
+            SnapshotId(row.id): TakenCommit(_parents(row), row.metarange)
+            for row in connection.execute(_taken(workspace.repo_uid, run_id))
+        }
+
+
+def waiting(connection: Connection, repo_uid: str, run_id: str) -> list[str]:
+    """The metaranges of commits that a run condemned and has not set aside."""
+    query = select(commit_rows.c.metarange).where(
+        commit_rows.c.repo_uid == repo_uid,
+        commit_rows.c.run_id == run_id,
+        commit_rows.c.state == CommitState.CONDEMNED,
+        commit_rows.c.metarange != "",
+    )
+    return list(connection.execute(query).scalars())
+
+
+def restore(
+    workspace: Workspace,
+    lock: Lock,
+    run_id: str,
+    whole: Collection[str],
+    hold: timedelta,
+    *,
+    complete: bool,
+) -> Restored:
+    """Make the commits of a run live again, of those that are whole, with parents and refs.
+
+    In one transaction. What no ref reaches afterwards is leased for a while, so that there is
+    time to name it before the next run; as long as something waits, to the end of the run's
+    window. The run is undone once all is back; with ``complete`` all of its objects are.
+    """
+
+    def work(connection: Connection) -> Restored:
+        lock.assure(connection)
+        uid = workspace.repo_uid
+        refs.check_repository(connection, uid, lock=True)
+        query = _taken(uid, run_id).order_by(commit_rows.c.id).with_for_update()
+        rows = {row.id: row for row in connection.execute(query)}
+        back, waits = _standing(connection, uid, rows, whole)
+        _set_state(connection, uid, back, CommitState.LIVE, run_id=None, rule=None)
+        outcome = take_back(connection, workspace, run_id)
+        waits += outcome.waits
+        finished = complete and not waits
+        length = hold if finished else max(hold, _window(connection, workspace, run_id))
+        children = {parent for one in back for parent in _parents(rows[one])}
+        for one in sorted(back - children):
+            leases.hold(connection, workspace, one, holder=f"undo of {run_id}", length=length)
+        if finished:
+            _end(connection, run_id)
+        history_edit.bump(connection, uid)
+        return Restored(len(back), tuple(outcome.changed), tuple(waits))
+
+    return workspace.database.transact(work)
+
+
+def _window(connection: Connection, workspace: Workspace, run_id: str) -> timedelta:
+    """For how long a run can still be undone for certain."""
+    until = find(connection, workspace.repo_uid, run_id).until
+    return until - workspace.clock.now() if until else timedelta(0)
+
+
+def _taken(repo_uid: str, run_id: str) -> Any:
+    return select(commit_rows.c.id, commit_rows.c.parents, commit_rows.c.metarange).where(
+        commit_rows.c.repo_uid == repo_uid,
+        commit_rows.c.run_id == run_id,
+        commit_rows.c.state.in_(TAKEN),
+    )
+
+
+def _standing(
+    connection: Connection, repo_uid: str, rows: Mapping[str, Row[Any]], whole: Collection[str]
+) -> tuple[set[str], list[str]]:
+    """The whole commits whose parents are live or come back with them; and why others wait."""
+    back = rows.keys() & set(whole)
+    waits = [
+        f"commit {one}: not all of its objects are there" for one in sorted(rows.keys() - back)
+    ]
+    outside = {parent for one in back for parent in _parents(rows[one])} - back
+    query = select(commit_rows.c.id).where(
+        commit_rows.c.repo_uid == repo_uid,
+        commit_rows.c.state == CommitState.LIVE,
+        among(connection, commit_rows.c.id, outside),
+    )
+    gone = outside - set(connection.execute(query).scalars())
+    children: dict[str, list[str]] = {}
+    for one in back:
+        for parent in _parents(rows[one]):
+            children.setdefault(parent, []).append(one)
+    waiting: list[str] = sorted(gone)
+    while waiting:
+        lost = waiting.pop()
+        for one in children.get(lost, ()):
+            if one in back:
+                back.discard(one)
+                waits.append(f"commit {one}: its parent {lost} is not there")
+                waiting.append(one)
+    return back, waits
+
+
+def _set_state(
+    connection: Connection,
+    repo_uid: str,
+    ids: Collection[str],
+    state: CommitState,
+    **values: Any,
+) -> None:
+    connection.execute(
+        update(commit_rows)
+        .where(commit_rows.c.repo_uid == repo_uid, among(connection, commit_rows.c.id, ids))
+        .values(state=state, **values)
+    )
+
+
+def _end(connection: Connection, run_id: str) -> None:
+    connection.execute(update(runs).where(runs.c.id == run_id).values(state=RunState.UNDONE))
+
+
+def _parents(row: Row[Any]) -> tuple[SnapshotId, ...]:
+    return tuple(SnapshotId(parent) for parent in json.loads(row.parents))

@@ -1,0 +1,1 @@
+"""The database of a catalog: tables, versions of the schema, transactions with stated isolation."""

@@ -1,0 +1,103 @@
+"""The version of the schema, and the steps from each version to the next.
+
+A fresh catalog is made at the newest version. An older one is brought forward when it is
+opened, each step in its own transaction; a newer one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import Connection, insert, select, text, update
+
+from reclaim.catalog.database.schema import (
+    catalog_info,
+    commits,
+    epoch_writers,
+    locks,
+    metadata,
+    plans,
+    repositories,
+)
+from reclaim.catalog.database.transactions import Database
+from reclaim.errors import Corrupt, UnknownVersion
+
+Step = Callable[[Connection], None]
+
+FIRST_VERSION = 1
+
+
+def _collecting(connection: Connection) -> None:
+    """Locks, commits that are not live, and where runs keep their records."""
+    locks.create(connection)
+    connection.execute(text("ALTER TABLE runs ADD COLUMN place TEXT NOT NULL DEFAULT ''"))
+    for index in commits.indexes:
+        if index.name == "commits_not_live":
+            index.create(connection)
+
+
+def _evidence(connection: Connection) -> None:
+    """How far each writer has counted, and where commits in flight write to."""
+    epoch_writers.create(connection)
+    counted = select(repositories.c.uid, repositories.c.epoch_writer, repositories.c.epoch)
+    connection.execute(
+        insert(epoch_writers).from_select(
+            ["repo_uid", "writer", "epoch"], counted.where(repositories.c.epoch > 0)
+        )
+    )
+    collation = "" if connection.dialect.name == "sqlite" else ' COLLATE "C"'
+    word = "VARCHAR" if connection.dialect.name == "sqlite" else "TEXT"
+    connection.execute(
+        text(f"ALTER TABLE staging_tokens ADD COLUMN partition_id {word}{collation}")
+    )
+
+
+def _plans(connection: Connection) -> None:
+    """What plans hashed to when they were made."""
+    plans.create(connection)
+
+
+STEPS: tuple[Step, ...] = (_collecting, _evidence, _plans)
+"""``STEPS[n]`` brings version ``FIRST_VERSION + n`` to the one after it."""
+
+
+def newest() -> int:
+    """The version that this code reads and writes."""
+    return FIRST_VERSION + len(STEPS)
+
+
+def create(connection: Connection) -> None:
+    """Make the tables of a fresh catalog."""
+    metadata.create_all(connection)
+    connection.execute(insert(catalog_info).values(key="schema_version", value=str(newest())))
+
+
+def migrate(database: Database) -> None:
+    """Bring the schema to the newest version."""
+    while True:
+        with database.read() as connection:
+            version = _version(connection, database.name)
+        if version == newest():
+            return
+        if version > newest():
+            raise UnknownVersion(
+                f"the catalog {database.name} has schema version {version}; "
+                f"this Reclaim knows versions up to {newest()}",
+                hint="upgrade Reclaim",
+            )
+        with database.write() as connection:
+            # Another process may have taken this step while we waited for the lock.
+            row = catalog_info.c.key == "schema_version"
+            held = select(catalog_info.c.value).where(row).with_for_update()
+            if int(connection.execute(held).scalar_one()) != version:
+                continue
+            STEPS[version - FIRST_VERSION](connection)
+            connection.execute(update(catalog_info).where(row).values(value=str(version + 1)))
+
+
+def _version(connection: Connection, name: str) -> int:
+    query = select(catalog_info.c.value).where(catalog_info.c.key == "schema_version")
+    value = connection.execute(query).scalar()
+    if value is None or not value.isdigit() or int(value) < FIRST_VERSION:
+        raise Corrupt(f"the catalog {name} does not say its schema version")
+    return int(value)

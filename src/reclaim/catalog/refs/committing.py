@@ -1,0 +1,255 @@
+"""The commit flow: seal, write containers, and one short transaction that lands the commit.
+
+A crash before the last step leaves sealed tokens, which stay visible on the branch and are taken
+by the next commit, and containers that the collector removes. Nothing of the size of the change
+happens inside a write transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection, select, update
+
+from reclaim.catalog import addresses
+from reclaim.catalog.content.range_writer import reusable_from, rewrite
+from reclaim.catalog.database.schema import branches, staging_tokens
+from reclaim.catalog.database.transactions import ATTEMPTS
+from reclaim.catalog.names import check_text
+from reclaim.catalog.refs import commits
+from reclaim.catalog.refs.commits import Commit
+from reclaim.catalog.staging import staged_rows, tokens
+from reclaim.catalog.staging.partitions import Partition, check_open, count
+from reclaim.catalog.staging.tokens import View, ViewChanged
+from reclaim.catalog.workspace import Workspace
+from reclaim.clock import MICROSECOND, from_micros, to_micros
+from reclaim.errors import ClockSkew, NothingToCommit, TransactionFailed
+
+CLOCK_TOLERANCE = timedelta(minutes=5)
+AHEAD = CLOCK_TOLERANCE // MICROSECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What people say about a commit."""
+
+    message: str
+    committer: str
+    metadata: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        check_text(self.message, self.committer, *self.metadata, *self.metadata.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A commit that is ready to land: its containers are written."""
+
+    view: View
+    parents: Sequence[Commit]
+    metarange: str
+    note: Note
+    newest_entry: int = 0
+    taken_from: Sequence[Commit] = ()
+
+
+def commit(workspace: Workspace, branch: str, note: Note, *, allow_empty: bool = False) -> Commit:
+    """Commit the staged changes of a branch."""
+    with workspace.database.read() as connection:
+        # Known before a partition is opened for nothing.
+        view = tokens.read_view(connection, workspace.repo_uid, branch)
+        if not allow_empty:
+            _check_changes(connection, view)
+    asked: list[Sealed] = []
+
+    def write(partition: Partition) -> Commit:
+        if asked:
+            sealed = workspace.database.transact(
+                lambda connection: _announce(connection, workspace, branch, partition, asked[0])
+            )
+        else:
+            sealed = workspace.database.transact(
+                lambda connection: _seal(connection, workspace, branch, partition, allow_empty)
+            )
+            asked.append(sealed)
+        workspace.partitions.leave(partition, sealed.epoch)
+        return _repeat(workspace, sealed, note, partition)
+
+    return workspace.partitions.write(workspace.repo_uid, write)
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """What a commit is to take, and the epoch that was counted for it.
+
+    ``changes`` are the sealed tokens that have rows: those of others that have none may be
+    withdrawn meanwhile.
+    """
+
+    view: View
+    changes: tuple[tuple[int, int], ...]
+    epoch: int
+
+
+def _seal(
+    connection: Connection,
+    workspace: Workspace,
+    branch: str,
+    partition: Partition,
+    allow_empty: bool,
+) -> Sealed:
+    epoch = count(connection, partition)
+    view = tokens.lock_branch(connection, workspace.repo_uid, branch)
+    if staged_rows.has_rows(connection, [view.open_token]):
+        view = tokens.seal(connection, view, partition.id)
+    else:
+        if not allow_empty:
+            _check_changes(connection, view)
+        if view.sealed:
+            view = tokens.announce(connection, view, partition.id)
+    changes = tuple(token for token in view.sealed if staged_rows.has_rows(connection, [token[0]]))
+    return Sealed(view, changes, epoch)
+
+
+def _announce(
+    connection: Connection, workspace: Workspace, branch: str, partition: Partition, asked: Sealed
+) -> Sealed:
+    """Name another partition for a commit that lost the first."""
+    epoch = count(connection, partition)
+    view = tokens.lock_branch(connection, workspace.repo_uid, branch)
+    if not set(asked.changes) <= set(view.sealed):
+        raise _taken(connection, asked.changes, branch)
+    if view.sealed:
+        view = tokens.announce(connection, view, partition.id)
+    return Sealed(view, asked.changes, epoch)
+
+
+def _check_changes(connection: Connection, view: View) -> None:
+    if not staged_rows.has_rows(connection, view.tokens):
+        raise NothingToCommit(
+            f"there is nothing to commit on {view.name}", hint="put or delete something first"
+        )
+
+
+def _repeat(workspace: Workspace, sealed: Sealed, note: Note, partition: Partition) -> Commit:
+    view = sealed.view
+    for _ in range(ATTEMPTS):
+        try:
+            return _write_and_land(workspace, view, note, partition)
+        except ViewChanged:
+            # Another commit sealed more, or took ours. Ours are lost only if they are not
+            # sealed any more exactly as we sealed them.
+            with workspace.database.read() as connection:
+                view = tokens.read_view(connection, workspace.repo_uid, view.name)
+                if not set(sealed.changes) <= set(view.sealed):
+                    raise _taken(connection, sealed.changes, view.name) from None
+    raise TransactionFailed(
+        f"the branch {view.name} kept changing while it was being committed", hint="run it again"
+    )
+
+
+def _write_and_land(workspace: Workspace, view: View, note: Note, partition: Partition) -> Commit:
+    with workspace.database.read() as connection:
+        head = commits.get(connection, workspace.repo_uid, view.head)
+        newest = _Newest()
+        metarange = head.metarange
+        if view.sealed:
+            base = workspace.containers.tree(head.metarange)
+            _, metarange = rewrite(
+                base,
+                newest.watch(staged_rows.rows(connection, view.tokens[1:])),
+                storage=workspace.storage,
+                partition=partition,
+                reusable=reusable_from([base]),
+            )
+    return land(workspace, Draft(view, [head], metarange, note, newest.created_at), partition)
+
+
+class _Newest:
+    """Notes the latest creation date in a stream of changes."""
+
+    created_at = 0
+
+    def watch(self, changes: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
+        for change in changes:
+            if change[3] > self.created_at:
+                self.created_at = change[3]
+            yield change
+
+
+def land(workspace: Workspace, draft: Draft, partition: Partition) -> Commit:
+    """Make a draft the head of its branch, in one transaction that checks all it stands on."""
+    if draft.metarange and draft.metarange != draft.parents[0].metarange:
+        _check_clock(workspace, draft.metarange)
+
+    def work(connection: Connection) -> Commit:
+        tokens.lock_view(connection, draft.view, exclusive=True)
+        check_open(connection, partition)
+        landed = Commit(
+            id=addresses.new_uid(),
+            parents=tuple(parent.id for parent in draft.parents),
+            metarange=draft.metarange,
+            written_at=from_micros(_written_at(workspace, draft)),
+            committer=draft.note.committer,
+            message=draft.note.message,
+            metadata=dict(draft.note.metadata),
+        )
+        source_ids = [source.id for source in draft.taken_from]
+        commits.save(connection, workspace.repo_uid, landed, taken_from=source_ids)
+        connection.execute(
+            update(branches).where(branches.c.uid == draft.view.uid).values(head=landed.id)
+        )
+        tokens.take(connection, draft.view, landed.id)
+        return landed
+
+    return workspace.database.transact(work)
+
+
+def _written_at(workspace: Workspace, draft: Draft) -> int:
+    """The latest of now, the parents' plus 1 µs and the entries' plus 1 µs."""
+    now = workspace.now()
+    sources = [*draft.parents, *draft.taken_from]
+    after = [to_micros(source.written_at) + 1 for source in sources]
+    written_at = max(now, draft.newest_entry + 1, *after)
+    if written_at - now > AHEAD:
+        raise ClockSkew(
+            f"this commit stands on something written at {from_micros(written_at):%F %T} UTC, "
+            f"which is in the future: this machine's clock says {from_micros(now):%F %T}",
+            hint="set the clock right, then commit again; the changes are still staged",
+        )
+    return written_at
+
+
+def _check_clock(workspace: Workspace, address: str) -> None:
+    """Compare the local clock with the storage's, by the object that was written last."""
+    stored = workspace.storage.head(address).last_modified
+    now = workspace.clock.now()
+    if abs(now - stored) > CLOCK_TOLERANCE:
+        raise ClockSkew(
+            f"this machine's clock says {now:%F %T} UTC and the storage's {stored:%F %T}; "
+            "they may differ by five minutes",
+            hint="set the clock right, then commit again; the changes are still staged",
+        )
+
+
+def _taken(
+    connection: Connection, asked: Sequence[tuple[int, int]], branch: str
+) -> TransactionFailed:
+    query = select(staging_tokens.c.commit_id).where(
+        staging_tokens.c.id.in_([token for token, _ in asked]),
+        staging_tokens.c.commit_id.is_not(None),
+    )
+    taker = connection.execute(query.limit(1)).scalar()
+    if taker:
+        return TransactionFailed(
+            f"the changes on {branch} were committed by {taker}, which ran at the same time",
+            hint="nothing is left to do unless more was staged since",
+            commit=taker,
+        )
+    return TransactionFailed(
+        f"the changes on {branch} were reset, or the branch was deleted, during the commit",
+        hint="stage them again if they are still wanted",
+    )

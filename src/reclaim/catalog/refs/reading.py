@@ -1,0 +1,300 @@
+"""Reading a ref: staged changes laid over the tree of a commit."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+from sqlalchemy import Connection
+
+from reclaim.catalog.content import checksums
+from reclaim.catalog.content.entries import Entry
+from reclaim.catalog.content.ranges import RangeInfo
+from reclaim.catalog.content.tree import Tree
+from reclaim.catalog.names import after_prefix, check_path, check_prefix, check_text
+from reclaim.catalog.refs import commits
+from reclaim.catalog.refs.commits import Commit
+from reclaim.catalog.refs.leases import Leases, Use
+from reclaim.catalog.staging import staged_rows, tokens
+from reclaim.catalog.workspace import Workspace
+from reclaim.errors import Corrupt, InvalidInput, NotFound
+
+PAGE = 1_000
+MOST_FETCHED = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a ref shows: the tree of a commit and, on a branch, the tokens over it."""
+
+    commit: Commit
+    tree: Tree
+    tokens: tuple[int, ...] = ()
+
+    def find(self, connection: Connection, path: str) -> Entry | None:
+        """The visible entry at a path."""
+        row = staged_rows.find(connection, self.tokens, path) if self.tokens else None
+        if row is not None:
+            return row.entry
+        return self.tree.get(path)
+
+    def entries(
+        self, connection: Connection, *, prefix: str, start: str, fetch: int = staged_rows.FETCH
+    ) -> Iterator[Entry]:
+        """The visible entries with a prefix, from ``start`` on, in path order."""
+        low = max(start, prefix)
+        committed = self.tree.entries(start=low, stop=after_prefix(prefix))
+        if not self.tokens:
+            return committed
+        staged = staged_rows.rows(connection, self.tokens, start=start, prefix=prefix, fetch=fetch)
+        return _overlay(committed, staged)
+
+
+def _overlay(committed: Iterator[Entry], staged: Iterator[Any]) -> Iterator[Entry]:
+    below = next(committed, None)
+    for row in staged:
+        path = row[0]
+        while below is not None and below.path < path:
+            yield below
+            below = next(committed, None)
+        if below is not None and below.path == path:
+            below = next(committed, None)
+        if row[1] is not None:
+            yield Entry.from_values(*row)
+        if below is None:
+            yield from (Entry.from_values(*row) for row in staged if row[1] is not None)
+            return
+    if below is not None:
+        yield below
+        yield from committed
+
+
+def scene(connection: Connection, workspace: Workspace, ref: str) -> Scene:
+    """What a ref shows now: a branch with its staged changes, anything else as committed."""
+    staged: tuple[int, ...] = ()
+    with suppress(NotFound):
+        staged = tokens.read_view(connection, workspace.repo_uid, ref).tokens
+    commit = commits.resolve(connection, workspace.repo_uid, ref)
+    return Scene(commit, tree_of(workspace, commit), staged)
+
+
+def tree_of(workspace: Workspace, commit: Commit) -> Tree:
+    """The tree of a commit, for readers that may race with a collection."""
+    with gone_if_collected(workspace, commit):
+        return CommitTree(workspace, commit)
+
+
+class CommitTree(Tree):
+    """A tree that knows its commit, and so why a range of it may be missing."""
+
+    def __init__(self, workspace: Workspace, commit: Commit) -> None:
+        super().__init__(workspace.containers.tree(commit.metarange).ranges, workspace.containers)
+        self._workspace = workspace
+        self._commit = commit
+
+    def rows(self, info: RangeInfo) -> pa.Table:
+        with gone_if_collected(self._workspace, self._commit):
+            return super().rows(info)
+
+
+@contextmanager
+def gone_if_collected(workspace: Workspace, commit: Commit) -> Iterator[None]:
+    """Where something is missing, look whether the commit was condemned since it was read."""
+    try:
+        yield
+    except Corrupt as error:
+        if isinstance(error.__cause__, NotFound):
+            # Another snapshot than the caller's, in which the commit is still live.
+            with workspace.database.read() as connection:
+                commits.get(connection, workspace.repo_uid, commit.id)
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A piece of a listing: entries and common prefixes in order.
+
+    ``after`` is what to pass on for the next piece; it is empty on the last one.
+    """
+
+    entries: list[Entry]
+    prefixes: list[str]
+    after: str
+
+
+class Reader:
+    """Reads what a ref shows. A branch shows its uncommitted changes too.
+
+    A branch is read as it is at each call. With ``leases``, the first read of anything else opens
+    its commit: from then on that commit is read, and it is held until the reader is garbage or
+    the catalog is closed.
+    """
+
+    def __init__(
+        self, workspace: Workspace, ref: str, leases: Leases | None = None, use: Use | None = None
+    ) -> None:
+        self._workspace = workspace
+        self._leases = leases
+        self._use = use
+        self._opening = threading.Lock()
+        self.ref = ref
+
+    def stat(self, path: str) -> Entry:
+        """The entry at a path."""
+        return self._find(path)[1]
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an entry at a path."""
+        try:
+            self.stat(path)
+        except NotFound:
+            return False
+        return True
+
+    def get(self, path: str) -> bytes:
+        """The bytes of an object."""
+        commit, entry = self._find(path)
+        storage, address = self._workspace.locate(entry)
+        with gone_if_collected(self._workspace, commit):
+            try:
+                return storage.get(address)
+            except NotFound as error:
+                raise self._workspace.missing(entry) from error
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """The bytes of an object in pieces, for objects that need not fit in memory."""
+        yield from self._stream(*self._find(path))
+
+    def stream_verified(self, path: str) -> tuple[Entry, Iterator[bytes]]:
+        """An entry and its bytes in pieces, which end in ``Corrupt`` if they are not its own.
+
+        Without a checksum that is known (``checksums.is_known``) only the size is compared.
+        """
+        commit, entry = self._find(path)
+        pieces = checksums.compared(
+            self._stream(commit, entry),
+            path=entry.path,
+            address=entry.address,
+            size=entry.size,
+            checksum=entry.checksum,
+        )
+        return entry, pieces
+
+    def _stream(self, commit: Commit, entry: Entry) -> Iterator[bytes]:
+        storage, address = self._workspace.locate(entry)
+        with gone_if_collected(self._workspace, commit):
+            try:
+                for piece in storage.stream(address):
+                    self._check()
+                    yield piece
+            except NotFound as error:
+                raise self._workspace.missing(entry) from error
+
+    def list(
+        self, prefix: str = "", *, delimiter: str = "", after: str = "", limit: int = PAGE
+    ) -> Page:
+        """One page of a listing.
+
+        With a ``delimiter`` (usually ``/``) everything below the next one is rolled up into a
+        common prefix. Pass a page's ``after`` to get the page that follows it.
+        """
+        check_prefix(prefix)
+        check_text(after)
+        check_prefix(delimiter.replace("/", ""))
+        if limit < 1:
+            raise InvalidInput("a page must have room for at least one entry")
+        with self._shown() as (connection, shown):
+            return _page(connection, shown, prefix, delimiter, after, limit)
+
+    def entries(self, prefix: str = "") -> Iterator[Entry]:
+        """All entries with a prefix, page by page; each page is consistent in itself."""
+        after = ""
+        while True:
+            page = self.list(prefix, after=after, limit=10 * PAGE)
+            yield from page.entries
+            if not page.after:
+                return
+            after = page.after
+
+    def _find(self, path: str) -> tuple[Commit, Entry]:
+        check_path(path)
+        with self._shown() as (connection, shown):
+            entry = shown.find(connection, path)
+        if entry is None:
+            raise NotFound(
+                f"there is no object {path!r} on {self.ref}", hint="list them with `reclaim ls`"
+            )
+        return shown.commit, entry
+
+    @contextmanager
+    def _shown(self) -> Iterator[tuple[Connection, Scene]]:
+        """What is shown now, and the snapshot of the database that it is read from."""
+        self._open()
+        self._check()
+        ref = self._use.commit if self._use is not None else self.ref
+        with self._workspace.database.read() as connection:
+            yield connection, scene(connection, self._workspace, ref)
+
+    def _open(self) -> None:
+        with self._opening:
+            if self._leases is None or self._use is not None:
+                return
+            with suppress(NotFound), self._workspace.database.read() as connection:
+                tokens.read_view(connection, self._workspace.repo_uid, self.ref)
+                return
+            self._use = self._leases.open_if_writable(self._workspace, self.ref)
+
+    def _check(self) -> None:
+        if self._use is not None:
+            self._use.check()
+
+
+def _page(
+    connection: Connection, shown: Scene, prefix: str, delimiter: str, after: str, limit: int
+) -> Page:
+    entries: list[Entry] = []
+    prefixes: list[str] = []
+    start = _next_after(after, prefix, delimiter)
+    if not delimiter:
+        # One more than asked for says whether there is another page.
+        fetch = min(limit + 1, MOST_FETCHED)
+        listed = shown.entries(connection, prefix=prefix, start=start, fetch=fetch)
+        found = list(islice(listed, limit + 1))
+        return Page(found[:limit], [], found[limit - 1].path if len(found) > limit else "")
+    while True:
+        rolled = None
+        for entry in shown.entries(connection, prefix=prefix, start=start):
+            if len(entries) + len(prefixes) == limit:
+                last = max(entries[-1].path if entries else "", prefixes[-1] if prefixes else "")
+                return Page(entries, prefixes, last)
+            rolled = _common_prefix(entry.path, prefix, delimiter)
+            if rolled:
+                break
+            entries.append(entry)
+        if not rolled:
+            return Page(entries, prefixes, "")
+        prefixes.append(rolled)
+        # Everything below a common prefix is skipped without being read.
+        start = after_prefix(rolled) or rolled
+
+
+def _next_after(after: str, prefix: str, delimiter: str) -> str:
+    """The least start that leaves out ``after`` and, if that was a common prefix, all below it."""
+    if not after:
+        return ""
+    if _common_prefix(after, prefix, delimiter) == after:
+        return after_prefix(after) or after
+    # No path holds a character this low, so nothing lies between the two.
+    return after + "\x01"
+
+
+def _common_prefix(path: str, prefix: str, delimiter: str) -> str | None:
+    if not delimiter:
+        return None
+    at = path.find(delimiter, len(prefix))
+    return None if at < 0 else path[: at + len(delimiter)]

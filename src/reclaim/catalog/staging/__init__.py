@@ -1,0 +1,1 @@
+"""Uncommitted changes: staged rows in *tokens*, bytes in *partitions*, uploads, the *ledger*."""

@@ -1,0 +1,239 @@
+"""What an engine does for a run: the steps whose size is that of the data.
+
+Spark is one engine. Another, in ``reclaim.testing``, runs the same tasks in one process with
+sets in memory; what the two find must be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.engine.tasks.deleting import Deleter, Outcome
+from reclaim.engine.tasks.judging import Rules, Verdict
+from reclaim.engine.tasks.parts import Part, Place, write_part
+from reclaim.engine.tasks.quarantine import Aside
+from reclaim.storage import Storage
+from reclaim.stores.base import DecodesSnapshots, Format
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """What exists: a listing that was written down, or an inventory of someone else.
+
+    ``columns`` are the names of address, size and time in the files, ``cut`` is what stands before
+    an address there. ``before`` is the inventory's date: what is younger is not judged by it.
+    """
+
+    url: str
+    parts: Sequence[Part]
+    columns: tuple[str, str, str] = ("address", "size", "last_modified")
+    cut: str = ""
+    before: datetime | None = None
+    verified: bool = True
+    """Whether the parts carry hashes."""
+    landmarks: Sequence[str] = ()
+    """Addresses by which one can tell that it is this store that was listed."""
+
+
+def count_landmarks(objects: Objects, rows: pa.Table) -> int:
+    """How many of some rows are landmarks."""
+    if not objects.landmarks:
+        return 0
+    named = pa.array(objects.landmarks, pa.string())
+    return pc.sum(pc.is_in(rows.column("address"), value_set=named)).as_py() or 0
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """Containers that were expanded from tops, in files, each once."""
+
+    parts: Sequence[Part]
+    tops: int
+    """Live ones that were read."""
+    containers: int
+    """Live ones that there are, tops included."""
+    entries: int
+    """That the live ones must have."""
+    dead: int = 0
+    """Containers that only dead snapshots have."""
+
+
+def flat_containers(
+    format: Format, tops: pa.Table, place: Place, storage: Storage
+) -> Containers | None:
+    """The containers of tops, where names alone tell, written down; otherwise None."""
+    found = format.flatten(tops)
+    if found is None:
+        return None
+    live = pc.sum(pc.equal(found.column("cause"), 0)).as_py() or 0
+    parts = [write_part(storage, place.at("flat.parquet"), found)] if found.num_rows else []
+    read = pc.sum(pc.equal(tops.column("cause"), 0)).as_py() or 0
+    return Containers(parts, tops=read, containers=live, entries=0, dead=found.num_rows - live)
+
+
+@dataclass(slots=True)
+class Read:
+    """How much of what live snapshots need was really read."""
+
+    containers: int = 0
+    entries: int = 0
+    held: int = 0
+
+
+@dataclass(slots=True)
+class Found:
+    """Candidates in files, how they were judged, and what was read to find them."""
+
+    parts: Sequence[Part] = ()
+    verdict: Verdict = field(default_factory=Verdict)
+    read: Read = field(default_factory=Read)
+    objects: int = 0
+    size: int = 0
+    """All objects that were looked at, and their bytes."""
+    landmarks: int = 0
+    """How many of the landmarks are among them."""
+
+
+@dataclass(slots=True)
+class Swept:
+    """What a wave of deletes did. ``finished`` is false when time ran out."""
+
+    parts: Sequence[Part] = ()
+    outcome: Outcome = field(default_factory=Outcome)
+    finished: bool = True
+
+
+class Engine(Protocol):
+    """Spreads the tasks of a run."""
+
+    def list(self, format: Format, units: Sequence[str], place: Place) -> Objects:
+        """List folders and write down what is there."""
+        ...
+
+    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
+        """List folders and read the snapshots in them: for stores whose graph is in files."""
+        ...
+
+    def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
+        """Read some snapshots of such a store."""
+        ...
+
+    def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
+        """How many versions a bucket keeps of what was deleted or replaced, and their bytes."""
+        ...
+
+    def expand(
+        self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
+    ) -> Containers:
+        """The containers of tops, each once, live ones before dead ones, without known ones."""
+        ...
+
+    def find(
+        self,
+        format: Format,
+        objects: Objects,
+        containers: Containers,
+        held: Sequence[str],
+        rules: Rules,
+        place: Place,
+        work: Place,
+    ) -> Found:
+        """Objects that no live container lists and nothing holds, judged.
+
+        ``held`` are files with addresses, in the storage of the place; ``work`` is in the same
+        storage, for what is not needed afterwards.
+        """
+        ...
+
+    def verify(self, parts: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
+        """Refuse parts that are not as they were written.
+
+        Of those that list objects, how many there are of each kind, and their bytes.
+        """
+        ...
+
+    def intersect(
+        self, candidates: Sequence[Part], others: Sequence[Part], place: Place
+    ) -> Sequence[Part]:
+        """The candidates whose addresses others have too, as they stand among the candidates.
+
+        They are written down by kind, as by ``confirm``. Addresses are compared whole.
+        """
+        ...
+
+    def confirm(
+        self,
+        format: Format,
+        candidates: Sequence[Part],
+        revived: Containers,
+        held: Sequence[str],
+        closed: frozenset[str],
+        done: Sequence[Part],
+        place: Place,
+        work: Place,
+    ) -> Found:
+        """Candidates that nothing reaches now either, without those that were done before.
+
+        They are written down by kind: the group of a part is the kind of its objects.
+        """
+        ...
+
+    def sweep(
+        self,
+        format: Format,
+        candidates: Sequence[Part],
+        kind: str,
+        done: Sequence[Part],
+        deleter: Deleter,
+        time: timedelta,
+        place: Place,
+    ) -> Swept:
+        """Take the candidates of one kind away, for as long as there is time.
+
+        When it fails, tasks of it may still be at work, until the time is over; see ``ended``.
+        """
+        ...
+
+    def ended(self) -> bool:
+        """Whether it is certain that no task of a call that failed is at work any more."""
+        ...
+
+    def recall(
+        self,
+        intended: Sequence[Part],
+        journal: Sequence[Part],
+        source: Place,
+        aside: Aside | None,
+        place: Place,
+    ) -> Sequence[Part]:
+        """What a run may have taken, each object once, with the identity that its journal has.
+
+        ``intended`` is what it was about to take, ``journal`` what it noted; both lie in the
+        storage of ``source``. Addresses are those where objects are now, if they were moved.
+        """
+        ...
+
+    def needed(self, format: Format, tops: pa.Table, place: Place) -> Sequence[Part]:
+        """Files, hashed by name, with every address that snapshots need that may be incomplete."""
+        ...
+
+    def incomplete(
+        self,
+        format: Format,
+        tops: pa.Table,
+        objects: Objects,
+        place: Place,
+        *,
+        without: Collection[str] = (),
+    ) -> frozenset[str]:
+        """The tops of which something that they need is not among the objects, or not readable.
+
+        Objects ``without`` are there and do not count.
+        """
+        ...

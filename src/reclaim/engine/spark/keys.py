@@ -1,0 +1,141 @@
+"""Keys: 64-bit hashes that addresses are compared by, computed for whole columns at once.
+
+A live address always has its key among the live keys, so two addresses with one key can only keep
+each other. Nothing is ever chosen for deletion because a key matches. Addresses that differ only
+in capital and small letters have one key: a file system that takes them for the same lists a
+folder under the name that was used first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from reclaim.engine.tasks.parts import Part, open_storage, read_part
+
+Key = npt.NDArray[np.uint64]
+Bytes = npt.NDArray[np.uint8]
+KeysOf = Callable[[pa.ChunkedArray], Key]
+
+KEYS = pa.schema([pa.field("key", pa.uint64(), nullable=False)])
+
+BLOCK = 8_192
+"""Strings that are hashed at once: few enough for the processor's cache."""
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_MIX = np.uint64(0xD6E8FEB86659FD93)
+_HALF = np.uint64(32)
+_SMALL = np.uint64(0x2020202020202020)
+"""The bit of each byte that tells small letters from capital ones."""
+
+
+def keys_of(addresses: pa.ChunkedArray) -> Key:
+    """The key of each address."""
+    chunks = [_keys(chunk) for chunk in addresses.chunks if len(chunk)]
+    return np.concatenate(chunks) if chunks else np.empty(0, np.uint64)
+
+
+def _keys(addresses: pa.Array) -> Key:
+    _, offsets, data = addresses.buffers()
+    first = addresses.offset
+    edges = np.frombuffer(offsets, np.int32)[first : first + len(addresses) + 1]
+    # Eight more bytes, so that a word can be read at every place.
+    text = np.concatenate([np.frombuffer(data or b"", np.uint8), np.zeros(8, np.uint8)])
+    found = np.empty(len(addresses), np.uint64)
+    for start in range(0, len(addresses), BLOCK):
+        block = edges[start : start + BLOCK + 1]
+        lengths = np.diff(block)
+        if lengths.min() == lengths.max():
+            # They lie one after the other, so that a word of each is found by counting on.
+            found[start : start + BLOCK] = _hash(_Even(text, block), int(lengths[0]))
+            continue
+        # Within a store few lengths occur: all strings of one are hashed at once.
+        for length in np.unique(lengths):
+            mine = np.flatnonzero(lengths == length)
+            found[start + mine] = _hash(_Uneven(text, block[mine]), int(length))
+    return found
+
+
+class _Even:
+    """Strings of one length that lie one after the other."""
+
+    def __init__(self, text: Bytes, edges: npt.NDArray[np.int32]) -> None:
+        self._text = text
+        self._first, self._step = int(edges[0]), int(edges[1] - edges[0])
+        self.count = len(edges) - 1
+
+    def words(self, at: int) -> Key:
+        """Eight bytes of each string, from a place in it on."""
+        place = self._first + at
+        seen: Any = np.ndarray((self.count,), "<u8", self._text, place, (self._step,))
+        found: Key = seen.copy()
+        return found
+
+
+class _Uneven:
+    """Strings of one length that lie anywhere."""
+
+    def __init__(self, text: Bytes, starts: npt.NDArray[np.int32]) -> None:
+        self._words: Any = np.ndarray((len(text) - 7,), "<u8", buffer=text, strides=(1,))
+        self._starts = starts
+        self.count = len(starts)
+
+    def words(self, at: int) -> Key:
+        found: Key = self._words[self._starts + at]
+        return found
+
+
+def _hash(strings: _Even | _Uneven, length: int) -> Key:
+    """Strings of one length: every whole word, and the rest of the last one."""
+    with np.errstate(over="ignore"):
+        mixed = np.full(strings.count, np.uint64(length) * _ODD, np.uint64)
+        for at in range(0, length, 8):
+            word = strings.words(at)
+            word |= _SMALL
+            if at + 8 > length:
+                word &= np.uint64((1 << 8 * (length - at)) - 1)
+            # A product with an odd number loses nothing; what is in the high bits goes round
+            # after every fourth word, which is cheaper than after each.
+            mixed ^= word
+            mixed *= _ODD
+            if at % 32 == 24:
+                mixed ^= mixed >> _HALF
+        mixed ^= mixed >> _HALF
+        mixed *= _MIX
+        mixed ^= mixed >> _HALF
+    return mixed
+
+
+@lru_cache(maxsize=2)
+def load(url: str, parts: tuple[Part, ...]) -> Key:
+    """All keys of some parts, sorted; once for each process that looks things up in them."""
+    storage = open_storage(url)
+    columns = [read_part(storage, part).column("key").to_numpy() for part in parts]
+    if not columns:
+        return np.empty(0, np.uint64)
+    # Parts are sorted in themselves, and this sort makes use of that.
+    return np.sort(np.concatenate(columns), kind="stable")
+
+
+def among(keys: Key, live: Key) -> npt.NDArray[np.bool_]:
+    """Whether each key is among the live ones, which are sorted."""
+    if not len(live):
+        return np.zeros(len(keys), np.bool_)
+    order = np.argsort(keys)
+    sorted_keys = keys[order]
+    at = np.searchsorted(live, sorted_keys)
+    at[at == len(live)] = 0
+    found = np.empty(len(keys), np.bool_)
+    found[order] = live[at] == sorted_keys
+    return found
+
+
+def table(keys: Sequence[Key]) -> pa.Table:
+    """Keys as they are written down."""
+    whole = np.sort(np.concatenate([np.empty(0, np.uint64), *keys]))
+    return pa.table([pa.array(whole)], schema=KEYS)

@@ -1,0 +1,213 @@
+"""The Spark session: one, made by entry points and given to everything else.
+
+A Connect server if one is named (``SPARK_REMOTE``), a cluster if its master is, otherwise this
+machine. A program that ``spark-submit`` started stays where it was sent. The defaults are small:
+what a run sends through Spark is little more than names of files.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from reclaim.errors import InvalidInput, Unavailable
+from reclaim.urls import redacted, scrubbed
+
+MASTER_VARIABLE = "RECLAIM_SPARK_MASTER"
+REMOTE_VARIABLE = "SPARK_REMOTE"
+LOG_VARIABLE = "RECLAIM_SPARK_LOG"
+JAVA_VARIABLE = "RECLAIM_SPARK_JAVA"
+SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
+PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")
+LOCAL = "local[*]"
+CONNECT_PORT = 15002
+REACH_SECONDS = 10
+
+TASKS_VARIABLE = "RECLAIM_SPARK_TASKS"
+TASKS = 4
+PARTITIONS = "spark.sql.shuffle.partitions"
+
+SETTINGS: Mapping[str, str] = {
+    "spark.app.name": "reclaim",
+    # Jobs have few rows and many bytes elsewhere; planning anew between stages costs more than
+    # it could save.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+}
+"""What a session is given wherever it runs."""
+
+STATIC: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.log.level": "ERROR",
+}
+"""What can only be said before a session starts, so not to a Connect server."""
+
+
+def build_session(
+    *,
+    master: str | None = None,
+    remote: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Make the session of this process, or find the one that there is.
+
+    A master that is given goes before what the environment says, and a Connect server in the
+    environment before a master there.
+    """
+    remote = remote or (None if master else os.environ.get(REMOTE_VARIABLE))
+    master = master or os.environ.get(MASTER_VARIABLE)
+    # Executors on this machine must run the same Python, with the same libraries.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    chosen = {**SETTINGS, PARTITIONS: str(2 * _tasks()), **(settings or {})}
+    try:
+        # A session that runs already is used as it is; what it cannot change any more stays.
+        with _quiet(), _own_interrupts():
+            if remote:
+                _reach(remote)
+                return SparkSession.builder.remote(remote).config(map=dict(chosen)).getOrCreate()
+            with _without(REMOTE_VARIABLE):
+                return _classic(master, chosen)
+    except (PySparkException, Py4JError, RuntimeError, OSError) as error:
+        where = remote or master or LOCAL
+        said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise Unavailable(
+            f"no Spark session on {redacted(where)}: {scrubbed(said, where)}",
+            hint=f"check that it can be reached; {LOG_VARIABLE}=FILE keeps what Java has to say",
+        ) from error
+
+
+def _classic(master: str | None, settings: Mapping[str, str]) -> SparkSession:
+    builder = SparkSession.builder
+    if master is None and SUBMITTED_VARIABLE in os.environ:
+        # It has a driver and a master already, with the settings that it was submitted with.
+        return builder.config(map=dict(settings)).getOrCreate()
+    master = master or LOCAL
+    _check_java()
+    _reach(master)
+    local = _local() if master.startswith("local") else {}
+    return builder.master(master).config(map={**STATIC, **local, **settings}).getOrCreate()
+
+
+def _local() -> dict[str, str]:
+    """Settings for this machine alone: loopback only, and no folder left where it was called."""
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        # Most of the work is Python's. To compile Java as well as can be takes longer than a run.
+        "spark.driver.extraJavaOptions": os.environ.get(JAVA_VARIABLE, "-XX:TieredStopAtLevel=1"),
+        "spark.python.daemon.module": "reclaim.engine.spark.daemon",
+        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "reclaim-spark"),
+    }
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Start Java with its messages going to a log file, if one is named, instead of to people."""
+    sys.stderr.flush()
+    file = os.environ.get(LOG_VARIABLE, os.devnull)
+    # Java writes down settings, among them secrets.
+    log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode=0o600)
+    kept = os.dup(2)
+    try:
+        os.dup2(log, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(log)
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Let Ctrl-C do what it did before.
+
+    Spark would answer it by calling Java in the middle of another call, of which both complain.
+    The engine cancels its jobs itself.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _without(name: str) -> Iterator[None]:
+    """Spark would follow a Connect server in the environment whatever master it is given."""
+    value = os.environ.pop(name, None)
+    try:
+        yield
+    finally:
+        if value is not None:
+            os.environ[name] = value
+
+
+def _tasks() -> int:
+    """How many tasks a job is cut into: few on one machine, more where there are many cores."""
+    text = os.environ.get(TASKS_VARIABLE, str(TASKS))
+    if not text.isdecimal() or not int(text):
+        raise InvalidInput(f"{TASKS_VARIABLE} is {text!r}", hint="give it a number, such as 200")
+    return int(text)
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if home and not (Path(home) / "bin" / "java").exists():
+        raise Unavailable(
+            f"Spark needs Java, and there is none in JAVA_HOME={home}",
+            hint="point JAVA_HOME to Java 17 or newer, or unset it",
+        )
+    if not home and shutil.which("java") is None:
+        raise Unavailable(
+            "Spark needs Java, and there is none on this machine",
+            hint="install Java 17 or newer, or name a Connect server in SPARK_REMOTE",
+        )
+
+
+def _reach(url: str) -> None:
+    """See that somebody listens: Spark itself would try for minutes, and then say little."""
+    servers = _servers(url)
+    if not servers or any(os.environ.get(name) for name in PROXY_VARIABLES):
+        return
+    for host, port in servers:
+        with suppress(OSError), socket.create_connection((host, port), timeout=REACH_SECONDS):
+            return
+    raise Unavailable(
+        f"no Spark session on {redacted(url)}: nobody answers there",
+        hint="check the address, and that the server runs",
+    )
+
+
+def _servers(url: str) -> Sequence[tuple[str, int]]:
+    """The hosts and ports in the URL of a Connect server or of a standalone master."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme not in ("sc", "spark"):
+        return ()
+    found = []
+    for server in rest.split(";")[0].strip("/").split(","):
+        host, _, port = server.rpartition(":") if ":" in server else (server, "", "")
+        if port and not port.isdigit():
+            return ()
+        found.append((host.strip("[]"), int(port or CONNECT_PORT)))
+    return found

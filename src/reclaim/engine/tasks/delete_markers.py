@@ -1,0 +1,262 @@
+"""Delete markers: setting objects aside in a bucket that keeps versions, without copying them.
+
+A run knows its markers, and the versions under them, by their ids, which its journal has. It covers
+only what is current, takes off only its own markers, and deletes only the versions under those:
+never one that is current.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from reclaim.engine.tasks.deleting import (
+    DELETED,
+    FAILED,
+    JOURNAL,
+    MISSING,
+    RESTORED,
+    InTime,
+    Taken,
+    Target,
+    TimeOver,
+)
+from reclaim.engine.tasks.parts import Part, encode
+from reclaim.engine.tasks.quarantine import QUARANTINED, UNTOUCHED, each
+from reclaim.engine.tasks.recall import COVERING
+from reclaim.errors import Conflict
+from reclaim.storage import Storage
+from reclaim.storage.buckets import Bucket, Version, open_bucket
+
+UNKNOWN, NONE = "?", "-"
+"""Instead of a marker's id: the journal that had it was lost; the bucket said there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """The version that a run's marker covers."""
+
+    marker: str
+    version: str
+    etag: str
+
+    @property
+    def identity(self) -> str:
+        return " ".join((self.marker, self.version, self.etag))
+
+    @classmethod
+    def parse(cls, identity: str) -> Covered | None:
+        """The version with that identity; None if there is none."""
+        return cls(*identity.split(" ")) if identity else None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Covers what is current with delete markers.
+
+    Which versions are about to be covered is written below ``notes`` first: if the journal is lost,
+    that tells which markers must be this run's.
+    """
+
+    notes: str
+
+    @property
+    def outcome(self) -> str:
+        return QUARANTINED
+
+    def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
+        bucket = open_bucket(storage.url)
+        current = each(storage, targets, lambda target: bucket.current(target.address), in_time)
+        going = {
+            target.address: version
+            for target, version in zip(targets, current, strict=True)
+            if version is not None and _check_size(version, target)
+        }
+        if not going:
+            return [Taken(MISSING)] * len(targets)
+        self._note(storage, going, targets)
+        if not in_time():
+            raise TimeOver
+        markers, failed = bucket.cover(list(going))
+        if not in_time():
+            # It was stopped for so long that others may be at work by now.
+            bucket.uncover(markers)
+            raise TimeOver
+
+        def taken(target: Target) -> Taken:
+            version = going.get(target.address)
+            if version is None:
+                return Taken(MISSING)
+            marker = markers.get(target.address, NONE)
+            identity = Covered(marker, version.id, version.etag).identity
+            if target.address in failed:
+                return Taken(FAILED, identity, failed[target.address])
+            return Taken(QUARANTINED, identity)
+
+        return [taken(target) for target in targets]
+
+    def one(self, storage: Storage, target: Target) -> Taken:
+        return self.page(storage, [target], lambda: True)[0]
+
+    def _note(self, storage: Storage, going: dict[str, Version], targets: Sequence[Target]) -> None:
+        """Write down what is about to be covered, in a file whose name tells its hash and rows."""
+        sizes = {target.address: target.size for target in targets}
+        rows = [
+            {
+                "address": address,
+                "size": sizes[address],
+                "kind": "",
+                "reason": "",
+                "outcome": COVERING,
+                "identity": Covered(UNKNOWN, version.id, version.etag).identity,
+            }
+            for address, version in going.items()
+        ]
+        data = encode(pa.Table.from_pylist(rows, schema=JOURNAL))
+        digest = hashlib.sha256(data).hexdigest()
+        storage.put(f"{self.notes}{len(rows)}-{digest}.parquet", data)
+
+
+def noted(storage: Storage, folder: str) -> list[Part]:
+    """The notes below a folder of what was about to be covered."""
+    parts = []
+    for stored in storage.list(folder):
+        *_, directory, name = ("", *stored.address.split("/"))
+        rows, _, digest = name.removesuffix(".parquet").partition("-")
+        if directory == NOTES and rows.isdigit() and digest:
+            parts.append(Part(stored.address, int(rows), digest))
+    return parts
+
+
+NOTES = "covering"
+"""The folder of such notes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unmark:
+    """Takes a run's markers off again.
+
+    What was covered is copied over its marker first, so that it counts as written now and the next
+    run spares it. What somebody wrote there since is left.
+    """
+
+    @property
+    def outcome(self) -> str:
+        return RESTORED
+
+    def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
+        return each(storage, targets, lambda target: self.one(storage, target), in_time)
+
+    def one(self, storage: Storage, target: Target) -> Taken:
+        bucket, covered = open_bucket(storage.url), Covered.parse(target.identity)
+        if covered is None:
+            return Taken(UNTOUCHED)
+        versions = bucket.versions_of(target.address)
+        covered = _known(covered, versions)
+        kept = _find(versions, covered.version)
+        if not versions or (kept is None and versions[0].marker):
+            raise Conflict(f"the version of {target.address} that was covered is gone")
+        if kept is not None and versions[0].marker:
+            if _newest(versions) != covered.version:
+                raise Conflict(
+                    f"{target.address} was written and deleted again since; its versions were left"
+                )
+            if kept.size != target.size or kept.etag != covered.etag:
+                raise Conflict(f"the version of {target.address} under its marker is another one")
+            bucket.renew(kept)
+            versions = bucket.versions_of(target.address)
+        if kept is None or not _same(bucket, versions[0], kept):
+            _check_etag(versions[0], covered, target)
+        _drop(bucket, versions, covered)
+        return Taken(RESTORED)
+
+
+@dataclass(frozen=True, slots=True)
+class Expunge:
+    """Deletes for good what a run's marker covers, and the marker. What is current stays."""
+
+    @property
+    def outcome(self) -> str:
+        return DELETED
+
+    def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
+        return each(storage, targets, lambda target: self.one(storage, target), in_time)
+
+    def one(self, storage: Storage, target: Target) -> Taken:
+        bucket, covered = open_bucket(storage.url), Covered.parse(target.identity)
+        if covered is None or covered.marker == NONE:
+            # A marker that is there nevertheless may be somebody else's.
+            return Taken(MISSING)
+        versions = bucket.versions_of(target.address)
+        covered = _known(covered, versions)
+        kept = _find(versions, covered.version)
+        if kept is not None and (kept.latest or kept.etag != covered.etag):
+            # Somebody took the marker off, or wrote anew: it is not the run's any more.
+            return Taken(UNTOUCHED)
+        if covered.marker == UNKNOWN:
+            # It was about to be covered; whether it was, nothing tells for certain.
+            return Taken(MISSING)
+        _drop(bucket, versions, covered)
+        return Taken(MISSING if kept is None else DELETED)
+
+
+def _check_size(version: Version, target: Target) -> bool:
+    if version.size != target.size:
+        raise Conflict(
+            f"{target.address} has {version.size} bytes now instead of {target.size}; it was left"
+        )
+    return True
+
+
+def _find(versions: Sequence[Version], version_id: str) -> Version | None:
+    """A version with bytes, by its id."""
+    return next((one for one in versions if one.id == version_id and not one.marker), None)
+
+
+def _known(covered: Covered, versions: Sequence[Version]) -> Covered:
+    """The same with its marker, if that was not known: the one on the version, if it is alone."""
+    markers = [one.id for one in versions if one.marker]
+    below = next((one.id for one in versions if not one.marker and not one.latest), None)
+    if covered.marker in (UNKNOWN, NONE) and len(markers) == 1 and below == covered.version:
+        return replace(covered, marker=markers[0])
+    return covered
+
+
+def _newest(versions: Sequence[Version]) -> str | None:
+    """The newest version with bytes, whatever markers are on it."""
+    return next((one.id for one in versions if not one.marker), None)
+
+
+def _same(bucket: Bucket, latest: Version, kept: Version) -> bool:
+    """Whether the current version is the covered one, or a copy of it.
+
+    The etag of what was uploaded or copied in parts tells nothing of its bytes.
+    """
+    if latest.marker or latest.size != kept.size:
+        return False
+    return latest.id == kept.id or latest.etag == kept.etag or bucket.same(latest, kept)
+
+
+def _check_etag(latest: Version, covered: Covered, target: Target) -> None:
+    """Refuse what is not a copy of a covered version that is gone, or of one that was left."""
+    if latest.marker or latest.size != target.size or latest.etag != covered.etag:
+        raise Conflict(f"{target.address} holds other bytes now; what was covered was left")
+
+
+def _drop(bucket: Bucket, versions: Sequence[Version], covered: Covered) -> None:
+    """Delete a covered version, then its marker; neither if it is current, and the marker only if
+    nothing else would come up from under it."""
+    kept = _find(versions, covered.version)
+    if kept is not None and not kept.latest:
+        bucket.delete([kept])
+    at = next(
+        (at for at, one in enumerate(versions) if one.marker and one.id == covered.marker), None
+    )
+    if at is None:
+        return
+    below = [one for one in versions[at + 1 :] if one.id != covered.version and not one.marker]
+    if not (versions[at].latest and below):
+        bucket.delete([versions[at]])

@@ -1,0 +1,133 @@
+"""Inventories: listings that someone else made, such as S3 Inventory or any Parquet file.
+
+The columns are key, size and last_modified (or last_modified_date). What is younger than the
+inventory is not judged by it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from reclaim.engine.base import Objects
+from reclaim.engine.tasks.parts import Part
+from reclaim.errors import InvalidInput, NotFound
+from reclaim.storage import LISTED, Storage, translated
+from reclaim.stores.base import Format
+
+MODIFIED = ("last_modified", "last_modified_date")
+ODD = r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f]"
+"""In keys that no object of ours has: empty parts, parts of dots, control characters."""
+
+
+def find_inventory(storage: Storage, address: str, format: Format) -> Objects:
+    """An inventory: one Parquet file, or a folder of them. A part is a row group of a file."""
+    files = [stored for stored in storage.list(address) if stored.address.endswith(".parquet")]
+    if not files:
+        try:
+            files = [storage.head(address)]
+        except NotFound as error:
+            raise NotFound(f"there is no inventory at {storage.url}/{address}") from error
+    parts = []
+    columns: tuple[str, str, str] | None = None
+    for stored in sorted(files, key=lambda found: found.address):
+        file = _open(storage, stored.address)
+        found = _columns(file.schema_arrow.names, stored.address)
+        if columns not in (None, found):
+            raise InvalidInput("the files of the inventory have different columns")
+        columns = found
+        for number in range(file.num_row_groups):
+            rows = file.metadata.row_group(number).num_rows
+            parts.append(Part(stored.address, rows, "", str(number)))
+    assert columns is not None
+    _, _, path = format.root.partition("://")[2].partition("/")
+    cut = "" if format.root.startswith("file:") or not path else path.rstrip("/") + "/"
+    before = min(stored.last_modified for stored in files)
+    return Objects(storage.url, parts, columns, cut, before, verified=False)
+
+
+def read_inventory(storage: Storage, part: Part, objects: Objects, format: Format) -> pa.Table:
+    """The objects of a store in one part of an inventory, as ``LISTED``."""
+    with translated("read", part.address):
+        try:
+            file = _open(storage, part.address)
+            table = file.read_row_group(
+                int(part.group), columns=list(objects.columns), use_threads=False
+            )
+        except (pa.ArrowException, OSError, ValueError) as error:
+            _pass_on(error)
+            raise _unreadable(part.address, str(error).splitlines()[0]) from error
+    try:
+        return _listed(table, part.address, objects, format)
+    except pa.ArrowException as error:
+        raise _unreadable(part.address, str(error).splitlines()[0]) from error
+
+
+def _listed(table: pa.Table, file: str, objects: Objects, format: Format) -> pa.Table:
+    key, size, modified = (table.column(name) for name in objects.columns)
+    if key.null_count:
+        raise _unreadable(file, "there is a row without a key")
+    key = key.cast(pa.string())
+    # What the sweep would refuse is never a candidate; folders' markers are among it.
+    mine = pc.and_not(
+        pc.starts_with(key, objects.cut + format.prefix), pc.match_substring_regex(key, ODD)
+    )
+    if not pc.all(mine).as_py():
+        key, size, modified = (column.filter(mine) for column in (key, size, modified))
+    if objects.cut:
+        key = pc.utf8_slice_codeunits(key, start=len(objects.cut))
+    modified = _times(modified, file)
+    size = size.cast(pa.int64())
+    if size.null_count or modified.null_count or (pc.min(size).as_py() or 0) < 0:
+        raise _unreadable(file, "there is a row without a size or a time")
+    return pa.table([key, size, modified], schema=LISTED)
+
+
+def _times(column: pa.ChunkedArray, file: str) -> pa.ChunkedArray:
+    """Times to the microsecond. Dates and bare numbers could be older than what they stand for."""
+    if not (pa.types.is_timestamp(column.type) or _is_text(column.type)):
+        raise _unreadable(file, f"its times are of the type {column.type}")
+    wanted = LISTED.field("last_modified").type
+    return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True))
+
+
+def _is_text(type: pa.DataType) -> bool:
+    return type in (pa.string(), pa.large_string())
+
+
+def _unreadable(file: str, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"the inventory {file} cannot be read: {why}",
+        hint="it needs a key, a size in bytes and a time for each object (an instant, or text like "
+        "2026-01-31T12:00:00Z), and current versions only",
+    )
+
+
+def _pass_on(error: Exception) -> None:
+    """What the system says is not about the file; Arrow's own errors have no number."""
+    if isinstance(error, OSError) and error.errno is not None:
+        raise error
+
+
+def _open(storage: Storage, address: str) -> Any:
+    try:
+        return pq.ParquetFile(pa.PythonFile(storage.reader(address), mode="r"))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        _pass_on(error)
+        raise InvalidInput(
+            f"the inventory {address} is not a Parquet file",
+            hint="it needs the columns key, size and last_modified",
+        ) from error
+
+
+def _columns(names: list[str], address: str) -> tuple[str, str, str]:
+    modified = next((name for name in MODIFIED if name in names), None)
+    if "key" not in names or "size" not in names or modified is None:
+        raise InvalidInput(
+            f"the inventory {address} has the columns {', '.join(names)}",
+            hint="it needs key, size and last_modified",
+        )
+    return "key", "size", modified

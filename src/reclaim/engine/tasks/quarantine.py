@@ -1,0 +1,252 @@
+"""Setting objects aside instead of deleting them, bringing them back, and ending that.
+
+What is set aside keeps its address below a folder of the run. Each step can be done again: an
+object that is not where it is taken from has been taken before. What was set aside is known by
+the identity that the journal has of it, so that nothing else is ever brought back or deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from reclaim.engine.tasks.deleting import (
+    DELETED,
+    MISSING,
+    RESTORED,
+    InTime,
+    Taken,
+    Target,
+    TimeOver,
+)
+from reclaim.errors import Conflict, NotFound, OwnedAddress
+from reclaim.model import StoredObject
+from reclaim.storage import Storage
+
+QUARANTINED, UNTOUCHED = "quarantined", "untouched"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """Where a run sets objects of a store aside: from below ``prefix`` to below ``folder``."""
+
+    prefix: str
+    folder: str
+
+    def of(self, address: str) -> str:
+        """Where an object of the store is set aside."""
+        if not address.startswith(self.prefix) or address.startswith(self.folder):
+            raise OwnedAddress(f"{address!r} cannot be set aside below {self.folder}")
+        return self.folder + address[len(self.prefix) :]
+
+    def home(self, address: str) -> str:
+        """Where an object that was set aside belongs."""
+        if not address.startswith(self.folder):
+            raise OwnedAddress(f"{address!r} was not set aside below {self.folder}")
+        return self.prefix + address[len(self.folder) :]
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Moves objects of the store aside.
+
+    ``again`` says that the same plan was applied before: then what is aside already was promised
+    to somebody, and nothing is moved over it.
+    """
+
+    aside: Aside
+    again: bool = False
+
+    @property
+    def outcome(self) -> str:
+        return QUARANTINED
+
+    def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
+        return each(
+            storage, targets, lambda target: self._timely(storage, target, in_time), in_time
+        )
+
+    def _timely(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
+        """Move one; back again if it was stopped for so long that others may be at work by now."""
+        taken = self.one(storage, target)
+        if taken.outcome == QUARANTINED and not in_time():
+            with suppress(NotFound):
+                storage.move(self.aside.of(target.address), target.address, size=target.size)
+            raise TimeOver
+        return taken
+
+    def one(self, storage: Storage, target: Target) -> Taken:
+        aside = self.aside.of(target.address)
+        if self.again and (kept := look(storage, aside)) is not None:
+            return self._taken_before(storage, target, kept)
+        try:
+            storage.move(target.address, aside, size=target.size)
+        except NotFound:
+            moved = look(storage, aside)
+            return Taken(MISSING) if moved is None else _set_aside(storage, moved)
+        return _set_aside(storage, storage.head(aside))
+
+    def _taken_before(self, storage: Storage, target: Target, kept: StoredObject) -> Taken:
+        if look(storage, target.address) is not None:
+            if not storage.same(target.address, kept.address):
+                raise Conflict(
+                    f"{target.address} was written anew after it had been set aside; both were left"
+                )
+            storage.delete(target.address)
+        return _set_aside(storage, kept)
+
+
+def _set_aside(storage: Storage, kept: StoredObject) -> Taken:
+    return Taken(QUARANTINED, identity_of(storage, kept))
+
+
+@dataclass(frozen=True, slots=True)
+class BringBack:
+    """Moves what was set aside to where it was, as if it were written now.
+
+    What lies at its old place is left, unless it is the same. On a disk what comes back gets the
+    time of this undo (the last of ``undos``), by which a later one knows it again.
+    """
+
+    aside: Aside
+    undos: tuple[datetime, ...]
+
+    @property
+    def outcome(self) -> str:
+        return RESTORED
+
+    def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
+        taken = each(storage, targets, lambda target: self._one(storage, target), in_time)
+        self._flush(storage, targets, taken)
+        return taken
+
+    def one(self, storage: Storage, target: Target) -> Taken:
+        taken = self._one(storage, target)
+        self._flush(storage, [target], [taken])
+        return taken
+
+    def _flush(self, storage: Storage, targets: Sequence[Target], taken: Sequence[Taken]) -> None:
+        """Make what came back last, before anything says that it is back."""
+        pairs = zip(targets, taken, strict=True)
+        storage.flush_moved(
+            self.aside.home(target.address) for target, one in pairs if one.outcome == RESTORED
+        )
+
+    def _one(self, storage: Storage, target: Target) -> Taken:
+        home = self.aside.home(target.address)
+        kept = look(storage, target.address)
+        if kept is None:
+            return self._not_aside(storage, target, home)
+        check_own(storage, kept, target, self.undos)
+        if look(storage, home) is None:
+            storage.move(target.address, home, size=kept.size, fresh=self.undos[-1])
+        elif storage.same(home, target.address):
+            # It was brought back before, or made again.
+            storage.delete(target.address)
+        else:
+            raise Conflict(f"{home} holds other bytes now than were set aside; both were left")
+        return Taken(RESTORED)
+
+    def _not_aside(self, storage: Storage, target: Target, home: str) -> Taken:
+        there = look(storage, home)
+        if not target.identity:
+            # Nobody knows whether it was ever moved.
+            return Taken(UNTOUCHED if there else MISSING)
+        if there is None or not is_own(storage, there, target, self.undos):
+            raise Conflict(f"{home} is neither in quarantine nor at its old place")
+        return Taken(RESTORED)
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """Deletes for good what a run has set aside."""
+
+    undos: tuple[datetime, ...]
+
+    @property
+    def outcome(self) -> str:
+        return DELETED
+
+    def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
+        taken = each(storage, targets, lambda target: self._look(storage, target), in_time)
+        pairs = zip(targets, taken, strict=True)
+        if going := [target.address for target, one in pairs if one.outcome == DELETED]:
+            storage.delete_page(going)
+        return taken
+
+    def one(self, storage: Storage, target: Target) -> Taken:
+        taken = self._look(storage, target)
+        if taken.outcome == DELETED:
+            storage.delete(target.address)
+        return taken
+
+    def _look(self, storage: Storage, target: Target) -> Taken:
+        kept = look(storage, target.address)
+        if kept is None:
+            return Taken(MISSING)
+        check_own(storage, kept, target, self.undos)
+        return Taken(DELETED)
+
+
+def identity_of(storage: Storage, stored: StoredObject) -> str:
+    """What tells an object from any other that may come to its address.
+
+    On a disk the time of its last change: moving a file keeps that, and so do backups.
+    """
+    return stored.etag if storage.at_once > 1 else stored.last_modified.isoformat()
+
+
+def is_own(
+    storage: Storage, stored: StoredObject, target: Target, undos: tuple[datetime, ...]
+) -> bool:
+    """Whether an object is the one that a run set aside, there or back at its old place.
+
+    The etag of what was copied in parts depends on the parts; there the size has to do.
+    """
+    if stored.size != target.size:
+        return False
+    if target.identity in ("", identity_of(storage, stored)):
+        return True
+    if storage.at_once == 1:
+        return stored.last_modified in undos
+    return "-" in stored.etag
+
+
+def check_own(
+    storage: Storage, kept: StoredObject, target: Target, undos: tuple[datetime, ...]
+) -> None:
+    """Refuse what is in quarantine and was not put there by the run."""
+    if not is_own(storage, kept, target, undos):
+        raise Conflict(f"{kept.address} is not what was set aside there; it was left")
+
+
+def look(storage: Storage, address: str) -> StoredObject | None:
+    """An object, if it is there."""
+    try:
+        return storage.head(address)
+    except NotFound:
+        return None
+
+
+def each(
+    storage: Storage, targets: Sequence[Target], work: Callable[[Target], T], in_time: InTime
+) -> Sequence[T]:
+    """Do something to each object, with as many requests on the way as the storage likes.
+
+    Whoever was stopped for a while in the middle does not go on when the time is over.
+    """
+
+    def timely(target: Target) -> T:
+        if not in_time():
+            raise TimeOver
+        return work(target)
+
+    if storage.at_once == 1:
+        return [timely(target) for target in targets]
+    with ThreadPoolExecutor(storage.at_once) as pool:
+        return list(pool.map(timely, targets))

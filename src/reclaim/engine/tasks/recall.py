@@ -1,0 +1,49 @@
+"""Recalling what a run took: from what it was about to take, and from what its journal says.
+
+A journal can miss the end of an apply that was cut off. What an apply was about to take is written
+down before the first object goes, so that together the two miss nothing. A journal that has an
+object's identity is believed over one that has not.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.engine.tasks.deleting import FAILED, GOING, as_going
+from reclaim.engine.tasks.quarantine import QUARANTINED, Aside
+
+COVERING = "covering"
+"""The outcome of an object that is about to be covered by a delete marker."""
+
+RANKED = GOING.append(pa.field("rank", pa.int32(), nullable=False))
+"""What may have been taken; of an object's rows the one with the least rank is believed."""
+
+_RANKS = {QUARANTINED: 0, FAILED: 1, COVERING: 2}
+_NOT_KNOWN = 3
+
+
+def intended(rows: pa.Table) -> pa.Table:
+    """Objects that were about to be taken, as ``RANKED``."""
+    ranks = pa.repeat(pa.scalar(_NOT_KNOWN, pa.int32()), rows.num_rows)
+    return as_going(rows).append_column(RANKED.field("rank"), ranks).cast(RANKED)
+
+
+def journaled(rows: pa.Table) -> pa.Table:
+    """Objects with outcomes, as ``RANKED``."""
+    at = pc.index_in(rows.column("outcome"), pa.array(list(_RANKS), pa.string()))
+    known = pa.chunked_array([pa.array(_RANKS.values(), pa.int32())]).take(at)
+    going = as_going(rows)
+    # What failed without telling anything may have been taken nevertheless.
+    certain = pc.and_(pc.is_valid(known), pc.is_valid(going.column("identity")))
+    ranks = pc.if_else(certain, known, pa.scalar(_NOT_KNOWN, pa.int32()))
+    return going.append_column(RANKED.field("rank"), ranks).cast(RANKED)
+
+
+def where(rows: pa.Table, aside: Aside | None) -> pa.Table:
+    """Rows with the addresses where objects are now, if they were moved."""
+    if aside is None:
+        return rows
+    inside = pc.utf8_slice_codeunits(rows.column("address"), start=len(aside.prefix))
+    moved = pc.binary_join_element_wise(pa.scalar(aside.folder), inside, "")
+    return rows.set_column(0, GOING.field("address"), moved)

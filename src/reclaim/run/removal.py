@@ -1,0 +1,303 @@
+"""Ways to take objects away: for good, or aside, from where they can be brought back.
+
+A way brings the deleter that a sweep uses. The sweep does not know which way it goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from reclaim.engine.base import Containers, Engine
+from reclaim.engine.tasks.delete_markers import NOTES, Expunge, Mark, Unmark, noted
+from reclaim.engine.tasks.deleting import Deleter, Remove
+from reclaim.engine.tasks.judging import Rules
+from reclaim.engine.tasks.parts import Opener, Part, Place
+from reclaim.engine.tasks.quarantine import Aside, BringBack, Discard, SetAside
+from reclaim.errors import Corrupt, NotFound, PlanRefused, Refused, UnknownVersion
+from reclaim.model import Run, SnapshotId
+from reclaim.run import plan_file
+from reclaim.run.journal import Journal
+from reclaim.run.plan_file import PlanDocument
+from reclaim.storage import buckets
+from reclaim.stores.base import QUARANTINE, Collectable, Quarantines
+
+MOVED, MARKED = "moved", "marked"
+"""What the records of runs call the two."""
+KEEP = timedelta(days=7)
+"""How long what was set aside is kept by default."""
+FAR = timedelta(days=3650)
+
+
+class Way(Protocol):
+    """How an apply takes objects away."""
+
+    @property
+    def name(self) -> str | None:
+        """What a run's record calls it; None for deleting."""
+        ...
+
+    def check(self, store: Collectable, planned: PlanDocument) -> None:
+        """Refuse what cannot be done in this way, before anything is."""
+        ...
+
+    def deleter(self, store: Collectable, run_id: str, journal: Journal) -> Deleter: ...
+
+    def settle(self, store: Collectable, ids: Collection[SnapshotId]) -> int:
+        """Let go of snapshots whose objects were taken."""
+        ...
+
+    def facts(self, now: datetime) -> dict[str, Any]:
+        """What a run's record has to say of it from the start."""
+        ...
+
+    def requests(self, store: Collectable, objects: int) -> int:
+        """How many requests that are paid for it takes, where requests are."""
+        ...
+
+
+class AsideWay(Way, Protocol):
+    """A way that has a way back."""
+
+    def check_back(self, store: Collectable) -> None:
+        """Refuse an undo or a purge that could not be done as it must be."""
+        ...
+
+    def rows(
+        self, store: Collectable, engine: Engine, run: Run, place: Place, opener: Opener
+    ) -> Sequence[Part]:
+        """What a run has set aside, and nothing else, with the identity of each object."""
+        ...
+
+    def home(self, store: Collectable, run: Run, address: str) -> str:
+        """Where an object belongs that is set aside at an address."""
+        ...
+
+    def back(self, store: Collectable, run: Run) -> Deleter: ...
+
+    def away(self, store: Collectable, run: Run) -> Deleter: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """For good."""
+
+    name: None = None
+
+    def check(self, store: Collectable, planned: PlanDocument) -> None:
+        pass
+
+    def deleter(self, store: Collectable, run_id: str, journal: Journal) -> Deleter:  # noqa: ARG002
+        return Remove()
+
+    def settle(self, store: Collectable, ids: Collection[SnapshotId]) -> int:
+        return store.collect(ids)
+
+    def facts(self, now: datetime) -> dict[str, Any]:  # noqa: ARG002
+        return {}
+
+    def requests(self, store: Collectable, objects: int) -> int:  # noqa: ARG002
+        return 0
+
+
+DELETE = Delete()
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Into a folder of the store: renamed on a disk, copied and deleted elsewhere."""
+
+    keep: timedelta = KEEP
+    name: str = MOVED
+
+    def check(self, store: Collectable, planned: PlanDocument) -> None:  # noqa: ARG002
+        _check_store(store)
+
+    def check_back(self, store: Collectable) -> None:
+        pass
+
+    def deleter(self, store: Collectable, run_id: str, journal: Journal) -> Deleter:
+        return SetAside(_aside(store, run_id), again=journal.begun)
+
+    def settle(self, store: Collectable, ids: Collection[SnapshotId]) -> int:
+        return _check_store(store).set_aside(ids)
+
+    def facts(self, now: datetime) -> dict[str, Any]:
+        return _facts(self.name, now, self.keep)
+
+    def requests(self, store: Collectable, objects: int) -> int:
+        # A copy and a look at it; deletes are free.
+        return 2 * objects if store.storage.at_once > 1 else 0
+
+    def rows(
+        self, store: Collectable, engine: Engine, run: Run, place: Place, opener: Opener
+    ) -> Sequence[Part]:
+        record = find_record(run, opener)
+        intended = record.journal.intended() if record else []
+        if record is None or not intended:
+            # A run of an older version, or one whose plan is gone: its folder tells what it took.
+            return self._listed(store, engine, run, place)
+        return _grouped(
+            engine.recall(
+                intended,
+                record.journal.parts(),
+                record.place,
+                _aside(store, run.id),
+                place.below("recalled"),
+            )
+        )
+
+    def _listed(self, store: Collectable, engine: Engine, run: Run, place: Place) -> Sequence[Part]:
+        folder = store.format.aside(run.id).rstrip("/")
+        inside, objects = store.storage.folders(folder)
+        units = inside if not objects else [folder]
+        listed = engine.list(store.format, units, place.below("listing"))
+        now = store.clock.now()
+        rules = Rules(
+            cutoffs={QUARANTINE: now + FAR},
+            closed=frozenset(),
+            open=frozenset(),
+            causes=(),
+            reasons={QUARANTINE: f"set aside by run {run.id}"},
+            now=now,
+            protected=(),
+        )
+        none = Containers((), 0, 0, 0)
+        found = engine.find(
+            store.format, listed, none, (), rules, place.below("objects"), place.below("work")
+        )
+        return _grouped(found.parts)
+
+    def home(self, store: Collectable, run: Run, address: str) -> str:
+        return _aside(store, run.id).home(address)
+
+    def back(self, store: Collectable, run: Run) -> Deleter:
+        return BringBack(_aside(store, run.id), run.undos or (store.clock.now(),))
+
+    def away(self, store: Collectable, run: Run) -> Deleter:  # noqa: ARG002
+        return Discard(run.undos)
+
+
+@dataclass(frozen=True, slots=True)
+class Markers:
+    """By delete markers, in a bucket that keeps versions."""
+
+    keep: timedelta = KEEP
+    name: str = MARKED
+
+    def check(self, store: Collectable, planned: PlanDocument) -> None:
+        _check_store(store)
+        _check_versioning(store, "use --quarantine without --markers")
+        if planned.place.url != store.storage.url:
+            raise Refused(
+                "what markers cover is found by the plan, which lies in another storage",
+                hint="plan it without --out",
+            )
+
+    def check_back(self, store: Collectable) -> None:
+        _check_versioning(store, "switch the bucket's versioning on again, then repeat it")
+
+    def deleter(self, store: Collectable, run_id: str, journal: Journal) -> Deleter:  # noqa: ARG002
+        return Mark(journal.own.below(NOTES).prefix)
+
+    def settle(self, store: Collectable, ids: Collection[SnapshotId]) -> int:
+        return _check_store(store).set_aside(ids)
+
+    def facts(self, now: datetime) -> dict[str, Any]:
+        return _facts(self.name, now, self.keep)
+
+    def requests(self, store: Collectable, objects: int) -> int:  # noqa: ARG002
+        return 0
+
+    def rows(
+        self,
+        store: Collectable,
+        engine: Engine,
+        run: Run,
+        place: Place,
+        opener: Opener,
+    ) -> Sequence[Part]:
+        record = find_record(run, opener)
+        if record is None:
+            raise Refused(
+                f"the plan of run {run.id} is not at {run.place} any more, and it alone tells "
+                "which markers are the run's",
+                hint="restore it from a backup; the objects are noncurrent versions in the bucket",
+            )
+        notes = noted(store.storage, record.place.at("apply"))
+        outcomes = [*record.journal.parts(), *notes]
+        recalled = place.below("recalled")
+        return _grouped(
+            engine.recall(record.journal.intended(), outcomes, record.place, None, recalled)
+        )
+
+    def home(self, store: Collectable, run: Run, address: str) -> str:  # noqa: ARG002
+        return address
+
+    def back(self, store: Collectable, run: Run) -> Deleter:  # noqa: ARG002
+        return Unmark()
+
+    def away(self, store: Collectable, run: Run) -> Deleter:  # noqa: ARG002
+        return Expunge()
+
+
+WAYS: Mapping[str, AsideWay] = {MOVED: Move(), MARKED: Markers()}
+
+
+def way_of(run: Run) -> AsideWay | None:
+    """How a run set its objects aside; None when it did not, or they are not there any more."""
+    return WAYS.get(run.quarantine or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Where the plan of a run is, with the journal of its applies."""
+
+    place: Place
+    journal: Journal
+
+
+def find_record(run: Run, opener: Opener) -> Record | None:
+    """The record of a run; None if its plan is not there any more, or cannot be read.
+
+    Another plan in its place is not the run's.
+    """
+    try:
+        place, planned = plan_file.find(opener(run.place), run.place)
+        if planned.run != run.id:
+            return None
+        applies = place.below("apply")
+        return Record(place, Journal(opener(place.url), applies, applies))
+    except (NotFound, PlanRefused, UnknownVersion, Corrupt):
+        return None
+
+
+def _check_store(store: Collectable) -> Quarantines:
+    if not isinstance(store, Quarantines):
+        raise Refused(
+            f"{store.kind} stores cannot set objects aside", hint="apply it without --quarantine"
+        )
+    return store
+
+
+def _check_versioning(store: Collectable, hint: str) -> None:
+    status = buckets.versioning(store.storage.url)
+    if status != buckets.ENABLED:
+        shown = status or ("not known" if status is None else "off")
+        raise Refused(
+            f"delete markers need a bucket with versioning; it is {shown} here", hint=hint
+        )
+
+
+def _aside(store: Collectable, run_id: str) -> Aside:
+    return Aside(store.format.prefix, store.format.aside(run_id))
+
+
+def _grouped(parts: Sequence[Part]) -> Sequence[Part]:
+    return [replace(part, group=QUARANTINE) for part in parts]
+
+
+def _facts(name: str, now: datetime, keep: timedelta) -> dict[str, Any]:
+    return {"quarantine": name, "since": now.isoformat(), "until": (now + keep).isoformat()}

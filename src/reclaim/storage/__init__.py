@@ -1,0 +1,19 @@
+"""Storage: objects in local folders, S3, GCS and Azure, behind one small door (``base``).
+
+An *object* has an address relative to the root of its storage. *Buckets* are what obstore does not
+ask of S3: versions, delete markers, odd keys.
+"""
+
+from reclaim.storage.base import LISTED, Payload, Storage
+from reclaim.storage.objects import PIECE, ObjectStorage, make_folder
+from reclaim.storage.translation import translated
+
+__all__ = [
+    "LISTED",
+    "PIECE",
+    "ObjectStorage",
+    "Payload",
+    "Storage",
+    "make_folder",
+    "translated",
+]

@@ -1,0 +1,94 @@
+"""What Reclaim asks of object storage. An address is a path relative to the storage's root."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import BinaryIO, Protocol
+
+import pyarrow as pa
+
+from reclaim.model import StoredObject
+
+Payload = bytes | Iterator[bytes]
+
+LISTED = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("last_modified", pa.timestamp("us", tz="UTC"), nullable=False),
+    ]
+)
+"""A listing: the columns that every object has."""
+
+
+class Storage(Protocol):
+    """What Reclaim asks of object storage."""
+
+    url: str
+    """Where the root is, without credentials."""
+    at_once: int
+    """How many requests it is worth to have on the way at the same time."""
+
+    def put(self, address: str, data: Payload, *, create: bool = False) -> None:
+        """Write an object whole. With ``create`` an existing one is an ``AlreadyExists``."""
+        ...
+
+    def get(self, address: str) -> bytes: ...
+
+    def stream(self, address: str) -> Iterator[bytes]:
+        """The object's bytes in pieces, for objects that need not fit in memory."""
+        ...
+
+    def reader(self, address: str) -> BinaryIO:
+        """An object as a file, of which only what is asked for is read."""
+        ...
+
+    def head(self, address: str) -> StoredObject: ...
+
+    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+        """Every object below a folder, in no promised order; odd addresses are among them."""
+        ...
+
+    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
+        """What ``list`` gives, as batches of ``LISTED``: for prefixes with very many objects."""
+        ...
+
+    def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
+        """What lies directly below a folder: the folders there, and the objects."""
+        ...
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy inside the storage, without moving the bytes through this process."""
+        ...
+
+    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
+        """Move an object inside the storage; the source goes only when the target is whole.
+
+        With ``fresh`` it counts as written then; where moving is copying it is written now anyway.
+        """
+        ...
+
+    def delete(self, address: str) -> None:
+        """Delete an object; one that is not there counts as deleted."""
+        ...
+
+    def delete_page(self, addresses: Sequence[str]) -> None:
+        """Delete several objects in few requests, asking once.
+
+        An error says nothing of the single objects: any of them may be gone or still there, and
+        one that was not there is an error too.
+        """
+        ...
+
+    def same(self, first: str, second: str) -> bool:
+        """Whether the first object can stand for the second: it holds the same bytes."""
+        ...
+
+    def flush(self, addresses: Iterable[str]) -> None:
+        """Make written objects survive a power cut, where the storage does not do so itself."""
+        ...
+
+    def flush_moved(self, addresses: Iterable[str]) -> None:
+        """Make moves survive a power cut; the bytes of what was moved lasted before."""
+        ...

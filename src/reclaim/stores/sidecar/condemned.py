@@ -1,0 +1,103 @@
+"""Lists of condemned snapshots: for each run ids, each with the rule that takes it.
+
+All lists of a run are one object, so that a snapshot goes from one list to the next in one write:
+whoever reads sees it on one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from reclaim.errors import NotFound
+from reclaim.model import SnapshotId
+from reclaim.storage import Storage
+from reclaim.stores.sidecar.files import (
+    PART,
+    SUFFIX,
+    Unreadable,
+    damaged,
+    read_document,
+    write_document,
+)
+
+LARGEST = 1024 * 1024 * 1024
+"""A list may have every snapshot of a store."""
+
+
+class Condemnation(StrEnum):
+    """How final a list is."""
+
+    PROVISIONAL = "provisional"
+    CONDEMNED = "condemned"
+    # Their objects were set aside.
+    QUARANTINED = "quarantined"
+
+
+Rules = dict[SnapshotId, str]
+Lists = Mapping[Condemnation, Rules]
+
+
+class CondemnedLists:
+    """The lists of a store, by run."""
+
+    def __init__(self, storage: Storage, prefix: str) -> None:
+        self._storage = storage
+        self._prefix = prefix
+
+    def of(self, run_id: str, state: Condemnation) -> Rules:
+        return dict(self.of_run(run_id).get(state, {}))
+
+    def of_run(self, run_id: str) -> Lists:
+        try:
+            return _decode(read_document(self._storage, self._address(run_id), largest=LARGEST))
+        except NotFound:
+            return {}
+        except Unreadable as error:
+            raise damaged(
+                self._storage,
+                self._address(run_id),
+                "the list of condemned snapshots",
+                error,
+                hint=f"if run {run_id} is not at work (see `reclaim runs`), remove the file, then "
+                "apply its plan again to finish it, or undo it",
+            ) from error
+
+    def write(self, run_id: str, changed: Lists) -> None:
+        """Put lists in the place of a run's, all at once; the others stay as they are."""
+        before = self.of_run(run_id)
+        after = {state: rules for state, rules in {**before, **changed}.items() if rules}
+        if after:
+            write_document(self._storage, self._address(run_id), after)
+        elif before:
+            self._storage.delete(self._address(run_id))
+
+    def all(self) -> dict[str, Lists]:
+        """The lists of every run that has any."""
+        found = {}
+        for one in self._storage.list(self._prefix.rstrip("/")):
+            name = one.address.removeprefix(self._prefix)
+            if not name.endswith(SUFFIX) or "/" in name:
+                continue
+            run_id = name.removesuffix(SUFFIX)
+            if lists := self.of_run(run_id):
+                found[run_id] = lists
+        return dict(sorted(found.items()))
+
+    def tidy(self) -> None:
+        """Remove what runs that died had not finished writing. Only under the lock."""
+        for one in list(self._storage.list(self._prefix.rstrip("/"))):
+            if one.address.endswith(PART):
+                self._storage.delete(one.address)
+
+    def _address(self, run_id: str) -> str:
+        return f"{self._prefix}{run_id}{SUFFIX}"
+
+
+def _decode(document: Mapping[str, object]) -> Lists:
+    lists = {}
+    for state, rules in document.items():
+        if state not in list(Condemnation) or not isinstance(rules, dict):
+            raise Unreadable(f"{state!r} is not a list of snapshots")
+        lists[Condemnation(state)] = {SnapshotId(one): str(rule) for one, rule in rules.items()}
+    return lists

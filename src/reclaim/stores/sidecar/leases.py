@@ -1,0 +1,229 @@
+"""Leases as objects: who holds which snapshot, and for how long. Their age is the storage's.
+
+A holder writes its lease and *then* reads the lists of condemned snapshots; a run writes its list
+and *then* reads the leases. So one of the two always sees the other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from reclaim.catalog.addresses import new_uid
+from reclaim.clock import Clock
+from reclaim.errors import Gone, LeaseLapsed, NotFound, ReclaimError
+from reclaim.lease import LONGEST, check_length
+from reclaim.model import Lease, SnapshotId
+from reclaim.storage import Storage
+from reclaim.stores.sidecar.condemned import CondemnedLists
+from reclaim.stores.sidecar.files import (
+    SUFFIX,
+    Unreadable,
+    damaged,
+    read_document,
+    text_in,
+    write_document,
+)
+
+log = logging.getLogger(__name__)
+
+REFRESH = timedelta(hours=1)
+LENGTH = timedelta(hours=2)
+
+Needs = Callable[[SnapshotId], Collection[SnapshotId]]
+"""A snapshot and all that it needs; fails when something of that is not there."""
+
+
+class Leases:
+    """The leases of a store."""
+
+    def __init__(
+        self, storage: Storage, prefix: str, clock: Clock, condemned: CondemnedLists
+    ) -> None:
+        self._storage = storage
+        self._prefix = prefix
+        self._clock = clock
+        self._condemned = condemned
+
+    def all(self) -> list[Lease]:
+        """Every lease, lapsed ones too. One that cannot be read stops whoever asks."""
+        found = []
+        for one in self._storage.list(self._prefix.rstrip("/")):
+            if not self._is_lease(one.address):
+                continue
+            try:
+                found.append(self._read(one.address, one.last_modified))
+            except NotFound:
+                # Given back while we looked.
+                continue
+        return sorted(found, key=lambda lease: (lease.refreshed_at, lease.id))
+
+    def valid(self, now: datetime) -> tuple[Lease, ...]:
+        return tuple(lease for lease in self.all() if lease.valid_at(now))
+
+    def take(
+        self, snapshot: SnapshotId, needs: Needs, *, holder: str, length: timedelta = LENGTH
+    ) -> Lease:
+        """Take a lease; refused for what is condemned, or needs something that is."""
+        check_length(length)
+        lease = Lease(new_uid(), snapshot, holder, self._clock.now(), length)
+        self._write(lease)
+        try:
+            self._check(lease, needs)
+        except BaseException:
+            self._storage.delete(self._address(lease.id))
+            raise
+        return lease
+
+    def _check(self, lease: Lease, needs: Needs) -> None:
+        # The lists first: what was taken off one of them since is gone, and then found missing.
+        lists = self._condemned.all()
+        missing: Gone | None = None
+        try:
+            wanted = set(needs(lease.snapshot))
+        except Gone as error:
+            missing, wanted = error, {lease.snapshot, SnapshotId(str(error.details.get("layer")))}
+        for run, states in lists.items():
+            for listed in states.values():
+                if lost := wanted & listed.keys():
+                    one = min(lost)
+                    raise Gone(
+                        f"{one} is being collected by run {run} ({listed[one]})",
+                        hint="nothing may be held that needs it; look again when that run is over",
+                        run=run,
+                        rule=listed[one],
+                    )
+        if missing is not None:
+            raise missing
+
+    def renew(self, lease: Lease) -> Lease:
+        """Make a lease last for its length from now on; one that lapsed cannot be."""
+        address = self._address(lease.id)
+        try:
+            found = self._storage.head(address)
+        except NotFound as error:
+            raise LeaseLapsed(f"the lease {lease.id} was given back") from error
+        current = self._read(address, found.last_modified)
+        if not current.valid_at(self._clock.now()):
+            raise LeaseLapsed(
+                f"the lease {lease.id} lapsed and cannot be renewed",
+                hint="take a new one; that checks that everything is still there",
+            )
+        now = self._clock.now()
+        self._write(current)
+        if not current.valid_at(self._clock.now()):
+            # Whoever slept until here held nothing meanwhile, and a run may have been and gone.
+            self._storage.delete(address)
+            raise LeaseLapsed(
+                f"the lease {lease.id} lapsed while it was renewed",
+                hint="take a new one; that checks that everything is still there",
+            )
+        for run, states in self._condemned.all().items():
+            if any(lease.snapshot in listed for listed in states.values()):
+                raise LeaseLapsed(f"{lease.snapshot} is being collected by run {run}")
+        return replace(current, refreshed_at=now)
+
+    def release(self, lease_id: str) -> None:
+        try:
+            self._storage.head(self._address(lease_id))
+        except NotFound as error:
+            raise NotFound(
+                f"there is no lease {lease_id}", hint="see `reclaim lease list`"
+            ) from error
+        self._storage.delete(self._address(lease_id))
+
+    @contextmanager
+    def held(self, snapshot: SnapshotId, needs: Needs, *, holder: str) -> Iterator[HeldLease]:
+        """Hold a snapshot while the block runs, renewing its lease in the background."""
+        held = HeldLease(self, self.take(snapshot, needs, holder=holder), self._clock)
+        held.start()
+        try:
+            yield held
+        finally:
+            held.stop()
+
+    def _address(self, lease_id: str) -> str:
+        return f"{self._prefix}{lease_id}{SUFFIX}"
+
+    def _is_lease(self, address: str) -> bool:
+        name = address.removeprefix(self._prefix)
+        return name.endswith(SUFFIX) and "/" not in name
+
+    def _read(self, address: str, refreshed_at: datetime) -> Lease:
+        name = address.removeprefix(self._prefix).removesuffix(SUFFIX)
+        try:
+            return _decode(name, read_document(self._storage, address), refreshed_at)
+        except Unreadable as error:
+            raise damaged(
+                self._storage,
+                address,
+                "the lease",
+                error,
+                hint="it may hold a snapshot, so that no run goes on; remove the file if nobody "
+                "needs it (`reclaim lease release`)",
+            ) from error
+
+    def _write(self, lease: Lease) -> None:
+        told = {
+            "snapshot": lease.snapshot,
+            "holder": lease.holder,
+            "seconds": lease.length.total_seconds(),
+        }
+        write_document(self._storage, self._address(lease.id), told)
+
+
+class HeldLease:
+    """A lease of this process. ``check`` fails before anyone may assume the holder dead."""
+
+    def __init__(self, leases: Leases, lease: Lease, clock: Clock) -> None:
+        self._leases = leases
+        self._clock = clock
+        self.lease = lease
+        self._sure_until = lease.refreshed_at + lease.length
+        self._stop = threading.Event()
+        self._renewer = threading.Thread(target=self._keep, name="reclaim-lease", daemon=True)
+
+    def check(self) -> None:
+        if self._clock.now() >= self._sure_until:
+            raise LeaseLapsed(
+                f"the lease on {self.lease.snapshot} could not be renewed in time",
+                hint="stop reading; open it again",
+            )
+
+    def renew(self) -> None:
+        before = self._clock.now()
+        self._leases.renew(self.lease)
+        self._sure_until = before + self.lease.length
+
+    def start(self) -> None:
+        self._renewer.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._renewer.join()
+        try:
+            self._leases.release(self.lease.id)
+        except ReclaimError as error:
+            log.warning("the lease %s was not given back: %s", self.lease.id, error)
+
+    def _keep(self) -> None:
+        every = min(REFRESH, self.lease.length / 2).total_seconds()
+        while not self._stop.wait(every):
+            try:
+                self.renew()
+            except ReclaimError as error:
+                log.warning("the lease %s was not renewed: %s", self.lease.id, error)
+
+
+def _decode(name: str, document: Mapping[str, Any], refreshed_at: datetime) -> Lease:
+    seconds = document.get("seconds")
+    # One that claims to be longer than any is damaged.
+    if not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST.total_seconds():
+        raise Unreadable(f"it lasts for {seconds!r} seconds")
+    snapshot, holder = SnapshotId(text_in(document, "snapshot")), text_in(document, "holder")
+    return Lease(name, snapshot, holder, refreshed_at, timedelta(seconds=seconds))

@@ -1,0 +1,186 @@
+"""The lock of a store as objects, each of which can be written only once.
+
+The object with the highest number is the state of the lock. Every change writes the next number,
+which succeeds for one and fails for all others; lower ones are removed, so that whoever was late
+must look whether there are higher ones. Deletes that were sent on the strength of a lock
+have ended a request's time after its expiry; only then is it taken over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from reclaim.catalog.addresses import new_uid
+from reclaim.clock import Clock
+from reclaim.errors import AlreadyExists, Conflict, LockLost, NotFound
+from reclaim.lock import LENGTH, REQUEST, TASKS, TimedLock, taken
+from reclaim.storage import Storage
+from reclaim.stores.sidecar.files import Unreadable, read_document, shown, text_in, time_in
+
+SKEW = timedelta(minutes=5)
+"""How far the clocks of those who take the lock, and the storage's, may be apart."""
+LOOKS = 100
+LAST = 10**12 - 1
+_NUMBER = re.compile("[0-9]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    number: int
+    owner: str
+    run: str
+    expires_at: datetime | None
+    """None once it was given back."""
+    damaged: str = ""
+    """What is wrong with its file, if anything is."""
+
+
+class Lock(TimedLock):
+    """The lock of a store, in the hands of one run."""
+
+    def __init__(self, storage: Storage, prefix: str, clock: Clock, run_id: str) -> None:
+        super().__init__(clock, run_id, sure_until=clock.now())
+        self._storage = storage
+        self._prefix = prefix
+        self._owner = new_uid()
+        self._turn = threading.Lock()
+
+    def take(self) -> None:
+        state = self._read()
+        now = self._clock.now()
+        if state is not None and state.expires_at is not None:
+            free_at = state.expires_at + REQUEST
+            if now < free_at:
+                if state.expires_at > now + LENGTH + 2 * SKEW:
+                    file = shown(self._storage, self._address(state.number))
+                    raise Conflict(
+                        f"the lock {file} was written in the future, by a clock that was wrong",
+                        hint="if no run is at work, remove the file; one that is stops by itself",
+                    )
+                if state.damaged:
+                    raise Conflict(
+                        f"the lock of this store is damaged: {state.damaged}",
+                        hint="if no run is at work, remove the file; otherwise it counts as free "
+                        f"at {free_at:%F %T} UTC",
+                    )
+                raise taken("store", state.run, state.owner, free_at)
+        try:
+            self._write((state.number if state else 0) + 1, now + LENGTH)
+        except AlreadyExists as error:
+            raise Conflict("another run took the lock of this store just now") from error
+        self._sure_until = now + LENGTH
+
+    def renew(self) -> None:
+        with self._turn:
+            now = self._clock.now()
+            state = self._mine()
+            try:
+                self._write(state.number + 1, now + LENGTH)
+            except AlreadyExists as error:
+                raise LockLost(f"run {self.run_id} lost its lock and stopped") from error
+            self._sure_until = now + LENGTH
+
+    def give_back(self) -> None:
+        with self._turn, suppress(LockLost, AlreadyExists):
+            self._write(self._mine().number + 1, None)
+
+    def leave(self, time: timedelta) -> None:
+        with self._turn, suppress(LockLost, AlreadyExists):
+            number = self._mine().number + 1
+            self._write(number, self._clock.now() + time, owner=TASKS)
+
+    def _mine(self) -> _State:
+        state = self._read()
+        if state is None or state.owner != self._owner or state.expires_at is None:
+            self._sure_until = self._clock.now()
+            raise LockLost(f"run {self.run_id} lost its lock and stopped", hint="apply it again")
+        if self._clock.now() >= state.expires_at:
+            self._sure_until = self._clock.now()
+            raise LockLost(f"the lock of run {self.run_id} expired", hint="apply it again")
+        return state
+
+    def _read(self) -> _State | None:
+        for _ in range(LOOKS):
+            numbers = self._numbers()
+            if not numbers:
+                return None
+            # One that is gone was the last until someone wrote a newer one and tidied up.
+            with suppress(NotFound):
+                return self._state(max(numbers))
+        raise Conflict(
+            f"the lock in {shown(self._storage, self._prefix)} changes faster than it can be read",
+            hint="look what is in that folder, and at the runs that are at work",
+        )
+
+    def _numbers(self) -> list[int]:
+        """The states that are there. Other files in the folder are not ours."""
+        names = (
+            one.address.removeprefix(self._prefix)
+            for one in self._storage.list(self._prefix.rstrip("/"))
+        )
+        return [int(name) for name in names if _NUMBER.fullmatch(name)]
+
+    def _state(self, number: int) -> _State:
+        """A state of the lock; one that cannot be read counts as held for a lock's length.
+
+        No lock outlasts the time at which it was written by more than its length, so that one
+        which says so is damaged as well.
+        """
+        address = self._address(number)
+        written_at = self._storage.head(address).last_modified
+        latest = written_at + LENGTH + SKEW
+        file = shown(self._storage, address)
+        try:
+            document = read_document(self._storage, address)
+            owner, run = text_in(document, "owner"), text_in(document, "run")
+            free = document.get("expires_at", "") is None
+            expires_at = None if free else time_in(document, "expires_at")
+        except Unreadable as error:
+            return _State(number, "", "", latest, f"{file} cannot be read: {error}")
+        if expires_at is not None and expires_at > latest:
+            return _State(number, owner, run, latest, f"{file} is to last until {expires_at:%F %T}")
+        return _State(number, owner, run, expires_at)
+
+    def _address(self, number: int) -> str:
+        if number > LAST:
+            raise Conflict(
+                f"the lock in {shown(self._storage, self._prefix)} has a number of no run",
+                hint="if no run is at work, remove the files in that folder",
+            )
+        return f"{self._prefix}{number:012d}"
+
+    def _write(self, number: int, expires_at: datetime | None, *, owner: str = "") -> None:
+        told = {
+            "owner": owner or self._owner,
+            "run": self.run_id,
+            "expires_at": expires_at and expires_at.isoformat(),
+        }
+        address = self._address(number)
+        self._storage.put(address, json.dumps(told).encode(), create=True)
+        self._storage.flush([address])
+        there = self._numbers()
+        if any(other > number for other in there):
+            # Others went on while this one slept, and had removed what it met with.
+            self._storage.delete(address)
+            raise AlreadyExists(f"{address} was written and removed before")
+        for other in there:
+            if other < number:
+                self._storage.delete(self._address(other))
+
+
+@contextmanager
+def hold(storage: Storage, prefix: str, clock: Clock, run_id: str) -> Iterator[Lock]:
+    """Hold the lock while the block runs; a ``Conflict`` if another run has it."""
+    lock = Lock(storage, prefix, clock, run_id)
+    lock.take()
+    try:
+        with lock.renewed():
+            yield lock
+    finally:
+        lock.end()
