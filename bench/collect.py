@@ -51,7 +51,7 @@ def _plan(made: Made, spark: Any, *, inventory: bool = False, out: str = "plan")
     place = made.folder / out
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    store = CatalogStore(made.catalog.collecting("bench"))
+    store = CatalogStore(made.catalog.access("bench"))
     objects = None
     if inventory:
         storage = ObjectStorage.open(made.folder.as_uri())
@@ -129,7 +129,7 @@ def _files(runs: int, count: int) -> tuple[Figure, Figure]:
                     0, dry_run=False, enforce_retention_duration=False, full=True
                 )
             with timer("apply"):
-                store = CatalogStore(made.catalog.collecting("bench"))
+                store = CatalogStore(made.catalog.access("bench"))
                 done = apply_plan(store, spark, plan.place)
             assert done.summary()["objects"] == len(gone)
             made.catalog.close()
@@ -231,7 +231,9 @@ def plan_shared(runs: int = 3, count: int = 1_000_000) -> Figure:
 def plan_small(runs: int = 3, count: int = 1_000) -> Figure:
     """``reclaim plan`` on 1,000 objects against starting an empty session; seconds more."""
     more, notes = [], []
-    empty = "from reclaim.engine.spark.session import build_session; build_session().range(1).count()"
+    empty = (
+        "from reclaim.engine.spark.session import build_session; build_session().range(1).count()"
+    )
     with tempfile.TemporaryDirectory() as name:
         location = Path(name) / "catalog"
         with Catalog.init(location) as catalog:

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import delete
 
 from reclaim.catalog import Branch, Catalog, Repository, addresses
+from reclaim.catalog.collection import copies
 from reclaim.catalog.collection.epochs import LOOKS, Epochs, check_epoch
 from reclaim.catalog.database.schema import epoch_writers
 from reclaim.errors import MergeConflict, StorageAhead, StorageUnavailable
@@ -42,7 +43,7 @@ def test_a_stray_file_among_the_epochs_is_left_alone(backend: Backend, name: str
     for _ in range(2):
         with backend.open() as other:
             other.repository("sales").branch("main").put("a", b"x")
-            other.collecting("sales").check_epoch()
+            copies.check_epoch(other.access("sales"))
     assert repo._workspace.storage.get(stray) == b"\xff"
 
 

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import delete, text
 
 from reclaim.catalog import Catalog, addresses
+from reclaim.catalog.collection import copies
 from reclaim.catalog.collection.homes import REGISTERED
 from reclaim.catalog.database.identity import same
 from reclaim.catalog.database.schema import catalog_info
@@ -36,11 +37,11 @@ def test_a_copied_folder_is_refused_until_it_is_adopted(embedded: Backend, tmp_p
     with Catalog.open(tmp_path / "copy", clock=embedded.clock) as copy:
         copy.repository("sales").branch("main").put("a", b"x")
         with pytest.raises(AnotherDatabase) as refused:
-            copy.collecting("sales").check_home()
+            copies.check(copy.access("sales"))
         assert refused.value.exit_code == 6
         assert "--adopt-partitions" in str(refused.value.hint)
-        copy.collecting("sales").adopt("adopted", [])
-        copy.collecting("sales").check_home()
+        copies.adopt(copy.access("sales"), "adopted", [])
+        copies.check(copy.access("sales"))
     embedded.open().home.check()
 
 
@@ -133,9 +134,9 @@ def test_two_first_collectors_do_not_both_go_on(embedded: Backend) -> None:
                 super().put(address, json.dumps(copy).encode())
             super().put(address, data, create=create)
 
-    collecting = embedded.open(Raced).collecting("sales")
+    access = embedded.open(Raced).access("sales")
     with pytest.raises(AnotherDatabase):
-        collecting.bump_epoch("run")
+        copies.count_run(access, "run")
     assert not [one for one in catalog.storage.list() if one.address == addresses.epoch(uid, 1)]
 
 

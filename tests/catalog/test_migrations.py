@@ -16,6 +16,7 @@ from reclaim.catalog.database.migrations import Step
 from reclaim.catalog.database.schema import catalog_info, epoch_writers, plans
 from reclaim.catalog.database.transactions import Database
 from reclaim.errors import Corrupt, ReclaimError, UnknownVersion
+from reclaim.stores.catalog import CatalogStore
 from tests.catalog import raw
 from tests.conftest import Backend
 
@@ -183,10 +184,10 @@ def test_a_catalog_from_before_plans_were_noted(
     with database.write() as connection:
         plans.drop(connection)
     stamp(database, str(migrations.newest() - 1))
-    opened = backend.open().collecting("sales")
+    opened = CatalogStore(backend.open().access("sales"))
     assert columns() == fresh
-    opened.note_plan("run", "digest")
-    assert opened.noted_plan("run") == "digest"
+    opened.record_plan("run", "digest")
+    assert opened.recorded_plan("run") == "digest"
 
 
 def test_a_newer_catalog_is_refused_and_left_alone(backend: Backend, database: Database) -> None:

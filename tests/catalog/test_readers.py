@@ -18,6 +18,8 @@ from reclaim.catalog.database.transactions import ConnectionLost, Database
 from reclaim.catalog.refs import leases as leasing
 from reclaim.catalog.refs.leases import LeaseTimes
 from reclaim.errors import DatabaseUnavailable, LeaseLapsed
+from reclaim.model import SnapshotId
+from reclaim.stores.catalog import CatalogStore
 from tests.catalog.leased import HOUR, eventually, held
 from tests.conftest import Backend
 
@@ -82,13 +84,13 @@ def test_the_collector_leaves_a_commit_alone_that_is_being_read(
     reader = repo.at(commit)
     reader.stat("a")
     main.reset_to(f"{commit}~1")
-    collecting = catalog.collecting("sales")
-    with collecting.lock("run-7"):
-        assert collecting.mark({commit: "expired"}) == 0
+    dead = SnapshotId(commit)
+    with CatalogStore(catalog.access("sales")).lock("run-7") as held:
+        assert held.condemn({dead: "expired"}) == 0
         assert reader.get("a") == b"x"
         del reader
         assert eventually(lambda: repo.leases() == [])
-        assert collecting.mark({commit: "expired"}) == 1
+        assert held.condemn({dead: "expired"}) == 1
 
 
 def test_readers_of_one_instance_share_a_lease(

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from reclaim.catalog import Catalog
-from reclaim.model import Run
+from reclaim.model import Run, SnapshotId
 from reclaim.run import doctor as examining
 from reclaim.run import environment
 from reclaim.run.doctor import Finding, Level
+from reclaim.stores.catalog import CatalogStore
 from tests.cli.conftest import CommandLine
 
 
@@ -137,10 +138,10 @@ def test_a_storage_ahead_of_the_database(
 def test_what_died_is_named(cli: CommandLine, used: None, catalog: Catalog) -> None:
     newest, oldest = catalog.repository("sales").log("main")
     catalog.repository("sales").branch("main").reset_to(oldest.id)
-    repository = catalog.collecting("sales")
-    with repository.lock("a run"):
-        assert repository.mark({newest.id: "a rule"}) == 1
-        repository.start(Run("a run", "collect", "started", repository.clock.now(), {}, "a place"))
+    store = CatalogStore(catalog.access("sales"))
+    with store.lock("a run") as held:
+        assert held.condemn({SnapshotId(newest.id): "a rule"}) == 1
+        held.start(Run("a run", "collect", "started", store.clock.now(), {}, "a place"))
         assert "marks" not in findings(cli)
     found = findings(cli)
     assert found["marks"]["level"] == "warning"

@@ -29,7 +29,7 @@ def dies(world: World, work: Work, fatal: int) -> bool:
     """Do something and die at a step, with the lock in hand; False when there are fewer steps."""
     countdown = Countdown(fatal)
     store = world.store()
-    engine = store._repository._workspace.database._engine
+    engine = store._workspace.database._engine
     event.listen(engine, "commit", countdown)
     try:
         with pytest.MonkeyPatch.context() as patch:

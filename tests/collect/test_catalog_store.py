@@ -10,7 +10,7 @@ import pytest
 from reclaim.catalog import Repository
 from reclaim.errors import Gone, TransactionFailed
 from reclaim.model import SnapshotId
-from reclaim.stores.base import Collectable
+from reclaim.stores.base import Store
 from reclaim.testing.stores import StoreContract
 from tests.collect.world import NAME, World, addresses_of
 
@@ -19,13 +19,13 @@ class CatalogSubject:
     def __init__(self, world: World) -> None:
         self._world = world
         self._made = 0
-        self.store: Collectable = world.store()
+        self.store: Store = world.store()
 
     @property
     def _repo(self) -> Repository:
         return self._world.repo
 
-    def another(self) -> Collectable:
+    def another(self) -> Store:
         return self._world.store()
 
     def objects(self) -> set[str]:

@@ -26,6 +26,7 @@ from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan import Plan, PlanOptions
 from reclaim.run.removal import DELETE, Move, Way
+from reclaim.stores.catalog import HeldRepository
 from tests.catalog import raw
 from tests.collect.world import At, World, commit_states, leftovers, opening, stepped, whole
 
@@ -60,7 +61,7 @@ def fail() -> None:
     raise StorageUnavailable("down")
 
 
-def stop(world: World, plan: Plan, step: str = "after rewrite") -> None:
+def stop(world: World, plan: Plan, step: str = "after edit_history") -> None:
     at = At(step, fail)
     with pytest.raises((StorageUnavailable, Partial)):
         world.apply(plan, store=stepped(world.store(), at), step=at)
@@ -99,7 +100,9 @@ def gc(world: World) -> None:
 
 
 @pytest.mark.parametrize("way", [DELETE, Move()], ids=["deletes", "sets aside"])
-@pytest.mark.parametrize("step", ["after rewrite", "after mark", "confirm", "before release"])
+@pytest.mark.parametrize(
+    "step", ["after edit_history", "after condemn", "confirm", "before release"]
+)
 def test_one_that_stops_takes_its_edit_back(
     local: World, log: list[str], step: str, way: Way
 ) -> None:
@@ -118,7 +121,7 @@ def test_one_that_stops_takes_its_edit_back(
 
 def test_it_can_be_applied_again(local: World, log: list[str]) -> None:
     plan = plan_old(local)
-    for step in ("after rewrite", "after mark"):
+    for step in ("after edit_history", "after condemn"):
         stop(local, plan, step)
         check_as_before(local, log)
     applied = local.apply(plan, way=Move())
@@ -141,7 +144,7 @@ def test_an_undo_of_it_has_nothing_left_to_do(local: World, log: list[str]) -> N
         local.apply(plan)
 
 
-DIED = ("after rewrite", "after mark", "before promote")
+DIED = ("after edit_history", "after condemn", "before promote")
 
 
 @pytest.mark.parametrize("way", [DELETE, Move()], ids=["deletes", "sets aside"])
@@ -183,7 +186,7 @@ def test_whoever_has_the_lock_next_rolls_it_back(world: World, following: str) -
     parents = world.repo.commit("main").parents
     world.age()
     plan = world.plan(LAST, allowed_fraction=1.0)
-    kill(world, plan, "after mark", Move())
+    kill(world, plan, "after condemn", Move())
     assert world.repo.commit("main").parents != parents
     world.clock.advance(minutes=11)
     with suppress(TransactionFailed):
@@ -196,7 +199,7 @@ def test_whoever_has_the_lock_next_rolls_it_back(world: World, following: str) -
 
 def test_one_that_was_killed_goes_on_when_it_is_applied_again(local: World, log: list[str]) -> None:
     plan = plan_old(local)
-    kill(local, plan, "after mark", Move())
+    kill(local, plan, "after condemn", Move())
     local.clock.advance(minutes=11)
     applied = local.apply(plan, way=Move())
     assert history(local) != log
@@ -204,12 +207,12 @@ def test_one_that_was_killed_goes_on_when_it_is_applied_again(local: World, log:
     check_as_before(local, log)
 
 
-@pytest.mark.parametrize("step", ["before begin", "after rewrite", "after mark"])
+@pytest.mark.parametrize("step", ["before begin", "after edit_history", "after condemn"])
 def test_a_second_apply_that_stops_takes_the_edit_of_the_first_back(
     local: World, log: list[str], step: str
 ) -> None:
     plan = plan_old(local)
-    kill(local, plan, "after mark", Move())
+    kill(local, plan, "after condemn", Move())
     local.clock.advance(minutes=11)
     at = At(step, fail)
     with pytest.raises(StorageUnavailable):
@@ -220,7 +223,7 @@ def test_a_second_apply_that_stops_takes_the_edit_of_the_first_back(
 
 def test_one_that_was_killed_with_marks_is_undone(local: World, log: list[str]) -> None:
     plan = plan_old(local)
-    kill(local, plan, "after mark")
+    kill(local, plan, "after condemn")
     assert local.repo.runs()[0].state == RunState.STARTED
     assert CommitState.PROVISIONAL in leftovers(local.repo).values()
     with pytest.raises(Conflict):
@@ -269,7 +272,7 @@ def test_an_edit_that_stays_is_told(local: World, log: list[str]) -> None:
             set_parents(connection, local.repo.uid, log[0], (), marked=True)
         fail()
 
-    at = At("after rewrite", edit_on)
+    at = At("after edit_history", edit_on)
     with pytest.raises(Partial) as caught:
         local.apply(plan, store=stepped(local.store(), at), step=at)
     assert caught.value.details["cause"]["kind"] == "storage_unavailable"
@@ -283,18 +286,19 @@ def test_an_edit_that_stays_is_told(local: World, log: list[str]) -> None:
 def test_so_is_one_when_the_database_is_away(local: World, log: list[str]) -> None:
     """It cannot be taken back now; whoever comes next does."""
     plan = plan_old(local)
-    store = local.store()
 
     def away(*_: object) -> None:
         raise DatabaseUnavailable("away")
 
-    def go() -> None:
-        for name in ("abandon", "roll_back", "finish"):
-            setattr(store, name, away)
-        away()
+    with pytest.MonkeyPatch.context() as patch:
 
-    with pytest.raises(Partial) as caught:
-        local.apply(plan, store=stepped(store, At("after rewrite", go)))
+        def go() -> None:
+            for name in ("abandon", "roll_back", "finish"):
+                patch.setattr(HeldRepository, name, away)
+            away()
+
+        with pytest.raises(Partial) as caught:
+            local.apply(plan, store=stepped(local.store(), At("after edit_history", go)))
     assert caught.value.details["cause"]["kind"] == "database_unavailable"
     assert history(local) != log
     gc(local)
@@ -307,7 +311,8 @@ def test_one_that_condemned_something_cannot_be_undone(local: World, log: list[s
     with pytest.raises(Refused, match="set nothing aside"):
         local.undo(plan.document.run)
     # Whatever its record says.
-    local.store().finish(plan.document.run, RunState.STOPPED, {})
+    with local.store().lock(plan.document.run) as held:
+        held.finish(plan.document.run, RunState.STOPPED, {})
     with pytest.raises(Refused, match="has deleted something"):
         local.undo(plan.document.run)
     assert [commit.id for commit in local.repo.log("main")] != log
@@ -336,7 +341,7 @@ def test_a_tag_that_was_made_anew_is_somebody_elses(
 ) -> None:
     """The plan deleted its own; the new one stays, and holds what it names."""
     plan = plan_old(local)
-    kill(local, plan, "after rewrite")
+    kill(local, plan, "after edit_history")
     local.clock.advance(minutes=11)
     assert local.repo.tags() == []
     MADE_ANEW[made](local, log)

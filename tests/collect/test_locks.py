@@ -11,7 +11,7 @@ from reclaim.catalog.collection import locks
 from reclaim.engine.tasks import deleting
 from reclaim.errors import Conflict, LockLost, OutOfTime, Partial
 from reclaim.model import RunState
-from reclaim.stores.catalog import CatalogStore
+from reclaim.stores.catalog import CatalogStore, HeldRepository
 from reclaim.testing.faults import FaultyStorage, Slow
 from tests.collect.refusing import finishes, refused
 from tests.collect.world import NAME, At, World, bury, stepped
@@ -47,10 +47,9 @@ class Held:
         take = inner.lock
 
         @contextmanager
-        def remembered(run_id: str) -> Iterator[locks.Lock]:
+        def remembered(run_id: str) -> Iterator[HeldRepository]:
             with take(run_id) as held:
-                assert isinstance(held, locks.Lock)
-                self.lock = held
+                self.lock = held.lock
                 yield held
 
         inner.lock = remembered  # type: ignore[method-assign]

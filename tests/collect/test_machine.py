@@ -38,8 +38,8 @@ MARGINS = st.sampled_from([timedelta(0), timedelta(0), timedelta(0), timedelta(h
 POINTS = st.sampled_from(
     [
         "before observe",
-        "before mark",
-        "after mark",
+        "before condemn",
+        "after condemn",
         "after observe",
         "confirm",
         "before promote",

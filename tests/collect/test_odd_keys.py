@@ -79,7 +79,7 @@ def test_odd_keys_in_a_deleted_repository(world: World) -> None:
     odd = plant(world)
     catalog = world.opened()
     catalog.delete_repository(NAME)
-    store = CatalogStore(next(one for one in catalog.collectable() if one.deleted))
+    store = CatalogStore(next(one for one in catalog.accesses() if one.deleted))
     world.age()
     plan = world.plan(store=store)
     check_named(plan, odd)

@@ -18,6 +18,7 @@ from reclaim.errors import (
 )
 from reclaim.model import RunState
 from reclaim.run.removal import Move
+from reclaim.stores.catalog import HeldRepository
 from reclaim.testing.faults import FaultyStorage, Nth
 from tests.collect.refusing import finishes
 from tests.collect.world import At, World, bury, leftovers, stepped
@@ -75,7 +76,7 @@ def test_whatever_stops_an_apply_after_promote(local: World, cause: str, step: s
 
 
 @pytest.mark.parametrize("cause", ["a database that goes away", "a refused address", "a bug"])
-@pytest.mark.parametrize("step", ["after mark", "after release"])
+@pytest.mark.parametrize("step", ["after condemn", "after release"])
 def test_whatever_stops_an_apply_before_promote(local: World, cause: str, step: str) -> None:
     """It is raised as it is; the marks are off, and the record says that nothing was deleted."""
     bury(local)
@@ -109,18 +110,19 @@ def test_a_database_that_stays_away(local: World) -> None:
     """What cannot be recorded is told all the same; the next apply finishes it."""
     bury(local)
     plan = local.plan()
-    store = local.store()
 
     def away(*_: Any, **__: Any) -> None:
         raise DatabaseUnavailable("it is gone", hint="nothing was changed")
 
-    def go() -> None:
-        for name in ("finish", "abandon", "collect"):
-            setattr(store, name, away)
+    with pytest.MonkeyPatch.context() as patch:
 
-    at = At("sweep data", go)
-    with pytest.raises(Partial) as caught:
-        local.apply(plan, step=at, store=store)
+        def go() -> None:
+            for name in ("finish", "abandon", "collect"):
+                patch.setattr(HeldRepository, name, away)
+
+        at = At("sweep data", go)
+        with pytest.raises(Partial) as caught:
+            local.apply(plan, step=at)
     check_partial(caught.value, plan.document.run, "database_unavailable", "it is gone")
     finishes(local, plan)
 
@@ -216,16 +218,18 @@ def test_whatever_stops_a_purge_once_it_has_deleted_something(local: World, step
 def test_a_purge_whose_record_cannot_be_written(local: World) -> None:
     bury(local)
     local.apply(local.plan(), way=Move())
-    store = local.store()
 
     def away(*_: Any, **__: Any) -> None:
         raise DatabaseUnavailable("it is gone")
 
-    def go() -> None:
-        store.finish = store.forget = away  # type: ignore[assignment, method-assign]
+    with pytest.MonkeyPatch.context() as patch:
 
-    with pytest.raises(Partial):
-        local.purge(timedelta(0), step=At("sweep quarantine", go), store=store)
+        def go() -> None:
+            for name in ("finish", "forget"):
+                patch.setattr(HeldRepository, name, away)
+
+        with pytest.raises(Partial):
+            local.purge(timedelta(0), step=At("sweep quarantine", go))
     local.purge(timedelta(0))
     local.quiet()
 

@@ -61,8 +61,8 @@ RACES: dict[str, Change] = {
 POINTS: dict[str, tuple[str, int]] = {
     "before it begins": ("before begin", 1),
     "before the first look": ("before observe", 1),
-    "before the marks": ("before mark", 1),
-    "after the marks": ("after mark", 1),
+    "before the marks": ("before condemn", 1),
+    "after the marks": ("after condemn", 1),
     "after the last look": ("after observe", 2),
     "before the release": ("before release", 1),
     "while confirming": ("confirm", 1),
@@ -134,7 +134,7 @@ def test_a_race_that_comes_too_late_is_lost(local: World) -> None:
     past = bury(local)
     plan = local.plan()
     racing = Racing(local, past, a_branch)
-    at = At("after mark", racing)
+    at = At("after condemn", racing)
     local.apply(plan, store=stepped(local.store(), at))
     assert isinstance(racing.error, Gone | TransactionFailed)
     assert_gone(local, past.second)

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import delete, select
 
 from reclaim.catalog import Catalog
+from reclaim.catalog.collection import copies
 from reclaim.catalog.database.schema import partitions
 from reclaim.engine.tasks.parts import Place, encode
 from reclaim.errors import (
@@ -250,8 +251,8 @@ def test_a_cloned_database(local: World, tmp_path: Path) -> None:
             local.apply(plan)
         with refused(local, StorageAhead, 6):
             local.plan()
-        store = CatalogStore(second.collecting(NAME))
+        store = CatalogStore(second.access(NAME))
         with refused(local, AnotherDatabase, 6):
             local.plan(store=store)
-        second.collecting(NAME).adopt("adopted", [])
+        copies.adopt(second.access(NAME), "adopted", [])
         assert local.plan(store=store).document.candidates > 0

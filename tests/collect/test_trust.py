@@ -283,13 +283,13 @@ def test_a_file_with_more_rows_than_the_plan_says(local: World) -> None:
 class Reading(CatalogStore):
     """A store that may only be read."""
 
-    def note_plan(self, run_id: str, digest: str) -> None:
+    def record_plan(self, run_id: str, digest: str) -> None:
         raise DatabaseUnavailable("the database cannot be written")
 
 
 def test_a_plan_where_only_reading_is_allowed(local: World) -> None:
     bury(local)
-    plan = local.plan(store=Reading(local.opened().collecting(NAME)))
+    plan = local.plan(store=Reading(local.opened().access(NAME)))
     assert plan.not_recorded == "the database cannot be written"
     assert raw.rows(local.repo, plans) == []
     before = local.there()
@@ -311,7 +311,7 @@ def test_a_plan_on_a_database_that_may_only_be_read(
     url = make_url(location).set(username=role, password=None)
     reading = Catalog.open(url.render_as_string(), clock=clock, wrap_storage=backend.wrap)
     with reading:
-        plan = world.plan(store=CatalogStore(reading.collecting(NAME)))
+        plan = world.plan(store=CatalogStore(reading.access(NAME)))
     assert plan.not_recorded is not None
     assert "cannot be written" in plan.not_recorded
     assert plan.document.candidates
@@ -321,7 +321,7 @@ def test_a_plan_on_a_database_that_may_only_be_read(
 def test_gc_goes_by_what_it_planned(local: World) -> None:
     """Whatever somebody writes in the place of the plan meanwhile."""
     bury(local)
-    store = Reading(local.opened().collecting(NAME))
+    store = Reading(local.opened().access(NAME))
     before = local.there()
 
     def swap(_run: str, _digest: str) -> None:
@@ -332,7 +332,7 @@ def test_gc_goes_by_what_it_planned(local: World) -> None:
         ]
         local.storage.put(address, b"{}")
 
-    store.note_plan = swap  # type: ignore[method-assign,assignment]
+    store.record_plan = swap  # type: ignore[method-assign,assignment]
     options = PlanOptions(margins=Margins())
     done = collect(store, local.engine(), options, opener=lambda _url: local.storage)
     assert done.applied is not None
@@ -376,5 +376,5 @@ def test_one_digest_for_one_plan(local: World) -> None:
     bury(local)
     plan = local.plan()
     assert plan.document == plan_file.read(local.storage, plan.place)
-    assert local.store().noted_plan(plan.document.run) == plan.document.digest
-    assert local.store().noted_plan("0" * 32) is None
+    assert local.store().recorded_plan(plan.document.run) == plan.document.digest
+    assert local.store().recorded_plan("0" * 32) is None

@@ -66,17 +66,17 @@ def test_what_is_nobody_s_any_more_is_given_up(remote: World, aged: timedelta) -
     folder = partition_of(remote)
     remote.backend.close()
     begin_upload(remote, f"{folder}/left")
-    repository = remote.opened().collecting(remote.repo.name)
-    [upload] = old_uploads(repository)
+    store = remote.store()
+    [upload] = old_uploads(store)
     assert (upload.address, upload.size) == (f"{folder}/left", 1000)
-    assert abort_uploads(repository, [upload]) == 1000
+    assert abort_uploads(store, [upload]) == 1000
     assert listed(remote) == set()
 
 
 def test_a_writer_that_is_at_work_is_left_alone(remote: World, aged: timedelta) -> None:
     """However old its upload is: its partition is open."""
     begin_upload(remote, f"{partition_of(remote)}/working")
-    assert old_uploads(remote.opened().collecting(remote.repo.name)) == []
+    assert old_uploads(remote.store()) == []
 
 
 def test_a_young_upload_is_left_alone(remote: World) -> None:
@@ -84,7 +84,7 @@ def test_a_young_upload_is_left_alone(remote: World) -> None:
     remote.backend.close()
     begin_upload(remote, f"{folder}/young")
     remote.clock.set(SystemClock().now())
-    assert old_uploads(remote.opened().collecting(remote.repo.name)) == []
+    assert old_uploads(remote.store()) == []
 
 
 def test_doctor_counts_them(remote: World, aged: timedelta) -> None:

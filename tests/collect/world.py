@@ -35,10 +35,11 @@ from reclaim.run.purge import Purged, purge
 from reclaim.run.removal import DELETE, Way
 from reclaim.run.undo import Undone, undo_run
 from reclaim.storage import Storage
-from reclaim.stores.base import Collectable, Margins
+from reclaim.stores.base import Margins, Store
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import FakeClock, StorageWrapper
 from reclaim.testing.engine import PlainEngine
+from tests import stepping
 from tests.catalog import raw
 from tests.conftest import Backend
 
@@ -81,7 +82,7 @@ class World:
         return self.opened(wrap).repository(NAME)
 
     def store(self, catalog: Catalog | None = None) -> CatalogStore:
-        return CatalogStore((catalog or self.opened()).collecting(NAME))
+        return CatalogStore((catalog or self.opened()).access(NAME))
 
     def age(self) -> None:
         """Let so much time pass that no margin, token or partition protects anything."""
@@ -96,7 +97,7 @@ class World:
         policy: Policy = KEEPS_ALL,
         *,
         step: Step = nothing,
-        store: Collectable | None = None,
+        store: Store | None = None,
         storage: Storage | None = None,
         **options: Any,
     ) -> Plan:
@@ -111,7 +112,7 @@ class World:
         plan: Plan,
         *,
         step: Step = nothing,
-        store: Collectable | None = None,
+        store: Store | None = None,
         storage: Storage | None = None,
         way: Way = DELETE,
     ) -> Applied:
@@ -129,7 +130,7 @@ class World:
         run: str,
         *,
         step: Step = nothing,
-        store: Collectable | None = None,
+        store: Store | None = None,
         storage: Storage | None = None,
     ) -> Undone:
         found = storage or self.storage
@@ -140,7 +141,7 @@ class World:
         older_than: timedelta | None = None,
         *,
         step: Step = nothing,
-        store: Collectable | None = None,
+        store: Store | None = None,
         storage: Storage | None = None,
     ) -> Purged | None:
         found = storage or self.storage
@@ -334,9 +335,9 @@ STEPS = (
     "begin",
     "start",
     "close_overdue",
-    "rewrite",
+    "edit_history",
     "observe",
-    "mark",
+    "condemn",
     "release",
     "promote",
     "collect",
@@ -348,21 +349,9 @@ STEPS = (
 )
 
 
-def stepped(store: CatalogStore, step: Step) -> Collectable:
+def stepped(store: CatalogStore, step: Step) -> CatalogStore:
     """The store, of which every call that matters is a step: told before and after each."""
-    for name in STEPS:
-        setattr(store, name, _stepped(name, getattr(store, name), step))
-    return store
-
-
-def _stepped(name: str, found: Callable[..., Any], step: Step) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        step(f"before {name}")
-        result = found(*args, **kwargs)
-        step(f"after {name}")
-        return result
-
-    return call
+    return stepping.stepped(store, step, STEPS)
 
 
 class At:

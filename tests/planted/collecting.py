@@ -38,10 +38,11 @@ BUGS: dict[str, Bug] = {
         "reclaim.run.plan",
         right="""        with stage("list") as listing:
 """,
-        wrong="""        seen = self._store.observe(
-            self._storage, work.at("roots/"), reader=self._engine, margin=timedelta(0)
+        wrong="""        request = ObserveRequest(
+            self._storage, work.at("roots/"), self._engine, self._options.margins.objects
         )
-        self._store.observe = lambda *_, **__: seen
+        seen = self._store.observe(request)
+        self._store.observe = lambda *_: seen
         with stage("list") as listing:
 """,
         test=f"{IN_FLIGHT}::test_a_writer_at_work_while_a_plan_is_made[embedded]",
@@ -129,15 +130,15 @@ BUGS: dict[str, Bug] = {
         test=f"{STALE}::test_in_flight_while_the_database_is_copied[merge]",
     ),
     "a plan by any database": Bug(
-        "reclaim.stores.catalog",
-        right="        self._repository.check_home()\n",
-        wrong="",
+        "reclaim.catalog.collection.copies",
+        right="    check_epoch(access)\n    access.workspace.home.check()\n",
+        wrong="    check_epoch(access)\n",
         test=f"{STALE}::test_a_copy_may_not_plan",
     ),
     "an apply by any database": Bug(
-        "reclaim.catalog.collection.access",
-        right="        workspace.home.check()\n",
-        wrong="",
+        "reclaim.catalog.collection.copies",
+        right="    access.workspace.home.claim()\n    access.workspace.home.check()\n",
+        wrong="    access.workspace.home.claim()\n",
         test=f"{STALE}::test_a_copy_may_not_apply_undo_or_purge",
     ),
     "a copy takes over the home": Bug(
@@ -194,8 +195,8 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "one look instead of one after the marks": Bug(
         "reclaim.run.apply",
-        right="            self._store.mark(unmarked)\n",
-        wrong="            self._store.mark(unmarked)\n            return seen, now\n",
+        right="            self._held.condemn(unmarked)\n",
+        wrong="            self._held.condemn(unmarked)\n            return seen, now\n",
         test=f"{RACES}::test_a_race_inside_apply[a branch-before the marks]",
     ),
     "deletes after the deadline": Bug(
@@ -303,12 +304,12 @@ SEEN: dict[str, RangeInfo] = {}""",
         test="tests/catalog/test_homes.py::test_facts_that_tell_nothing_are_nobodys[facts0]",
     ),
     "a home that is not looked at after it was claimed": Bug(
-        "reclaim.catalog.collection.access",
-        right="""        workspace.home.claim()
-        workspace.home.check()
+        "reclaim.catalog.collection.copies",
+        right="""    access.workspace.home.claim()
+    access.workspace.home.check()
 """,
-        wrong="""        workspace.home.check()
-        workspace.home.claim()
+        wrong="""    access.workspace.home.check()
+    access.workspace.home.claim()
 """,
         test="tests/catalog/test_homes.py::test_two_first_collectors_do_not_both_go_on",
     ),

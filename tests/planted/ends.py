@@ -63,7 +63,7 @@ BUGS: dict[str, Bug] = {
         test=f"{LEFT_OVER}::test_marks_of_a_run_that_works_are_its_own[embedded]",
     ),
     "marks that stay until an apply has work to do": Bug(
-        "reclaim.catalog.collection.access",
+        "reclaim.stores.catalog.store",
         right="        leftovers.release(self._workspace)\n",
         wrong="",
         test=f"{LEFT_OVER}::test_a_gc_with_nothing_to_do[embedded]",
@@ -102,7 +102,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.run.apply",
         right="        if not (self._condemned or self._promoted) and isinstance(",
         wrong="        if self._condemned and isinstance(",
-        test=f"{EDIT_THEN_STOP}::test_one_that_stops_takes_its_edit_back[after mark-sets aside]",
+        test=f"{EDIT_THEN_STOP}::test_one_that_stops_takes_its_edit_back[after condemn-sets aside]",
     ),
     "an edit that stays when its run is killed": Bug(
         "reclaim.catalog.collection.leftovers",

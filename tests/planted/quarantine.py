@@ -55,9 +55,9 @@ BUGS: dict[str, Bug] = {
         test="tests/collect/test_crash.py::test_a_purge_that_dies_at_any_step[embedded]",
     ),
     "a run takes over the commits of one that did not finish": Bug(
-        "reclaim.catalog.collection.access",
-        right="commit_states.set_aside(self._workspace, lock, ids, but_of=others)",
-        wrong="commit_states.set_aside(self._workspace, lock, ids)",
+        "reclaim.stores.catalog.held",
+        right="commit_states.set_aside(self._workspace, self.lock, ids, but_of=self._undoable())",
+        wrong="commit_states.set_aside(self._workspace, self.lock, ids)",
         test=f"{PROMISES}::test_a_run_that_died_before_it_settled_keeps_its_commits[moves]",
     ),
     "a run of which something waits counts as undone": Bug(

@@ -35,11 +35,11 @@ BUGS: dict[str, Bug] = {
         test=f"{HERE}/test_lock.py::test_an_old_look_does_not_take_it",
     ),
     "lists are written without the lock": Bug(
-        "reclaim.stores.terminus.condemning",
-        right="        self.check()\n        return self._run\n",
-        wrong="        return self._run\n",
+        "reclaim.stores.sidecar.held",
+        right="        self.lock.check()\n        return self.lock.run_id\n",
+        wrong="        return self.lock.run_id\n",
         test=f"{HERE}/test_lock.py"
-        "::test_a_run_that_lost_its_lock_does_not_touch_what_others_do[before mark]",
+        "::test_a_run_that_lost_its_lock_does_not_touch_what_others_do[before condemn]",
     ),
     "children come back before parents": Bug(
         "reclaim.run.sweep",
@@ -55,8 +55,8 @@ BUGS: dict[str, Bug] = {
     ),
     "no second mark before the bytes go": Bug(
         "reclaim.run.purge",
-        right="if isinstance(store, Rescues) else frozenset()",
-        wrong="if False else frozenset()",
+        right="        if isinstance(store, ReportsRereferenced)\n",
+        wrong="        if False\n",
         test=f"{HERE}/test_rescue.py::test_a_label_that_was_moved_to_it",
     ),
     "what could not be read is not looked at again": Bug(

@@ -34,7 +34,7 @@ def main(location: str, kind: str, where: str) -> dict[str, Any]:
     session = build_session(settings=settings, **given)
     engine = SparkEngine(session)
     with Catalog.open(location) as catalog:
-        store = CatalogStore(catalog.collecting("sales"))
+        store = CatalogStore(catalog.access("sales"))
         margins = Margins(objects=timedelta(0))
         plan = make_plan(store, engine, PlanOptions(margins=margins, allowed_fraction=1.0))
         storage = open_storage(plan.place.url)
@@ -62,7 +62,7 @@ def interrupted(store: CatalogStore, engine: SparkEngine, plan: Plan) -> str:
             told = error.message
         # As if the time of the tasks were over.
         (Path(folder) / "go").touch()
-        with store._repository._workspace.database.write() as connection:
+        with store._workspace.database.write() as connection:
             connection.execute(delete(locks))
     return told
 

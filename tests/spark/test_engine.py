@@ -52,7 +52,7 @@ class Bench:
 
     @property
     def store(self) -> CatalogStore:
-        return CatalogStore(self.catalog.collecting("sales"))
+        return CatalogStore(self.catalog.access("sales"))
 
     def open(self, url: str) -> Storage:
         return self.storage if url == self.storage.url else open_storage(url)

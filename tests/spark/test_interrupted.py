@@ -23,7 +23,7 @@ from reclaim.run.journal import Journal
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.run.removal import Delete
 from reclaim.storage import Storage
-from reclaim.stores.base import Collectable, Margins
+from reclaim.stores.base import Margins, Store
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing.engine import PlainEngine
 
@@ -36,7 +36,7 @@ class Hanging(Delete):
 
     folder: Path = Path()
 
-    def deleter(self, store: Collectable, run_id: str, journal: Journal) -> Deleter:
+    def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:
         folder = str(self.folder)
 
         class Hang:
@@ -90,7 +90,7 @@ def test_an_interrupted_sweep(spark: SparkSession, tmp_path: Path) -> None:
         main.put("b", b"reset")
         main.reset()
     with Catalog.open(tmp_path / "catalog") as catalog:
-        store = CatalogStore(catalog.collecting("sales"))
+        store = CatalogStore(catalog.access("sales"))
         options = PlanOptions(margins=Margins(objects=timedelta(0)), allowed_fraction=1.0)
         plan = make_plan(store, PlainEngine(), options)
         engine = SparkEngine(spark)

@@ -29,7 +29,8 @@ from reclaim.run.purge import purge
 from reclaim.run.removal import Markers, Move, Way
 from reclaim.run.undo import undo_run
 from reclaim.stores.base import Margins
-from reclaim.stores.catalog import METARANGE, CatalogStore
+from reclaim.stores.catalog import CatalogStore
+from reclaim.stores.catalog.format import METARANGE
 from reclaim.testing.engine import PlainEngine
 from reclaim.testing.servers import SeaweedFS
 from tests.catalog import raw
@@ -54,7 +55,7 @@ class Real:
 
     @property
     def store(self) -> CatalogStore:
-        return CatalogStore(self.catalog.collecting("sales"))
+        return CatalogStore(self.catalog.access("sales"))
 
     def apply(self, engine: Engine, way: Way) -> tuple[Applied, set[str]]:
         """Plan and apply; also what the plan listed."""

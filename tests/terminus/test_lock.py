@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from reclaim.model import SnapshotId
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.sidecar import lock as locking
 from reclaim.stores.sidecar.lock import Lock, hold
+from reclaim.stores.terminus.held import HeldTerminus
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.faults import FaultyStorage, Nth
 from tests.terminus.world import At, World, bury, stepped
@@ -217,7 +219,7 @@ def taken_over(world: World) -> Iterator[World]:
     world.check()
 
 
-@pytest.mark.parametrize("step", ["before mark", "before release", "before promote", "sweep"])
+@pytest.mark.parametrize("step", ["before condemn", "before release", "before promote", "sweep"])
 def test_a_run_that_lost_its_lock_does_not_touch_what_others_do(
     taken_over: World, step: str
 ) -> None:
@@ -233,11 +235,11 @@ def test_a_run_that_lost_its_lock_does_not_touch_what_others_do(
 
     def wake(reached: str) -> None:
         """In the middle of the other run the first one goes on, and fails."""
-        if reached == "after mark" and len(done) == 1:
+        if reached == "after condemn" and len(done) == 1:
             marks = {path: path.read_bytes() for path in world.folder.glob(".reclaim/condemned/*")}
             assert marks
-            store = sleeper
-            for call in (store.abandon, store.promote, lambda: store.mark({})):
+            [held] = sleeping
+            for call in (held.abandon, held.promote, lambda: held.condemn({})):
                 with pytest.raises(ReclaimError):
                     call()
             assert marks == {
@@ -246,7 +248,17 @@ def test_a_run_that_lost_its_lock_does_not_touch_what_others_do(
             done.append([])
 
     done: list[list[Path]] = []
+    sleeping: list[HeldTerminus] = []
     sleeper = world.store()
+    take = sleeper.lock
+
+    @contextmanager
+    def remembered(run_id: str) -> Iterator[HeldTerminus]:
+        with take(run_id) as held:
+            sleeping.append(held)
+            yield held
+
+    sleeper.lock = remembered  # type: ignore[method-assign]
     asleep = At(step, others)
     with pytest.raises(Partial if step == "sweep" else LockLost):
         world.apply(plan, store=stepped(sleeper, asleep), step=asleep)
@@ -260,10 +272,10 @@ def test_marks_of_a_run_that_died_are_taken_off(world: World) -> None:
     store = world.store()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Lock, "give_back", lambda *_: None)
-        with store.lock("dead"):
-            store.mark({SnapshotId("a" * 40): "because"})
+        with store.lock("dead") as held:
+            held.condemn({SnapshotId("a" * 40): "because"})
     store.clean()
-    assert store._condemning.marked()
+    assert store._sidecar.lists.any_provisional()
     world.clock.advance(LENGTH + REQUEST)
     store.clean()
-    assert not store._condemning.marked()
+    assert not store._sidecar.lists.any_provisional()

@@ -28,7 +28,7 @@ def past(world: World) -> Past:
 
 def allowing(world: World) -> TerminusStore:
     store = world.store()
-    store.allow_missing_layers()
+    store.allow_missing()
     return store
 
 

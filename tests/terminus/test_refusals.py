@@ -305,7 +305,7 @@ def test_an_apply_that_stops_after_its_marks_takes_them_off(world: World, past: 
     plan = world.plan()
     path = world.folder / world.write.path(past.main[0])
     whole = path.read_bytes()
-    step = At("after mark", lambda: path.write_bytes(whole[:-1]))
+    step = At("after condemn", lambda: path.write_bytes(whole[:-1]))
     with pytest.raises(Corrupt):
         world.apply(plan, store=stepped(world.store(), step))
     assert step.done

@@ -16,6 +16,7 @@ from reclaim.run.purge import Purged
 from reclaim.run.removal import Move
 from reclaim.stores.base import HeldLock
 from reclaim.stores.terminus.addresses import layer_of
+from reclaim.stores.terminus.held import HeldTerminus
 from reclaim.stores.terminus.view import LayerView
 from tests.terminus.world import MOVE, At, Past, World, bury, stepped
 
@@ -143,10 +144,10 @@ def test_a_purge_past_its_budget(world: World, past: Past, labelled: bool) -> No
     take = store.lock
 
     @contextmanager
-    def remembered(run_id: str) -> Iterator[HeldLock]:
-        with take(run_id) as lock:
-            held.append(lock)
-            yield lock
+    def remembered(run_id: str) -> Iterator[HeldTerminus]:
+        with take(run_id) as handle:
+            held.append(handle.lock)
+            yield handle
 
     def pass_time() -> None:
         for _ in range(16):

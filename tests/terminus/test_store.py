@@ -9,7 +9,7 @@ import pytest
 
 from reclaim.errors import Gone
 from reclaim.model import SnapshotId
-from reclaim.stores.base import Collectable
+from reclaim.stores.base import Store
 from reclaim.testing.stores import StoreContract
 from tests.terminus.world import World
 
@@ -20,7 +20,7 @@ class TerminusSubject:
         self._archives = archives
         self._made = 0
         self._label(self._layer())
-        self.store: Collectable = world.store()
+        self.store: Store = world.store()
 
     def _layer(self) -> SnapshotId:
         write = self._world.write
@@ -33,7 +33,7 @@ class TerminusSubject:
     def _label(self, layer: SnapshotId) -> None:
         self._world.write.label(f"label {self._made}", layer)
 
-    def another(self) -> Collectable:
+    def another(self) -> Store:
         return self._world.store()
 
     def objects(self) -> set[str]:

@@ -23,13 +23,14 @@ from reclaim.run.purge import Purged, purge
 from reclaim.run.removal import Move, Way
 from reclaim.run.undo import Undone, undo_run
 from reclaim.storage import ObjectStorage, Storage
-from reclaim.stores.base import Collectable, Margins
+from reclaim.stores.base import Margins, Store
 from reclaim.stores.terminus.layer import Layer
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.engine import PlainEngine
 from reclaim.testing.terminus import StoreWriter
 from reclaim.urls import normalize
+from tests import stepping
 from tests.terminus.samples import Contents, read_store
 
 Step = Callable[[str], None]
@@ -78,7 +79,7 @@ class World:
         self,
         *,
         step: Step = nothing,
-        store: Collectable | None = None,
+        store: Store | None = None,
         storage: Storage | None = None,
         **options: Any,
     ) -> Plan:
@@ -93,7 +94,7 @@ class World:
         plan: Plan,
         *,
         step: Step = nothing,
-        store: Collectable | None = None,
+        store: Store | None = None,
         storage: Storage | None = None,
         way: Way = MOVE,
     ) -> Applied:
@@ -106,7 +107,7 @@ class World:
             opener=self.opener(found),
         )
 
-    def undo(self, run: str, *, step: Step = nothing, store: Collectable | None = None) -> Undone:
+    def undo(self, run: str, *, step: Step = nothing, store: Store | None = None) -> Undone:
         found = self.storage
         return undo_run(store or self.store(), self.engine(step), run, opener=self.opener(found))
 
@@ -115,7 +116,7 @@ class World:
         older_than: timedelta | None = None,
         *,
         step: Step = nothing,
-        store: Collectable | None = None,
+        store: Store | None = None,
     ) -> Purged | None:
         found = self.storage
         return purge(
@@ -288,26 +289,14 @@ class Frozen:
 
 
 STEPS = (
-    *("check", "begin", "start", "observe", "mark", "release", "promote", "collect"),
+    *("check", "begin", "start", "observe", "condemn", "release", "promote", "collect"),
     *("set_aside", "in_order", "taken", "restore", "needed", "forget", "finish"),
 )
 
 
 def stepped(store: TerminusStore, step: Step) -> TerminusStore:
     """A store of which every call is a step: ``step`` is told before and after each."""
-
-    def around(name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            step(f"before {name}")
-            result = inner(*args, **kwargs)
-            step(f"after {name}")
-            return result
-
-        return call
-
-    for name in STEPS:
-        setattr(store, name, around(name, getattr(store, name)))
-    return store
+    return stepping.stepped(store, step, STEPS)
 
 
 class At:

@@ -8,7 +8,7 @@ knows the addresses whose upload has not been committed and cleaned yet.
 
 from reclaim.catalog.branch import Branch
 from reclaim.catalog.catalog import Catalog, RepositoryInfo
-from reclaim.catalog.collection.access import Collecting
+from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.history_edit import HistoryEdit, HistoryRead
 from reclaim.catalog.collection.observing import Roots
 from reclaim.catalog.collection.prepare import Prepared
@@ -30,7 +30,6 @@ __all__ = [
     "Change",
     "ChangeKind",
     "Cleaned",
-    "Collecting",
     "Commit",
     "Entry",
     "HistoryEdit",
@@ -43,6 +42,7 @@ __all__ = [
     "Prepared",
     "Reader",
     "Repository",
+    "RepositoryAccess",
     "RepositoryInfo",
     "Roots",
     "Side",

@@ -12,7 +12,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
 from reclaim.catalog import addresses, names, root_marker
-from reclaim.catalog.collection.access import Collecting
+from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.homes import REGISTERED, Home
 from reclaim.catalog.content.tree import Containers
 from reclaim.catalog.database import migrations
@@ -273,7 +273,7 @@ class Catalog:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
         return self._repository(row)
 
-    def collecting(self, name: str) -> Collecting:
+    def access(self, name: str) -> RepositoryAccess:
         """A repository as the collector sees it, by name or, for a deleted one, by its uid."""
         with self._database.read() as connection:
             by_uid = select(repositories).where(repositories.c.uid == name)
@@ -283,7 +283,7 @@ class Catalog:
                 f"there is no repository {name!r}", hint="list them with `reclaim repo list`"
             )
         deleted = row.deleted_at is not None
-        return Collecting(
+        return RepositoryAccess(
             self._workspace(row.uid),
             row.name,
             row.default_branch,
@@ -291,14 +291,14 @@ class Catalog:
             deleted=deleted,
         )
 
-    def collectable(self) -> list[Collecting]:
+    def accesses(self) -> list[RepositoryAccess]:
         """Every repository that may have something to collect, deleted ones last."""
         with self._database.read() as connection:
             query = select(repositories.c.uid).order_by(
                 repositories.c.deleted_at.is_not(None), repositories.c.name, repositories.c.uid
             )
             found = connection.execute(query).scalars().all()
-        return [self.collecting(uid) for uid in found]
+        return [self.access(uid) for uid in found]
 
     def clean(self) -> dict[str, Cleaned]:
         """Remove rows that nobody reads any more, of deleted repositories too: name → what went.

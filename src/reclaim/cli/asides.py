@@ -24,7 +24,7 @@ class AsideOptions:
         typer.Option(
             "--quarantine/--no-quarantine",
             help="Move objects aside, for `reclaim undo`, or delete them at once. Default: delete "
-            "those of a catalog, move those of a TerminusDB store.",
+            "those of a catalog, move those of other stores.",
             show_default=False,
         ),
     ] = None
@@ -48,7 +48,7 @@ class AsideOptions:
         """How objects of a store are taken away."""
         from reclaim.run.removal import DELETE, KEEP, Markers, Move
 
-        if not (store.careful if self.quarantine is None else self.quarantine):
+        if not (store.quarantine_by_default if self.quarantine is None else self.quarantine):
             if self.markers or self.keep is not None:
                 raise InvalidInput("--markers and --keep need --quarantine")
             return DELETE

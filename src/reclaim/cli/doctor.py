@@ -112,10 +112,11 @@ def _spark(running: RunOptions) -> Finding:
 def _adopt(session: Session, name: str, *, yes: bool) -> None:
     from reclaim.catalog.addresses import new_uid
     from reclaim.run.doctor import unknown_partitions
+    from reclaim.stores.registry import find
 
     with session.open() as catalog:
-        repository = catalog.collecting(name)
-        unknown = unknown_partitions(repository)
+        store = find(catalog, name)
+        unknown = unknown_partitions(store)
         if not session.output.for_programs:
             session.output.answer(Done("\n".join(["Only the storage knows:", *unknown])))
         session.confirm(
@@ -124,7 +125,8 @@ def _adopt(session: Session, name: str, *, yes: bool) -> None:
             "database does not know in them is collected",
             yes=yes,
         )
-        repository.adopt(new_uid(), unknown)
+        with store.lock(new_uid()) as held:
+            held.adopt(unknown)
     session.output.answer(
         Done(
             f"Registered {len(unknown)} partitions of {name}. {catalog.database_name} is the "
@@ -137,14 +139,15 @@ def _adopt(session: Session, name: str, *, yes: bool) -> None:
 def _abort_uploads(session: Session, name: str, *, yes: bool) -> None:
     from reclaim.run.doctor import old_uploads
     from reclaim.run.uploads import abort_uploads
+    from reclaim.stores.registry import find
 
     with session.open() as catalog:
-        repository = catalog.collecting(name)
-        uploads = old_uploads(repository)
+        store = find(catalog, name)
+        uploads = old_uploads(store)
         total = size(sum(upload.size for upload in uploads))
         if uploads:
             session.confirm(f"give up {len(uploads)} unfinished uploads ({total})", yes=yes)
-        freed = abort_uploads(repository, uploads)
+        freed = abort_uploads(store, uploads)
     sentence = f"Gave up {len(uploads)} unfinished uploads of {name} ({total})."
     session.output.answer(
         Done(sentence, {"repository": name, "uploads": len(uploads), "bytes": freed})

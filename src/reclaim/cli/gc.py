@@ -22,7 +22,7 @@ from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
     from reclaim.run.gc import Collected
-    from reclaim.stores.base import Collectable
+    from reclaim.stores.base import Store
 
 NOTHING = "nothing to collect"
 
@@ -75,7 +75,7 @@ def gc(
 class Result:
     """What became of one store."""
 
-    store: Collectable
+    store: Store
     done: Collected | None = None
     failure: Failure | None = None
 

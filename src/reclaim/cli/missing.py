@@ -15,20 +15,20 @@ MissingOption = Annotated[
     bool,
     typer.Option(
         "--unsafe-allow-missing-layers",
-        help="TerminusDB: go on although layers that live ones name are not there.",
+        help="Continue although layers that live ones name are missing (TerminusDB).",
     ),
 ]
 
 
 def allow_missing(store: Store, *, asked: bool) -> None:
     """Tell a store that what is missing is lost for good, if a person said so."""
-    from reclaim.stores.base import MissesSnapshots
+    from reclaim.stores.base import AllowsMissing
 
     if not asked:
         return
-    if not isinstance(store, MissesSnapshots):
+    if not isinstance(store, AllowsMissing):
         raise InvalidInput(
-            f"{store.name} is not a TerminusDB store",
+            f"a {store.kind} store does not tell what is missing",
             hint="leave --unsafe-allow-missing-layers out",
         )
-    store.allow_missing_layers()
+    store.allow_missing()

@@ -15,7 +15,7 @@ from reclaim.urls import path_of
 
 if TYPE_CHECKING:
     from reclaim.catalog import Catalog
-    from reclaim.stores.base import Collectable
+    from reclaim.stores.base import Store
 
 DEFAULT_CATALOG = ".reclaim"
 CATALOG_VARIABLE = "RECLAIM_CATALOG"
@@ -48,7 +48,7 @@ class Session:
         return Catalog.open(self.location)
 
     @contextmanager
-    def stores(self, name: str | None) -> Iterator[Sequence[Collectable]]:
+    def stores(self, name: str | None) -> Iterator[Sequence[Store]]:
         """The store of a name, or all of the catalog; only for the latter it is opened."""
         from reclaim.stores.registry import find, find_all, find_foreign
 
@@ -60,7 +60,7 @@ class Session:
             yield list(find_all(catalog)) if name is None else [find(catalog, name)]
 
     @contextmanager
-    def planned(self, store: str | None, kind: str, name: str, uid: str) -> Iterator[Collectable]:
+    def planned(self, store: str | None, kind: str, name: str, uid: str) -> Iterator[Store]:
         """The store that a plan was made for, which has to be the one that was named, if one was.
 
         A plan must not choose a folder by itself, so other stores than the catalog's are named.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reclaim.catalog import Repository
     from reclaim.model import Run
     from reclaim.run.undo import Undone
-    from reclaim.stores.base import Collectable
+    from reclaim.stores.base import Store
 
 
 def register(app: typer.Typer) -> None:
@@ -72,7 +72,7 @@ def _undo_history(session: Session, repository: Repository, run: Run) -> Sequenc
         return undo_edit(store, run.id)
 
 
-def _bring_back(store: Collectable, run: str, running: RunOptions) -> Undone:
+def _bring_back(store: Store, run: str, running: RunOptions) -> Undone:
     from reclaim.run.undo import check_undo, undo_run
 
     found = store.find_run(run)

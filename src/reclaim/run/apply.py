@@ -44,7 +44,14 @@ from reclaim.run.removal import DELETE, Way
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.trust import COMPARED, Basis, find_basis
-from reclaim.stores.base import Collectable, HeldLock, Observation, UndoesRewrites
+from reclaim.stores.base import (
+    ClosesOverdue,
+    EditsHistory,
+    Held,
+    Observation,
+    ObserveRequest,
+    Store,
+)
 
 ROUNDS = 20
 """How often dead snapshots are looked for before the writers are asked to pause."""
@@ -99,7 +106,7 @@ class Applied:
 
 
 def apply_plan(
-    store: Collectable,
+    store: Store,
     engine: Engine,
     place: Place,
     *,
@@ -125,15 +132,15 @@ def apply_plan(
     basis = find_basis(
         store, engine, place, planned, own=own, digest=digest, watcher=watching, opener=opener
     )
-    with store.lock(planned.run) as lock:
+    with store.lock(planned.run) as held:
         earlier = store.find_run(planned.run)
         _check_begun(earlier, way)
         return _Applying(
-            store, engine, place, own, planned, basis, lock, way, watching, opener, earlier
+            store, held, engine, place, own, planned, basis, way, watching, opener, earlier
         ).run()
 
 
-def _check_plan(planned: PlanDocument, store: Collectable) -> None:
+def _check_plan(planned: PlanDocument, store: Store) -> None:
     if (planned.store.kind, planned.store.uid) != (store.kind, store.uid):
         raise PlanRefused(
             f"the plan is for {planned.store.name} ({planned.store.uid}), "
@@ -174,7 +181,7 @@ def _check_begun(run: Run | None, way: Way) -> None:
         )
 
 
-def _facts(way: Way, store: Collectable, earlier: Run | None) -> dict[str, Any]:
+def _facts(way: Way, store: Store, earlier: Run | None) -> dict[str, Any]:
     """What a run's record says from the start, with what earlier applies of the plan did.
 
     A window that was promised is not shortened.
@@ -186,31 +193,40 @@ def _facts(way: Way, store: Collectable, earlier: Run | None) -> dict[str, Any]:
     return facts | {name: before.get(name, 0) for name in (CONDEMNED, COLLECTED, INTENDED)}
 
 
+def _editing(held: Held) -> EditsHistory:
+    if not isinstance(held, EditsHistory):
+        raise PlanRefused(
+            "the plan edits history, and only the store's own tools can do that",
+            hint="plan it again without rules",
+        )
+    return held
+
+
 class _Applying:
     """One apply, under the lock."""
 
     def __init__(
         self,
-        store: Collectable,
+        store: Store,
+        held: Held,
         engine: Engine,
         place: Place,
         own: Place,
         planned: PlanDocument,
         basis: Basis,
-        lock: HeldLock,
         way: Way,
         watcher: Watcher,
         opener: Opener,
         earlier: Run | None,
     ) -> None:
         self._store = store
+        self._held = held
         self._engine = engine
         self._place = place
         self._opener = opener
         self._storage = opener(place.url)
         self._planned = planned
         self._basis = basis
-        self._lock = lock
         self._way = way
         self._run = planned.run
         self._stages = Stages(planned.run, watcher)
@@ -228,7 +244,7 @@ class _Applying:
 
     def run(self) -> Applied:
         again = f"apply the plan again: reclaim apply {self._place}"
-        with told_as_partial(self._run, self._lock, self._has_changed, again=again):
+        with told_as_partial(self._run, self._held.lock, self._has_changed, again=again):
             try:
                 return self._apply()
             except BaseException as error:
@@ -241,21 +257,21 @@ class _Applying:
     def _stop(self, error: BaseException) -> None:
         """Note how far it came, as far as that can be noted, and take back what is provisional."""
         with suppress(Exception):
-            self._store.abandon()
+            self._held.abandon()
         if isinstance(error, Partial):
             return
         partial = self._condemned or self._begun
         state = RunState.PARTIAL if partial else RunState.STOPPED
-        if not (self._condemned or self._promoted) and isinstance(self._store, UndoesRewrites):
-            state = self._take_edit_back(self._store, state)
+        if not (self._condemned or self._promoted) and isinstance(self._held, EditsHistory):
+            state = self._take_edit_back(self._held, state)
         said = {"error": cause_of(error)} | self._facts
         with suppress(Exception):
-            self._store.finish(self._run, state, said)
+            self._held.finish(self._run, state, said)
 
-    def _take_edit_back(self, store: UndoesRewrites, state: RunState) -> RunState:
+    def _take_edit_back(self, held: EditsHistory, state: RunState) -> RunState:
         """Take the edit back, of a run that promoted nothing; returns what the run is then."""
         try:
-            left = store.roll_back(self._run)
+            left = held.roll_back()
         except Exception:
             # Left as started, it is rolled back by whoever has the lock next.
             return RunState.STARTED if self._edited or self._begun else state
@@ -277,8 +293,8 @@ class _Applying:
             own = Place(*self._store.place(self._run)).below("work")
             check_clock(self._store, self._store.storage, own)
             decided = self._verify()
-            self._store.begin(self._run)
-            self._store.start(
+            self._held.begin()
+            self._held.start(
                 Run(
                     self._run,
                     COLLECT,
@@ -293,7 +309,7 @@ class _Applying:
             if decided.reparent or decided.delete_refs:
                 # An error need not mean that it was not saved.
                 self._edited = not self._promoted
-                self._store.rewrite(self._run, decided.reparent, decided.delete_refs)
+                _editing(self._held).edit_history(decided.reparent, decided.delete_refs)
         with stage("condemn") as condemning:
             seen, now = self._condemn(decided)
             condemning.facts["live"] = len(now.live)
@@ -303,15 +319,15 @@ class _Applying:
         with stage("promote"):
             # A clock that jumped since has made young what is old, or leases look lapsed.
             check_clock(self._store, self._store.storage, own)
-            check_budget(self._store, self._lock, seen.read_at, so_far="nothing was deleted")
+            check_budget(self._store, self._held.lock, seen.read_at, so_far="nothing was deleted")
             deleter = self._way.deleter(self._store, self._run, self._journal)
             # What is promised from here on is known, wherever this run is cut off.
             self._journal.intend(candidates)
             self._facts[INTENDED] = self._journal.intended_rows()
-            self._store.finish(self._run, RunState.STARTED, self._facts)
+            self._held.finish(self._run, RunState.STARTED, self._facts)
             self._facts[CONDEMNED] += self._promote()
             self._facts[PROMOTED] = True
-            self._store.finish(self._run, RunState.STARTED, self._facts)
+            self._held.finish(self._run, RunState.STARTED, self._facts)
         outcome = Outcome()
         for kind in self._store.format.order:
             if outcome.counts[FAILED] and self._store.format.sequential:
@@ -321,7 +337,7 @@ class _Applying:
                     swept = sweep(
                         self._store,
                         self._engine,
-                        self._lock,
+                        self._held.lock,
                         deleter,
                         candidates=candidates,
                         kind=kind,
@@ -367,22 +383,25 @@ class _Applying:
         """Make the marks terminal. An error need not mean that they are not."""
         self._condemned = True
         try:
-            return self._store.promote()
+            return self._held.promote()
         except LockLost:
             self._condemned = False
             raise
 
     def _condemn(self, decided: PlannedSnapshots) -> tuple[Observation, Decided]:
         """Mark what is dead until a read shows that all of it is marked; release what is not."""
-        self._store.close_overdue()
+        if isinstance(self._held, ClosesOverdue):
+            self._held.close_overdue()
         for _ in range(ROUNDS):
-            self._lock.check()
+            self._held.lock.check()
             seen = self._store.observe(
-                self._storage,
-                self._own.at(f"work/{new_uid()}/"),
-                reader=self._engine,
-                margin=self._basis.margin,
-                settled=True,
+                ObserveRequest(
+                    self._storage,
+                    self._own.at(f"work/{new_uid()}/"),
+                    self._engine,
+                    self._basis.margin,
+                    settled=True,
+                )
             )
             seen = keep_promises(
                 seen,
@@ -399,9 +418,9 @@ class _Applying:
                 if one not in now.live and one not in seen.marked
             }
             if not unmarked:
-                self._store.release([one for one in seen.marked if one in now.live])
+                self._held.release([one for one in seen.marked if one in now.live])
                 return seen, now
-            self._store.mark(unmarked)
+            self._held.condemn(unmarked)
         raise OutOfTime(
             "the history changed faster than what is dead in it could be marked",
             hint="nothing was deleted; apply it again when fewer branches are being deleted",
@@ -457,7 +476,7 @@ class _Applying:
         staying = {seen.tops[one] for one in now.live if one in seen.tops}
         gone = self._journal.taken(self._store.format.top)
         return self._way.settle(
-            self._store,
+            self._held,
             [
                 one
                 for one in decided.dead
@@ -484,7 +503,7 @@ class _Applying:
         self._storage.put(
             self._own.at(RESULT), json.dumps({"state": state} | applied.summary()).encode()
         )
-        self._store.finish(self._run, state, self._facts | applied.summary())
+        self._held.finish(self._run, state, self._facts | applied.summary())
         for stored in list(self._storage.list(self._own.at("work"))):
             self._storage.delete(stored.address)
         if applied.failed:

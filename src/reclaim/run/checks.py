@@ -26,7 +26,7 @@ from reclaim.run.decide import Decided
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.storage import Storage
-from reclaim.stores.base import BUDGET, Collectable, HeldLock, Observation
+from reclaim.stores.base import BUDGET, HeldLock, Observation, Store
 
 SKEW = timedelta(minutes=5)
 LANDMARKS = 100
@@ -35,7 +35,7 @@ ENOUGH = 1_000
 """So many objects are looked at, to see whether a store has any."""
 
 
-def check_clock(store: Collectable, storage: Storage, place: Place) -> None:
+def check_clock(store: Store, storage: Storage, place: Place) -> None:
     """Refuse to judge by a clock that is not the storage's, which the time of a probe tells."""
     probe = place.at(f"clock-{new_uid()}")
     storage.put(probe, b"")
@@ -49,7 +49,7 @@ def check_clock(store: Collectable, storage: Storage, place: Place) -> None:
         )
 
 
-def check_budget(store: Collectable, lock: HeldLock, read_at: datetime, *, so_far: str) -> None:
+def check_budget(store: Store, lock: HeldLock, read_at: datetime, *, so_far: str) -> None:
     """Refuse to delete by what was read too long ago."""
     lock.check()
     if store.clock.now() - read_at > BUDGET:
@@ -133,7 +133,7 @@ def find_landmarks(seen: Observation, decided: Decided, before: datetime) -> Seq
     return sorted({seen.tops[snapshot.id] for snapshot in old[:LANDMARKS]})
 
 
-def check_inventory(store: Collectable, objects: Objects, found: Found) -> None:
+def check_inventory(store: Store, objects: Objects, found: Found) -> None:
     """Refuse an inventory that is not of this store: it would find nothing, and say so."""
     if objects.before is None:
         return
@@ -151,7 +151,7 @@ def check_inventory(store: Collectable, objects: Objects, found: Found) -> None:
         )
 
 
-def _has_older(store: Collectable, before: datetime) -> bool:
+def _has_older(store: Store, before: datetime) -> bool:
     listed = store.storage.list(store.format.prefix.rstrip("/"))
     return any(stored.last_modified < before for stored in islice(listed, ENOUGH))
 

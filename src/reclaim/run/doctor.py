@@ -15,7 +15,7 @@ from enum import StrEnum
 from itertools import chain, islice
 from typing import Any
 
-from reclaim.catalog import Catalog, Collecting, Roots
+from reclaim.catalog import Catalog, Roots
 from reclaim.catalog.addresses import new_uid
 from reclaim.catalog.database import migrations
 from reclaim.clock import Clock
@@ -106,23 +106,24 @@ def examine(
     yield from _permissions(catalog)
     yield _home(catalog)
     yield from _storage(catalog, clock)
-    for repository in catalog.collectable():
+    for access in catalog.accesses():
         try:
-            yield from _Examination(repository, clock, deep=deep, advance=advance).findings()
+            store = CatalogStore(access)
+            yield from _Examination(store, clock, deep=deep, advance=advance).findings()
         except ReclaimError as error:
-            yield failed("repository", error, repository.name)
+            yield failed("repository", error, access.name)
 
 
-def old_uploads(repository: Collecting) -> Sequence[Upload]:
+def old_uploads(store: CatalogStore) -> Sequence[Upload]:
     """The uploads in parts that were never finished and are nobody's any more."""
-    unfinished = find_uploads(repository, repository.observe(_nowhere(), ""))
+    unfinished = find_uploads(store, store.roots(_nowhere(), ""))
     return unfinished.over if unfinished else ()
 
 
-def unknown_partitions(repository: Collecting) -> list[str]:
+def unknown_partitions(store: CatalogStore) -> list[str]:
     """Partitions that are in the storage and that the database does not know."""
-    listed = _listed_partitions(repository)
-    return _unknown(listed, repository.observe(_nowhere(), ""))
+    listed = _listed_partitions(store)
+    return _unknown(listed, store.roots(_nowhere(), ""))
 
 
 def _permissions(catalog: Catalog) -> Iterator[Finding]:
@@ -190,25 +191,24 @@ class _Examination:
     """One repository. What is listed is listed before the database is read, but for containers."""
 
     def __init__(
-        self, repository: Collecting, clock: Clock, *, deep: bool, advance: Advance | None
+        self, store: CatalogStore, clock: Clock, *, deep: bool, advance: Advance | None
     ) -> None:
-        self._repository = repository
-        self._store = CatalogStore(repository)
+        self._store = store
         self._clock = clock
         self._deep = deep
         self._advance = advance
 
     def findings(self) -> Iterator[Finding]:
-        repository = self._repository
-        if repository.deleted:
+        store = self._store
+        if store.deleted:
             return
-        listed = _listed_partitions(repository)
+        listed = _listed_partitions(store)
         held = _nowhere()
-        seen = self._repository.observe(held, "")
+        seen = store.roots(held, "")
         yield self._partitions(_unknown(listed, seen))
         yield from self._left_over(seen)
         yield from self._uploads(seen)
-        yield self._runs(repository.runs())
+        yield self._runs(store.runs())
         live = decide(
             KEEPS_ALL,
             snapshots=seen.history.snapshots,
@@ -221,13 +221,13 @@ class _Examination:
             yield self._bytes({seen.metaranges[one] for one in live} - {""}, self._advance)
 
     def _say(self, level: Level, check: str, sentence: str, hint: str = "") -> Finding:
-        return Finding(level, check, sentence, hint, self._repository.name)
+        return Finding(level, check, sentence, hint, self._store.name)
 
     def _partitions(self, unknown: list[str]) -> Finding:
-        name = self._repository.name
+        name = self._store.name
         adopt = f"reclaim doctor --adopt-partitions {name}"
         try:
-            self._repository.check_epoch()
+            self._store.check_epoch()
         except ReclaimError as error:
             return failed("partitions", error, name)
         if unknown:
@@ -239,7 +239,6 @@ class _Examination:
 
     def _left_over(self, seen: Roots) -> Iterator[Finding]:
         """What writers, readers and runs that died have left."""
-        repository = self._repository
         if overdue := len(seen.overdue):
             hint = "their writers have died; the next apply closes them"
             sentence = f"{overdue} partitions are open and overdue"
@@ -248,13 +247,13 @@ class _Examination:
             hint = "commit or reset the branches with uncommitted changes; then they are closed"
             sentence = f"{in_flight} overdue partitions are kept for commits that did not land"
             yield self._say(Level.WARNING, "writers", sentence, hint)
-        if lapsed := repository.lapsed():
+        if lapsed := self._store.lapsed_leases():
             holders = _some(sorted({lease.holder for lease in lapsed}))
-            hint = f"their holders have died; see `reclaim lease list {repository.name}`"
+            hint = f"their holders have died; see `reclaim lease list {self._store.name}`"
             sentence = f"{len(lapsed)} leases have lapsed: {holders}"
             yield self._say(Level.WARNING, "leases", sentence, hint)
         marks = sum(state == "provisional" for state in seen.states.values())
-        if marks and repository.working() is None:
+        if marks and self._store.lock_holder() is None:
             hint = "a run has died; the next gc, apply, undo or expire takes the marks off"
             sentence = f"{marks} commits are marked by a run that no longer works"
             yield self._say(Level.WARNING, "marks", sentence, hint)
@@ -262,7 +261,7 @@ class _Examination:
     def _uploads(self, seen: Roots) -> Iterator[Finding]:
         """Parts of uploads that were never finished: a bucket keeps them, and no listing shows."""
         try:
-            unfinished = find_uploads(self._repository, seen)
+            unfinished = find_uploads(self._store, seen)
         except ReclaimError as error:
             yield self._say(Level.SKIPPED, "uploads", error.message, error.hint or "")
             return
@@ -273,16 +272,16 @@ class _Examination:
         if unfinished.over:
             hint = (
                 f"{len(unfinished.over)} of them are nobody's any more; give them up with: "
-                f"reclaim doctor --abort-uploads {self._repository.name}"
+                f"reclaim doctor --abort-uploads {self._store.name}"
             )
             yield self._say(Level.WARNING, "uploads", sentence, hint)
         else:
             yield self._say(Level.OK, "uploads", sentence)
 
-    def _runs(self, runs: list[Run]) -> Finding:
+    def _runs(self, runs: Sequence[Run]) -> Finding:
         collects = [run for run in runs if run.kind == "collect"]
         newest = collects[0] if collects else None
-        if newest and newest.state in ("started", "partial") and not self._repository.working():
+        if newest and newest.state in ("started", "partial") and not self._store.lock_holder():
             sentence = f"the run {newest.id} was left {newest.state}"
             return self._say(
                 Level.WARNING, "runs", sentence, f"finish it: reclaim apply {newest.place}"
@@ -291,8 +290,8 @@ class _Examination:
         return self._age(done)
 
     def _age(self, done: datetime | None) -> Finding:
-        name = self._repository.name
-        since = done or self._repository.created_at
+        name = self._store.name
+        since = done or self._store.created_at
         if self._clock.now() - since > TOO_OLD:
             said = f"the last finished run is of {done:%F}" if done else "it was never collected"
             hint = f"run `reclaim gc {name}` by a scheduler"
@@ -310,7 +309,7 @@ class _Examination:
             with suppress(NotFound):
                 for container in format.containers(storage, metarange).to_pylist():
                     containers[container["address"]] = container
-        objects = expected_objects(self._repository, format, containers.values())
+        objects = expected_objects(self._store, containers.values())
         verified = verify(storage, objects, advance)
         notes = []
         if verified.without_checksum:
@@ -323,14 +322,14 @@ class _Examination:
             sentence = f"{verified.damaged} live objects are damaged: {names}"
             hint = "restore them from a backup or another copy, before anything else runs"
             corrupt = Corrupt("; ".join([sentence, *notes]), hint=hint)
-            return failed("bytes", corrupt, self._repository.name)
+            return failed("bytes", corrupt, self._store.name)
         sentence = f"{verified.compared} objects have the SHA-256 of what was put"
         return self._say(Level.OK, "bytes", "; ".join([sentence, *notes]))
 
     def _missing(self, seen: Roots, live: Collection[SnapshotId], held: ObjectStorage) -> Finding:
         """Live objects that are not there. Asked for once more, for a run may be at work."""
         storage = self._store.storage
-        prefix = self._repository.prefix
+        prefix = self._store.format.prefix
         folder = prefix.rstrip("/") if self._deep else f"{prefix}_reclaim/meta"
         there = _addresses(storage.list(folder))
         checked = 0
@@ -345,7 +344,7 @@ class _Examination:
         if missing:
             sentence = f"{len(missing)} live objects are missing: {_some(missing)}"
             hint = "restore them from a backup or another copy, before anything else runs"
-            return failed("objects", Corrupt(sentence, hint=hint), self._repository.name)
+            return failed("objects", Corrupt(sentence, hint=hint), self._store.name)
         what = "containers and data" if self._deep else "containers (--deep checks data as well)"
         return self._say(Level.OK, "objects", f"all {checked} are there of {what}")
 
@@ -385,10 +384,10 @@ class _Examination:
                 yield from (address for address in found if address in there)
 
 
-def _listed_partitions(repository: Collecting) -> set[str]:
-    storage = repository.storage
-    branches, _ = storage.folders(f"{repository.prefix}branches")
-    places = chain(branches, [f"{repository.prefix}_reclaim/meta"])
+def _listed_partitions(store: CatalogStore) -> set[str]:
+    storage, prefix = store.storage, store.format.prefix
+    branches, _ = storage.folders(f"{prefix}branches")
+    places = chain(branches, [f"{prefix}_reclaim/meta"])
     return {
         folder.rstrip("/").rsplit("/", 1)[-1]
         for place in places

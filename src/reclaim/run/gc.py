@@ -15,7 +15,7 @@ from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.plan_file import OF_RUNS
 from reclaim.run.removal import DELETE, Way
 from reclaim.run.stages import Watcher
-from reclaim.stores.base import Cleans, Collectable
+from reclaim.stores.base import CompactsMetadata, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Collected:
 
 
 def collect(
-    store: Collectable,
+    store: Store,
     engine: Engine,
     options: PlanOptions,
     *,
@@ -40,15 +40,16 @@ def collect(
     An empty plan is not applied. It is recorded as a run that is done, so that one can see that
     the collector works.
     """
-    if isinstance(store, Cleans):
+    if isinstance(store, CompactsMetadata):
         store.clean()
     if store.deleted and _is_done_with(store):
         return Collected(None, None)
     plan = make_plan(store, engine, options, watcher=watcher, opener=opener)
     if _is_empty(plan, opener):
         made = plan.document
-        store.start(Run(made.run, COLLECT, RunState.STARTED, made.started_at, {}, str(plan.place)))
-        store.finish(made.run, RunState.DONE, {"objects": 0, "bytes": 0})
+        nothing = {"objects": 0, "bytes": 0}
+        where = str(plan.place)
+        store.add_run(Run(made.run, COLLECT, RunState.DONE, made.started_at, nothing, where))
         return Collected(plan, None)
     done = apply_plan(
         store,
@@ -71,7 +72,7 @@ def _is_empty(plan: Plan, opener: Opener) -> bool:
     return not plan_snapshots.read(opener(plan.place.url), made.snapshots.part).reparent
 
 
-def _is_done_with(store: Collectable) -> bool:
+def _is_done_with(store: Store) -> bool:
     """Whether a deleted store has nothing left but the records of what was deleted."""
     for batch in store.storage.batches(store.format.prefix.rstrip("/")):
         described = store.format.describe(batch.column("address"))

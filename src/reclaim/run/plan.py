@@ -46,7 +46,14 @@ from reclaim.run.plan_file import (
 from reclaim.run.promises import keep_promises
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.storage import LISTED, buckets
-from reclaim.stores.base import Collectable, DecodesSnapshots, Margins, Observation, Survey
+from reclaim.stores.base import (
+    DecodesSnapshots,
+    Margins,
+    Observation,
+    ObserveRequest,
+    Store,
+    Survey,
+)
 from reclaim.urls import is_odd
 
 MOST = 0.9
@@ -86,7 +93,7 @@ class Plan:
 
 
 def make_plan(
-    store: Collectable,
+    store: Store,
     engine: Engine,
     options: PlanOptions | None = None,
     *,
@@ -98,17 +105,17 @@ def make_plan(
     return replace(plan, not_recorded=_note(store, plan.document))
 
 
-def _note(store: Collectable, made: PlanDocument) -> str | None:
+def _note(store: Store, made: PlanDocument) -> str | None:
     """Why the store could not note a plan, if it could not: to plan, one need not write there."""
     try:
-        store.note_plan(made.run, made.digest)
+        store.record_plan(made.run, made.digest)
     except ReclaimError as error:
         return error.message
     return None
 
 
 def find_candidates(
-    store: Collectable,
+    store: Store,
     engine: Engine,
     options: PlanOptions | None = None,
     *,
@@ -126,7 +133,7 @@ class _Planning:
 
     def __init__(
         self,
-        store: Collectable,
+        store: Store,
         engine: Engine,
         options: PlanOptions,
         run_id: str,
@@ -176,11 +183,13 @@ class _Planning:
                 counting.facts |= {"noncurrent": count, "bytes": size}
         with stage("observe") as observing:
             seen = self._store.observe(
-                self._storage,
-                work.at("roots/"),
-                reader=self._engine,
-                margin=self._options.margins.objects,
-                survey=self._survey,
+                ObserveRequest(
+                    self._storage,
+                    work.at("roots/"),
+                    self._engine,
+                    self._options.margins.objects,
+                    survey=self._survey,
+                )
             )
             seen = keep_promises(
                 seen,
@@ -314,7 +323,7 @@ class _Planning:
                 deleted=store.deleted,
                 noun=store.noun,
             ),
-            promise=store.promise,
+            promise=store.safety_basis,
             started_at=self._started,
             read_at=seen.read_at,
             cutoff=self._started - self._options.margins.objects,
@@ -368,7 +377,7 @@ class _Planning:
                 self._storage.delete(stored.address)
 
 
-def _partitions(store: Collectable, units: Sequence[str]) -> frozenset[str]:
+def _partitions(store: Store, units: Sequence[str]) -> frozenset[str]:
     named = [address for unit in units if not is_odd(address := f"{unit}/_")]
     inside = pa.array(named, pa.string())
     partitions = store.format.describe(inside).field("partition").to_pylist()
@@ -391,7 +400,7 @@ def _groups(tally: Tally) -> list[Group]:
     ]
 
 
-def _staying(found: Found, store: Collectable) -> list[Group]:
+def _staying(found: Found, store: Store) -> list[Group]:
     groups = [
         Group(objects=count, bytes=size, kind=kind, reason=why)
         for (kind, why), (count, size) in sorted(found.verdict.staying.items())
@@ -408,7 +417,7 @@ def _staying(found: Found, store: Collectable) -> list[Group]:
     return [live, *groups]
 
 
-def _warnings(decided: Decided, store: Collectable, noncurrent: Noncurrent | None) -> Iterator[str]:
+def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> Iterator[str]:
     if noncurrent is not None:
         yield (
             "the bucket keeps versions, so that deleting frees nothing by itself; it holds "

@@ -21,12 +21,12 @@ from reclaim.engine.tasks.reading import LIVE, tops_table
 from reclaim.errors import Refused
 from reclaim.model import Run, RunState
 from reclaim.run.removal import MARKED, find_record
-from reclaim.stores.base import Collectable, Observation, Quarantines
+from reclaim.stores.base import Observation, Quarantines, Store
 
 
 def keep_promises(
     seen: Observation,
-    store: Collectable,
+    store: Store,
     engine: Engine,
     *,
     besides: str,
@@ -53,7 +53,7 @@ def keep_promises(
     )
 
 
-def _promising(store: Collectable, besides: str) -> Iterator[Run]:
+def _promising(store: Store, besides: str) -> Iterator[Run]:
     """The other runs that can be undone. One whose record cannot be read may be one of them."""
     for run in store.runs():
         if run.state == RunState.UNREADABLE:
@@ -85,14 +85,14 @@ def _taking(run: Run, opener: Opener) -> Iterator[pa.Table]:
         yield read_part(opener(record.place.url), part, ["address"])
 
 
-def _record(store: Collectable, run: Run) -> pa.Table:
+def _record(store: Store, run: Run) -> pa.Table:
     """The files of a run's own folder: its journal tells what to bring back."""
     folder = store.place(run.id)[1].rstrip("/")
     addresses = [stored.address for stored in store.storage.list(folder)]
     return pa.table({"address": pa.array(addresses, pa.string())})
 
 
-def _needed(store: Collectable, engine: Engine, run: Run, place: Place) -> Sequence[Part]:
+def _needed(store: Store, engine: Engine, run: Run, place: Place) -> Sequence[Part]:
     """What snapshots need that a run condemned and has not set aside."""
     if not isinstance(store, Quarantines):
         return ()

@@ -20,11 +20,11 @@ from reclaim.model import Run, RunState
 from reclaim.run.checks import check_budget, check_clock
 from reclaim.run.ends import cause_of, told_as_partial
 from reclaim.run.journal import Journal
-from reclaim.run.removal import way_of
+from reclaim.run.removal import setting_aside, way_of
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.storage import Storage
-from reclaim.stores.base import QUARANTINE, Collectable, HeldLock, Quarantines, Rescues
+from reclaim.stores.base import QUARANTINE, Held, ReportsRereferenced, Store
 
 PURGE = "purge"
 """The kind of run that this is."""
@@ -55,7 +55,7 @@ class Purged:
         }
 
 
-def due(store: Collectable, older_than: timedelta | None) -> Sequence[Run]:
+def due(store: Store, older_than: timedelta | None) -> Sequence[Run]:
     """The runs whose quarantine is to end: by the time they were given, or by their age."""
     now = store.clock.now()
     return [run for run in store.runs() if run.quarantine and _over(run, now, older_than)]
@@ -69,7 +69,7 @@ def _over(run: Run, now: datetime, older_than: timedelta | None) -> bool:
 
 
 def purge(
-    store: Collectable,
+    store: Store,
     engine: Engine,
     *,
     older_than: timedelta | None = None,
@@ -83,28 +83,28 @@ def purge(
     place = Place(*store.place(done.run))
     stages = Stages(done.run, watcher or Silent())
     with (
-        store.lock(done.run) as lock,
-        told_as_partial(done.run, lock, lambda: lock.used, again="purge again"),
+        store.lock(done.run) as held,
+        told_as_partial(done.run, held.lock, lambda: held.lock.used, again="purge again"),
     ):
         store.check()
         # By a clock that is ahead every window would be over.
         check_clock(store, store.storage, place)
-        store.begin(done.run)
+        held.begin()
         now = store.clock.now()
-        store.start(Run(done.run, PURGE, RunState.STARTED, now, {}, str(place)))
+        held.start(Run(done.run, PURGE, RunState.STARTED, now, {}, str(place)))
         try:
             for run in due(store, older_than):
                 with stages.stage(f"purge {run.id}") as purging:
                     before = done.summary()["objects"]
-                    _purge(store, engine, lock, run, place.below(run.id), done, opener)
+                    _purge(store, held, engine, run, place.below(run.id), done, opener)
                     purging.facts["objects"] = done.summary()["objects"] - before
         except BaseException as error:
             with suppress(Exception):
                 said = done.summary() | {"error": cause_of(error)}
-                store.finish(done.run, RunState.PARTIAL, said)
+                held.finish(done.run, RunState.PARTIAL, said)
             raise
         state = RunState.PARTIAL if done.failed else RunState.DONE
-        store.finish(done.run, state, done.summary())
+        held.finish(done.run, state, done.summary())
     if done.failed:
         raise Partial(
             f"{done.failed} objects could not be deleted; the journal at {place} says why",
@@ -115,9 +115,9 @@ def purge(
 
 
 def _purge(
-    store: Collectable,
+    store: Store,
+    held: Held,
     engine: Engine,
-    lock: HeldLock,
     run: Run,
     place: Place,
     done: Purged,
@@ -125,23 +125,26 @@ def _purge(
 ) -> None:
     way = way_of(run)
     assert way is not None
-    assert isinstance(store, Quarantines)
     storage = opener(place.url)
     journal = Journal(storage, place.below("journals"), place)
     way.check_back(store)
     rows = way.rows(store, engine, run, place.below("work"), opener)
     read_at = store.clock.now()
-    needed = frozenset(store.needed(run.id, engine)) if isinstance(store, Rescues) else frozenset()
+    needed = (
+        frozenset(store.needed(run.id, engine))
+        if isinstance(store, ReportsRereferenced)
+        else frozenset()
+    )
     back, away = _split(storage, rows, needed, place.below("work")) if needed else ((), rows)
     for deleter, parts in ((way.back(store, run), back), (way.away(store, run), away)):
         if parts is away:
-            check_budget(store, lock, read_at, so_far=f"nothing of run {run.id} was deleted")
+            check_budget(store, held.lock, read_at, so_far=f"nothing of run {run.id} was deleted")
         if not parts:
             continue
         outcome = sweep(
             store,
             engine,
-            lock,
+            held.lock,
             deleter,
             candidates=parts,
             kind=QUARANTINE,
@@ -152,8 +155,8 @@ def _purge(
         done.outcome.add(outcome)
         if outcome.counts[FAILED]:
             return
-    done.collected += store.forget(run.id)
-    store.finish(run.id, RunState.PURGED, {**run.summary, "purged_by": done.run})
+    done.collected += setting_aside(held).forget(run.id)
+    held.finish(run.id, RunState.PURGED, {**run.summary, "purged_by": done.run})
     done.runs.append(run.id)
 
 

@@ -22,7 +22,7 @@ from reclaim.run import plan_file
 from reclaim.run.journal import Journal
 from reclaim.run.plan_file import PlanDocument
 from reclaim.storage import buckets
-from reclaim.stores.base import QUARANTINE, Collectable, Quarantines
+from reclaim.stores.base import QUARANTINE, Held, Quarantines, SetsAside, Store
 
 MOVED, MARKED = "moved", "marked"
 """What the records of runs call the two."""
@@ -39,21 +39,21 @@ class Way(Protocol):
         """What a run's record calls it; None for deleting."""
         ...
 
-    def check(self, store: Collectable, planned: PlanDocument) -> None:
+    def check(self, store: Store, planned: PlanDocument) -> None:
         """Refuse what cannot be done in this way, before anything is."""
         ...
 
-    def deleter(self, store: Collectable, run_id: str, journal: Journal) -> Deleter: ...
+    def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter: ...
 
-    def settle(self, store: Collectable, ids: Collection[SnapshotId]) -> int:
-        """Let go of snapshots whose objects were taken."""
+    def settle(self, held: Held, ids: Collection[SnapshotId]) -> int:
+        """Remove snapshots whose objects were taken."""
         ...
 
     def facts(self, now: datetime) -> dict[str, Any]:
         """What a run's record has to say of it from the start."""
         ...
 
-    def requests(self, store: Collectable, objects: int) -> int:
+    def requests(self, store: Store, objects: int) -> int:
         """How many requests that are paid for it takes, where requests are."""
         ...
 
@@ -61,23 +61,23 @@ class Way(Protocol):
 class AsideWay(Way, Protocol):
     """A way that has a way back."""
 
-    def check_back(self, store: Collectable) -> None:
+    def check_back(self, store: Store) -> None:
         """Refuse an undo or a purge that could not be done as it must be."""
         ...
 
     def rows(
-        self, store: Collectable, engine: Engine, run: Run, place: Place, opener: Opener
+        self, store: Store, engine: Engine, run: Run, place: Place, opener: Opener
     ) -> Sequence[Part]:
         """What a run has set aside, and nothing else, with the identity of each object."""
         ...
 
-    def home(self, store: Collectable, run: Run, address: str) -> str:
+    def home(self, store: Store, run: Run, address: str) -> str:
         """Where an object belongs that is set aside at an address."""
         ...
 
-    def back(self, store: Collectable, run: Run) -> Deleter: ...
+    def back(self, store: Store, run: Run) -> Deleter: ...
 
-    def away(self, store: Collectable, run: Run) -> Deleter: ...
+    def away(self, store: Store, run: Run) -> Deleter: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +86,19 @@ class Delete:
 
     name: None = None
 
-    def check(self, store: Collectable, planned: PlanDocument) -> None:
+    def check(self, store: Store, planned: PlanDocument) -> None:
         pass
 
-    def deleter(self, store: Collectable, run_id: str, journal: Journal) -> Deleter:  # noqa: ARG002
+    def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:  # noqa: ARG002
         return Remove()
 
-    def settle(self, store: Collectable, ids: Collection[SnapshotId]) -> int:
-        return store.collect(ids)
+    def settle(self, held: Held, ids: Collection[SnapshotId]) -> int:
+        return held.collect(ids)
 
     def facts(self, now: datetime) -> dict[str, Any]:  # noqa: ARG002
         return {}
 
-    def requests(self, store: Collectable, objects: int) -> int:  # noqa: ARG002
+    def requests(self, store: Store, objects: int) -> int:  # noqa: ARG002
         return 0
 
 
@@ -112,27 +112,27 @@ class Move:
     keep: timedelta = KEEP
     name: str = MOVED
 
-    def check(self, store: Collectable, planned: PlanDocument) -> None:  # noqa: ARG002
+    def check(self, store: Store, planned: PlanDocument) -> None:  # noqa: ARG002
         _check_store(store)
 
-    def check_back(self, store: Collectable) -> None:
+    def check_back(self, store: Store) -> None:
         pass
 
-    def deleter(self, store: Collectable, run_id: str, journal: Journal) -> Deleter:
+    def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:
         return SetAside(_aside(store, run_id), again=journal.begun)
 
-    def settle(self, store: Collectable, ids: Collection[SnapshotId]) -> int:
-        return _check_store(store).set_aside(ids)
+    def settle(self, held: Held, ids: Collection[SnapshotId]) -> int:
+        return setting_aside(held).set_aside(ids)
 
     def facts(self, now: datetime) -> dict[str, Any]:
         return _facts(self.name, now, self.keep)
 
-    def requests(self, store: Collectable, objects: int) -> int:
+    def requests(self, store: Store, objects: int) -> int:
         # A copy and a look at it; deletes are free.
         return 2 * objects if store.storage.at_once > 1 else 0
 
     def rows(
-        self, store: Collectable, engine: Engine, run: Run, place: Place, opener: Opener
+        self, store: Store, engine: Engine, run: Run, place: Place, opener: Opener
     ) -> Sequence[Part]:
         record = find_record(run, opener)
         intended = record.journal.intended() if record else []
@@ -149,7 +149,7 @@ class Move:
             )
         )
 
-    def _listed(self, store: Collectable, engine: Engine, run: Run, place: Place) -> Sequence[Part]:
+    def _listed(self, store: Store, engine: Engine, run: Run, place: Place) -> Sequence[Part]:
         folder = store.format.aside(run.id).rstrip("/")
         inside, objects = store.storage.folders(folder)
         units = inside if not objects else [folder]
@@ -170,13 +170,13 @@ class Move:
         )
         return _grouped(found.parts)
 
-    def home(self, store: Collectable, run: Run, address: str) -> str:
+    def home(self, store: Store, run: Run, address: str) -> str:
         return _aside(store, run.id).home(address)
 
-    def back(self, store: Collectable, run: Run) -> Deleter:
+    def back(self, store: Store, run: Run) -> Deleter:
         return BringBack(_aside(store, run.id), run.undos or (store.clock.now(),))
 
-    def away(self, store: Collectable, run: Run) -> Deleter:  # noqa: ARG002
+    def away(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
         return Discard(run.undos)
 
 
@@ -187,7 +187,7 @@ class Markers:
     keep: timedelta = KEEP
     name: str = MARKED
 
-    def check(self, store: Collectable, planned: PlanDocument) -> None:
+    def check(self, store: Store, planned: PlanDocument) -> None:
         _check_store(store)
         _check_versioning(store, "use --quarantine without --markers")
         if planned.place.url != store.storage.url:
@@ -196,24 +196,24 @@ class Markers:
                 hint="plan it without --out",
             )
 
-    def check_back(self, store: Collectable) -> None:
+    def check_back(self, store: Store) -> None:
         _check_versioning(store, "switch the bucket's versioning on again, then repeat it")
 
-    def deleter(self, store: Collectable, run_id: str, journal: Journal) -> Deleter:  # noqa: ARG002
+    def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:  # noqa: ARG002
         return Mark(journal.own.below(NOTES).prefix)
 
-    def settle(self, store: Collectable, ids: Collection[SnapshotId]) -> int:
-        return _check_store(store).set_aside(ids)
+    def settle(self, held: Held, ids: Collection[SnapshotId]) -> int:
+        return setting_aside(held).set_aside(ids)
 
     def facts(self, now: datetime) -> dict[str, Any]:
         return _facts(self.name, now, self.keep)
 
-    def requests(self, store: Collectable, objects: int) -> int:  # noqa: ARG002
+    def requests(self, store: Store, objects: int) -> int:  # noqa: ARG002
         return 0
 
     def rows(
         self,
-        store: Collectable,
+        store: Store,
         engine: Engine,
         run: Run,
         place: Place,
@@ -233,13 +233,13 @@ class Markers:
             engine.recall(record.journal.intended(), outcomes, record.place, None, recalled)
         )
 
-    def home(self, store: Collectable, run: Run, address: str) -> str:  # noqa: ARG002
+    def home(self, store: Store, run: Run, address: str) -> str:  # noqa: ARG002
         return address
 
-    def back(self, store: Collectable, run: Run) -> Deleter:  # noqa: ARG002
+    def back(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
         return Unmark()
 
-    def away(self, store: Collectable, run: Run) -> Deleter:  # noqa: ARG002
+    def away(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
         return Expunge()
 
 
@@ -274,15 +274,20 @@ def find_record(run: Run, opener: Opener) -> Record | None:
         return None
 
 
-def _check_store(store: Collectable) -> Quarantines:
+def _check_store(store: Store) -> None:
     if not isinstance(store, Quarantines):
         raise Refused(
             f"{store.kind} stores cannot set objects aside", hint="apply it without --quarantine"
         )
-    return store
 
 
-def _check_versioning(store: Collectable, hint: str) -> None:
+def setting_aside(held: Held) -> SetsAside:
+    """The handle of a store that quarantines."""
+    assert isinstance(held, SetsAside)
+    return held
+
+
+def _check_versioning(store: Store, hint: str) -> None:
     status = buckets.versioning(store.storage.url)
     if status != buckets.ENABLED:
         shown = status or ("not known" if status is None else "off")
@@ -291,7 +296,7 @@ def _check_versioning(store: Collectable, hint: str) -> None:
         )
 
 
-def _aside(store: Collectable, run_id: str) -> Aside:
+def _aside(store: Store, run_id: str) -> Aside:
     return Aside(store.format.prefix, store.format.aside(run_id))
 
 

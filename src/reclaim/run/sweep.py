@@ -19,14 +19,14 @@ from reclaim.engine.tasks.deleting import FAILED, GOING, RESTORED, Deleter, Outc
 from reclaim.engine.tasks.parts import Part, Place, read_part, write_part
 from reclaim.run.journal import Journal
 from reclaim.storage import Storage
-from reclaim.stores.base import Collectable, HeldLock, Ordered
+from reclaim.stores.base import HeldLock, OrdersDeletes, Store
 
 FIRST_WAVE = timedelta(minutes=1)
 """How long the first wave may take; each later one may take twice as long as the one before."""
 
 
 def sweep(
-    store: Collectable,
+    store: Store,
     engine: Engine,
     lock: HeldLock,
     deleter: Deleter,
@@ -44,7 +44,7 @@ def sweep(
     longest = FIRST_WAVE
     while True:
         lock.renew()
-        if isinstance(store, Ordered) and store.format.sequential:
+        if isinstance(store, OrdersDeletes) and store.format.sequential:
             mine = _in_order(
                 store, engine, storage, candidates, kind, done, place.below("work"), back=back
             )
@@ -65,7 +65,7 @@ def sweep(
 
 
 def _in_order(
-    store: Ordered,
+    store: OrdersDeletes,
     engine: Engine,
     storage: Storage,
     candidates: Sequence[Part],

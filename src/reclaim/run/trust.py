@@ -20,7 +20,7 @@ from reclaim.run import plan_snapshots
 from reclaim.run.plan import MOST, PlanOptions, find_candidates
 from reclaim.run.plan_file import OF_RUNS, PlanDocument
 from reclaim.run.stages import Watcher
-from reclaim.stores.base import Collectable, Margins
+from reclaim.stores.base import Margins, Store
 
 PREFIX = 16
 """How many digits of a digest tell a plan from all others."""
@@ -61,7 +61,7 @@ def check_digest(digest: str) -> str:
     return found
 
 
-def is_trusted(store: Collectable, planned: PlanDocument, digest: str | None) -> bool:
+def is_trusted(store: Store, planned: PlanDocument, digest: str | None) -> bool:
     """Whether the store or a person vouches for a plan; one that is another than they say is
     refused."""
     if digest is not None and not planned.digest.startswith(check_digest(digest)):
@@ -69,7 +69,7 @@ def is_trusted(store: Collectable, planned: PlanDocument, digest: str | None) ->
             f"the plan has the digest {planned.digest}, not {digest}",
             hint="this is not the plan that was reviewed; look at it with `reclaim show`",
         )
-    noted = store.noted_plan(planned.run)
+    noted = store.recorded_plan(planned.run)
     if noted is not None and noted != planned.digest:
         raise PlanRefused(
             f"the plan has the digest {planned.digest}; the one that {store.name} recorded when "
@@ -80,7 +80,7 @@ def is_trusted(store: Collectable, planned: PlanDocument, digest: str | None) ->
 
 
 def find_basis(
-    store: Collectable,
+    store: Store,
     engine: Engine,
     place: Place,
     planned: PlanDocument,
@@ -117,7 +117,7 @@ def _check_history(planned: PlanDocument, opener: Opener, place: Place) -> None:
         )
 
 
-def _check_fraction(store: Collectable, again: PlanDocument, both: Sequence[Part]) -> None:
+def _check_fraction(store: Store, again: PlanDocument, both: Sequence[Part]) -> None:
     of_runs = sum(one.objects for one in (*again.going, *again.staying) if one.kind in OF_RUNS)
     whole = again.objects - of_runs
     going = sum(part.rows for part in both if part.group not in OF_RUNS)

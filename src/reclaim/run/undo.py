@@ -24,11 +24,11 @@ from reclaim.model import Run, RunState, SnapshotId
 from reclaim.run.checks import check_clock
 from reclaim.run.ends import told_as_partial
 from reclaim.run.journal import Journal
-from reclaim.run.removal import AsideWay, way_of
+from reclaim.run.removal import AsideWay, setting_aside, way_of
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.undo_edit import stopped_early, undo_edit
-from reclaim.stores.base import QUARANTINE, Collectable, HeldLock, Quarantines
+from reclaim.stores.base import QUARANTINE, Held, Quarantines, Store
 
 MANY_FAILED = 10_000
 """With more failures than this an undo goes no further."""
@@ -56,7 +56,7 @@ class Undone:
 
 
 def undo_run(
-    store: Collectable,
+    store: Store,
     engine: Engine,
     run_id: str,
     *,
@@ -70,16 +70,15 @@ def undo_run(
         return Undone(run_id, 0, 0, 0, tuple(undo_edit(store, run_id)))
     again = f"undo it again: reclaim undo {run_id}"
     with (
-        store.lock(run_id) as lock,
-        told_as_partial(run_id, lock, lambda: lock.used, again=again),
+        store.lock(run_id) as held,
+        told_as_partial(run_id, held.lock, lambda: held.lock.used, again=again),
     ):
         run = store.find_run(run_id)
         if run is None:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
         way = check_undo(run)
-        return _Undoing(store, engine, run, way, lock, Stages(run_id, watcher or Silent())).undo(
-            opener
-        )
+        stages = Stages(run_id, watcher or Silent())
+        return _Undoing(store, held, engine, run, way, stages).undo(opener)
 
 
 def check_undo(run: Run) -> AsideWay:
@@ -103,20 +102,20 @@ class _Undoing:
 
     def __init__(
         self,
-        store: Collectable,
+        store: Store,
+        held: Held,
         engine: Engine,
         run: Run,
         way: AsideWay,
-        lock: HeldLock,
         stages: Stages,
     ) -> None:
         assert isinstance(store, Quarantines)
-        self._store = store
-        self._snapshots: Quarantines = store
+        self._store: Store = store
+        self._quarantine: Quarantines = store
+        self._held = held
         self._engine = engine
         self._run = run
         self._way = way
-        self._lock = lock
         self._stages = stages
 
     def undo(self, opener: Opener) -> Undone:
@@ -129,7 +128,7 @@ class _Undoing:
             self._way.check_back(store)
             store.check()
             check_clock(store, store.storage, own)
-            store.begin(self._run.id)
+            self._held.begin()
         with stage("recall"):
             # Before it is noted that it is being undone: from then on nobody else may go on.
             rows = self._way.rows(store, self._engine, self._run, own.below("work"), opener)
@@ -138,7 +137,7 @@ class _Undoing:
             outcome = sweep(
                 store,
                 self._engine,
-                self._lock,
+                self._held.lock,
                 self._way.back(store, self._run),
                 candidates=rows,
                 kind=QUARANTINE,
@@ -160,8 +159,8 @@ class _Undoing:
             whole = self._whole(own.below("work"), failures)
             verifying.facts["whole"] = len(whole)
         with stage("record"):
-            self._lock.check()
-            restored = self._snapshots.restore(self._run.id, whole, complete=not failed)
+            self._held.lock.check()
+            restored = setting_aside(self._held).restore(self._run.id, whole, complete=not failed)
         undone = Undone(self._run.id, objects, size, restored.snapshots, tuple(restored.left))
         if failed or restored.waits:
             raise self._partial(undone, failures, restored.waits)
@@ -176,7 +175,7 @@ class _Undoing:
         now = just_now.replace(microsecond=secrets.randbelow(1_000_000))
         undos = [*self._run.summary.get("undos", ()), now.isoformat()]
         summary = {**self._run.summary, "undos": undos}
-        self._store.finish(self._run.id, RunState.PARTIAL, summary)
+        self._held.finish(self._run.id, RunState.PARTIAL, summary)
         self._run = replace(self._run, state=RunState.PARTIAL, summary=summary)
 
     def _partial(
@@ -198,7 +197,7 @@ class _Undoing:
 
     def _whole(self, place: Place, failures: Mapping[str, str]) -> Collection[SnapshotId]:
         """The snapshots that the run took and that have everything they need."""
-        taken = self._snapshots.taken(self._run.id)
+        taken = self._quarantine.taken(self._run.id)
         tops = {top: LIVE for top in taken.values() if top}
         if not tops:
             return list(taken)

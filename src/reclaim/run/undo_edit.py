@@ -8,7 +8,7 @@ from reclaim.errors import Conflict, NotFound, Refused
 from reclaim.model import Run, RunState
 from reclaim.run.apply import COLLECT
 from reclaim.run.removal import way_of
-from reclaim.stores.base import Collectable, UndoesRewrites
+from reclaim.stores.base import EditsHistory, Store
 
 EARLY = (RunState.STOPPED, RunState.STARTED)
 """How far a run has come that may not have taken anything away yet."""
@@ -19,21 +19,21 @@ def stopped_early(run: Run) -> bool:
     return run.kind == COLLECT and run.state in EARLY and way_of(run) is None
 
 
-def undo_edit(store: Collectable, run_id: str) -> Sequence[str]:
+def undo_edit(store: Store, run_id: str) -> Sequence[str]:
     """Take back what a run did to the history; returns what had changed since and was left.
 
     Needs no engine. Refused if the run went further than that.
     """
     if store.deleted:
         raise Refused(f"{store.name} was deleted, and nothing of it can be used any more")
-    with store.lock(run_id):
+    with store.lock(run_id) as held:
         run = store.find_run(run_id)
         if run is None:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
         if not stopped_early(run):
             raise Conflict(f"run {run_id} is {run.state} by now", hint="see `reclaim runs`")
-        if not isinstance(store, UndoesRewrites):
+        if not isinstance(held, EditsHistory):
             raise Refused(f"run {run_id} set nothing aside, and edited no history: nothing to undo")
         store.check()
-        store.begin(run_id)
-        return store.undo_rewrite(run_id)
+        held.begin()
+        return held.undo_edit()

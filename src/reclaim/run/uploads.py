@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from reclaim.catalog import Collecting, Roots
+from reclaim.catalog import Roots
 from reclaim.storage.buckets import Upload, open_bucket
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
@@ -29,12 +29,11 @@ class Unfinished:
         return sum(upload.size for upload in (*self.over, *self.young))
 
 
-def find_uploads(repository: Collecting, seen: Roots) -> Unfinished | None:
+def find_uploads(store: CatalogStore, seen: Roots) -> Unfinished | None:
     """The unfinished uploads of a repository; None where a storage has none of that kind.
 
     A partition that was opened after the roots were read has only uploads that are young.
     """
-    store = CatalogStore(repository)
     if not store.storage.url.startswith("s3://"):
         return None
     not_closed = seen.open | seen.overdue | seen.in_flight
@@ -50,9 +49,9 @@ def find_uploads(repository: Collecting, seen: Roots) -> Unfinished | None:
     return Unfinished(over, young)
 
 
-def abort_uploads(repository: Collecting, uploads: Sequence[Upload]) -> int:
+def abort_uploads(store: CatalogStore, uploads: Sequence[Upload]) -> int:
     """Give uploads up; returns the bytes that this frees."""
-    bucket = open_bucket(repository.storage.url)
+    bucket = open_bucket(store.storage.url)
     for upload in uploads:
         bucket.abort(upload)
     return sum(upload.size for upload in uploads)

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
-from reclaim.catalog import Collecting
 from reclaim.catalog.content import checksums
 from reclaim.errors import Corrupt, NotFound
 from reclaim.storage import Storage
-from reclaim.stores.catalog import CatalogFormat
+from reclaim.stores.catalog import CatalogStore
 
 Advance = Callable[[int], None]
 """Called with the size of each object that was read."""
@@ -48,16 +47,15 @@ class Verified:
 
 
 def expected_objects(
-    repository: Collecting, format: CatalogFormat, containers: Iterable[dict[str, Any]]
+    store: CatalogStore, containers: Iterable[dict[str, Any]]
 ) -> Iterator[Expected]:
     """Each object that live ranges or staged entries name, once, if it lies in the repository."""
-    storage = repository.storage
     rows = chain.from_iterable(
-        format.described(storage, container).to_pylist() for container in containers
+        store.format.described(store.storage, container).to_pylist() for container in containers
     )
     seen: set[str] = set()
     # Read at once: a transaction must not stay open for as long as bytes are read.
-    staged = list(repository.staged())
+    staged = list(store.staged())
     for row in chain(rows, staged):
         if row["address"] not in seen:
             seen.add(row["address"])

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from reclaim.clock import Clock
 from reclaim.model import Lease, Ref, Run, RunState, Snapshot, SnapshotId
+from reclaim.policy import Policy
 from reclaim.storage import Storage
 
 CONTAINERS = pa.schema(
@@ -249,22 +250,84 @@ class HeldLock(Protocol):
     def renew(self) -> None: ...
 
 
-class Store(Protocol):
-    """A store that can be observed and collected."""
+@dataclass(frozen=True, slots=True)
+class ObserveRequest:
+    """What a store needs to be observed: where to write, who reads, what counts as old.
 
+    What has to be written down goes below ``prefix`` of the ``destination``; what has to be read
+    of snapshots, the ``reader`` reads, unless a ``survey`` has it already. What is younger than the
+    margin may count as a root.
+
+    With ``settled`` states alone count: what is out of time and was not ended as a state (see
+    ``ClosesOverdue``) still protects its bytes, for its owner may go on with it.
+    """
+
+    destination: Storage
+    prefix: str
+    reader: Reader
+    margin: timedelta
+    survey: Survey | None = None
+    settled: bool = False
+
+
+class Held(Protocol):
+    """A store whose lock a run holds: the only object that can change the store."""
+
+    @property
+    def lock(self) -> HeldLock: ...
+
+    def begin(self) -> None:
+        """Take back what a run that died left, and note that this one works here now."""
+        ...
+
+    def condemn(self, rules: Mapping[SnapshotId, str]) -> int:
+        """Condemn snapshots provisionally, with the rule that takes each; returns how many.
+
+        One that a ref or a valid lease names is left alone: it came back to life.
+        """
+        ...
+
+    def release(self, ids: Collection[SnapshotId]) -> None:
+        """Take back what was provisional, of snapshots that are live after all."""
+        ...
+
+    def promote(self) -> int:
+        """Make what is provisional terminal, all at once."""
+        ...
+
+    def abandon(self) -> None:
+        """Take back what is provisional, of a run that stops before it has condemned anything."""
+        ...
+
+    def collect(self, ids: Collection[SnapshotId]) -> int:
+        """Remove snapshots that are condemned and whose objects are gone."""
+        ...
+
+    def start(self, run: Run) -> None:
+        """Record that a run has started; one that was started before goes on."""
+        ...
+
+    def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
+        """Record how far a run came."""
+        ...
+
+
+class Store(Protocol):
+    """A store that can be observed and, by whoever holds its lock, collected."""
+
+    kind: str
     name: str
     uid: str
-    kind: str
     noun: str
     """What its people call a snapshot."""
     deleted: bool
     """Whether the store itself is gone, so that nothing of it needs to stay."""
     exact: bool
     """Whether all references are known; otherwise the margins protect what is live."""
-    careful: bool
-    """Whether objects are set aside unless one asks to delete them at once."""
-    promise: str
+    safety_basis: str
     """The sentence that says why nothing live is taken: exact references, or a margin."""
+    quarantine_by_default: bool
+    """Whether objects are set aside unless one asks to delete them at once."""
     storage: Storage
     clock: Clock
 
@@ -275,59 +338,67 @@ class Store(Protocol):
         """Refuse what must not be collected: other versions, a storage ahead of the database."""
         ...
 
-    def observe(
-        self,
-        destination: Storage,
-        prefix: str,
-        *,
-        reader: Reader,
-        margin: timedelta,
-        survey: Survey | None = None,
-        settled: bool = False,
-    ) -> Observation:
-        """Read all roots, in one consistent read where the store allows that.
-
-        What has to be written down for that goes below ``prefix``; what has to be read of
-        snapshots, a ``reader`` reads, unless a ``survey`` has it already. What is younger than the
-        margin may count as a root.
-
-        With ``settled`` states alone count: what is out of time and was not ended as a state
-        (see ``close_overdue``) still protects its bytes, for its owner may go on with it.
-        """
+    def observe(self, request: ObserveRequest) -> Observation:
+        """Read all roots, in one consistent read where the store allows that."""
         ...
 
     def place(self, run_id: str) -> tuple[str, str]:
         """Where a run's plan goes by default: (URL of a storage, prefix in it)."""
         ...
 
-    def lock(self, run_id: str) -> AbstractContextManager[HeldLock]:
-        """Exclude every other apply, undo and purge of the store."""
+    def lock(self, run_id: str) -> AbstractContextManager[Held]:
+        """Exclude every other apply, undo and purge of the store, and be able to change it."""
+        ...
+
+    def record_plan(self, run_id: str, digest: str) -> None:
+        """Record what a plan hashes to, where who can write its files alone cannot change it.
+
+        It is the one thing that a plan writes outside its place. It is kept for as long as the
+        files of plans are.
+        """
+        ...
+
+    def recorded_plan(self, run_id: str) -> str | None:
+        """What a plan hashed to when it was made; None when that was not recorded, or long ago."""
+        ...
+
+    def add_run(self, run: Run) -> None:
+        """Record a run that ended and changed nothing; it needs no lock."""
+        ...
+
+    def find_run(self, run_id: str) -> Run | None: ...
+
+    def runs(self) -> Sequence[Run]:
+        """All of them, the newest first."""
         ...
 
 
-class RewritesHistory(Protocol):
-    """A store whose history can be edited: new parents, refs that go, all or nothing."""
-
-    def rewrite(
-        self,
-        run_id: str,
-        reparent: Mapping[SnapshotId, tuple[tuple[SnapshotId, ...], tuple[SnapshotId, ...]]],
-        delete_refs: Sequence[Ref],
-    ) -> None: ...
+# What a store may be able to do besides.
 
 
 @runtime_checkable
-class UndoesRewrites(Protocol):
-    """A store whose history can be as it was before a run edited it."""
+class EditsHistory(Protocol):
+    """A held store whose history can be edited: new parents, refs that go, all or nothing."""
 
-    def undo_rewrite(self, run_id: str) -> Sequence[str]:
-        """Take the edit of a run back that condemned nothing; what was left, in sentences.
+    def edit_history(
+        self,
+        reparent: Mapping[SnapshotId, tuple[tuple[SnapshotId, ...], tuple[SnapshotId, ...]]],
+        delete_refs: Sequence[Ref],
+    ) -> None:
+        """Edit as the run planned. What is in place already counts as done.
+
+        A conflict only if a snapshot has other parents than planned, or a ref to go has moved.
+        """
+        ...
+
+    def undo_edit(self) -> Sequence[str]:
+        """Take the edit of the run back that condemned nothing; what was left, in sentences.
 
         Refused if it did condemn something, or edited nothing. The run counts as undone afterwards.
         """
         ...
 
-    def roll_back(self, run_id: str) -> Sequence[str] | None:
+    def roll_back(self) -> Sequence[str] | None:
         """Take the edit of a run back that stops, so that it can be made again; what was left.
 
         None if the run has condemned something, and its edit stands.
@@ -335,33 +406,23 @@ class UndoesRewrites(Protocol):
         ...
 
 
-class Condemns(Protocol):
-    """A store that can make snapshots impossible to refer to."""
+@runtime_checkable
+class ExpiresItself(Protocol):
+    """A held store whose history only its own library edits, by rules that it can express.
 
-    def begin(self, run_id: str) -> None:
-        """Take back what a run that died left, and note that this one works here now."""
-        ...
+    A plan predicts the edit. An apply lets the library edit and then observes again: what is live
+    then decides, not the prediction.
+    """
+
+    def expire_history(self, policy: Policy, now: datetime) -> None: ...
+
+
+@runtime_checkable
+class ClosesOverdue(Protocol):
+    """A held store in which what is out of time has to be ended as a state."""
 
     def close_overdue(self) -> None:
         """End, for good, what a plan may count as ended: partitions and uploads out of time."""
-        ...
-
-    def mark(self, rules: Mapping[SnapshotId, str]) -> None:
-        """Mark snapshots provisionally, with the rule that takes each."""
-        ...
-
-    def release(self, ids: Collection[SnapshotId]) -> None: ...
-
-    def promote(self) -> int:
-        """Make the marks terminal, all at once."""
-        ...
-
-    def abandon(self) -> None:
-        """Take off the marks of a run that stops before it has condemned anything."""
-        ...
-
-    def collect(self, ids: Collection[SnapshotId]) -> int:
-        """Let go of snapshots that are condemned and whose objects are gone."""
         ...
 
 
@@ -380,11 +441,7 @@ class Restored:
 
 @runtime_checkable
 class Quarantines(Protocol):
-    """A store that can have snapshots back whose objects were set aside."""
-
-    def set_aside(self, ids: Collection[SnapshotId]) -> int:
-        """Note of condemned snapshots that their objects were set aside."""
-        ...
+    """A store that can have snapshots back whose objects were set aside; see ``SetsAside``."""
 
     def taken(self, run_id: str) -> Mapping[SnapshotId, str | None]:
         """The snapshots that a run condemned, with their containers, as far as it has any."""
@@ -392,6 +449,15 @@ class Quarantines(Protocol):
 
     def waiting(self, run_id: str) -> Collection[str]:
         """The containers of snapshots that a run condemned and has not set aside."""
+        ...
+
+
+@runtime_checkable
+class SetsAside(Protocol):
+    """What the held handle of a store that quarantines can do."""
+
+    def set_aside(self, ids: Collection[SnapshotId]) -> int:
+        """Note of condemned snapshots that their objects were set aside."""
         ...
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
@@ -403,49 +469,21 @@ class Quarantines(Protocol):
         ...
 
     def forget(self, run_id: str) -> int:
-        """Let go of the snapshots whose objects a run set aside; these are deleted by now."""
+        """Remove the snapshots whose objects a run set aside; these are deleted by now."""
         ...
-
-
-class Records(Protocol):
-    """A store that keeps the records of runs, and what plans hashed to when they were made."""
-
-    def note_plan(self, run_id: str, digest: str) -> None:
-        """Note what a plan hashes to, where those who can write its files alone cannot change it.
-
-        It is the one thing that a plan writes outside its place. It is kept for as long as the
-        files of plans are.
-        """
-        ...
-
-    def noted_plan(self, run_id: str) -> str | None:
-        """What a plan hashed to when it was made; None when that was not noted, or long ago."""
-        ...
-
-    def start(self, run: Run) -> None:
-        """Record that a run has started; one that was started before goes on."""
-        ...
-
-    def find_run(self, run_id: str) -> Run | None: ...
-
-    def runs(self) -> Sequence[Run]:
-        """All of them, the newest first."""
-        ...
-
-    def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None: ...
 
 
 @runtime_checkable
-class Cleans(Protocol):
-    """A store in which something stays that nobody needs: old rows, marks of runs that died."""
+class CompactsMetadata(Protocol):
+    """A store in which something stays that nobody needs: old rows, what runs left that died."""
 
     def clean(self) -> None:
-        """Remove it; marks only while no run holds the lock."""
+        """Remove it; what runs left only while no run holds the lock."""
         ...
 
 
 @runtime_checkable
-class Ordered(Protocol):
+class OrdersDeletes(Protocol):
     """A store whose objects of one kind go one after the other."""
 
     def in_order(self, addresses: Sequence[str], reader: Reader) -> Sequence[str]:
@@ -454,7 +492,7 @@ class Ordered(Protocol):
 
 
 @runtime_checkable
-class Rescues(Protocol):
+class ReportsRereferenced(Protocol):
     """A store that may have begun to refer to something that was set aside."""
 
     def needed(self, run_id: str, reader: Reader) -> Collection[str]:
@@ -463,13 +501,24 @@ class Rescues(Protocol):
 
 
 @runtime_checkable
-class MissesSnapshots(Protocol):
-    """A store that can tell that snapshots are missing which others name."""
+class HoldsLeases(Protocol):
+    """A store in which snapshots can be leased by whoever uses them."""
 
-    def allow_missing_layers(self) -> None:
-        """Go on without them: a person says that they are lost for good."""
+    def take_lease(self, snapshot: str, *, holder: str, length: timedelta) -> Lease: ...
+
+    def renew_lease(self, lease: Lease) -> Lease: ...
+
+    def release_lease(self, lease_id: str) -> None: ...
+
+    def leases(self) -> Sequence[tuple[Lease, bool]]:
+        """All leases, and whether each is valid."""
         ...
 
 
-class Collectable(Store, RewritesHistory, Condemns, Records, Protocol):
-    """A store with everything that apply needs."""
+@runtime_checkable
+class AllowsMissing(Protocol):
+    """A store that can tell that snapshots are missing which others name."""
+
+    def allow_missing(self) -> None:
+        """Go on without them: a person says that they are lost for good."""
+        ...

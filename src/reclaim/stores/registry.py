@@ -14,7 +14,7 @@ from reclaim.stores.terminus.store import TerminusStore
 
 def find(catalog: Catalog, name: str) -> CatalogStore:
     """A repository by name or, for a deleted one, by its uid."""
-    return CatalogStore(catalog.collecting(name))
+    return CatalogStore(catalog.access(name))
 
 
 TERMINUS = "terminus:"
@@ -49,4 +49,4 @@ def find_planned(catalog: Catalog, *, name: str, uid: str) -> CatalogStore:
 
 def find_all(catalog: Catalog) -> Iterator[CatalogStore]:
     """Every repository, deleted ones last."""
-    return (CatalogStore(repository) for repository in catalog.collectable())
+    return (CatalogStore(repository) for repository in catalog.accesses())

@@ -19,16 +19,16 @@ from reclaim.engine.tasks.parts import decode
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.errors import Conflict, OwnedAddress
 from reclaim.model import SnapshotId
-from reclaim.stores.base import CONTAINERS, ENTRIES, Collectable, Observation
+from reclaim.stores.base import CONTAINERS, ENTRIES, Observation, ObserveRequest, Store
 from reclaim.testing.engine import PlainEngine
 
 
 class Subject(Protocol):
     """A store under test, with ways around it."""
 
-    store: Collectable
+    store: Store
 
-    def another(self) -> Collectable:
+    def another(self) -> Store:
         """The same store, opened by someone else."""
         ...
 
@@ -71,12 +71,10 @@ class StoreContract:
     def observed(self, subject: Subject, *, settled: bool = False) -> Observation:
         _, prefix = subject.store.place("contract")
         work = f"{prefix}work/"
-        return subject.store.observe(
-            subject.store.storage,
-            work,
-            reader=PlainEngine(lambda _url: subject.store.storage, clock=subject.store.clock),
-            margin=timedelta(0),
-            settled=settled,
+        store = subject.store
+        engine = PlainEngine(lambda _url: store.storage, clock=store.clock)
+        return store.observe(
+            ObserveRequest(store.storage, work, engine, timedelta(0), settled=settled)
         )
 
     def held(self, subject: Subject, seen: Observation) -> list[str]:
@@ -169,29 +167,29 @@ class StoreContract:
     def test_a_mark_is_provisional(self, subject: Subject) -> None:
         dead = subject.dead()
         assert subject.usable(dead)
-        with subject.store.lock("contract"):
-            subject.store.begin("contract")
-            subject.store.mark({dead: "a rule"})
+        with subject.store.lock("contract") as held:
+            held.begin()
+            held.condemn({dead: "a rule"})
             assert not subject.usable(dead)
             assert dead in self.observed(subject).marked
-            subject.store.release([dead])
+            held.release([dead])
             assert subject.usable(dead)
             assert dead not in self.observed(subject).marked
 
     def test_a_promoted_mark_is_terminal(self, subject: Subject) -> None:
         dead, live = subject.dead(), subject.live()
-        with subject.store.lock("contract"):
-            subject.store.begin("contract")
-            subject.store.mark({dead: "a rule"})
-            assert subject.store.collect([dead, live]) == 0
-            assert subject.store.promote() == 1
-            subject.store.release([dead])
+        with subject.store.lock("contract") as held:
+            held.begin()
+            held.condemn({dead: "a rule"})
+            assert held.collect([dead, live]) == 0
+            assert held.promote() == 1
+            held.release([dead])
             assert not subject.usable(dead)
             seen = self.observed(subject)
             assert dead in seen.tops
             assert dead not in seen.ids
             subject.swept(dead)
-            assert subject.store.collect([dead, live]) == 1
+            assert held.collect([dead, live]) == 1
         seen = self.observed(subject)
         assert dead not in seen.tops
         assert dead not in seen.marked
@@ -200,28 +198,28 @@ class StoreContract:
 
     def test_what_a_ref_names_is_not_marked(self, subject: Subject) -> None:
         live = subject.live()
-        with subject.store.lock("contract"):
-            subject.store.begin("contract")
-            subject.store.mark({live: "a rule"})
-            assert subject.store.promote() == 0
+        with subject.store.lock("contract") as held:
+            held.begin()
+            held.condemn({live: "a rule"})
+            assert held.promote() == 0
         assert subject.usable(live)
 
     def test_marks_that_were_left_are_taken_off(self, subject: Subject) -> None:
         dead = subject.dead()
-        with subject.store.lock("first"):
-            subject.store.begin("first")
-            subject.store.mark({dead: "a rule"})
+        with subject.store.lock("first") as held:
+            held.begin()
+            held.condemn({dead: "a rule"})
         other = subject.another()
-        with other.lock("second"):
-            other.begin("second")
+        with other.lock("second") as held:
+            held.begin()
             assert subject.usable(dead)
-            assert other.promote() == 0
+            assert held.promote() == 0
 
     def test_the_lock_excludes_others(self, subject: Subject) -> None:
         other = subject.another()
-        with subject.store.lock("first") as lock:
-            lock.renew()
-            lock.check()
+        with subject.store.lock("first") as held:
+            held.lock.renew()
+            held.lock.check()
             try:
                 with other.lock("second"):
                     raise AssertionError("two have the lock")

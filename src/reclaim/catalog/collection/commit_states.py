@@ -30,6 +30,7 @@ from reclaim.catalog.staging import tokens
 from reclaim.catalog.staging.partitions import OVERDUE
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, to_micros
+from reclaim.model import SnapshotId
 
 BATCH = 1_000
 _REDUCED = {
@@ -43,7 +44,7 @@ _REDUCED = {
 T = TypeVar("T")
 
 
-def mark(workspace: Workspace, lock: Lock, rules: Mapping[str, str]) -> int:
+def mark(workspace: Workspace, lock: Lock, rules: Mapping[SnapshotId, str]) -> int:
     """Mark commits provisionally, with a rule each; returns how many were marked.
 
     One that a ref or a valid lease names directly is left alone: it came back to life.
@@ -51,7 +52,7 @@ def mark(workspace: Workspace, lock: Lock, rules: Mapping[str, str]) -> int:
     done = 0
     for batch in _batches(sorted(rules.items())):
 
-        def work(connection: Connection, batch: list[tuple[str, str]] = batch) -> int:
+        def work(connection: Connection, batch: list[tuple[SnapshotId, str]] = batch) -> int:
             lock.assure(connection)
             return _mark(connection, workspace, lock.run_id, dict(batch))
 
@@ -60,7 +61,7 @@ def mark(workspace: Workspace, lock: Lock, rules: Mapping[str, str]) -> int:
 
 
 def _mark(
-    connection: Connection, workspace: Workspace, run_id: str, rules: Mapping[str, str]
+    connection: Connection, workspace: Workspace, run_id: str, rules: Mapping[SnapshotId, str]
 ) -> int:
     repo_uid = workspace.repo_uid
     query = (

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, delete, exists, insert, select, update
 
 from reclaim.catalog import addresses
 from reclaim.catalog.collection import records
+from reclaim.catalog.collection.locks import Lock
 from reclaim.catalog.database.schema import (
     CommitState,
     TokenState,
@@ -121,6 +122,16 @@ def edit_history(
         _delete_ref(connection, uid, run_id, ref)
     if edit.reparent or edit.delete_refs:
         bump(connection, uid)
+
+
+def edit_under(workspace: Workspace, lock: Lock, edit: HistoryEdit) -> None:
+    """Apply the edit of the run that holds the lock, whole."""
+
+    def work(connection: Connection) -> None:
+        lock.assure(connection)
+        edit_history(connection, workspace, lock.run_id, edit)
+
+    workspace.database.transact(work)
 
 
 def _reparent(

@@ -88,11 +88,12 @@ def hold(workspace: Workspace, run_id: str) -> Iterator[Lock]:
         lock.end()
 
 
-def holder(connection: Connection, workspace: Workspace) -> str | None:
+def find_holder(workspace: Workspace) -> str | None:
     """The run that holds the lock, or may still be deleting on the strength of it."""
     query = select(locks).where(locks.c.repo_uid == workspace.repo_uid)
-    row = connection.execute(query).first()
-    now = to_micros(workspace.database.now(connection, workspace.clock))
+    with workspace.database.read() as connection:
+        row = connection.execute(query).first()
+        now = to_micros(workspace.database.now(connection, workspace.clock))
     if row is None or now >= row.expires_at + REQUEST // MICROSECOND:
         return None
     return str(row.run_id)

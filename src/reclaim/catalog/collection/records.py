@@ -8,10 +8,53 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
+from reclaim.catalog.collection.locks import Lock
 from reclaim.catalog.database.schema import runs
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros, to_micros
 from reclaim.model import Run, RunState
+
+
+def start(workspace: Workspace, lock: Lock, run: Run) -> None:
+    """Record that a run has started; one that was started before goes on."""
+
+    def work(connection: Connection) -> None:
+        lock.assure(connection)
+        uid = workspace.repo_uid
+        if find_run(connection, uid, run.id) is None:
+            insert_run(connection, workspace, run)
+        else:
+            finish_run(connection, uid, run.id, RunState.STARTED, {**run.summary})
+
+    workspace.database.transact(work)
+
+
+def finish(
+    workspace: Workspace, lock: Lock, run_id: str, state: RunState, summary: Mapping[str, Any]
+) -> None:
+    """Record how far a run came; not one that lost its lock, for another may have gone on."""
+
+    def work(connection: Connection) -> None:
+        lock.assure(connection)
+        finish_run(connection, workspace.repo_uid, run_id, state, summary)
+
+    workspace.database.transact(work)
+
+
+def add(workspace: Workspace, run: Run) -> None:
+    """Record a run that changed nothing."""
+    workspace.database.transact(lambda connection: insert_run(connection, workspace, run))
+
+
+def find(workspace: Workspace, run_id: str) -> Run | None:
+    with workspace.database.read() as connection:
+        return find_run(connection, workspace.repo_uid, run_id)
+
+
+def all_runs(workspace: Workspace) -> list[Run]:
+    """What was done to a repository, the newest first."""
+    with workspace.database.read() as connection:
+        return list_runs(connection, workspace.repo_uid)
 
 
 def insert_run(connection: Connection, workspace: Workspace, run: Run) -> None:

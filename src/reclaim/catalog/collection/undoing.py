@@ -66,7 +66,7 @@ def undo_expire(workspace: Workspace, run_id: str) -> list[str]:
     return workspace.database.transact(work)
 
 
-def undo_rewrite(workspace: Workspace, lock: Lock, run_id: str) -> list[str]:
+def undo_edit(workspace: Workspace, lock: Lock, run_id: str) -> list[str]:
     """Take back the edit of a run that stopped before it condemned anything, like an expiration."""
 
     def work(connection: Connection) -> list[str]:
@@ -124,15 +124,16 @@ def taken(workspace: Workspace, run_id: str) -> dict[SnapshotId, TakenCommit]:
         }
 
 
-def waiting(connection: Connection, repo_uid: str, run_id: str) -> list[str]:
+def waiting(workspace: Workspace, run_id: str) -> list[str]:
     """The metaranges of commits that a run condemned and has not set aside."""
     query = select(commit_rows.c.metarange).where(
-        commit_rows.c.repo_uid == repo_uid,
+        commit_rows.c.repo_uid == workspace.repo_uid,
         commit_rows.c.run_id == run_id,
         commit_rows.c.state == CommitState.CONDEMNED,
         commit_rows.c.metarange != "",
     )
-    return list(connection.execute(query).scalars())
+    with workspace.database.read() as connection:
+        return list(connection.execute(query).scalars())
 
 
 def restore(

@@ -138,6 +138,14 @@ def list_leases(connection: Connection, repo_uid: str) -> list[Lease]:
     ]
 
 
+def lapsed(workspace: Workspace) -> list[Lease]:
+    """Leases that hold nothing any more and were not given back."""
+    with workspace.database.read() as connection:
+        now = workspace.database.now(connection, workspace.clock)
+        every = list_leases(connection, workspace.repo_uid)
+    return [lease for lease in every if not lease.valid_at(now)]
+
+
 def _lease(row: Any) -> Lease:
     return Lease(
         row.id,

@@ -84,6 +84,31 @@ class CondemnedLists:
                 found[run_id] = lists
         return dict(sorted(found.items()))
 
+    def any_provisional(self) -> bool:
+        return any(lists.get(Condemnation.PROVISIONAL) for lists in self.all().values())
+
+    def states(self) -> dict[SnapshotId, Condemnation]:
+        """The snapshots that are condemned, provisionally or not, and still in their places."""
+        return {
+            snapshot: state
+            for lists in self.all().values()
+            for state in (Condemnation.PROVISIONAL, Condemnation.CONDEMNED)
+            for snapshot in lists.get(state, {})
+        }
+
+    def taken_by(self, run_id: str) -> Rules:
+        """The snapshots that a run condemned or set aside."""
+        lists = self.of_run(run_id)
+        taken = (Condemnation.CONDEMNED, Condemnation.QUARANTINED)
+        return {found: rule for state in taken for found, rule in lists.get(state, {}).items()}
+
+    def set_aside_by(self, snapshot: SnapshotId) -> str | None:
+        """The run that has set a snapshot aside."""
+        for run_id, lists in self.all().items():
+            if snapshot in lists.get(Condemnation.QUARANTINED, {}):
+                return run_id
+        return None
+
     def tidy(self) -> None:
         """Remove what runs that died had not finished writing. Only under the lock."""
         for one in list(self._storage.list(self._prefix.rstrip("/"))):

@@ -12,7 +12,7 @@ KEPT = timedelta(days=31)
 """A little longer than the files of a plan."""
 
 
-class NotedPlans:
+class PlanDigests:
     """The digests of a store's plans, each in an object named like the run."""
 
     def __init__(self, storage: Storage, prefix: str, clock: Clock) -> None:
@@ -20,8 +20,8 @@ class NotedPlans:
         self._prefix = prefix
         self._clock = clock
 
-    def note(self, run_id: str, digest: str) -> None:
-        """Note a digest, and forget those of plans that are too old."""
+    def record(self, run_id: str, digest: str) -> None:
+        """Record a digest, and forget those of plans that are too old."""
         self._storage.put(self._prefix + run_id, digest.encode())
         oldest = self._clock.now() - KEPT
         for stored in list(self._storage.list(self._prefix.rstrip("/"))):

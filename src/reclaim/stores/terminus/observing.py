@@ -20,11 +20,10 @@ from reclaim.errors import Corrupt, IncompleteRead, OutOfTime
 from reclaim.model import Lease, Ref, RefKind, SnapshotId
 from reclaim.stores.base import BUDGET, SNAPSHOTS, Margins, Observation, Reader
 from reclaim.stores.base import Survey as Seen
-from reclaim.stores.sidecar.condemned import Condemnation
+from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists
 from reclaim.stores.sidecar.leases import Leases
 from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP
-from reclaim.stores.terminus.condemning import Condemning
 from reclaim.stores.terminus.garbage import classify
 from reclaim.stores.terminus.labels import Label
 from reclaim.stores.terminus.layers import Layers
@@ -53,7 +52,7 @@ class Observer:
     clock: Clock
     survey: Survey
     leases: Leases
-    condemning: Condemning
+    lists: CondemnedLists
     layers: Layers | None = None
     """What the last look found."""
     reached: frozenset[SnapshotId] = frozenset()
@@ -138,7 +137,7 @@ class Observer:
         try:
             return graph.reach(found.graph, roots, spared=spared, allow_missing=self.allow_missing)
         except Corrupt as error:
-            aside = self.condemning.aside_of(SnapshotId(str(error.details.get("layer", ""))))
+            aside = self.lists.set_aside_by(SnapshotId(str(error.details.get("layer", ""))))
             if aside is None:
                 raise
             raise Corrupt(
@@ -156,7 +155,7 @@ class Observer:
         if not missing or self.allow_missing:
             return missing
         one, owner = min(missing.items())
-        aside = self.condemning.aside_of(one)
+        aside = self.lists.set_aside_by(one)
         undo = f"`reclaim undo {aside} --store terminus:{self.folder}` brings it back; " * bool(
             aside
         )
@@ -172,7 +171,7 @@ class Observer:
     def _told(self, marked: Marked, read_at: datetime) -> Observation:
         found, reached = marked.found, marked.reached
         ids, faults = found.graph.ids, found.graph.faults
-        states = self.condemning.states()
+        states = self.lists.states()
         dead = [layer for layer in range(len(found)) if layer not in reached]
         tops = dict(zip(ids, found.addresses.to_pylist(), strict=False))
         condemned = {one for one, state in states.items() if state is Condemnation.CONDEMNED}

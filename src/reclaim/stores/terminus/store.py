@@ -1,39 +1,33 @@
 """A TerminusDB store in a folder, as the runs see it.
 
-Others do the work: ``observing`` looks, ``survey`` lists and reads, ``condemning`` keeps the lists.
+Others do the work: ``observing`` looks, ``survey`` lists and reads, ``held`` changes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
-from reclaim.catalog.addresses import new_uid
 from reclaim.clock import Clock, SystemClock
-from reclaim.errors import Conflict, InvalidInput, NotFound, Refused
-from reclaim.model import Lease, Ref, Run, RunState, SnapshotId
+from reclaim.errors import InvalidInput, NotFound, Refused
+from reclaim.model import Lease, Run, SnapshotId
 from reclaim.storage import ObjectStorage, Storage
-from reclaim.stores.base import HeldLock, Observation, Reader, Restored
-from reclaim.stores.base import Survey as Seen
-from reclaim.stores.sidecar import lock as locking
-from reclaim.stores.sidecar.condemned import CondemnedLists
-from reclaim.stores.sidecar.leases import LENGTH, HeldLease, Leases
-from reclaim.stores.sidecar.plans import NotedPlans
-from reclaim.stores.sidecar.records import Records
+from reclaim.stores.base import Observation, ObserveRequest, Reader
+from reclaim.stores.sidecar.leases import LENGTH, HeldLease
+from reclaim.stores.sidecar.sidecar import Sidecar
 from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.addresses import OURS, ROLLUP, layer_of
-from reclaim.stores.terminus.condemning import Condemning
 from reclaim.stores.terminus.format import TerminusFormat
+from reclaim.stores.terminus.held import HeldTerminus
 from reclaim.stores.terminus.layer import is_id
 from reclaim.stores.terminus.observing import Observer
 from reclaim.stores.terminus.roots import read_labels
-from reclaim.stores.terminus.survey import NOT_THERE, Survey
+from reclaim.stores.terminus.survey import Survey
 from reclaim.urls import normalize
 
-PROMISE = (
+SAFETY_BASIS = (
     "Labels and leases were read after the layers were listed. A running server takes no leases: "
     "what it has in memory, or is about to label, is protected by the margin alone."
 )
@@ -45,9 +39,9 @@ class TerminusStore:
     kind = "terminus"
     noun = "layer"
     exact = False
-    careful = True
+    quarantine_by_default = True
     deleted = False
-    promise = PROMISE
+    safety_basis = SAFETY_BASIS
 
     def __init__(
         self,
@@ -76,20 +70,15 @@ class TerminusStore:
         self._view = self.format.view(inner)
         self.storage: Storage = self._view
         ours = f"{self.format.prefix}{OURS}/"
-        lists = CondemnedLists(inner, f"{ours}condemned/")
-        self._condemning = Condemning(lists)
-        self._leases = Leases(inner, f"{ours}leases/", self.clock, lists)
-        self._records = Records(self.storage, f"{ours}runs/")
-        self._plans = NotedPlans(inner, f"{ours}plans/", self.clock)
-        self._locks = f"{ours}lock/"
-        self._inner = inner
+        self._sidecar = Sidecar(inner, ours, self.clock, runs=self.storage)
+        self._leases = self._sidecar.leases
         self._survey = Survey(self.format, self.storage)
         self._observer = Observer(
             found,
             self.clock,
             self._survey,
             self._leases,
-            self._condemning,
+            self._sidecar.lists,
             allow_missing=allow_missing,
         )
 
@@ -97,68 +86,21 @@ class TerminusStore:
         self._view.check()
         read_labels(self.folder)
 
-    def allow_missing_layers(self) -> None:
+    def allow_missing(self) -> None:
         """Go on although layers that live ones name are not there: a person says so."""
         self._observer.allow_missing = True
 
-    def observe(
-        self,
-        destination: Storage,  # noqa: ARG002
-        prefix: str,  # noqa: ARG002
-        *,
-        reader: Reader,
-        margin: timedelta,
-        survey: Seen | None = None,
-        settled: bool = False,  # noqa: ARG002
-    ) -> Observation:
-        return self._observer.observe(reader, margin, survey)
-
-    # Condemning
+    def observe(self, request: ObserveRequest) -> Observation:
+        return self._observer.observe(request.reader, request.margin, request.survey)
 
     @contextmanager
-    def lock(self, run_id: str) -> Iterator[HeldLock]:
+    def lock(self, run_id: str) -> Iterator[HeldTerminus]:
         self._view.check()
-        with locking.hold(self._inner, self._locks, self.clock, run_id) as lock:
-            with self._condemning.under(lock, run_id):
-                yield lock
-
-    def begin(self, run_id: str) -> None:  # noqa: ARG002
-        self._condemning.begin()
-
-    def abandon(self) -> None:
-        self._condemning.abandon()
+        with self._sidecar.lock(run_id) as lock:
+            yield HeldTerminus(lock, self._sidecar, self._observer, self.format)
 
     def clean(self) -> None:
-        """Take off the marks of runs that died, unless a run is at work."""
-        if self._condemning.marked():
-            with suppress(Conflict), self.lock(new_uid()):
-                self._condemning.begin()
-
-    def close_overdue(self) -> None:
-        pass
-
-    def rewrite(
-        self,
-        run_id: str,  # noqa: ARG002
-        reparent: Mapping[SnapshotId, Any],  # noqa: ARG002
-        delete_refs: Sequence[Ref],  # noqa: ARG002
-    ) -> None:
-        raise Refused("the history of a TerminusDB store is its own", hint="use its own tools")
-
-    def mark(self, rules: Mapping[SnapshotId, str]) -> None:
-        named = {label.layer for label in read_labels(self.folder)}
-        named |= {lease.snapshot for lease in self._leases.valid(self.clock.now())}
-        self._condemning.mark({one: rule for one, rule in rules.items() if one not in named})
-
-    def release(self, ids: Collection[SnapshotId]) -> None:
-        self._condemning.release(ids, self._observer.reached.__contains__)
-
-    def promote(self) -> int:
-        return self._condemning.promote()
-
-    def collect(self, ids: Collection[SnapshotId]) -> int:
-        others = [run.id for run in self.runs() if run.quarantine]
-        return self._condemning.collect(ids, but_of=others)
+        self._sidecar.clean()
 
     # Order, and the way back
 
@@ -177,44 +119,12 @@ class TerminusStore:
         first = [one for one in by_layer if one not in found.numbers]
         return [address for one in (*first, *order) for address in by_layer[one]]
 
-    def set_aside(self, ids: Collection[SnapshotId]) -> int:
-        others = [run.id for run in self.runs() if run.quarantine]
-        return self._condemning.set_aside(ids, but_of=others)
-
     def taken(self, run_id: str) -> Mapping[SnapshotId, str | None]:
-        return dict.fromkeys(self._condemning.of(run_id))
+        return dict.fromkeys(self._sidecar.lists.taken_by(run_id))
 
     def waiting(self, run_id: str) -> Collection[str]:  # noqa: ARG002
         """None: a run condemns layers that are old enough, and sets all of them aside."""
         return ()
-
-    def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
-        """Take the layers off the lists again; one that cannot be loaded is named.
-
-        It may never have been loadable. It waits as long as objects of the run are missing, or
-        another run that can be undone may have what it needs.
-        """
-        faults = {
-            found: self._survey.fault(found)
-            for found in sorted(self._condemning.of(run_id))
-            if found in whole
-        }
-        named = [f"layer {found}: {fault}" for found, fault in faults.items() if fault]
-        loadable = [found for found, fault in faults.items() if not fault]
-        lacks = any(fault and fault.endswith(NOT_THERE) for fault in faults.values())
-        others = any(run.quarantine and run.id != run_id for run in self.runs())
-        complete = complete and not (lacks and others)
-        self._condemning.bring_back(run_id, list(faults) if complete else loadable)
-        if not complete:
-            return Restored(len(loadable), (), named)
-        run = self.find_run(run_id)
-        self.finish(run_id, RunState.UNDONE, run.summary if run else {})
-        strays = self._view.strays(self.format.aside(run_id).rstrip("/"))
-        named += (f"{self._view.path(stray)} is not of a layer, and was left" for stray in strays)
-        return Restored(len(loadable), named, ())
-
-    def forget(self, run_id: str) -> int:
-        return self._condemning.forget(run_id)
 
     def needed(self, run_id: str, reader: Reader) -> Collection[str]:
         """What of a run's quarantine labels, leases or layers refer to now: a second mark."""
@@ -245,27 +155,22 @@ class TerminusStore:
     # Records
 
     def place(self, run_id: str) -> tuple[str, str]:
-        return self.storage.url, f"{self.format.prefix}{OURS}/runs/{run_id}/"
+        return self.storage.url, self._sidecar.run_folder(run_id)
 
-    def start(self, run: Run) -> None:
-        self._condemning.check()
-        self._records.start(run)
+    def record_plan(self, run_id: str, digest: str) -> None:
+        self._sidecar.plans.record(run_id, digest)
 
-    def note_plan(self, run_id: str, digest: str) -> None:
-        self._plans.note(run_id, digest)
+    def recorded_plan(self, run_id: str) -> str | None:
+        return self._sidecar.plans.find(run_id)
 
-    def noted_plan(self, run_id: str) -> str | None:
-        return self._plans.find(run_id)
+    def add_run(self, run: Run) -> None:
+        self._sidecar.records.start(run)
 
     def find_run(self, run_id: str) -> Run | None:
-        return self._records.find(run_id)
+        return self._sidecar.records.find(run_id)
 
     def runs(self) -> Sequence[Run]:
-        return self._records.all()
-
-    def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
-        self._condemning.check()
-        self._records.finish(run_id, state, summary)
+        return self._sidecar.records.all()
 
 
 def _id(text: str) -> SnapshotId:

@@ -1,42 +1,25 @@
-"""A repository of our own catalog, as a store."""
+"""The files of a repository: how they are named, and how its containers are read."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.catalog import Collecting, HistoryEdit
 from reclaim.catalog.addresses import ROOT
 from reclaim.catalog.content import ranges as containers
 from reclaim.catalog.content.ranges import RangeInfo
-from reclaim.clock import Clock
 from reclaim.errors import Corrupt, NotFound
-from reclaim.model import Ref, Run, RunState, SnapshotId
 from reclaim.storage import Storage
-from reclaim.stores.base import (
-    CONTAINERS,
-    ENTRIES,
-    QUARANTINE,
-    HeldLock,
-    Observation,
-    Reader,
-    Restored,
-    Survey,
-)
+from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE
 
 DATA, RANGE, METARANGE, CONTAINER = "data", "range", "metarange", "container"
 WORK, RECORD, EPOCH, UNKNOWN = "work", "record", "epoch", "unknown"
 
-PROMISE = "Every reference is a row of one database and was read after the listing."
 MANY_BRANCHES = 64
-HELD_AFTER_UNDO = timedelta(hours=24)
-"""How long commits that came back, and that no ref names, are safe from the next run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,140 +135,6 @@ class CatalogFormat:
         # Objects that lie elsewhere are not ours to collect.
         owned = pc.starts_with(rows.column("address"), ROOT)
         return rows if pc.all(owned).as_py() else rows.filter(owned)
-
-
-class CatalogStore:
-    """One repository, seen by the collector."""
-
-    kind = "catalog"
-    noun = "commit"
-    exact = True
-    careful = False
-    promise = PROMISE
-
-    def __init__(self, repository: Collecting) -> None:
-        self._repository = repository
-        self.name = repository.name
-        self.uid = repository.uid
-        self.deleted = repository.deleted
-        self.storage: Storage = repository.storage
-        self.clock: Clock = repository.clock
-        self.format = CatalogFormat(self.storage.url, repository.uid, repository.deleted)
-
-    def check(self) -> None:
-        self._repository.check_epoch()
-        self._repository.check_home()
-
-    def observe(
-        self,
-        destination: Storage,
-        prefix: str,
-        *,
-        reader: Reader,  # noqa: ARG002
-        margin: timedelta,  # noqa: ARG002
-        survey: Survey | None = None,  # noqa: ARG002
-        settled: bool = False,
-    ) -> Observation:
-        roots = self._repository.observe(destination, prefix, settled=settled)
-        return Observation(
-            refs=roots.history.refs,
-            ids=frozenset(snapshot.id for snapshot in roots.history.snapshots),
-            snapshots=roots.history.snapshots,
-            leases=roots.leases,
-            busy=roots.history.busy,
-            tops={
-                SnapshotId(found): metarange
-                for found, metarange in roots.metaranges.items()
-                if metarange
-            },
-            marked={SnapshotId(found): state for found, state in roots.states.items()},
-            closed=roots.closed | roots.overdue,
-            open=roots.open,
-            held=tuple(prefix + file for file in roots.files),
-            held_count=roots.held,
-            read_at=roots.read_at,
-        )
-
-    def place(self, run_id: str) -> tuple[str, str]:
-        return self.storage.url, f"{self.format.prefix}_reclaim/runs/{run_id}/"
-
-    def clean(self) -> None:
-        self._repository.clean()
-
-    def lock(self, run_id: str) -> AbstractContextManager[HeldLock]:
-        return self._repository.lock(run_id)
-
-    def begin(self, run_id: str) -> None:
-        self._repository.release_leftovers()
-        self._repository.bump_epoch(run_id)
-
-    def close_overdue(self) -> None:
-        self._repository.close_overdue()
-        self._repository.expire_uploads()
-
-    def rewrite(
-        self,
-        run_id: str,
-        reparent: Mapping[SnapshotId, tuple[tuple[SnapshotId, ...], tuple[SnapshotId, ...]]],
-        delete_refs: Sequence[Ref],
-    ) -> None:
-        self._repository.rewrite(run_id, HistoryEdit(reparent, delete_refs))
-
-    def undo_rewrite(self, run_id: str) -> Sequence[str]:
-        return self._repository.undo_rewrite(run_id)
-
-    def roll_back(self, run_id: str) -> Sequence[str] | None:
-        return self._repository.roll_back(run_id)
-
-    def mark(self, rules: Mapping[SnapshotId, str]) -> None:
-        self._repository.mark({str(one): rule for one, rule in rules.items()})
-
-    def release(self, ids: Collection[SnapshotId]) -> None:
-        self._repository.release(ids)
-
-    def promote(self) -> int:
-        return self._repository.promote()
-
-    def abandon(self) -> None:
-        self._repository.release_leftovers()
-
-    def collect(self, ids: Collection[SnapshotId]) -> int:
-        return self._repository.collect(ids)
-
-    def set_aside(self, ids: Collection[SnapshotId]) -> int:
-        return self._repository.set_aside(ids)
-
-    def taken(self, run_id: str) -> Mapping[SnapshotId, str | None]:
-        taken = self._repository.taken(run_id)
-        return {found: commit.metarange or None for found, commit in taken.items()}
-
-    def waiting(self, run_id: str) -> Collection[str]:
-        return self._repository.waiting(run_id)
-
-    def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
-        done = self._repository.restore(run_id, whole, HELD_AFTER_UNDO, complete=complete)
-        return Restored(done.commits, done.left, done.waits)
-
-    def forget(self, run_id: str) -> int:
-        return self._repository.forget(run_id)
-
-    def start(self, run: Run) -> None:
-        self._repository.start(run)
-
-    def note_plan(self, run_id: str, digest: str) -> None:
-        self._repository.note_plan(run_id, digest)
-
-    def noted_plan(self, run_id: str) -> str | None:
-        return self._repository.noted_plan(run_id)
-
-    def find_run(self, run_id: str) -> Run | None:
-        return self._repository.find_run(run_id)
-
-    def runs(self) -> Sequence[Run]:
-        return self._repository.runs()
-
-    def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
-        self._repository.finish(run_id, state, summary)
 
 
 def _folders(storage: Storage, folder: str) -> Sequence[str]:

@@ -1,0 +1,119 @@
+"""A repository whose lock is held: the only way to change what a collector may change.
+
+Everything is a change of state in a row, in a transaction that fails if the lock was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from reclaim.catalog import HistoryEdit
+from reclaim.catalog.collection import (
+    commit_states,
+    copies,
+    history_edit,
+    leftovers,
+    records,
+    rollback,
+    undoing,
+)
+from reclaim.catalog.collection.access import RepositoryAccess
+from reclaim.catalog.collection.locks import Lock
+from reclaim.model import Ref, Run, RunState, SnapshotId
+from reclaim.stores.base import Restored
+
+HELD_AFTER_UNDO = timedelta(hours=24)
+"""How long commits that came back, and that no ref names, are safe from the next run."""
+
+
+class HeldRepository:
+    """One repository, in the hands of one run."""
+
+    def __init__(self, access: RepositoryAccess, lock: Lock) -> None:
+        self._access = access
+        self._workspace = access.workspace
+        self.lock = lock
+
+    def begin(self) -> None:
+        """Take back what runs that died left, and count on, so that a clone is noticed."""
+        leftovers.release_under(self._workspace, self.lock)
+        copies.count_run(self._access, self.lock.run_id)
+
+    def close_overdue(self) -> None:
+        """End partitions and uploads whose time is over, for good."""
+        commit_states.close_overdue(self._workspace)
+        commit_states.expire_uploads(self._workspace)
+
+    # Condemning
+
+    def condemn(self, rules: Mapping[SnapshotId, str]) -> int:
+        return commit_states.mark(self._workspace, self.lock, rules)
+
+    def release(self, ids: Collection[SnapshotId]) -> None:
+        commit_states.release(self._workspace, self.lock, ids)
+
+    def promote(self) -> int:
+        return commit_states.promote(self._workspace, self.lock)
+
+    def abandon(self) -> None:
+        leftovers.release_under(self._workspace, self.lock)
+
+    def collect(self, ids: Collection[SnapshotId]) -> int:
+        """Reduce condemned commits, whose bytes are gone, to a note of what took them.
+
+        Not those of which another run has set something aside: that run can be undone.
+        """
+        return commit_states.collect(self._workspace, self.lock, ids, but_of=self._undoable())
+
+    # History
+
+    def edit_history(
+        self,
+        reparent: Mapping[SnapshotId, tuple[tuple[SnapshotId, ...], tuple[SnapshotId, ...]]],
+        delete_refs: Sequence[Ref],
+    ) -> None:
+        """Apply the run's edit of the history whole; what is in place already counts as done."""
+        history_edit.edit_under(self._workspace, self.lock, HistoryEdit(reparent, delete_refs))
+
+    def undo_edit(self) -> Sequence[str]:
+        return undoing.undo_edit(self._workspace, self.lock, self.lock.run_id)
+
+    def roll_back(self) -> Sequence[str] | None:
+        return rollback.roll_back(self._workspace, self.lock, self.lock.run_id)
+
+    # Quarantine
+
+    def set_aside(self, ids: Collection[SnapshotId]) -> int:
+        """Note of condemned commits that their objects were set aside.
+
+        Not those of another run that can be undone: that brings them back.
+        """
+        return commit_states.set_aside(self._workspace, self.lock, ids, but_of=self._undoable())
+
+    def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
+        done = undoing.restore(
+            self._workspace, self.lock, run_id, whole, HELD_AFTER_UNDO, complete=complete
+        )
+        return Restored(done.commits, done.left, done.waits)
+
+    def forget(self, run_id: str) -> int:
+        return commit_states.forget(self._workspace, self.lock, run_id)
+
+    def _undoable(self) -> Sequence[str]:
+        """The other runs that can be undone."""
+        runs = records.all_runs(self._workspace)
+        return [run.id for run in runs if run.quarantine and run.id != self.lock.run_id]
+
+    # Records
+
+    def start(self, run: Run) -> None:
+        records.start(self._workspace, self.lock, run)
+
+    def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
+        records.finish(self._workspace, self.lock, run_id, state, summary)
+
+    def adopt(self, unknown: Collection[str]) -> None:
+        """Register partitions that only the storage knows; see ``copies``."""
+        copies.adopt(self._access, self.lock.run_id, unknown)

@@ -1,0 +1,131 @@
+"""A repository of our own catalog, as a store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from reclaim.catalog import Roots
+from reclaim.catalog.collection import (
+    copies,
+    leftovers,
+    locks,
+    observing,
+    plans,
+    records,
+    undoing,
+)
+from reclaim.catalog.collection.access import RepositoryAccess
+from reclaim.catalog.refs import leases
+from reclaim.catalog.staging import cleaner
+from reclaim.clock import Clock
+from reclaim.model import Lease, Run, SnapshotId
+from reclaim.storage import Storage
+from reclaim.stores.base import Observation, ObserveRequest
+from reclaim.stores.catalog.format import CatalogFormat
+from reclaim.stores.catalog.held import HeldRepository
+
+SAFETY_BASIS = "Every reference is a row of one database and was read after the listing."
+
+
+class CatalogStore:
+    """One repository, seen by the collector. What changes it needs the lock: see ``held``."""
+
+    kind = "catalog"
+    noun = "commit"
+    exact = True
+    quarantine_by_default = False
+    safety_basis = SAFETY_BASIS
+
+    def __init__(self, access: RepositoryAccess) -> None:
+        self._access = access
+        self._workspace = access.workspace
+        self.name = access.name
+        self.uid = access.uid
+        self.deleted = access.deleted
+        self.created_at = access.created_at
+        self.storage: Storage = access.storage
+        self.clock: Clock = access.clock
+        self.format = CatalogFormat(self.storage.url, access.uid, access.deleted)
+
+    def check(self) -> None:
+        copies.check(self._access)
+
+    def check_epoch(self) -> None:
+        """Refuse when the storage has been written by a newer copy of the database."""
+        copies.check_epoch(self._access)
+
+    def roots(self, destination: Storage, prefix: str, *, settled: bool = False) -> Roots:
+        """All roots, read in one snapshot of the database."""
+        return observing.observe(
+            self._workspace, self._access.default_branch, destination, prefix, settled=settled
+        )
+
+    def observe(self, request: ObserveRequest) -> Observation:
+        roots = self.roots(request.destination, request.prefix, settled=request.settled)
+        return Observation(
+            refs=roots.history.refs,
+            ids=frozenset(snapshot.id for snapshot in roots.history.snapshots),
+            snapshots=roots.history.snapshots,
+            leases=roots.leases,
+            busy=roots.history.busy,
+            tops={
+                SnapshotId(found): metarange
+                for found, metarange in roots.metaranges.items()
+                if metarange
+            },
+            marked={SnapshotId(found): state for found, state in roots.states.items()},
+            closed=roots.closed | roots.overdue,
+            open=roots.open,
+            held=tuple(request.prefix + file for file in roots.files),
+            held_count=roots.held,
+            read_at=roots.read_at,
+        )
+
+    def place(self, run_id: str) -> tuple[str, str]:
+        return self.storage.url, f"{self.format.prefix}_reclaim/runs/{run_id}/"
+
+    def clean(self) -> None:
+        leftovers.release(self._workspace)
+        cleaner.clean(self._workspace.database, self.clock, self.uid)
+
+    @contextmanager
+    def lock(self, run_id: str) -> Iterator[HeldRepository]:
+        with locks.hold(self._workspace, run_id) as lock:
+            yield HeldRepository(self._access, lock)
+
+    def lock_holder(self) -> str | None:
+        return locks.find_holder(self._workspace)
+
+    def taken(self, run_id: str) -> Mapping[SnapshotId, str | None]:
+        taken = undoing.taken(self._workspace, run_id)
+        return {commit_id: commit.metarange or None for commit_id, commit in taken.items()}
+
+    def waiting(self, run_id: str) -> Collection[str]:
+        return undoing.waiting(self._workspace, run_id)
+
+    def record_plan(self, run_id: str, digest: str) -> None:
+        plans.record_plan(self._workspace, run_id, digest)
+
+    def recorded_plan(self, run_id: str) -> str | None:
+        return plans.recorded_plan(self._workspace, run_id)
+
+    def add_run(self, run: Run) -> None:
+        records.add(self._workspace, run)
+
+    def find_run(self, run_id: str) -> Run | None:
+        return records.find(self._workspace, run_id)
+
+    def runs(self) -> Sequence[Run]:
+        return records.all_runs(self._workspace)
+
+    # For the doctor
+
+    def staged(self) -> Iterator[Mapping[str, Any]]:
+        """The staged entries of objects that lie in the repository, as they are now."""
+        return observing.staged(self._workspace)
+
+    def lapsed_leases(self) -> Sequence[Lease]:
+        """Leases that hold nothing any more and were not given back."""
+        return leases.lapsed(self._workspace)

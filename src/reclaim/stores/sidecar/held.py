@@ -1,0 +1,179 @@
+"""A store with a sidecar whose lock is held: lists say what may not be referred to any more.
+
+Whoever writes to the store does not read them; holders of leases do. A list is written only under
+the lock, so that a run that lost it cannot touch what the one that took it over has condemned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from reclaim.model import Run, RunState, SnapshotId
+from reclaim.stores.base import Restored
+from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists, Rules
+from reclaim.stores.sidecar.lock import Lock
+from reclaim.stores.sidecar.records import Records
+
+PROVISIONAL, CONDEMNED = Condemnation.PROVISIONAL, Condemnation.CONDEMNED
+QUARANTINED = Condemnation.QUARANTINED
+
+
+class HeldSidecar:
+    """The lists and records of a store, in the hands of one run."""
+
+    def __init__(self, lock: Lock, lists: CondemnedLists, records: Records) -> None:
+        self.lock = lock
+        self._lists = lists
+        self._records = records
+
+    def _working(self) -> str:
+        """The run, if it still holds the lock."""
+        self.lock.check()
+        return self.lock.run_id
+
+    def begin(self) -> None:
+        """Release what runs that died had condemned provisionally.
+
+        Whoever has the lock is the only one alive.
+        """
+        self._working()
+        self._lists.tidy()
+        for run_id in self._lists.all():
+            self._lists.write(run_id, {PROVISIONAL: {}})
+
+    def condemn(self, rules: Mapping[SnapshotId, str]) -> int:
+        run = self._working()
+        self._lists.write(run, {PROVISIONAL: self._lists.of(run, PROVISIONAL) | dict(rules)})
+        return len(rules)
+
+    def release(self, ids: Collection[SnapshotId]) -> None:
+        self._release(ids, ())
+
+    def _release(self, ids: Collection[SnapshotId], reached: Collection[SnapshotId]) -> None:
+        """Take snapshots off the lists; what is condemned only if something reaches it."""
+        self._working()
+        freed = set(ids)
+        for run_id, lists in self._lists.all().items():
+            marked, condemned = lists.get(PROVISIONAL, {}), lists.get(CONDEMNED, {})
+            self._lists.write(
+                run_id,
+                {
+                    PROVISIONAL: _without(marked, freed),
+                    CONDEMNED: _without(condemned, {one for one in freed if one in reached}),
+                },
+            )
+
+    def promote(self) -> int:
+        run = self._working()
+        marked = self._lists.of(run, PROVISIONAL)
+        condemned = self._lists.of(run, CONDEMNED) | marked
+        self._lists.write(run, {PROVISIONAL: {}, CONDEMNED: condemned})
+        return len(marked)
+
+    def abandon(self) -> None:
+        self._lists.write(self._working(), {PROVISIONAL: {}})
+
+    def collect(self, ids: Collection[SnapshotId]) -> int:
+        """Take condemned snapshots off the lists, whose objects are gone.
+
+        Not those of which another run has set something aside: that run can be undone.
+        """
+        self._working()
+        return len(self._take(ids, but_of=self._undoable()))
+
+    def _undoable(self) -> Sequence[str]:
+        return [run.id for run in self._records.all() if run.quarantine]
+
+    # Quarantine
+
+    def set_aside(self, ids: Collection[SnapshotId]) -> int:
+        """Note of condemned snapshots, whichever run condemned them, that this one has them aside.
+
+        But not of those of runs that have not finished setting them aside themselves.
+        """
+        run, others_runs = self._working(), self._undoable()
+        mine = self._lists.of_run(run)
+        condemned = mine.get(CONDEMNED, {})
+        taken = {found: condemned[found] for found in ids if found in condemned}
+        others = self._condemned_by_others(ids, excluding={run, *others_runs})
+        self._lists.write(
+            run,
+            {
+                CONDEMNED: _without(condemned, taken),
+                QUARANTINED: mine.get(QUARANTINED, {}) | others | taken,
+            },
+        )
+        # Listed here before it is off the other list: it is never on none.
+        self._take(others, but_of=others_runs)
+        return len(taken.keys() | others.keys())
+
+    def _condemned_by_others(
+        self, ids: Collection[SnapshotId], *, excluding: Collection[str]
+    ) -> Rules:
+        wanted = set(ids)
+        return {
+            found: rule
+            for run_id, lists in self._lists.all().items()
+            if run_id not in excluding
+            for found, rule in lists.get(CONDEMNED, {}).items()
+            if found in wanted
+        }
+
+    def _take(self, ids: Collection[SnapshotId], *, but_of: Collection[str] = ()) -> Rules:
+        wanted = set(ids)
+        taken: Rules = {}
+        for run_id, lists in self._lists.all().items():
+            if run_id in but_of:
+                continue
+            listed = lists.get(CONDEMNED, {})
+            if gone := {found: rule for found, rule in listed.items() if found in wanted}:
+                taken |= gone
+                self._lists.write(run_id, {CONDEMNED: _without(listed, gone)})
+        return taken
+
+    def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
+        """Take the snapshots that are whole off the lists of a run again."""
+        taken = self._lists.taken_by(run_id)
+        back = [snapshot for snapshot in taken if snapshot in set(whole)]
+        self._bring_back(run_id, back)
+        waits = [
+            f"{snapshot}: not all of its objects are there"
+            for snapshot in sorted(taken.keys() - set(back))
+        ]
+        if complete and not waits:
+            self._end(run_id)
+        return Restored(len(back), (), waits)
+
+    def _bring_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:
+        """Take snapshots of a run off its lists, and off any other that condemned them since."""
+        self._working()
+        lists = self._lists.of_run(run_id)
+        states = (CONDEMNED, QUARANTINED)
+        self._lists.write(run_id, {one: _without(lists.get(one, {}), set(ids)) for one in states})
+        self._take(ids)
+
+    def _end(self, run_id: str) -> None:
+        run = self._records.find(run_id)
+        self.finish(run_id, RunState.UNDONE, run.summary if run else {})
+
+    def forget(self, run_id: str) -> int:
+        """Let a run's lists go."""
+        self._working()
+        count = len(self._lists.taken_by(run_id))
+        self._lists.write(run_id, {CONDEMNED: {}, QUARANTINED: {}})
+        return count
+
+    # Records
+
+    def start(self, run: Run) -> None:
+        self._working()
+        self._records.start(run)
+
+    def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
+        self._working()
+        self._records.finish(run_id, state, summary)
+
+
+def _without(rules: Rules, ids: Collection[SnapshotId]) -> Rules:
+    return {found: rule for found, rule in rules.items() if found not in ids}

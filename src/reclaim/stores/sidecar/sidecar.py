@@ -1,0 +1,54 @@
+"""The sidecar of a store: lock, leases, condemned lists and records of runs, in one folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from reclaim.catalog.addresses import new_uid
+from reclaim.clock import Clock
+from reclaim.errors import Conflict
+from reclaim.storage import Storage
+from reclaim.stores.sidecar import lock as locking
+from reclaim.stores.sidecar.condemned import CondemnedLists
+from reclaim.stores.sidecar.held import HeldSidecar
+from reclaim.stores.sidecar.leases import Leases
+from reclaim.stores.sidecar.lock import Lock
+from reclaim.stores.sidecar.plans import PlanDigests
+from reclaim.stores.sidecar.records import Records
+
+
+class Sidecar:
+    """What is kept beside one store, below a prefix of its storage.
+
+    ``records`` may be kept in another view of the same storage, where plans are.
+    """
+
+    def __init__(
+        self, storage: Storage, prefix: str, clock: Clock, *, runs: Storage | None = None
+    ) -> None:
+        self.prefix = prefix
+        self.lists = CondemnedLists(storage, f"{prefix}condemned/")
+        self.leases = Leases(storage, f"{prefix}leases/", clock, self.lists)
+        self.records = Records(runs or storage, f"{prefix}runs/")
+        self.plans = PlanDigests(storage, f"{prefix}plans/", clock)
+        self._storage = storage
+        self._clock = clock
+
+    @contextmanager
+    def lock(self, run_id: str) -> Iterator[Lock]:
+        """Exclude every other run of the store."""
+        with locking.hold(self._storage, f"{self.prefix}lock/", self._clock, run_id) as lock:
+            yield lock
+
+    def hold(self, lock: Lock) -> HeldSidecar:
+        return HeldSidecar(lock, self.lists, self.records)
+
+    def clean(self) -> None:
+        """Release what runs that died had condemned provisionally, unless a run is at work."""
+        if self.lists.any_provisional():
+            with suppress(Conflict), self.lock(new_uid()) as lock:
+                self.hold(lock).begin()
+
+    def run_folder(self, run_id: str) -> str:
+        return f"{self.prefix}runs/{run_id}/"

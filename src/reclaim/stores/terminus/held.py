@@ -1,0 +1,65 @@
+"""A TerminusDB store whose lock is held."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from reclaim.model import SnapshotId
+from reclaim.stores.base import Restored
+from reclaim.stores.sidecar.held import HeldSidecar
+from reclaim.stores.sidecar.lock import Lock
+from reclaim.stores.sidecar.sidecar import Sidecar
+from reclaim.stores.terminus.format import TerminusFormat
+from reclaim.stores.terminus.observing import Observer
+from reclaim.stores.terminus.roots import read_labels
+from reclaim.stores.terminus.survey import NOT_THERE
+
+
+class HeldTerminus(HeldSidecar):
+    """What is condemned, set aside and brought back are layers."""
+
+    def __init__(
+        self, lock: Lock, sidecar: Sidecar, observer: Observer, format: TerminusFormat
+    ) -> None:
+        super().__init__(lock, sidecar.lists, sidecar.records)
+        self._observer = observer
+        self._format = format
+
+    def condemn(self, rules: Mapping[SnapshotId, str]) -> int:
+        observer = self._observer
+        named = {label.layer for label in read_labels(observer.folder)}
+        named |= {lease.snapshot for lease in observer.leases.valid(observer.clock.now())}
+        return super().condemn({one: rule for one, rule in rules.items() if one not in named})
+
+    def release(self, ids: Collection[SnapshotId]) -> None:
+        """What was condemned for good as well, if something reaches it nevertheless.
+
+        A server reads no lists, so it may have labelled such a layer.
+        """
+        self._release(ids, self._observer.reached)
+
+    def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
+        """Take the layers off the lists again; one that cannot be loaded is named.
+
+        It may never have been loadable. It waits as long as objects of the run are missing, or
+        another run that can be undone may have what it needs.
+        """
+        survey = self._observer.survey
+        faults = {
+            layer: survey.fault(layer)
+            for layer in sorted(self._lists.taken_by(run_id))
+            if layer in whole
+        }
+        named = [f"layer {layer}: {fault}" for layer, fault in faults.items() if fault]
+        loadable = [layer for layer, fault in faults.items() if not fault]
+        lacks = any(fault and fault.endswith(NOT_THERE) for fault in faults.values())
+        others = any(run.quarantine and run.id != run_id for run in self._records.all())
+        complete = complete and not (lacks and others)
+        self._bring_back(run_id, list(faults) if complete else loadable)
+        if not complete:
+            return Restored(len(loadable), (), named)
+        self._end(run_id)
+        view = survey.view
+        strays = view.strays(self._format.aside(run_id).rstrip("/"))
+        named += (f"{view.path(stray)} is not of a layer, and was left" for stray in strays)
+        return Restored(len(loadable), named, ())
