@@ -34,7 +34,8 @@ def apply(
         str | None,
         typer.Option(
             metavar="STORE",
-            help="The store that the plan is for. Needed for terminus:PATH.",
+            help="The store that the plan is for. Needed for one that is not of the catalog."
+            " Write it as SCHEME:LOCATION.",
             show_default=False,
         ),
     ] = None,

@@ -17,7 +17,7 @@ from reclaim.cli.session import Session, login_name
 
 if TYPE_CHECKING:
     from reclaim.model import Lease
-    from reclaim.stores.terminus.store import TerminusStore
+    from reclaim.stores.base import HoldsLeases
 
 
 def register(app: typer.Typer) -> None:
@@ -65,11 +65,16 @@ def hold(
     place: Annotated[
         str,
         typer.Argument(
-            metavar="REPO/REF", help="What; or terminus:PATH and a layer.", show_default=False
+            metavar="REPO/REF",
+            help="A commit; or another store as SCHEME:LOCATION, with an id.",
+            show_default=False,
         ),
     ],
-    layer: Annotated[
-        str | None, typer.Argument(metavar="LAYER", help="Its id.", show_default=False)
+    snapshot: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ID", help="A layer or snapshot of another store.", show_default=False
+        ),
     ] = None,
     length: Annotated[
         str, typer.Option("--for", metavar="DURATION", help="How long, such as 1h or 7d.")
@@ -87,11 +92,12 @@ def hold(
         raise InvalidInput(f"{length!r} is not an exact length", hint="use w, d, h, min and s")
     who = holder or login_name() or "unknown"
     if foreign := _foreign(place):
-        if layer is None:
-            raise InvalidInput("name the layer to hold", hint="reclaim lease hold terminus:PATH ID")
-        lease = foreign.take_lease(layer, holder=who, length=duration.rest)
+        if snapshot is None:
+            hint = f"reclaim lease hold {place} ID"
+            raise InvalidInput("the id of what to hold is missing", hint=hint)
+        lease = foreign.take_lease(snapshot, holder=who, length=duration.rest)
     else:
-        if layer is not None:
+        if snapshot is not None:
             raise InvalidInput("a commit is named as REPO/REF, in one word")
         where = parse_ref(place)
         with session.open() as catalog:
@@ -108,7 +114,7 @@ def hold(
 
 
 def list_(session: Session, repository: RepositoryArgument) -> None:
-    """List the leases of a repository, or of terminus:PATH."""
+    """List the leases of a store."""
     if foreign := _foreign(repository):
         found = foreign.leases()
     else:
@@ -131,10 +137,15 @@ def release(
     session.output.answer(Done(f"Released the lease {lease}.", {"released": lease}))
 
 
-def _foreign(place: str) -> TerminusStore | None:
+def _foreign(place: str) -> HoldsLeases | None:
     """The store that is not of the catalog, if one is named."""
     if ":" not in place:
         return None
+    from reclaim.errors import Refused
+    from reclaim.stores.base import HoldsLeases
     from reclaim.stores.registry import find_foreign
 
-    return find_foreign(place)
+    store = find_foreign(place)
+    if store is None or isinstance(store, HoldsLeases):
+        return store
+    raise Refused(f"{store.kind} stores have no leases", hint="its margins protect what is in use")

@@ -15,7 +15,7 @@ MissingOption = Annotated[
     bool,
     typer.Option(
         "--unsafe-allow-missing-layers",
-        help="Continue although layers that live ones name are missing (TerminusDB).",
+        help="Continue although layers or snapshots that live ones name are missing.",
     ),
 ]
 

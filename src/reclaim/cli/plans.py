@@ -14,6 +14,7 @@ from reclaim.cli.describe import instant, objects, size, snapshots
 from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block, Table
 from reclaim.errors import AlreadyExists, InvalidInput, NotFound
+from reclaim.stores.registry import schemes
 from reclaim.urls import normalize, path_of, split
 
 if TYPE_CHECKING:
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
 PlanArgument = Annotated[
     str, typer.Argument(metavar="PLAN", help="Its folder or URL.", show_default=False)
 ]
-STORE = "A repository; a deleted one by its uid; or terminus:PATH."
+STORE = (
+    "A repository (a deleted one by its uid), or another store as SCHEME:LOCATION: "
+    + ", ".join(f"{scheme}:PATH" for scheme in schemes())
+    + "."
+)
 
 ROWS = 15
 """How many rows people are shown of a long table; ``--json`` has them all."""

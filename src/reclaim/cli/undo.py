@@ -33,7 +33,7 @@ def undo(
         str | None,
         typer.Option(
             metavar="STORE",
-            help="The store of the run, if it is not of the catalog: terminus:PATH.",
+            help="The store of the run, if it is not of the catalog: SCHEME:LOCATION.",
             show_default=False,
         ),
     ] = None,

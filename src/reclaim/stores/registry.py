@@ -1,30 +1,60 @@
-"""Finding the store that a name or a plan means."""
+"""Stores by name: a repository of the catalog, or SCHEME:LOCATION for a store of another kind.
+
+A kind is one line in ``OPENERS``, or an entry point of the group ``reclaim.stores`` in a package of
+its own: a function that opens the store at a location. Nothing else names a kind of store.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
-from reclaim.catalog import Catalog
 from reclaim.errors import NotFound, PlanRefused
-from reclaim.stores.base import Store
-from reclaim.stores.catalog import CatalogStore
-from reclaim.stores.terminus.store import TerminusStore
+
+if TYPE_CHECKING:
+    from reclaim.catalog import Catalog, RepositoryAccess
+    from reclaim.stores.base import Store
+
+GROUP = "reclaim.stores"
+CATALOG = "reclaim.stores.catalog:CatalogStore"
+OPENERS: dict[str, str] = {
+    "terminus": "reclaim.stores.terminus.store:open_store",
+}
+"""For each scheme the function that opens a store, as MODULE:FUNCTION."""
 
 
-def find(catalog: Catalog, name: str) -> CatalogStore:
+def schemes() -> Sequence[str]:
+    """The schemes that come with Reclaim."""
+    return sorted(OPENERS)
+
+
+def find_foreign(name: str) -> Store | None:
+    """The store that a name with a scheme means, such as ``terminus:PATH``; None for our own."""
+    scheme, separator, location = name.partition(":")
+    opener = _opener(scheme) if separator else None
+    return None if opener is None else opener(location)
+
+
+def find(catalog: Catalog, name: str) -> Store:
     """A repository by name or, for a deleted one, by its uid."""
-    return CatalogStore(catalog.access(name))
+    return _of_catalog(catalog.access(name))
 
 
-TERMINUS = "terminus:"
+def find_all(catalog: Catalog) -> Iterator[Store]:
+    """Every repository, deleted ones last."""
+    return map(_of_catalog, catalog.accesses())
 
 
-def find_foreign(name: str) -> TerminusStore | None:
-    """The store that a name with a kind means, such as ``terminus:PATH``; None for our own."""
-    if name.startswith(TERMINUS):
-        return TerminusStore(Path(name.removeprefix(TERMINUS)))
-    return None
+def find_planned(catalog: Catalog, *, name: str, uid: str) -> Store:
+    """The store that a plan was made for; a plan for one that is not here is refused."""
+    try:
+        return find(catalog, uid)
+    except NotFound as error:
+        raise PlanRefused(
+            f"the plan is for the repository {name} ({uid}), which this catalog does not have",
+            hint="name the catalog that it was made with: --catalog",
+        ) from error
 
 
 def check_planned(store: Store, *, kind: str, name: str, uid: str) -> None:
@@ -36,17 +66,20 @@ def check_planned(store: Store, *, kind: str, name: str, uid: str) -> None:
         )
 
 
-def find_planned(catalog: Catalog, *, name: str, uid: str) -> CatalogStore:
-    """The store that a plan was made for; a plan for one that is not here is refused."""
-    try:
-        return find(catalog, uid)
-    except NotFound as error:
-        raise PlanRefused(
-            f"the plan is for the repository {name} ({uid}), which this catalog does not have",
-            hint="name the catalog that it was made with: --catalog",
-        ) from error
+def _of_catalog(access: RepositoryAccess) -> Store:
+    return cast("Callable[[RepositoryAccess], Store]", _load(CATALOG))(access)
 
 
-def find_all(catalog: Catalog) -> Iterator[CatalogStore]:
-    """Every repository, deleted ones last."""
-    return (CatalogStore(repository) for repository in catalog.accesses())
+def _opener(scheme: str) -> Callable[[str], Store] | None:
+    if scheme in OPENERS:
+        return cast("Callable[[str], Store]", _load(OPENERS[scheme]))
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=GROUP, name=scheme):
+        return cast("Callable[[str], Store]", point.load())
+    return None
+
+
+def _load(path: str) -> object:
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)

@@ -173,6 +173,11 @@ class TerminusStore:
         return self._sidecar.records.all()
 
 
+def open_store(location: str) -> TerminusStore:
+    """The store in a folder."""
+    return TerminusStore(Path(location))
+
+
 def _id(text: str) -> SnapshotId:
     if not is_id(text):
         raise InvalidInput(f"{text!r} is not the id of a layer", hint="an id has 40 hex digits")
