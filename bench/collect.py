@@ -231,7 +231,9 @@ def plan_shared(runs: int = 3, count: int = 1_000_000) -> Figure:
 def plan_small(runs: int = 3, count: int = 1_000) -> Figure:
     """``reclaim plan`` on 1,000 objects against starting an empty session; seconds more."""
     more, notes = [], []
-    empty = "from reclaim.engine.spark.session import build_session; build_session().range(1).count()"
+    empty = (
+        "from reclaim.engine.spark.session import build_session; build_session().range(1).count()"
+    )
     with tempfile.TemporaryDirectory() as name:
         location = Path(name) / "catalog"
         with Catalog.init(location) as catalog:

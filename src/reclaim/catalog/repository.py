@@ -25,6 +25,7 @@ from reclaim.catalog.refs.refs import NamedRef
 from reclaim.catalog.staging import cleaner
 from reclaim.catalog.staging.cleaner import Cleaned
 from reclaim.catalog.workspace import Workspace
+from reclaim.ids import new_uid
 from reclaim.model import Lease, Run
 from reclaim.storage import ObjectStorage
 from reclaim.urls import normalize
@@ -201,7 +202,7 @@ class Repository:
         """
         if destination is None:
             storage, prefix = self._workspace.storage, ""
-            prefix = addresses.run(self.uid, run_id or addresses.new_uid()) + "prepared/"
+            prefix = addresses.run(self.uid, run_id or new_uid()) + "prepared/"
         else:
             storage, prefix = ObjectStorage.open(normalize(destination), create=True), ""
         return preparing.prepare(self._workspace, self.default_branch, storage, prefix, classify)

@@ -16,11 +16,11 @@ from itertools import chain, islice
 from typing import Any
 
 from reclaim.catalog import Catalog, Collecting, Roots
-from reclaim.catalog.addresses import new_uid
 from reclaim.catalog.database import migrations
 from reclaim.clock import Clock
 from reclaim.engine.tasks.parts import decode
 from reclaim.errors import ClockSkew, Corrupt, NotFound, ReclaimError, StorageAhead
+from reclaim.ids import new_uid
 from reclaim.model import Run, SnapshotId, StoredObject
 from reclaim.run import environment
 from reclaim.run.checks import SKEW

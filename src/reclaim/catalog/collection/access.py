@@ -31,6 +31,7 @@ from reclaim.catalog.staging import cleaner, partitions
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import Clock
 from reclaim.errors import LockLost
+from reclaim.ids import new_uid
 from reclaim.model import Lease, Run, RunState, SnapshotId
 from reclaim.storage import Storage
 
@@ -122,7 +123,7 @@ class Collecting:
             return
         workspace = self._workspace
         # Two copies of the database may apply one plan: the writer's name tells them apart.
-        writer = f"{run_id}:{addresses.new_uid()}"
+        writer = f"{run_id}:{new_uid()}"
         epoch = workspace.database.transact(
             lambda connection: epochs.count_epoch(connection, self.uid, writer)
         )

@@ -16,7 +16,6 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, exists, insert, select, update
 
-from reclaim.catalog import addresses
 from reclaim.catalog.collection import records
 from reclaim.catalog.database.schema import (
     CommitState,
@@ -38,6 +37,7 @@ from reclaim.catalog.staging import tokens
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros
 from reclaim.errors import Conflict, TransactionFailed
+from reclaim.ids import new_uid
 from reclaim.model import Ref, RefKind, Run, RunState, Snapshot, SnapshotId
 
 BATCH = 5_000
@@ -101,7 +101,7 @@ def apply_edit(
     """Apply an edit whole, and record what it takes to undo it."""
 
     def work(connection: Connection) -> Run:
-        run = Run(addresses.new_uid(), kind, RunState.DONE, workspace.clock.now(), summary)
+        run = Run(new_uid(), kind, RunState.DONE, workspace.clock.now(), summary)
         records.insert_run(connection, workspace, run)
         edit_history(connection, workspace, run.id, edit)
         return run

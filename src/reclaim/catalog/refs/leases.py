@@ -21,7 +21,6 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from reclaim.catalog import addresses
 from reclaim.catalog.database.schema import leases
 from reclaim.catalog.database.transactions import ConnectionLost, Database
 from reclaim.catalog.names import check_text
@@ -37,6 +36,7 @@ from reclaim.errors import (
     ReclaimError,
     Unavailable,
 )
+from reclaim.ids import new_uid
 from reclaim.lease import check_length
 from reclaim.model import Lease, SnapshotId
 
@@ -92,7 +92,7 @@ def hold(
     for row in connection.execute(select(leases).where(same).with_for_update()):
         older = _lease(row)
         until.append(older.refreshed_at + older.length)
-    lease = Lease(addresses.new_uid(), SnapshotId(commit_id), holder, now, max(until) - now)
+    lease = Lease(new_uid(), SnapshotId(commit_id), holder, now, max(until) - now)
     connection.execute(delete(leases).where(same))
     connection.execute(insert(leases).values(repo_uid=workspace.repo_uid, **_values(lease)))
     return lease

@@ -8,7 +8,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select
 
-from reclaim.catalog import addresses
 from reclaim.catalog.database.schema import branches, repositories, tags
 from reclaim.catalog.names import check_ref_name
 from reclaim.catalog.refs import commits
@@ -16,6 +15,7 @@ from reclaim.catalog.staging import tokens
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros
 from reclaim.errors import AlreadyExists, Conflict, NotFound
+from reclaim.ids import new_uid
 from reclaim.model import RefKind
 
 
@@ -77,7 +77,7 @@ def create_branch(workspace: Workspace, name: str, source_ref: str) -> str:
 
 def insert_branch(connection: Connection, repo_uid: str, name: str, head: str, now: int) -> None:
     """Insert a branch with an empty staging area. The commit must be held."""
-    uid = addresses.new_uid()
+    uid = new_uid()
     token = tokens.new_token(connection, repo_uid, uid)
     connection.execute(
         insert(branches).values(

@@ -28,6 +28,7 @@ from reclaim.catalog.database.schema import PartitionState, partitions
 from reclaim.catalog.database.transactions import Database
 from reclaim.clock import MICROSECOND, Clock, to_micros
 from reclaim.errors import NotFound, ReclaimError, TransactionFailed
+from reclaim.ids import new_uid
 from reclaim.storage import Storage
 
 ROLL_OBJECTS = 50_000
@@ -81,7 +82,7 @@ class Partitions:
         self._stop = threading.Event()
         self._renewer: threading.Thread | None = None
         self.epochs = Epochs(storage)
-        self.instance = addresses.new_uid()
+        self.instance = new_uid()
 
     @contextmanager
     def use(self, repo_uid: str) -> Iterator[Partition]:

@@ -14,9 +14,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from reclaim.catalog.addresses import new_uid
 from reclaim.clock import Clock
 from reclaim.errors import Gone, LeaseLapsed, NotFound, ReclaimError
+from reclaim.ids import new_uid
 from reclaim.lease import LONGEST, check_length
 from reclaim.model import Lease, SnapshotId
 from reclaim.storage import Storage

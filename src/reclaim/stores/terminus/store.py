@@ -11,9 +11,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from reclaim.catalog.addresses import new_uid
 from reclaim.clock import Clock, SystemClock
 from reclaim.errors import Conflict, InvalidInput, NotFound, Refused
+from reclaim.ids import new_uid
 from reclaim.model import Lease, Ref, Run, RunState, SnapshotId
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.base import HeldLock, Observation, Reader, Restored
