@@ -14,7 +14,7 @@ from sqlalchemy import delete, select
 
 from reclaim.catalog import Catalog
 from reclaim.catalog.database.schema import partitions
-from reclaim.engine.tasks.parts import Place, encode
+from reclaim.engine.tasks.parts import Place
 from reclaim.errors import (
     AnotherDatabase,
     ClockSkew,
@@ -25,6 +25,7 @@ from reclaim.errors import (
     UnknownVersion,
 )
 from reclaim.run import plan_file
+from reclaim.storage.hashed_files import encode
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import ClockedStorage
 from reclaim.testing.faults import FaultyStorage, ListingStorage, Nth, cut_off, stale, without
