@@ -8,10 +8,9 @@ new commits and new refs do not matter to it. Contents, ids and times of commits
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection, delete, exists, insert, select, update
@@ -31,7 +30,7 @@ from reclaim.catalog.database.schema import (
     upload_tokens,
 )
 from reclaim.catalog.database.schema import commits as commit_rows
-from reclaim.catalog.database.sets import among
+from reclaim.catalog.database.sets import among, batches
 from reclaim.catalog.refs import commits, refs
 from reclaim.catalog.staging import tokens
 from reclaim.catalog.workspace import Workspace
@@ -115,7 +114,7 @@ def edit_history(
     """Apply an edit in a run's transaction; what is in place already counts as done."""
     uid = workspace.repo_uid
     refs.check_repository(connection, uid, lock=True)
-    for batch in _batches(edit.reparent.items()):
+    for batch in batches(edit.reparent.items(), BATCH):
         _reparent(connection, uid, run_id, dict(batch))
     for ref in edit.delete_refs:
         _delete_ref(connection, uid, run_id, ref)
@@ -254,9 +253,3 @@ def _busy(connection: Connection, repo_uid: str, branch: str | None = None) -> f
     return frozenset(
         name for query in (changed, pending) for name in connection.execute(query).scalars()
     )
-
-
-def _batches(items: Any) -> Iterator[list[Any]]:
-    remaining = iter(items)
-    while batch := list(islice(remaining, BATCH)):
-        yield batch
