@@ -1,11 +1,13 @@
-"""Run ``prepare`` on a catalog and print the peak memory of this process in MB."""
+"""Export the roots of a catalog's repository and print the peak memory of this process in MB."""
 
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 from reclaim.catalog import Catalog
+from reclaim.storage import ObjectStorage
 
 
 def peak_megabytes() -> float:
@@ -18,5 +20,7 @@ def peak_megabytes() -> float:
 
 if __name__ == "__main__":
     with Catalog.open(sys.argv[1]) as catalog:
-        prepared = catalog.repository("bench").prepare()
-    print(peak_megabytes(), prepared.staged)
+        with tempfile.TemporaryDirectory() as folder:
+            destination = ObjectStorage.open(Path(folder).as_uri())
+            roots = catalog.repository("bench").read_roots(destination)
+    print(peak_megabytes(), roots.held)

@@ -13,9 +13,10 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "reclaim"
 
 # From bottom to top. Rooms on one level do not import each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
+    ("errors", "ids"),
     ("model",),
     ("clock",),
+    ("renewal",),
     ("lock", "lease"),
     ("policy", "history"),
     ("urls",),

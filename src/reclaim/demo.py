@@ -7,7 +7,6 @@ prints.
 
 from __future__ import annotations
 
-import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +14,9 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from random import Random
-from typing import Any
 
-import pyarrow.parquet as pq
-
-from reclaim.catalog import Branch, Catalog, Prepared, Repository
+from reclaim.catalog import Branch, Catalog, Repository
+from reclaim.catalog.collection import observing
 from reclaim.catalog.content.ranges import decode_metarange
 from reclaim.clock import Clock
 from reclaim.engine.base import Engine
@@ -28,10 +25,11 @@ from reclaim.errors import Corrupt
 from reclaim.model import StoredObject
 from reclaim.policy import from_options
 from reclaim.run.apply import Applied, apply_plan
+from reclaim.run.decide import KEEPS_ALL, decide
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.plan import Plan, make_plan
 from reclaim.run.plan_file import Group
-from reclaim.storage import ObjectStorage, Storage
+from reclaim.storage import ObjectStorage, Storage, hashed_files
 from reclaim.stores.registry import find
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.urls import path_of
@@ -117,14 +115,12 @@ def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
         repo = catalog.repository(REPOSITORY)
         storage = ObjectStorage.open(catalog.storage_url)
         listed = list(storage.list(f"repos/{repo.uid}"))
-        first = repo.prepare()
-        seen = _Roots.read(storage, repo, first)
+        seen = _Roots.read(storage, repo)
         cleaned = repo.clean()
         edit = plan_expire(repo, from_options(keep_last=LAST, keep_weekly=WEEKS))
         applied = apply_expire(repo, edit)
-        second = repo.prepare()
-        roots = _Roots.read(storage, repo, second)
-        expired = _picture(list(storage.list(f"repos/{repo.uid}")), roots, second.staged)
+        roots = _Roots.read(storage, repo)
+        expired = _picture(list(storage.list(f"repos/{repo.uid}")), roots)
     with _open(folder, clock) as catalog:
         plan, collected = _collect(catalog, engine, clock)
     with _open(folder, clock) as catalog:
@@ -135,16 +131,16 @@ def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
             catalog=str(folder.absolute()),
             began=began,
             ended=clock.now(),
-            commits=first.commits,
-            refs=first.refs,
-            tokens_expired=sum(at <= clock.now() for at in roots.tokens.values()),
+            commits=seen.commits,
+            refs=seen.refs,
+            tokens_expired=roots.tokens_expired,
             rows_cleaned=cleaned.rows,
             rule=f"the last {LAST} commits of each ref, and one for each of {WEEKS} weeks",
             released=len(edit.released()),
             run=applied.id if applied else "",
-            before=_picture(listed, seen, first.staged + cleaned.rows),
+            before=_picture(listed, seen, cleaned.rows),
             expired=expired,
-            after=_picture(left, roots, second.staged),
+            after=_picture(left, roots),
             plan=path_of(str(plan.place)),
             going=_sums(plan.document.going),
             collected=collected.collected,
@@ -320,25 +316,43 @@ class _Story:
 
 @dataclass(frozen=True, slots=True)
 class _Roots:
-    """The addresses that something reaches, read from the export and the trees it names."""
+    """The addresses that something reaches, from the roots of a run and the trees they name."""
 
+    commits: int
+    refs: int
     shown: frozenset[str]
     committed: frozenset[str]
     staged: frozenset[str]
-    tokens: Mapping[str, datetime]
-    """The addresses that upload tokens wait for, and when the tokens expire."""
+    pending: frozenset[str]
+    """The addresses that upload tokens wait for, expired ones too."""
+    tokens_expired: int
 
     @classmethod
-    def read(cls, storage: Storage, repo: Repository, prepared: Prepared) -> _Roots:
-        commits = _rows(storage, prepared, "commits")
-        tips = {row["commit"] for row in _rows(storage, prepared, "refs")}
-        needed = {row["id"]: _needed(storage, repo, row["id"], row["metarange"]) for row in commits}
-        tokens = _rows(storage, prepared, "tokens")
+    def read(cls, storage: Storage, repo: Repository) -> _Roots:
+        files = ObjectStorage.open("memory://")
+        # Settled, tokens whose time is over count until a run has ended them.
+        seen, judged = repo.read_roots(files, settled=True), repo.read_roots(files)
+        held: dict[str, set[str]] = {observing.STAGED: set(), observing.PENDING: set()}
+        for file in seen.files:
+            for row in hashed_files.read(files, file).to_pylist():
+                held[row["held_by"]].add(row["address"])
+        history = seen.history
+        live = decide(
+            KEEPS_ALL,
+            snapshots=history.snapshots,
+            refs=history.refs,
+            leases=seen.leases,
+            now=seen.read_at,
+        ).live
+        needed = {one: _needed(storage, repo, one, seen.metaranges[one]) for one in live}
         return cls(
-            shown=frozenset().union(*(needed[tip] for tip in tips)),
+            commits=len(live),
+            refs=len(history.refs),
+            shown=frozenset().union(*(needed[ref.snapshot] for ref in history.refs)),
             committed=frozenset().union(*needed.values()),
-            staged=frozenset(row["address"] for row in _rows(storage, prepared, "staged")),
-            tokens={row["address"]: row["expires_at"] for row in tokens},
+            staged=frozenset(held[observing.STAGED]),
+            pending=frozenset(held[observing.PENDING]),
+            tokens_expired=seen.held - judged.held,
         )
 
     def reason(self, address: str) -> str:
@@ -349,16 +363,7 @@ class _Roots:
             return OLD
         if address in self.staged:
             return STAGED
-        return PENDING if address in self.tokens else UNREACHED
-
-
-def _rows(storage: Storage, prepared: Prepared, table: str) -> list[dict[str, Any]]:
-    """A table of the export."""
-    parts = sorted(stored.address for stored in storage.list(f"{prepared.prefix}{table}"))
-    rows: list[dict[str, Any]] = []
-    for part in parts:
-        rows += pq.read_table(io.BytesIO(storage.get(part))).to_pylist()
-    return rows
+        return PENDING if address in self.pending else UNREACHED
 
 
 def _needed(storage: Storage, repo: Repository, commit: str, metarange: str) -> frozenset[str]:
@@ -370,14 +375,14 @@ def _needed(storage: Storage, repo: Repository, commit: str, metarange: str) -> 
     return frozenset([metarange, *(info.address for info in ranges), *data])
 
 
-def _picture(listed: Sequence[StoredObject], roots: _Roots, rows: int) -> Picture:
+def _picture(listed: Sequence[StoredObject], roots: _Roots, unread_rows: int = 0) -> Picture:
     collectable = [stored for stored in listed if _kind(stored.address) in (DATA, CONTAINERS)]
     return Picture(
         kinds=_tallies(KINDS, ((_kind(stored.address), stored.size) for stored in listed)),
         reasons=_tallies(
             REASONS, ((roots.reason(stored.address), stored.size) for stored in collectable)
         ),
-        rows=rows,
+        rows=len(roots.staged) + unread_rows,
     )
 
 

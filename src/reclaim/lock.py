@@ -11,7 +11,6 @@ It lets it expire: as soon as their deadline allows, and no sooner.
 from __future__ import annotations
 
 import logging
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from datetime import datetime, timedelta
 
 from reclaim.clock import Clock
 from reclaim.errors import Conflict, LockLost, ReclaimError
+from reclaim.renewal import Renewal
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class TimedLock(ABC):
         self._sure_until = sure_until
         self._tasks_until: datetime | None = None
         self.used = False
-        self._stop = threading.Event()
+        self._renewal = Renewal(self, f"the lock of run {run_id}")
 
     def remaining(self) -> timedelta:
         """For how long a delete may still be sent on the strength of this lock."""
@@ -69,7 +69,8 @@ class TimedLock(ABC):
         """Fail once the lock may be taken over by someone else."""
         if self.remaining() <= timedelta(0):
             raise LockLost(
-                f"run {self.run_id} could not renew its lock in time and stopped",
+                f"run {self.run_id} could not renew its lock in time and stopped"
+                f"{self._renewal.why()}",
                 hint="apply it again; it finishes the rest",
             )
 
@@ -126,18 +127,8 @@ class TimedLock(ABC):
     @contextmanager
     def renewed(self) -> Iterator[None]:
         """Renew it in the background while the block runs."""
-        renewer = threading.Thread(target=self._keep, name="reclaim-lock", daemon=True)
-        renewer.start()
+        self._renewal.start(LENGTH / 4)
         try:
             yield
         finally:
-            self._stop.set()
-            renewer.join()
-
-    def _keep(self) -> None:
-        while not self._stop.wait((LENGTH / 4).total_seconds()):
-            try:
-                self.renew()
-            except ReclaimError as error:
-                # The next try may succeed; until then ``check`` stops the run in time.
-                log.warning("the lock of run %s was not renewed: %s", self.run_id, error)
+            self._renewal.close()

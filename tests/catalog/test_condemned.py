@@ -65,10 +65,10 @@ def test_a_condemned_commit_is_refused(
 def test_a_condemned_commit_does_not_make_a_prefix_ambiguous(
     repo: Repository, main: Branch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from reclaim.catalog import addresses
+    from reclaim.catalog.refs import committing
 
     uids = iter(["abcdef01" + "0" * 24, "abcdef02" + "0" * 24])
-    monkeypatch.setattr(addresses, "new_uid", lambda new=addresses.new_uid: next(uids, new()))
+    monkeypatch.setattr(committing, "new_uid", lambda: next(uids))
     first = main.commit("one", allow_empty=True)
     second = main.commit("two", allow_empty=True)
     with pytest.raises(InvalidInput, match="several commits"):

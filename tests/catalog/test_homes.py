@@ -16,6 +16,7 @@ from reclaim.catalog.collection.homes import REGISTERED
 from reclaim.catalog.database.identity import same
 from reclaim.catalog.database.schema import catalog_info
 from reclaim.errors import AnotherDatabase
+from reclaim.ids import new_uid
 from reclaim.run.doctor import Level, examine
 from reclaim.storage import Payload
 from reclaim.testing import FakeClock, StorageWrapper
@@ -163,7 +164,7 @@ def test_a_database_that_may_not_be_asked(
 ) -> None:
     """It has no identity, and is not refused; doctor says so."""
     url = postgres.new_database()
-    account = f"account_{addresses.new_uid()}"
+    account = f"account_{new_uid()}"
     with Catalog.init(url, storage=str(tmp_path / "objects"), clock=clock) as catalog:
         with catalog._database.write() as connection:
             connection.execute(text(f"CREATE ROLE {account} LOGIN"))

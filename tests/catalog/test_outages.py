@@ -65,7 +65,7 @@ def work(repo: Repository) -> None:
         "from-main": b"three",
     }
     assert repo.at(first.id).get("a") == b"one"
-    repo.prepare()
+    assert repo.read_roots(ObjectStorage.open("memory://")).held == 0
 
 
 @pytest.mark.parametrize("fault", [Fault.SLOW_DOWN, Fault.CUT_BEFORE, Fault.CUT_AFTER])

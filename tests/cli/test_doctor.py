@@ -76,6 +76,17 @@ def test_missing_data_is_found_when_asked_for(cli: CommandLine, used: None, loca
     assert file.name in found["sentence"]
 
 
+def test_missing_data_of_what_is_staged(cli: CommandLine, used: None, location: Path) -> None:
+    files = set(location.glob("objects/repos/*/branches/**/*"))
+    cli.ok("put", "-", "sales/main/staged", stdin=b"y")
+    [file] = [f for f in set(location.glob("objects/repos/*/branches/**/*")) - files if f.is_file()]
+    assert findings(cli, "--deep")["objects"]["level"] == "ok"
+    file.unlink()
+    found = findings(cli, "--deep")["objects"]
+    assert (found["level"], found["exit_code"]) == ("problem", 8)
+    assert file.name in found["sentence"]
+
+
 def flip(file: Path) -> None:
     """Change one bit in the middle of a file."""
     data = bytearray(file.read_bytes())

@@ -12,9 +12,9 @@ import pytest
 
 from reclaim.engine.base import Objects
 from reclaim.engine.tasks.inventory import find_inventory
-from reclaim.engine.tasks.parts import encode
 from reclaim.errors import IncompleteRead, InvalidInput
 from reclaim.model import StoredObject
+from reclaim.storage.hashed_files import encode
 from tests.collect.refusing import refused
 from tests.collect.world import NAME, World, bury
 

@@ -15,7 +15,7 @@ from sqlalchemy import delete, select
 from reclaim.catalog import Catalog
 from reclaim.catalog.collection import copies
 from reclaim.catalog.database.schema import partitions
-from reclaim.engine.tasks.parts import Place, encode
+from reclaim.engine.tasks.parts import Place
 from reclaim.errors import (
     AnotherDatabase,
     ClockSkew,
@@ -26,6 +26,7 @@ from reclaim.errors import (
     UnknownVersion,
 )
 from reclaim.run import plan_file
+from reclaim.storage.hashed_files import encode
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import ClockedStorage
 from reclaim.testing.faults import FaultyStorage, ListingStorage, Nth, cut_off, stale, without

@@ -12,7 +12,7 @@ from sqlalchemy import make_url, text
 
 from reclaim.catalog import Catalog
 from reclaim.catalog.database.schema import plans
-from reclaim.engine.tasks.parts import decode, encode, write_part
+from reclaim.engine.tasks.parts import write_part
 from reclaim.errors import DatabaseUnavailable, InvalidInput, PlanRefused, TooMuch
 from reclaim.policy import from_options
 from reclaim.run import plan_file, plan_snapshots
@@ -22,6 +22,7 @@ from reclaim.run.gc import collect
 from reclaim.run.plan import Plan, PlanOptions
 from reclaim.run.plan_file import File
 from reclaim.run.trust import COMPARED, PREFIX
+from reclaim.storage.hashed_files import decode, encode
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import FakeClock

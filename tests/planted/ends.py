@@ -56,7 +56,7 @@ BUGS: dict[str, Bug] = {
     ),
     "marks of a run that works taken for left over": Bug(
         "reclaim.catalog.collection.leftovers",
-        right="        with locks.hold(workspace, addresses.new_uid()) as lock:",
+        right="        with locks.hold(workspace, new_uid()) as lock:",
         wrong="""        class lock:
             assure = staticmethod(lambda _connection: None)
         if lock:""",

@@ -51,7 +51,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TRUST}::test_a_summary_that_says_less_than_the_files[less of candidates]",
     ),
     "what is held is read from any file": Bug(
-        "reclaim.engine.tasks.parts",
+        "reclaim.storage.hashed_files",
         right="    if not stem.endswith(",
         wrong="    if not stem and not stem.endswith(",
         test=f"{TRUST}::test_held_addresses_that_somebody_changes",

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from reclaim import lock as timed
 from reclaim.errors import Conflict, LockLost, Partial, ReclaimError, StorageUnavailable
 from reclaim.lock import LENGTH, REQUEST
 from reclaim.model import SnapshotId
 from reclaim.storage import ObjectStorage, Storage
-from reclaim.stores.sidecar import lock as locking
 from reclaim.stores.sidecar.lock import Lock, hold
 from reclaim.stores.terminus.held import HeldTerminus
 from reclaim.testing import ClockedStorage, FakeClock
@@ -158,25 +158,21 @@ def test_a_renewal_that_fails_may_be_tried_again(storage: Storage, clock: FakeCl
 def test_it_is_renewed_in_the_background(
     storage: Storage, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locking, "LENGTH", REQUEST * 10)
-    waited = threading.Event()
+    monkeypatch.setattr(timed, "LENGTH", timedelta(milliseconds=20))
+    renewed = threading.Event()
+    whole = Lock.renew
 
-    class Impatient(threading.Event):
-        """Waits no time at all for the first time, and then for the end."""
+    def renew(lock: Lock) -> None:
+        whole(lock)
+        renewed.set()
 
-        def wait(self, timeout: float | None = None) -> bool:
-            if waited.is_set():
-                return super().wait()
-            waited.set()
-            return False
-
+    monkeypatch.setattr(Lock, "renew", renew)
     lock = make(storage, clock)
     lock.take()
-    lock._stop = Impatient()
     clock.advance(LENGTH / 4)
     before = lock.remaining()
     with lock.renewed():
-        assert waited.wait(10)
+        assert renewed.wait(20)
     assert lock.remaining() > before
 
 

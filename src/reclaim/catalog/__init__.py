@@ -11,7 +11,6 @@ from reclaim.catalog.catalog import Catalog, RepositoryInfo
 from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.history_edit import HistoryEdit, HistoryRead
 from reclaim.catalog.collection.observing import Roots
-from reclaim.catalog.collection.prepare import Prepared
 from reclaim.catalog.content.diffing import Change, ChangeKind
 from reclaim.catalog.content.entries import Entry
 from reclaim.catalog.names import Place
@@ -39,7 +38,6 @@ __all__ = [
     "Page",
     "PhysicalAddress",
     "Place",
-    "Prepared",
     "Reader",
     "Repository",
     "RepositoryAccess",

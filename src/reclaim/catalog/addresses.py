@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-import secrets
+
+from reclaim.ids import new_uid
 
 ROOT = "repos/"
 MARKER = "_reclaim_root.json"
@@ -16,11 +17,6 @@ LONGEST_SEGMENT = 200
 
 _UNSAFE = re.compile(r"[^a-z0-9._-]")
 _CUT_ESCAPE = re.compile(r"%[0-9A-F]?$")
-
-
-def new_uid() -> str:
-    """128 random bits as 32 hexadecimal digits."""
-    return secrets.token_hex(16)
 
 
 def repository(repo_uid: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
-from reclaim.catalog import addresses, names, root_marker
+from reclaim.catalog import names, root_marker
 from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.homes import REGISTERED, Home
 from reclaim.catalog.content.tree import Containers
@@ -36,6 +36,7 @@ from reclaim.catalog.staging.partitions import Partitions
 from reclaim.catalog.workspace import Externals, Workspace
 from reclaim.clock import Clock, SystemClock, from_micros, to_micros
 from reclaim.errors import AlreadyExists, InvalidInput, NotFound
+from reclaim.ids import new_uid
 from reclaim.storage import ObjectStorage, Storage, make_folder
 from reclaim.urls import normalize
 
@@ -103,7 +104,7 @@ class Catalog:
         place = normalize(storage or str(Path(location) / STORAGE_FOLDER))
         objects = wrap_storage(ObjectStorage.open(place, create=True))
         database = Database.open(url, create=True)
-        uid = addresses.new_uid()
+        uid = new_uid()
 
         def create(connection: Connection) -> None:
             database.check_encoding(connection)
@@ -194,9 +195,9 @@ class Catalog:
         """Make a repository with an empty first commit on its default branch."""
         names.check_repository_name(name)
         names.check_ref_name(default_branch, "branch")
-        uid = addresses.new_uid()
+        uid = new_uid()
         now = self._clock.now()
-        origin = Commit(addresses.new_uid(), (), "", now, "", "Repository created")
+        origin = Commit(new_uid(), (), "", now, "", "Repository created")
 
         def work(connection: Connection) -> None:
             if connection.execute(_named(name)).first() is not None:

@@ -8,12 +8,17 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from reclaim.catalog import addresses
 from reclaim.catalog.branch import Branch
-from reclaim.catalog.collection import history_edit, leftovers, locks, records, undoing
-from reclaim.catalog.collection import prepare as preparing
+from reclaim.catalog.collection import (
+    history_edit,
+    leftovers,
+    locks,
+    observing,
+    records,
+    undoing,
+)
 from reclaim.catalog.collection.history_edit import HistoryEdit, HistoryRead
-from reclaim.catalog.collection.prepare import Classify, Prepared, by_kind
+from reclaim.catalog.collection.observing import Roots
 from reclaim.catalog.content import diffing
 from reclaim.catalog.content.diffing import Change
 from reclaim.catalog.names import check_prefix
@@ -26,8 +31,7 @@ from reclaim.catalog.staging import cleaner
 from reclaim.catalog.staging.cleaner import Cleaned
 from reclaim.catalog.workspace import Workspace
 from reclaim.model import Lease, Run
-from reclaim.storage import ObjectStorage
-from reclaim.urls import normalize
+from reclaim.storage import Storage
 
 
 class Repository:
@@ -187,24 +191,14 @@ class Repository:
 
         return changes()
 
-    def prepare(
-        self,
-        *,
-        run_id: str | None = None,
-        destination: str | None = None,
-        classify: Classify = by_kind,
-    ) -> Prepared:
-        """Export, in one consistent read, what a retention run must know of this repository.
+    def read_roots(self, destination: Storage, prefix: str = "", *, settled: bool = False) -> Roots:
+        """All that keeps bytes of this repository alive, from one snapshot; see ``observing``.
 
-        It goes to the folder or URL ``destination``; by default to ``_reclaim/runs/<id>/`` of
-        the repository. ``classify`` groups refs that the same rules hold for.
+        What may be of the size of the data goes to files below ``prefix`` of a storage.
         """
-        if destination is None:
-            storage, prefix = self._workspace.storage, ""
-            prefix = addresses.run(self.uid, run_id or addresses.new_uid()) + "prepared/"
-        else:
-            storage, prefix = ObjectStorage.open(normalize(destination), create=True), ""
-        return preparing.prepare(self._workspace, self.default_branch, storage, prefix, classify)
+        return observing.observe(
+            self._workspace, self.default_branch, destination, prefix, settled=settled
+        )
 
     def clean(self, *, limit: int | None = None) -> Cleaned:
         """Remove the rows of changes that were committed or reset; commits do some of it."""

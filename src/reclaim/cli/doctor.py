@@ -110,7 +110,7 @@ def _spark(running: RunOptions) -> Finding:
 
 
 def _adopt(session: Session, name: str, *, yes: bool) -> None:
-    from reclaim.catalog.addresses import new_uid
+    from reclaim.ids import new_uid
     from reclaim.run.doctor import unknown_partitions
     from reclaim.stores.registry import find
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from reclaim.catalog.addresses import new_uid
 from reclaim.engine.base import Containers, Engine
 from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage
@@ -30,6 +29,7 @@ from reclaim.errors import (
     PlanRefused,
     TooMuch,
 )
+from reclaim.ids import new_uid
 from reclaim.model import EDIT_TAKEN_BACK, PROMOTED, Run, RunState
 from reclaim.run import plan_file, plan_snapshots
 from reclaim.run.causes import find_dead

@@ -10,7 +10,6 @@ from itertools import islice
 
 import pyarrow as pa
 
-from reclaim.catalog.addresses import new_uid
 from reclaim.engine.base import Containers, Found, Objects
 from reclaim.engine.tasks.parts import Place
 from reclaim.engine.tasks.reading import LIVE
@@ -22,6 +21,7 @@ from reclaim.errors import (
     StorageAhead,
     TooMuch,
 )
+from reclaim.ids import new_uid
 from reclaim.run.decide import Decided
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots

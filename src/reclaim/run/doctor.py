@@ -16,18 +16,18 @@ from itertools import chain, islice
 from typing import Any
 
 from reclaim.catalog import Catalog, Roots
-from reclaim.catalog.addresses import new_uid
+from reclaim.catalog.collection.observing import STAGED
 from reclaim.catalog.database import migrations
 from reclaim.clock import Clock
-from reclaim.engine.tasks.parts import decode
 from reclaim.errors import ClockSkew, Corrupt, NotFound, ReclaimError, StorageAhead
+from reclaim.ids import new_uid
 from reclaim.model import Run, SnapshotId, StoredObject
 from reclaim.run import environment
 from reclaim.run.checks import SKEW
 from reclaim.run.decide import KEEPS_ALL, decide
 from reclaim.run.uploads import find_uploads
 from reclaim.run.verify import Advance, expected_objects, verify
-from reclaim.storage import ObjectStorage
+from reclaim.storage import ObjectStorage, hashed_files
 from reclaim.storage.buckets import Upload
 from reclaim.stores.catalog import CatalogStore
 from reclaim.urls import is_odd
@@ -379,9 +379,10 @@ class _Examination:
                     yield from entries.column("address").to_pylist()
         if self._deep:
             for file in seen.files:
-                found = decode(held.get(file), file).column("address").to_pylist()
-                # An upload that is pending need not be there yet.
-                yield from (address for address in found if address in there)
+                for row in hashed_files.read(held, file).to_pylist():
+                    # An upload that is pending need not be there yet.
+                    if row["held_by"] == STAGED or row["address"] in there:
+                        yield row["address"]
 
 
 def _listed_partitions(store: CatalogStore) -> set[str]:

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from reclaim.catalog.addresses import new_uid
 from reclaim.engine.base import Containers, Engine, Found, Objects
 from reclaim.engine.tasks import judging
 from reclaim.engine.tasks.judging import Rules, Tally
 from reclaim.engine.tasks.parts import Opener, Place, open_storage, write_part
 from reclaim.errors import InvalidInput, ReclaimError
+from reclaim.ids import new_uid
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy
 from reclaim.run import plan_file, plan_snapshots

@@ -14,11 +14,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from reclaim.catalog.addresses import new_uid
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
 from reclaim.engine.tasks.reading import LIVE, tops_table
 from reclaim.errors import Refused
+from reclaim.ids import new_uid
 from reclaim.model import Run, RunState
 from reclaim.run.removal import MARKED, find_record
 from reclaim.stores.base import Observation, Quarantines, Store

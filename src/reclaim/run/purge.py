@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.catalog.addresses import new_uid
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.deleting import DELETED, FAILED, RESTORED, Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, read_part, write_part
 from reclaim.errors import Partial
+from reclaim.ids import new_uid
 from reclaim.model import Run, RunState
 from reclaim.run.checks import check_budget, check_clock
 from reclaim.run.ends import cause_of, told_as_partial

@@ -13,10 +13,10 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from reclaim.catalog.addresses import new_uid
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.deleting import FAILED, GOING, RESTORED, Deleter, Outcome, as_going
 from reclaim.engine.tasks.parts import Part, Place, read_part, write_part
+from reclaim.ids import new_uid
 from reclaim.run.journal import Journal
 from reclaim.storage import Storage
 from reclaim.stores.base import HeldLock, OrdersDeletes, Store

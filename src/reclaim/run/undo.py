@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from reclaim.catalog.addresses import new_uid
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.deleting import FAILED, RESTORED
 from reclaim.engine.tasks.parts import Opener, Place, open_storage
 from reclaim.engine.tasks.reading import LIVE, tops_table
 from reclaim.errors import Conflict, NotFound, Partial, Refused
+from reclaim.ids import new_uid
 from reclaim.model import Run, RunState, SnapshotId
 from reclaim.run.checks import check_clock
 from reclaim.run.ends import told_as_partial

@@ -23,7 +23,6 @@ from reclaim.engine.tasks.parts import (
     Part,
     Place,
     open_storage,
-    read_hashed,
     read_part,
     write_hashed,
     write_part,
@@ -31,7 +30,7 @@ from reclaim.engine.tasks.parts import (
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.recall import RANKED
-from reclaim.storage import LISTED, buckets
+from reclaim.storage import LISTED, buckets, hashed_files
 from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
 
 
@@ -324,7 +323,7 @@ class PlainEngine:
                         before = dead.get(row["address"], told)
                         dead[row["address"]] = min(before, told, key=_rank)
         for file in held:
-            addresses = read_hashed(own, file).column("address").to_pylist()
+            addresses = hashed_files.read(own, file, ["address"]).column("address").to_pylist()
             found.read.held += len(addresses)
             live.update(address.lower() for address in addresses)
         return live, dead

@@ -1,4 +1,4 @@
-"""Storage that goes wrong: calls that fail, listings that are old or cut off, files cut short.
+"""Storage that goes wrong: calls that fail, listings that are old or cut off.
 
 A *fault* is a function that is told of every call before it is made, with the name of the call
 and the address; it may raise, wait or move a clock. Faults are put together in a list.
@@ -206,16 +206,3 @@ def stale(storage: Storage, prefix: str = "") -> Listing:
         )
 
     return change
-
-
-class CutReads(StorageWrapper):
-    """Storage that gives only the beginning of some objects."""
-
-    def __init__(self, inner: Storage, addresses: Collection[str], *, keep: int) -> None:
-        super().__init__(inner)
-        self._addresses = set(addresses)
-        self._keep = keep
-
-    def get(self, address: str) -> bytes:
-        data = super().get(address)
-        return data[: self._keep] if address in self._addresses else data

@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from reclaim.engine.tasks import reading
 from reclaim.engine.tasks.deleting import check_inside
-from reclaim.engine.tasks.parts import decode
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.errors import Conflict, OwnedAddress
 from reclaim.model import SnapshotId
+from reclaim.storage import hashed_files
 from reclaim.stores.base import CONTAINERS, ENTRIES, Observation, ObserveRequest, Store
 from reclaim.testing.engine import PlainEngine
 
@@ -79,7 +79,7 @@ class StoreContract:
 
     def held(self, subject: Subject, seen: Observation) -> list[str]:
         storage = subject.store.storage
-        tables = [decode(storage.get(file), file) for file in seen.held]
+        tables = [hashed_files.read(storage, file) for file in seen.held]
         return [address for table in tables for address in table.column("address").to_pylist()]
 
     def test_units_cover_every_object_once(self, subject: Subject) -> None:

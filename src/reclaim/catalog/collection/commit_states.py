@@ -7,9 +7,8 @@ id until the run promotes it, and then it is terminal.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import islice
-from typing import Any, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from sqlalchemy import Connection, and_, select, update
 
@@ -25,7 +24,7 @@ from reclaim.catalog.database.schema import (
     tags,
     upload_tokens,
 )
-from reclaim.catalog.database.sets import among
+from reclaim.catalog.database.sets import among, batches
 from reclaim.catalog.staging import tokens
 from reclaim.catalog.staging.partitions import OVERDUE
 from reclaim.catalog.workspace import Workspace
@@ -41,7 +40,6 @@ _REDUCED = {
     "metadata": "{}",
     "committer": "",
 }
-T = TypeVar("T")
 
 
 def mark(workspace: Workspace, lock: Lock, rules: Mapping[SnapshotId, str]) -> int:
@@ -50,7 +48,7 @@ def mark(workspace: Workspace, lock: Lock, rules: Mapping[SnapshotId, str]) -> i
     One that a ref or a valid lease names directly is left alone: it came back to life.
     """
     done = 0
-    for batch in _batches(sorted(rules.items())):
+    for batch in batches(sorted(rules.items()), BATCH):
 
         def work(connection: Connection, batch: list[tuple[SnapshotId, str]] = batch) -> int:
             lock.assure(connection)
@@ -88,13 +86,13 @@ def _mark(
     for commit_id in locked:
         by_rule.setdefault(rules[commit_id], []).append(commit_id)
     for rule, ids in by_rule.items():
-        _set(connection, repo_uid, ids, CommitState.PROVISIONAL, run_id, rule)
+        set_state(connection, repo_uid, ids, CommitState.PROVISIONAL, run_id=run_id, rule=rule)
     return len(locked)
 
 
 def release(workspace: Workspace, lock: Lock, ids: Collection[str]) -> None:
     """Take a run's provisional marks off commits that are live after all."""
-    for batch in _batches(sorted(ids)):
+    for batch in batches(sorted(ids), BATCH):
 
         def work(connection: Connection, batch: list[str] = batch) -> None:
             lock.assure(connection)
@@ -181,7 +179,7 @@ def _condemned(
 ) -> int:
     """Change condemned commits, in batches, but not those that some runs have condemned."""
     done = 0
-    for batch in _batches(sorted(ids)):
+    for batch in batches(sorted(ids), BATCH):
 
         def work(connection: Connection, batch: list[str] = batch) -> int:
             lock.assure(connection)
@@ -239,22 +237,18 @@ def expire_uploads(workspace: Workspace) -> int:
     return workspace.database.transact(work)
 
 
-def _set(
+def set_state(
     connection: Connection,
     repo_uid: str,
     ids: Collection[str],
     state: CommitState,
-    run_id: str,
-    rule: str,
+    *,
+    run_id: str | None,
+    rule: str | None,
 ) -> None:
+    """Give commits a state, with the run and the rule that made it so."""
     connection.execute(
         update(commits)
         .where(commits.c.repo_uid == repo_uid, among(connection, commits.c.id, ids))
         .values(state=state, run_id=run_id, rule=rule)
     )
-
-
-def _batches(items: Iterable[T]) -> Iterator[list[T]]:
-    remaining = iter(items)
-    while batch := list(islice(remaining, BATCH)):
-        yield batch

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from reclaim.catalog import addresses
 from reclaim.catalog.collection import epochs
 from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.staging import partitions
+from reclaim.ids import new_uid
 
 
 def check(access: RepositoryAccess) -> None:
@@ -49,7 +49,7 @@ def _count(access: RepositoryAccess, run_id: str, older: Collection[int]) -> Non
         # Nobody counts on: nothing can be written there any more.
         return
     # Two copies of the database may apply one plan: the writer's name tells them apart.
-    writer = f"{run_id}:{addresses.new_uid()}"
+    writer = f"{run_id}:{new_uid()}"
     epoch = access.workspace.database.transact(
         lambda connection: epochs.count_epoch(connection, access.uid, writer)
     )

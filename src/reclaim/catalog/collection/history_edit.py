@@ -8,15 +8,13 @@ new commits and new refs do not matter to it. Contents, ids and times of commits
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection, delete, exists, insert, select, update
 
-from reclaim.catalog import addresses
 from reclaim.catalog.collection import records
 from reclaim.catalog.collection.locks import Lock
 from reclaim.catalog.database.schema import (
@@ -33,12 +31,13 @@ from reclaim.catalog.database.schema import (
     upload_tokens,
 )
 from reclaim.catalog.database.schema import commits as commit_rows
-from reclaim.catalog.database.sets import among
+from reclaim.catalog.database.sets import among, batches
 from reclaim.catalog.refs import commits, refs
 from reclaim.catalog.staging import tokens
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros
 from reclaim.errors import Conflict, TransactionFailed
+from reclaim.ids import new_uid
 from reclaim.model import Ref, RefKind, Run, RunState, Snapshot, SnapshotId
 
 BATCH = 5_000
@@ -102,7 +101,7 @@ def apply_edit(
     """Apply an edit whole, and record what it takes to undo it."""
 
     def work(connection: Connection) -> Run:
-        run = Run(addresses.new_uid(), kind, RunState.DONE, workspace.clock.now(), summary)
+        run = Run(new_uid(), kind, RunState.DONE, workspace.clock.now(), summary)
         records.insert_run(connection, workspace, run)
         edit_history(connection, workspace, run.id, edit)
         return run
@@ -116,7 +115,7 @@ def edit_history(
     """Apply an edit in a run's transaction; what is in place already counts as done."""
     uid = workspace.repo_uid
     refs.check_repository(connection, uid, lock=True)
-    for batch in _batches(edit.reparent.items()):
+    for batch in batches(edit.reparent.items(), BATCH):
         _reparent(connection, uid, run_id, dict(batch))
     for ref in edit.delete_refs:
         _delete_ref(connection, uid, run_id, ref)
@@ -265,9 +264,3 @@ def _busy(connection: Connection, repo_uid: str, branch: str | None = None) -> f
     return frozenset(
         name for query in (changed, pending) for name in connection.execute(query).scalars()
     )
-
-
-def _batches(items: Any) -> Iterator[list[Any]]:
-    remaining = iter(items)
-    while batch := list(islice(remaining, BATCH)):
-        yield batch

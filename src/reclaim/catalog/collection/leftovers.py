@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from reclaim.catalog import addresses
 from reclaim.catalog.collection import commit_states, locks, rollback
 from reclaim.catalog.collection.locks import Lock
 from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import Conflict
+from reclaim.ids import new_uid
 
 
 def release(workspace: Workspace) -> int:
@@ -22,7 +22,7 @@ def release(workspace: Workspace) -> int:
         return 0
     try:
         # Only its holder knows that nobody makes a mark meanwhile.
-        with locks.hold(workspace, addresses.new_uid()) as lock:
+        with locks.hold(workspace, new_uid()) as lock:
             return release_under(workspace, lock)
     except Conflict:
         return 0

@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from reclaim.catalog import addresses
 from reclaim.catalog.database.schema import locks
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, from_micros, to_micros
 from reclaim.errors import LockLost
+from reclaim.ids import new_uid
 from reclaim.lock import LENGTH, REQUEST, TASKS, TimedLock, taken
 
 
@@ -77,7 +77,7 @@ class Lock(TimedLock):
 @contextmanager
 def hold(workspace: Workspace, run_id: str) -> Iterator[Lock]:
     """Hold the lock of a repository while the block runs; a ``Conflict`` if another run has it."""
-    owner = addresses.new_uid()
+    owner = new_uid()
     before = workspace.clock.now()
     workspace.database.transact(lambda connection: _take(connection, workspace, owner, run_id))
     lock = Lock(workspace, run_id, owner, before + LENGTH)

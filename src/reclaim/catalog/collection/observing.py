@@ -2,22 +2,22 @@
 
 Every byte that could become referenced lies in an open partition or has a pending upload; every
 byte that is referenced is so from a commit or from a staged entry. All four are read here at
-once. Staged and pending addresses are streamed to files, because there may be many of them.
+once. It is also the export for executors, who never see the database: staged and pending addresses,
+of which there may be many millions, are streamed to files in bounded batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from sqlalchemy import ColumnElement, Connection, Select, and_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, select
 
 from reclaim.catalog.collection import history_edit
 from reclaim.catalog.collection.history_edit import HistoryRead
-from reclaim.catalog.collection.prepare import Export, stream
 from reclaim.catalog.database.schema import (
     CommitState,
     PartitionState,
@@ -37,12 +37,23 @@ from reclaim.catalog.staging.partitions import OVERDUE
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, to_micros
 from reclaim.model import Lease
-from reclaim.storage import Storage
+from reclaim.storage import Storage, hashed_files
 
 AWAY = (CommitState.QUARANTINED, CommitState.COLLECTED)
 """Commits of which nothing is where it was."""
 
-ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
+STAGED, PENDING = "staged", "pending"
+HELD = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        # STAGED: its bytes are there; PENDING: they may be yet to come.
+        pa.field("held_by", pa.string(), nullable=False),
+    ]
+)
+"""The addresses that something else than a commit needs."""
+
+BATCH = 50_000
+"""How many rows are in memory at a time, and in a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +62,8 @@ class Roots:
 
     ``metaranges`` has every commit whose bytes may still be there, condemned ones included;
     ``overdue`` are open partitions whose owners have not renewed them. Those of them that a
-    commit in flight writes into stay among the ``open``, and are ``in_flight``. The ``files`` hold
-    the addresses that are staged or pending, below the export's prefix.
+    commit in flight writes into stay among the ``open``, and are ``in_flight``. The ``files``,
+    named from the prefix on, are of the shape ``HELD`` and read with ``hashed_files``.
     """
 
     history: HistoryRead
@@ -84,7 +95,8 @@ def observe(
     another one may still make a reference.
     """
     uid = workspace.repo_uid
-    out = Export(destination, prefix)
+    files: list[str] = []
+    held = 0
     with workspace.database.read() as connection:
         history = history_edit.history(connection, workspace, default_branch)
         now = history.read_at
@@ -94,7 +106,11 @@ def observe(
             )
         ).all()
         ended_at = None if settled else to_micros(now)
-        held = out.write("held", ADDRESSES, _held(connection, uid, ended_at), hashed=True)
+        for addresses in _held(connection, uid, ended_at):
+            stem = f"{prefix}held/part-{len(files):05d}"
+            file, _ = hashed_files.write(destination, stem, addresses)
+            files.append(file.removeprefix(prefix))
+            held += addresses.num_rows
         known = _partitions(connection, uid, ended_at)
         valid = _leases(connection, uid, now)
     return Roots(
@@ -106,7 +122,7 @@ def observe(
         overdue=frozenset(known["overdue"]),
         open=frozenset(known["open"]) | frozenset(known["in flight"]),
         in_flight=frozenset(known["in flight"]),
-        files=tuple(out.files),
+        files=tuple(files),
         held=held,
         read_at=now,
     )
@@ -142,8 +158,8 @@ def staged(workspace: Workspace) -> Iterator[Mapping[str, Any]]:
     columns = ("path", "address", "size", "checksum")
     query = _staged(workspace.repo_uid, *(staged_entries.c[name] for name in columns))
     with workspace.database.read() as connection:
-        for row in stream(connection, query):
-            yield dict(zip(columns, row, strict=True))
+        for rows in _batches(connection, query):
+            yield from (dict(row._mapping) for row in rows)
 
 
 def _staged(repo_uid: str, *columns: ColumnElement[Any]) -> Select[Any]:
@@ -159,8 +175,8 @@ def _staged(repo_uid: str, *columns: ColumnElement[Any]) -> Select[Any]:
     )
 
 
-def _held(connection: Connection, repo_uid: str, now: int | None) -> Iterator[tuple[str]]:
-    held = _staged(repo_uid, staged_entries.c.address)
+def _held(connection: Connection, repo_uid: str, now: int | None) -> Iterator[pa.Table]:
+    staged = _staged(repo_uid, staged_entries.c.address)
     # A token whose time is over protects nothing: nobody can link it, and condemning makes
     # that a state.
     pending = select(upload_tokens.c.address).where(
@@ -169,9 +185,16 @@ def _held(connection: Connection, repo_uid: str, now: int | None) -> Iterator[tu
     )
     if now is not None:
         pending = pending.where(upload_tokens.c.expires_at > now)
-    for query in (held, pending):
-        for row in stream(connection, query):
-            yield (row[0],)
+    for held_by, query in ((STAGED, staged), (PENDING, pending)):
+        for rows in _batches(connection, query):
+            columns = [[row.address for row in rows], [held_by] * len(rows)]
+            yield pa.table(columns, schema=HELD)
+
+
+def _batches(connection: Connection, query: Select[Any]) -> Iterator[Sequence[Row[Any]]]:
+    options = {"stream_results": True, "yield_per": BATCH}
+    with connection.execute(query, execution_options=options) as streamed:
+        yield from streamed.partitions()
 
 
 def _partitions(connection: Connection, repo_uid: str, now: int | None) -> dict[str, list[str]]:

@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select, update
 
 from reclaim.catalog.collection import history_edit, records
+from reclaim.catalog.collection.commit_states import set_state
 from reclaim.catalog.collection.locks import Lock
 from reclaim.catalog.collection.rollback import TAKEN, has_condemned
 from reclaim.catalog.collection.taking_back import EXPIRE, has_edited, take_back
@@ -159,7 +160,7 @@ def restore(
         query = _taken(uid, run_id).order_by(commit_rows.c.id).with_for_update()
         rows = {row.id: row for row in connection.execute(query)}
         back, waits = _standing(connection, uid, rows, whole)
-        _set_state(connection, uid, back, CommitState.LIVE, run_id=None, rule=None)
+        set_state(connection, uid, back, CommitState.LIVE, run_id=None, rule=None)
         outcome = take_back(connection, workspace, run_id)
         waits += outcome.waits
         finished = complete and not waits
@@ -217,20 +218,6 @@ def _standing(
                 waits.append(f"commit {one}: its parent {lost} is not there")
                 waiting.append(one)
     return back, waits
-
-
-def _set_state(
-    connection: Connection,
-    repo_uid: str,
-    ids: Collection[str],
-    state: CommitState,
-    **values: Any,
-) -> None:
-    connection.execute(
-        update(commit_rows)
-        .where(commit_rows.c.repo_uid == repo_uid, among(connection, commit_rows.c.id, ids))
-        .values(state=state, **values)
-    )
 
 
 def _end(connection: Connection, run_id: str) -> None:

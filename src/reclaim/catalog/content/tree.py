@@ -30,7 +30,6 @@ class Containers:
         self._metaranges: _Recent[list[RangeInfo]] = _Recent(CACHED_METARANGES)
         self._ranges: _Recent[pa.Table] = _Recent(CACHED_RANGES)
         self.ranges_read = 0
-        self.metaranges_read = 0
 
     def tree(self, metarange: str) -> Tree:
         """The tree of a metarange; an empty address is the empty tree."""
@@ -48,7 +47,6 @@ class Containers:
         return self._ranges.get(info.address, read)
 
     def _read_metarange(self, address: str) -> list[RangeInfo]:
-        self.metaranges_read += 1
         return ranges.decode_metarange(self._read(address), address)
 
     def _read(self, address: str) -> bytes:

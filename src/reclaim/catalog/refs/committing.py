@@ -14,7 +14,6 @@ from typing import Any
 
 from sqlalchemy import Connection, select, update
 
-from reclaim.catalog import addresses
 from reclaim.catalog.content.range_writer import reusable_from, rewrite
 from reclaim.catalog.database.schema import branches, staging_tokens
 from reclaim.catalog.database.transactions import ATTEMPTS
@@ -27,6 +26,7 @@ from reclaim.catalog.staging.tokens import View, ViewChanged
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, from_micros, to_micros
 from reclaim.errors import ClockSkew, NothingToCommit, TransactionFailed
+from reclaim.ids import new_uid
 
 CLOCK_TOLERANCE = timedelta(minutes=5)
 AHEAD = CLOCK_TOLERANCE // MICROSECOND
@@ -189,7 +189,7 @@ def land(workspace: Workspace, draft: Draft, partition: Partition) -> Commit:
         tokens.lock_view(connection, draft.view, exclusive=True)
         check_open(connection, partition)
         landed = Commit(
-            id=addresses.new_uid(),
+            id=new_uid(),
             parents=tuple(parent.id for parent in draft.parents),
             metarange=draft.metarange,
             written_at=from_micros(_written_at(workspace, draft)),

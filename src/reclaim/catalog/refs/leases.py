@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from queue import Empty, SimpleQueue
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from reclaim.catalog import addresses
 from reclaim.catalog.database.schema import leases
 from reclaim.catalog.database.transactions import ConnectionLost, Database
 from reclaim.catalog.names import check_text
@@ -37,8 +35,10 @@ from reclaim.errors import (
     ReclaimError,
     Unavailable,
 )
+from reclaim.ids import new_uid
 from reclaim.lease import check_length
 from reclaim.model import Lease, SnapshotId
+from reclaim.renewal import Renewal
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ def hold(
     for row in connection.execute(select(leases).where(same).with_for_update()):
         older = _lease(row)
         until.append(older.refreshed_at + older.length)
-    lease = Lease(addresses.new_uid(), SnapshotId(commit_id), holder, now, max(until) - now)
+    lease = Lease(new_uid(), SnapshotId(commit_id), holder, now, max(until) - now)
     connection.execute(delete(leases).where(same))
     connection.execute(insert(leases).values(repo_uid=workspace.repo_uid, **_values(lease)))
     return lease
@@ -184,8 +184,8 @@ class Use:
         self._leases = leases
         self._held = held
         # Garbage can be collected in the middle of any transaction, where the database must not
-        # be asked for another: the end is only noted, and the renewer sees to the rest.
-        self._unused = weakref.finalize(self, leases.unused.put, held)
+        # be asked for another: the end is only noted, and the renewal sees to the rest.
+        self._unused = weakref.finalize(self, leases.renewal.soon, partial(leases.end_use, held))
         self._unused.atexit = False
 
     @property
@@ -211,10 +211,8 @@ class Leases:
         self._instance = instance
         self._lock = threading.RLock()
         self._held: dict[tuple[str, str], Held] = {}
-        self._stop = threading.Event()
-        self._renewer: threading.Thread | None = None
         self._warned = False
-        self.unused: SimpleQueue[Held | None] = SimpleQueue()
+        self.renewal = Renewal(self, f"the leases of {instance}")
         self.times = LeaseTimes()
 
     def open(self, workspace: Workspace, ref: str) -> Use:
@@ -295,8 +293,7 @@ class Leases:
 
     def close(self) -> None:
         """Give all leases back in one transaction. Who still reads by one of them must stop."""
-        self._stop.set()
-        self.unused.put(None)
+        self.renewal.close()
         with self._lock:
             if not self._held:
                 return
@@ -321,29 +318,9 @@ class Leases:
             sure_until = self._sure_until()
             lease = take(workspace, commit.id, holder=self._instance, length=self.times.valid)
             held = self._held[key] = Held(workspace.repo_uid, lease, sure_until)
-            self._start_renewer()
+            self.renewal.start(self.times.refresh)
         return held
 
     def _sure_until(self) -> datetime:
         """Counted from before the request, so that it errs on the early side."""
         return self._clock.now() + self.times.valid - self.times.budget
-
-    def _start_renewer(self) -> None:
-        if self._renewer is None:
-            self._renewer = threading.Thread(
-                target=self._keep_renewing, name="reclaim-leases", daemon=True
-            )
-            self._renewer.start()
-
-    def _keep_renewing(self) -> None:
-        """Renew when it is time, and until then give back what is not used any more."""
-        due = time.monotonic() + self.times.refresh.total_seconds()
-        while not self._stop.is_set():
-            try:
-                held = self.unused.get(timeout=max(0.0, due - time.monotonic()))
-            except Empty:
-                self.renew()
-                due = time.monotonic() + self.times.refresh.total_seconds()
-            else:
-                if held is not None:
-                    self.end_use(held)

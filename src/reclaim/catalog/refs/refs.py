@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select
 
-from reclaim.catalog import addresses
 from reclaim.catalog.database.schema import branches, repositories, tags
 from reclaim.catalog.names import check_ref_name
 from reclaim.catalog.refs import commits
@@ -16,6 +16,7 @@ from reclaim.catalog.staging import tokens
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros
 from reclaim.errors import AlreadyExists, Conflict, NotFound
+from reclaim.ids import new_uid
 from reclaim.model import RefKind
 
 
@@ -64,20 +65,12 @@ def list_all(connection: Connection, repo_uid: str, default: str) -> list[NamedR
 def create_branch(workspace: Workspace, name: str, source_ref: str) -> str:
     """Make a branch at a commit; returns the commit's id."""
     check_ref_name(name, "branch")
-
-    def work(connection: Connection) -> str:
-        _lock_names(connection, workspace.repo_uid, name)
-        commit = commits.resolve(connection, workspace.repo_uid, source_ref)
-        commits.hold(connection, workspace.repo_uid, [commit.id])
-        insert_branch(connection, workspace.repo_uid, name, commit.id, workspace.now())
-        return commit.id
-
-    return workspace.database.transact(work)
+    return _name_commit(workspace, name, source_ref, insert_branch)
 
 
 def insert_branch(connection: Connection, repo_uid: str, name: str, head: str, now: int) -> None:
     """Insert a branch with an empty staging area. The commit must be held."""
-    uid = addresses.new_uid()
+    uid = new_uid()
     token = tokens.new_token(connection, repo_uid, uid)
     connection.execute(
         insert(branches).values(
@@ -108,15 +101,7 @@ def delete_branch(workspace: Workspace, name: str) -> None:
 def create_tag(workspace: Workspace, name: str, ref: str) -> str:
     """Give a commit a name that does not move; returns the commit's id."""
     check_ref_name(name, "tag")
-
-    def work(connection: Connection) -> str:
-        _lock_names(connection, workspace.repo_uid, name)
-        commit = commits.resolve(connection, workspace.repo_uid, ref)
-        commits.hold(connection, workspace.repo_uid, [commit.id])
-        insert_tag(connection, workspace.repo_uid, name, commit.id, workspace.now())
-        return commit.id
-
-    return workspace.database.transact(work)
+    return _name_commit(workspace, name, ref, insert_tag)
 
 
 def insert_tag(connection: Connection, repo_uid: str, name: str, commit: str, now: int) -> None:
@@ -132,6 +117,24 @@ def delete_tag(workspace: Workspace, name: str) -> None:
     with workspace.database.write() as connection:
         if not connection.execute(gone).rowcount:
             raise NotFound(f"there is no tag {name!r}", hint="see `reclaim tag list`")
+
+
+def _name_commit(
+    workspace: Workspace,
+    name: str,
+    ref: str,
+    insert_ref: Callable[[Connection, str, str, str, int], None],
+) -> str:
+    """Give the commit that a ref names a new name, under the locks that this takes."""
+
+    def work(connection: Connection) -> str:
+        _lock_names(connection, workspace.repo_uid, name)
+        commit = commits.resolve(connection, workspace.repo_uid, ref)
+        commits.hold(connection, workspace.repo_uid, [commit.id])
+        insert_ref(connection, workspace.repo_uid, name, commit.id, workspace.now())
+        return commit.id
+
+    return workspace.database.transact(work)
 
 
 def _lock_names(connection: Connection, repo_uid: str, name: str) -> None:

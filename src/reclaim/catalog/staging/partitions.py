@@ -28,6 +28,8 @@ from reclaim.catalog.database.schema import PartitionState, partitions
 from reclaim.catalog.database.transactions import Database
 from reclaim.clock import MICROSECOND, Clock, to_micros
 from reclaim.errors import NotFound, ReclaimError, TransactionFailed
+from reclaim.ids import new_uid
+from reclaim.renewal import Renewal
 from reclaim.storage import Storage
 
 ROLL_OBJECTS = 50_000
@@ -78,10 +80,9 @@ class Partitions:
         self._open: dict[str, Partition] = {}
         self._retired: list[Partition] = []
         self._last_opened = 0
-        self._stop = threading.Event()
-        self._renewer: threading.Thread | None = None
+        self._renewal = Renewal(self, "the partitions of this process")
         self.epochs = Epochs(storage)
-        self.instance = addresses.new_uid()
+        self.instance = new_uid()
 
     @contextmanager
     def use(self, repo_uid: str) -> Iterator[Partition]:
@@ -134,7 +135,7 @@ class Partitions:
 
     def close(self) -> None:
         """Close everything that is not in use; the rest becomes overdue and is closed later."""
-        self._stop.set()
+        self._renewal.close()
         with self._lock:
             self._retired.extend(self._open.values())
             self._open.clear()
@@ -168,7 +169,7 @@ class Partitions:
             partition = None
         if partition is None:
             partition = self._open[repo_uid] = self._open_new(repo_uid, now)
-            self._start_renewer()
+            self._renewal.start(RENEW_EVERY)
         return partition
 
     def _open_new(self, repo_uid: str, now: int) -> Partition:
@@ -249,17 +250,6 @@ class Partitions:
                 self.leave(partition, epoch)
         except ReclaimError as error:
             log.warning("closing partition %s left no epoch: %s", partition.id, error)
-
-    def _start_renewer(self) -> None:
-        if self._renewer is None:
-            self._renewer = threading.Thread(
-                target=self._keep_renewing, name="reclaim-partitions", daemon=True
-            )
-            self._renewer.start()
-
-    def _keep_renewing(self) -> None:
-        while not self._stop.wait(RENEW_EVERY.total_seconds()):
-            self.renew()
 
 
 def partition_id(opened_at: int, instance: str) -> str:

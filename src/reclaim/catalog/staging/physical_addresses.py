@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, insert, select, update
 
-from reclaim.catalog import addresses
 from reclaim.catalog.content.entries import Entry
 from reclaim.catalog.database.schema import UploadState, upload_tokens
 from reclaim.catalog.names import check_path, check_text
@@ -22,6 +21,7 @@ from reclaim.catalog.staging.uploads import REPLACED
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros, to_micros
 from reclaim.errors import InvalidInput, InvalidToken, NotFound, TokenExpired, TokenUsed
+from reclaim.ids import new_uid
 from reclaim.urls import url_of
 
 TOKEN_VALID = timedelta(hours=6)
@@ -44,7 +44,7 @@ def get_physical_address(
     check_path(path)
     if valid <= timedelta(0):
         raise InvalidInput("an upload token must be valid for some time")
-    token = addresses.new_uid()
+    token = new_uid()
     try:
         expires_at = to_micros(workspace.clock.now() + valid)
     except OverflowError as error:

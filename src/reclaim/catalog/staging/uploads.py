@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import IO
 
@@ -14,6 +13,7 @@ from sqlalchemy import Connection, select
 
 from reclaim.catalog.content.entries import Entry
 from reclaim.catalog.database.schema import branches
+from reclaim.catalog.database.sets import batches
 from reclaim.catalog.names import check_path, check_text
 from reclaim.catalog.staging import ledger, staged_rows, tokens
 from reclaim.catalog.staging.partitions import Partition, check_open
@@ -67,10 +67,9 @@ def put_many(
     stays staged.
     """
     check_branch(workspace, branch)
-    remaining = iter(items)
     done = 0
     with ThreadPoolExecutor(UPLOADERS) as pool:
-        while batch := list(islice(remaining, TOGETHER)):
+        for batch in batches(items, TOGETHER):
             for path, _ in batch:
                 check_path(path)
             work = partial(_put_batch, workspace, branch, batch, pool, progress)

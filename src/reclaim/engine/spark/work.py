@@ -30,14 +30,13 @@ from reclaim.engine.tasks.parts import (
     Part,
     Place,
     open_storage,
-    read_hashed,
     read_part,
     write_hashed,
     write_parts,
 )
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import LIVE
-from reclaim.storage import LISTED, Storage, buckets
+from reclaim.storage import LISTED, Storage, buckets, hashed_files
 from reclaim.stores.base import CONTAINERS, TOP, DecodesSnapshots, Format
 
 Tables = Iterator[pa.Table]
@@ -155,7 +154,7 @@ def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> T
 
 def _addresses(storage: Any, row: Mapping[str, Any]) -> tuple[pa.ChunkedArray, int]:
     if row["kind"] == HELD:
-        addresses = read_hashed(storage, row["address"]).column("address")
+        addresses = hashed_files.read(storage, row["address"], ["address"]).column("address")
         return addresses, len(addresses)
     part = Part(row["address"], row["entries"], row["detail"])
     journal = read_part(storage, part, ["address", "outcome"])

@@ -24,12 +24,13 @@ from reclaim.engine.tasks.deleting import (
     Target,
     TimeOver,
 )
-from reclaim.engine.tasks.parts import Part, encode
+from reclaim.engine.tasks.parts import Part
 from reclaim.engine.tasks.quarantine import QUARANTINED, UNTOUCHED, each
 from reclaim.engine.tasks.recall import COVERING
 from reclaim.errors import Conflict
 from reclaim.storage import Storage
 from reclaim.storage.buckets import Bucket, Version, open_bucket
+from reclaim.storage.hashed_files import encode
 
 UNKNOWN, NONE = "?", "-"
 """Instead of a marker's id: the journal that had it was lost; the bucket said there is none."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from reclaim.errors import Corrupt, NotFound, PlanRefused
-from reclaim.storage import ObjectStorage, Storage
+from reclaim.errors import NotFound, PlanRefused
+from reclaim.storage import ObjectStorage, Storage, hashed_files
+from reclaim.storage.hashed_files import decode, encode
 from reclaim.urls import url_of
 
 ROWS = 500_000
@@ -57,12 +57,6 @@ class Part:
 def open_storage(url: str) -> Storage:
     """A storage by its URL, opened once for each process."""
     return ObjectStorage.open(url)
-
-
-def encode(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", compression_level=1)
-    return bytes(sink.getvalue())
 
 
 def write_part(storage: Storage, address: str, table: pa.Table) -> Part:
@@ -109,27 +103,5 @@ def read_part(storage: Storage, part: Part, columns: Sequence[str] | None = None
 
 def write_hashed(storage: Storage, stem: str, table: pa.Table) -> Part:
     """Write a file whose name ends with what it must hash to."""
-    data = encode(table)
-    digest = hashlib.sha256(data).hexdigest()
-    address = f"{stem}-{digest}.parquet"
-    storage.put(address, data)
+    address, digest = hashed_files.write(storage, stem, table)
     return Part(address, table.num_rows, digest)
-
-
-def read_hashed(storage: Storage, address: str) -> pa.Table:
-    """The rows of a file whose name ends with what it must hash to."""
-    data = storage.get(address)
-    stem = address.rpartition(".")[0]
-    if not stem.endswith(f"-{hashlib.sha256(data).hexdigest()}"):
-        raise PlanRefused(
-            f"the file {address} was changed after it was written",
-            hint="nothing was deleted; see who writes there, then run it again",
-        )
-    return decode(data, address)
-
-
-def decode(data: bytes, address: str, columns: Sequence[str] | None = None) -> pa.Table:
-    try:
-        return pq.ParquetFile(pa.BufferReader(data)).read(columns=columns, use_threads=False)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise Corrupt(f"{address} cannot be read: {str(error).splitlines()[0]}") from error

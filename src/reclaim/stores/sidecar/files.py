@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from reclaim.catalog.addresses import new_uid
 from reclaim.errors import Corrupt
+from reclaim.ids import new_uid
 from reclaim.storage import Storage
 from reclaim.urls import path_of
 

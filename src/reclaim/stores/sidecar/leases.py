@@ -7,18 +7,18 @@ and *then* reads the leases. So one of the two always sees the other.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from reclaim.catalog.addresses import new_uid
 from reclaim.clock import Clock
 from reclaim.errors import Gone, LeaseLapsed, NotFound, ReclaimError
+from reclaim.ids import new_uid
 from reclaim.lease import LONGEST, check_length
 from reclaim.model import Lease, SnapshotId
+from reclaim.renewal import Renewal
 from reclaim.storage import Storage
 from reclaim.stores.sidecar.condemned import CondemnedLists
 from reclaim.stores.sidecar.files import (
@@ -185,13 +185,13 @@ class HeldLease:
         self._clock = clock
         self.lease = lease
         self._sure_until = lease.refreshed_at + lease.length
-        self._stop = threading.Event()
-        self._renewer = threading.Thread(target=self._keep, name="reclaim-lease", daemon=True)
+        self._renewal = Renewal(self, f"the lease {lease.id}")
 
     def check(self) -> None:
         if self._clock.now() >= self._sure_until:
             raise LeaseLapsed(
-                f"the lease on {self.lease.snapshot} could not be renewed in time",
+                f"the lease on {self.lease.snapshot} could not be renewed in time"
+                f"{self._renewal.why()}",
                 hint="stop reading; open it again",
             )
 
@@ -201,23 +201,14 @@ class HeldLease:
         self._sure_until = before + self.lease.length
 
     def start(self) -> None:
-        self._renewer.start()
+        self._renewal.start(min(REFRESH, self.lease.length / 2))
 
     def stop(self) -> None:
-        self._stop.set()
-        self._renewer.join()
+        self._renewal.close()
         try:
             self._leases.release(self.lease.id)
         except ReclaimError as error:
             log.warning("the lease %s was not given back: %s", self.lease.id, error)
-
-    def _keep(self) -> None:
-        every = min(REFRESH, self.lease.length / 2).total_seconds()
-        while not self._stop.wait(every):
-            try:
-                self.renew()
-            except ReclaimError as error:
-                log.warning("the lease %s was not renewed: %s", self.lease.id, error)
 
 
 def _decode(name: str, document: Mapping[str, Any], refreshed_at: datetime) -> Lease:

@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from reclaim.catalog.addresses import new_uid
 from reclaim.clock import Clock
 from reclaim.errors import AlreadyExists, Conflict, LockLost, NotFound
+from reclaim.ids import new_uid
 from reclaim.lock import LENGTH, REQUEST, TASKS, TimedLock, taken
 from reclaim.storage import Storage
 from reclaim.stores.sidecar.files import Unreadable, read_document, shown, text_in, time_in

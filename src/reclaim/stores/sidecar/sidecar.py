@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from reclaim.catalog.addresses import new_uid
 from reclaim.clock import Clock
 from reclaim.errors import Conflict
+from reclaim.ids import new_uid
 from reclaim.storage import Storage
 from reclaim.stores.sidecar import lock as locking
 from reclaim.stores.sidecar.condemned import CondemnedLists

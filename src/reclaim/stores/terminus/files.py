@@ -54,14 +54,11 @@ def _numbered(first: int, names: Iterator[str]) -> dict[int, str]:
     return dict(enumerate(names, first))
 
 
-_SIGNS = ("pos_subjects", "pos_objects", "neg_subjects", "neg_objects")
-
 DICTIONARY_FILES = _numbered(0, _dictionaries())
 ID_MAP_FILES = _numbered(ID_MAPS, _id_maps())
 BASE_FILES = DICTIONARY_FILES | _numbered(18, _lists("base"))
 CHILD_LISTS = _numbered(18, _lists("pos")) | _numbered(REMOVED, _lists("neg"))
 CHILD_FILES = DICTIONARY_FILES | CHILD_LISTS | {PARENT: PARENT_FILE}
-OPTIONAL_CHILD_FILES = {14 + at: f"child_{name}.logarray" for at, name in enumerate(_SIGNS)}
 
 BASE_REQUIRED = frozenset(BASE_FILES.values())
 CHILD_REQUIRED = frozenset(CHILD_FILES.values())

@@ -51,14 +51,6 @@ def decode_first(data: bytes, at: int = 0) -> tuple[LogArray, int]:
     return LogArray(data, start, length, width), end
 
 
-def decode_last(data: bytes) -> LogArray:
-    """The array that fills ``data`` and whose control word comes last."""
-    length, width = _control(data[-WORD:])
-    if len(data) != -(-length * width // 64) * WORD + WORD:
-        raise Corrupt(f"{len(data)} bytes do not hold {length} numbers of {width} bits")
-    return LogArray(data, 0, length, width)
-
-
 def _control(word: bytes) -> tuple[int, int]:
     if len(word) != WORD:
         raise Corrupt("an array ends before its control word does")
