@@ -45,6 +45,9 @@ LIBRARY_ROOMS = {
 }
 PYSPARK_AT_TOP = "reclaim/engine/spark/"
 
+# What is in stores/ and is no kind of store.
+SHARED_BY_STORES = {"base", "findings", "registry", "sidecar", "format", "observation", "abilities"}
+
 CLOCK_ROOM = "clock"
 CLOCK_CALLS = {
     "datetime.datetime.now",
@@ -197,6 +200,20 @@ def _check_libraries(module: Module) -> Iterator[str]:
             yield f"{where}: import pyspark inside the function that needs it."
 
 
+def _check_stores(module: Module) -> Iterator[str]:
+    """A kind of store is known to its own folder and, by a line of text, to the registry."""
+    folder = module.path.removeprefix("reclaim/").split("/")
+    for found in module.imports:
+        parts = found.name.split(".")
+        if parts[:2] != ["reclaim", "stores"] or len(parts) < 3 or parts[2] in SHARED_BY_STORES:
+            continue
+        if folder[:2] != ["stores", parts[2]] and folder[:2] != ["testing", parts[2]]:
+            yield (
+                f"{module.path}:{found.line}: only the folder of a kind of store names it; "
+                "ask the registry, or for an ability."
+            )
+
+
 def _check_clock(module: Module) -> Iterator[str]:
     if module.room == CLOCK_ROOM:
         return
@@ -210,7 +227,7 @@ def violations(source: Path) -> list[str]:
     return [
         sentence
         for module in read_modules(source)
-        for check in (_check_room, _check_direction, _check_libraries, _check_clock)
+        for check in (_check_room, _check_direction, _check_libraries, _check_stores, _check_clock)
         for sentence in check(module)
     ]
 
@@ -239,7 +256,12 @@ def _broken(tmp_path: Path, files: dict[str, str]) -> list[str]:
             "stores/a.py",
             "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import pyspark\n",
         ),
-        ("stores/a.py", "from reclaim.stores.b import x\nfrom . import b\n"),
+        ("stores/a/x.py", "from reclaim.stores.a import y\nfrom . import b\n"),
+        (
+            "stores/a/x.py",
+            "from reclaim.stores.base import y\nimport reclaim.stores.sidecar.lock\n",
+        ),
+        ("testing/a/x.py", "from reclaim.stores.a import y\n"),
         ("engine/spark/a.py", "import pyspark\n"),
         ("storage.py", "import obstore\n"),
         ("storage/s3.py", "import obstore\nfrom ..model import x\n"),
@@ -267,7 +289,7 @@ def test_what_is_allowed_passes(tmp_path: Path, name: str, text: str) -> None:
         ("model.py", "from .run import go\n", "'model' may not import 'run'"),
         ("model.py", "def f() -> None:\n    import reclaim.run\n", "may not import 'run'"),
         ("errors.py", "try:\n    import reclaim.model\nfinally:\n    pass\n", "import 'model'"),
-        ("catalog/a.py", "from reclaim.stores.b import x\n", "may not import 'stores'"),
+        ("catalog/a.py", "from reclaim.stores.base import x\n", "may not import 'stores'"),
         ("demo.py", "import reclaim\n", "from the bare package"),
         ("run.py", "from reclaim import __version__\n", "from the bare package"),
         ("policy.py", "from reclaim.history import x\n", "pure and may not import 'history'"),
@@ -288,6 +310,10 @@ def test_what_is_allowed_passes(tmp_path: Path, name: str, text: str) -> None:
             "inside the function",
         ),
         ("run.py", "class A:\n    import pyspark\n", "inside the function"),
+        ("run.py", "from reclaim.stores.a import x\n", "ask the registry"),
+        ("run.py", "from reclaim.stores import a\n", "ask the registry"),
+        ("stores/registry.py", "def f():\n    import reclaim.stores.a\n", "ask the registry"),
+        ("stores/b/x.py", "from reclaim.stores.a import x\n", "only the folder"),
         ("stores/a.py", "from sqlalchemy import orm\n", "may import sqlalchemy"),
         ("stores/a.py", "import obstore\n", "may import obstore"),
         ("run.py", "import datetime\ndatetime.datetime.now()\n", "datetime.datetime.now is read"),

@@ -17,8 +17,9 @@ from reclaim.catalog.database.identity import same
 from reclaim.catalog.database.schema import catalog_info
 from reclaim.errors import AnotherDatabase
 from reclaim.ids import new_uid
-from reclaim.run.doctor import Level, examine
+from reclaim.run.doctor import examine
 from reclaim.storage import Payload
+from reclaim.stores.findings import Level
 from reclaim.testing import FakeClock, StorageWrapper
 from reclaim.testing.servers import PostgreSQL
 from tests.conftest import Backend

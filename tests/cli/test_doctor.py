@@ -12,8 +12,8 @@ from reclaim.catalog import Catalog
 from reclaim.model import Run, SnapshotId
 from reclaim.run import doctor as examining
 from reclaim.run import environment
-from reclaim.run.doctor import Finding, Level
 from reclaim.stores.catalog import CatalogStore
+from reclaim.stores.findings import Finding, Level
 from tests.cli.conftest import CommandLine
 
 

@@ -13,10 +13,10 @@ import boto3  # type: ignore[import-untyped]
 import pytest
 
 from reclaim.clock import SystemClock
-from reclaim.run.doctor import Level, examine, old_uploads
-from reclaim.run.uploads import abort_uploads
+from reclaim.run.doctor import examine
 from reclaim.storage import ObjectStorage, buckets
 from reclaim.storage.buckets import Bucket, Upload, open_bucket
+from reclaim.stores.findings import Level
 from reclaim.testing.servers import SeaweedFS
 from tests.collect.test_markers import on, set_versioning
 from tests.collect.world import World
@@ -67,16 +67,16 @@ def test_what_is_nobody_s_any_more_is_given_up(remote: World, aged: timedelta) -
     remote.backend.close()
     begin_upload(remote, f"{folder}/left")
     store = remote.store()
-    [upload] = old_uploads(store)
+    [upload] = store.old_uploads()
     assert (upload.address, upload.size) == (f"{folder}/left", 1000)
-    assert abort_uploads(store, [upload]) == 1000
+    assert store.abort_uploads([upload]) == 1000
     assert listed(remote) == set()
 
 
 def test_a_writer_that_is_at_work_is_left_alone(remote: World, aged: timedelta) -> None:
     """However old its upload is: its partition is open."""
     begin_upload(remote, f"{partition_of(remote)}/working")
-    assert old_uploads(remote.store()) == []
+    assert remote.store().old_uploads() == []
 
 
 def test_a_young_upload_is_left_alone(remote: World) -> None:
@@ -84,7 +84,7 @@ def test_a_young_upload_is_left_alone(remote: World) -> None:
     remote.backend.close()
     begin_upload(remote, f"{folder}/young")
     remote.clock.set(SystemClock().now())
-    assert old_uploads(remote.store()) == []
+    assert remote.store().old_uploads() == []
 
 
 def test_doctor_counts_them(remote: World, aged: timedelta) -> None:

@@ -20,7 +20,7 @@ from reclaim.cli.session import Session
 from reclaim.errors import InvalidInput, ReclaimError
 
 if TYPE_CHECKING:
-    from reclaim.run.doctor import Finding
+    from reclaim.stores.findings import Finding
 
 
 def register(app: typer.Typer) -> None:
@@ -30,6 +30,12 @@ def register(app: typer.Typer) -> None:
 def doctor(
     session: Session,
     running: RunOptions,
+    store: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="STORE", help="Another store, as SCHEME:LOCATION. Default: the catalog."
+        ),
+    ] = None,
     deep: Annotated[
         bool, typer.Option("--deep", help="Look for the data of every live commit as well.")
     ] = False,
@@ -76,22 +82,41 @@ def doctor(
             "--bytes reads all live data, which only --deep looks for", hint="add --deep"
         )
     with progress("Reading") if read_bytes else nullcontext() as advance:
-        answer = Findings(_findings(session, running, deep=deep, spark=spark, advance=advance))
+        answer = Findings(
+            _findings(session, running, store, deep=deep, spark=spark, advance=advance)
+        )
         session.output.answer(answer)
     if code := exits.worst(one.exit_code for one in answer.seen):
         raise typer.Exit(code)
 
 
 def _findings(
-    session: Session, running: RunOptions, *, deep: bool, spark: bool, advance: Advance | None
+    session: Session,
+    running: RunOptions,
+    store: str | None,
+    *,
+    deep: bool,
+    spark: bool,
+    advance: Advance | None,
 ) -> Iterator[Finding]:
     from reclaim.clock import SystemClock
-    from reclaim.run.doctor import examine, examine_machine, failed
+    from reclaim.run.doctor import examine, examine_machine, examine_store
+    from reclaim.stores.findings import failed
+    from reclaim.stores.registry import find_foreign
 
     yield from examine_machine()
     if spark:
         yield _spark(running)
     try:
+        if store is not None:
+            foreign = find_foreign(store)
+            if foreign is None:
+                raise InvalidInput(
+                    f"{store!r} is not a store of another kind",
+                    hint="without a name all repositories of the catalog are looked at",
+                )
+            yield from examine_store(foreign, deep=deep, advance=advance)
+            return
         with session.open() as catalog:
             yield from examine(catalog, SystemClock(), deep=deep, advance=advance)
     except ReclaimError as error:
@@ -99,8 +124,8 @@ def _findings(
 
 
 def _spark(running: RunOptions) -> Finding:
-    from reclaim.run.doctor import Finding, Level, failed
     from reclaim.run.environment import started
+    from reclaim.stores.findings import Finding, Level, failed
 
     try:
         spark, java = started(running.spark())
@@ -111,12 +136,13 @@ def _spark(running: RunOptions) -> Finding:
 
 def _adopt(session: Session, name: str, *, yes: bool) -> None:
     from reclaim.ids import new_uid
-    from reclaim.run.doctor import unknown_partitions
+    from reclaim.stores.base import Adopts, AdoptsUnknown
     from reclaim.stores.registry import find
 
     with session.open() as catalog:
         store = find(catalog, name)
-        unknown = unknown_partitions(store)
+        assert isinstance(store, AdoptsUnknown)
+        unknown = list(store.unknown_guards())
         if not session.output.for_programs:
             session.output.answer(Done("\n".join(["Only the storage knows:", *unknown])))
         session.confirm(
@@ -126,6 +152,7 @@ def _adopt(session: Session, name: str, *, yes: bool) -> None:
             yes=yes,
         )
         with store.lock(new_uid()) as held:
+            assert isinstance(held, Adopts)
             held.adopt(unknown)
     session.output.answer(
         Done(
@@ -137,17 +164,17 @@ def _adopt(session: Session, name: str, *, yes: bool) -> None:
 
 
 def _abort_uploads(session: Session, name: str, *, yes: bool) -> None:
-    from reclaim.run.doctor import old_uploads
-    from reclaim.run.uploads import abort_uploads
+    from reclaim.stores.base import AbortsUploads
     from reclaim.stores.registry import find
 
     with session.open() as catalog:
         store = find(catalog, name)
-        uploads = old_uploads(store)
+        assert isinstance(store, AbortsUploads)
+        uploads = store.old_uploads()
         total = size(sum(upload.size for upload in uploads))
         if uploads:
             session.confirm(f"give up {len(uploads)} unfinished uploads ({total})", yes=yes)
-        freed = abort_uploads(store, uploads)
+        freed = store.abort_uploads(uploads)
     sentence = f"Gave up {len(uploads)} unfinished uploads of {name} ({total})."
     session.output.answer(
         Done(sentence, {"repository": name, "uploads": len(uploads), "bytes": freed})

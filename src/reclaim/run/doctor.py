@@ -1,4 +1,4 @@
-"""Doctor: whether a catalog and its storage are fit for collecting, one finding at a time.
+"""Doctor: whether stores and their storage are fit for collecting, one finding at a time.
 
 It changes nothing but for a probe that it writes and removes. A *problem* is what a run would stop
 at, or data that is missing; a *warning* is worth a look.
@@ -7,61 +7,24 @@ at, or data that is missing; a *warning* is worth a look.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from enum import StrEnum
-from itertools import chain, islice
-from typing import Any
+from collections.abc import Iterator
+from datetime import timedelta
 
-from reclaim.catalog import Catalog, Roots
-from reclaim.catalog.collection.observing import STAGED
+from reclaim.catalog import Catalog
 from reclaim.catalog.database import migrations
 from reclaim.clock import Clock
-from reclaim.errors import ClockSkew, Corrupt, NotFound, ReclaimError, StorageAhead
+from reclaim.errors import ClockSkew, ReclaimError
 from reclaim.ids import new_uid
-from reclaim.model import Run, SnapshotId, StoredObject
+from reclaim.model import RunState
 from reclaim.run import environment
+from reclaim.run.apply import COLLECT
 from reclaim.run.checks import SKEW
-from reclaim.run.decide import KEEPS_ALL, decide
-from reclaim.run.uploads import find_uploads
-from reclaim.run.verify import Advance, expected_objects, verify
-from reclaim.storage import ObjectStorage, hashed_files
-from reclaim.storage.buckets import Upload
-from reclaim.stores.catalog import CatalogStore
-from reclaim.urls import is_odd
+from reclaim.storage import Storage
+from reclaim.stores.base import Examines, ListsLeases, Store
+from reclaim.stores.findings import Advance, Finding, Level, failed, some
+from reclaim.stores.registry import find_all
 
 TOO_OLD = timedelta(days=30)
-NAMED = 5
-"""How many of several things a sentence names."""
-
-
-class Level(StrEnum):
-    OK = "ok"
-    SKIPPED = "not checked"
-    WARNING = "warning"
-    PROBLEM = "problem"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What a check found, and what to do about it."""
-
-    level: Level
-    check: str
-    sentence: str
-    hint: str = ""
-    repository: str = ""
-    exit_code: int = 0
-    """Of a problem: the exit code of the error that a run would end with."""
-
-
-def failed(check: str, error: ReclaimError, repository: str = "") -> Finding:
-    """A finding that is an error."""
-    return Finding(
-        Level.PROBLEM, check, error.message, error.hint or "", repository, error.exit_code
-    )
 
 
 def examine_machine() -> Iterator[Finding]:
@@ -105,25 +68,65 @@ def examine(
     yield Finding(Level.OK, "database", f"{catalog.database_name}, schema version {version}")
     yield from _permissions(catalog)
     yield _home(catalog)
-    yield from _storage(catalog, clock)
-    for access in catalog.accesses():
-        try:
-            store = CatalogStore(access)
-            yield from _Examination(store, clock, deep=deep, advance=advance).findings()
-        except ReclaimError as error:
-            yield failed("repository", error, access.name)
+    yield from _storage(catalog.storage, clock, probe=f"_reclaim_probe/{new_uid()}")
+    for store in find_all(catalog):
+        if not store.deleted:
+            yield from _inside(store, deep=deep, advance=advance)
 
 
-def old_uploads(store: CatalogStore) -> Sequence[Upload]:
-    """The uploads in parts that were never finished and are nobody's any more."""
-    unfinished = find_uploads(store, store.roots(_nowhere(), ""))
-    return unfinished.over if unfinished else ()
+def examine_store(
+    store: Store, *, deep: bool = False, advance: Advance | None = None
+) -> Iterator[Finding]:
+    """Everything about a store that is not of the catalog."""
+    try:
+        store.check()
+    except ReclaimError as error:
+        yield failed("store", error, store.name)
+        return
+    yield Finding(Level.OK, "store", f"{store.kind} store at {store.storage.url}", "", store.name)
+    _, prefix = store.place(new_uid())
+    yield from _storage(store.storage, store.clock, probe=f"{prefix}probe")
+    yield from _inside(store, deep=deep, advance=advance)
 
 
-def unknown_partitions(store: CatalogStore) -> list[str]:
-    """Partitions that are in the storage and that the database does not know."""
-    listed = _listed_partitions(store)
-    return _unknown(listed, store.roots(_nowhere(), ""))
+def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Finding]:
+    """What is in a store, as any store tells it, and as this kind does."""
+    try:
+        if isinstance(store, Examines):
+            yield from store.findings(deep=deep, advance=advance)
+        if isinstance(store, ListsLeases):
+            yield from _leases(store, store.name)
+        yield _runs(store)
+    except ReclaimError as error:
+        yield failed("repository", error, store.name)
+
+
+def _leases(store: ListsLeases, name: str) -> Iterator[Finding]:
+    lapsed = [lease for lease, is_valid in store.leases() if not is_valid]
+    if lapsed:
+        holders = some(sorted({lease.holder for lease in lapsed}))
+        hint = f"their holders have died; see `reclaim lease list {name}`"
+        sentence = f"{len(lapsed)} leases have lapsed: {holders}"
+        yield Finding(Level.WARNING, "leases", sentence, hint, name)
+
+
+def _runs(store: Store) -> Finding:
+    """Whether runs come to their ends, and often enough."""
+    collects = [run for run in store.runs() if run.kind == COLLECT]
+    newest = collects[0] if collects else None
+    unfinished = (RunState.STARTED, RunState.PARTIAL)
+    if newest and newest.state in unfinished and not store.lock_holder():
+        sentence = f"the run {newest.id} was left {newest.state}"
+        hint = f"finish it: reclaim apply {newest.place}"
+        return Finding(Level.WARNING, "runs", sentence, hint, store.name)
+    done = max((run.started_at for run in collects if run.state == RunState.DONE), default=None)
+    since = done or getattr(store, "created_at", None)
+    if since is not None and store.clock.now() - since > TOO_OLD:
+        said = f"the last finished run is of {done:%F}" if done else "it was never collected"
+        hint = f"run `reclaim gc {store.name}` by a scheduler"
+        return Finding(Level.WARNING, "runs", said, hint, store.name)
+    said = f"last collected {done:%F}" if done else "never collected, and new"
+    return Finding(Level.OK, "runs", said, "", store.name)
 
 
 def _permissions(catalog: Catalog) -> Iterator[Finding]:
@@ -131,7 +134,7 @@ def _permissions(catalog: Catalog) -> Iterator[Finding]:
     files = catalog.database_files
     open_to_others = [str(file) for file in files if file.stat().st_mode & 0o077]
     if open_to_others:
-        sentence = f"others than the owner can read or write {_some(open_to_others)}"
+        sentence = f"others than the owner can read or write {some(open_to_others)}"
         hint = f"if that is not meant: chmod 600 {shlex.join(open_to_others)}"
         yield Finding(Level.WARNING, "permissions", sentence, hint)
     elif files:
@@ -151,9 +154,7 @@ def _home(catalog: Catalog) -> Finding:
     return Finding(Level.OK, "home", "this database is the one that may collect in the storage")
 
 
-def _storage(catalog: Catalog, clock: Clock) -> Iterator[Finding]:
-    storage = catalog.storage
-    probe = f"_reclaim_probe/{new_uid()}"
+def _storage(storage: Storage, clock: Clock, *, probe: str) -> Iterator[Finding]:
     try:
         storage.put(probe, b"")
         told = storage.head(probe).last_modified
@@ -185,231 +186,3 @@ def _bucket(url: str) -> Iterator[Finding]:
         yield Finding(Level.WARNING, "bucket", "; ".join(found), hint)
     else:
         yield Finding(Level.OK, "bucket", "neither versioning nor a lock keeps what is deleted")
-
-
-class _Examination:
-    """One repository. What is listed is listed before the database is read, but for containers."""
-
-    def __init__(
-        self, store: CatalogStore, clock: Clock, *, deep: bool, advance: Advance | None
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._deep = deep
-        self._advance = advance
-
-    def findings(self) -> Iterator[Finding]:
-        store = self._store
-        if store.deleted:
-            return
-        listed = _listed_partitions(store)
-        held = _nowhere()
-        seen = store.roots(held, "")
-        yield self._partitions(_unknown(listed, seen))
-        yield from self._left_over(seen)
-        yield from self._uploads(seen)
-        yield self._runs(store.runs())
-        live = decide(
-            KEEPS_ALL,
-            snapshots=seen.history.snapshots,
-            refs=seen.history.refs,
-            leases=seen.leases,
-            now=seen.read_at,
-        ).live
-        yield self._missing(seen, live, held)
-        if self._advance is not None:
-            yield self._bytes({seen.metaranges[one] for one in live} - {""}, self._advance)
-
-    def _say(self, level: Level, check: str, sentence: str, hint: str = "") -> Finding:
-        return Finding(level, check, sentence, hint, self._store.name)
-
-    def _partitions(self, unknown: list[str]) -> Finding:
-        name = self._store.name
-        adopt = f"reclaim doctor --adopt-partitions {name}"
-        try:
-            self._store.check_epoch()
-        except ReclaimError as error:
-            return failed("partitions", error, name)
-        if unknown:
-            sentence = f"the storage has {len(unknown)} partitions that the database does not know"
-            hint = f"if this database is the right one: {adopt}"
-            ahead = StorageAhead(f"{sentence}: {_some(unknown)}", hint=hint)
-            return failed("partitions", ahead, name)
-        return self._say(Level.OK, "partitions", "the database knows all that are in the storage")
-
-    def _left_over(self, seen: Roots) -> Iterator[Finding]:
-        """What writers, readers and runs that died have left."""
-        if overdue := len(seen.overdue):
-            hint = "their writers have died; the next apply closes them"
-            sentence = f"{overdue} partitions are open and overdue"
-            yield self._say(Level.WARNING, "writers", sentence, hint)
-        if in_flight := len(seen.in_flight):
-            hint = "commit or reset the branches with uncommitted changes; then they are closed"
-            sentence = f"{in_flight} overdue partitions are kept for commits that did not land"
-            yield self._say(Level.WARNING, "writers", sentence, hint)
-        if lapsed := self._store.lapsed_leases():
-            holders = _some(sorted({lease.holder for lease in lapsed}))
-            hint = f"their holders have died; see `reclaim lease list {self._store.name}`"
-            sentence = f"{len(lapsed)} leases have lapsed: {holders}"
-            yield self._say(Level.WARNING, "leases", sentence, hint)
-        marks = sum(state == "provisional" for state in seen.states.values())
-        if marks and self._store.lock_holder() is None:
-            hint = "a run has died; the next gc, apply, undo or expire takes the marks off"
-            sentence = f"{marks} commits are marked by a run that no longer works"
-            yield self._say(Level.WARNING, "marks", sentence, hint)
-
-    def _uploads(self, seen: Roots) -> Iterator[Finding]:
-        """Parts of uploads that were never finished: a bucket keeps them, and no listing shows."""
-        try:
-            unfinished = find_uploads(self._store, seen)
-        except ReclaimError as error:
-            yield self._say(Level.SKIPPED, "uploads", error.message, error.hint or "")
-            return
-        if unfinished is None:
-            return
-        count = len(unfinished.over) + len(unfinished.young)
-        sentence = f"{count} uploads in parts were not finished and take {unfinished.size} bytes"
-        if unfinished.over:
-            hint = (
-                f"{len(unfinished.over)} of them are nobody's any more; give them up with: "
-                f"reclaim doctor --abort-uploads {self._store.name}"
-            )
-            yield self._say(Level.WARNING, "uploads", sentence, hint)
-        else:
-            yield self._say(Level.OK, "uploads", sentence)
-
-    def _runs(self, runs: Sequence[Run]) -> Finding:
-        collects = [run for run in runs if run.kind == "collect"]
-        newest = collects[0] if collects else None
-        if newest and newest.state in ("started", "partial") and not self._store.lock_holder():
-            sentence = f"the run {newest.id} was left {newest.state}"
-            return self._say(
-                Level.WARNING, "runs", sentence, f"finish it: reclaim apply {newest.place}"
-            )
-        done = max((run.started_at for run in collects if run.state == "done"), default=None)
-        return self._age(done)
-
-    def _age(self, done: datetime | None) -> Finding:
-        name = self._store.name
-        since = done or self._store.created_at
-        if self._clock.now() - since > TOO_OLD:
-            said = f"the last finished run is of {done:%F}" if done else "it was never collected"
-            hint = f"run `reclaim gc {name}` by a scheduler"
-            return self._say(Level.WARNING, "runs", said, hint)
-        return self._say(
-            Level.OK, "runs", f"last collected {done:%F}" if done else "never collected, and new"
-        )
-
-    def _bytes(self, metaranges: Iterable[str], advance: Advance) -> Finding:
-        """Live objects whose bytes are not those that were put."""
-        storage, format = self._store.storage, self._store.format
-        containers: dict[str, dict[str, Any]] = {}
-        for metarange in sorted(metaranges):
-            # What is missing was told of before.
-            with suppress(NotFound):
-                for container in format.containers(storage, metarange).to_pylist():
-                    containers[container["address"]] = container
-        objects = expected_objects(self._store, containers.values())
-        verified = verify(storage, objects, advance)
-        notes = []
-        if verified.without_checksum:
-            notes.append(f"of {verified.without_checksum} more only the size is known")
-        if verified.gone:
-            notes.append(f"{verified.gone} were gone when they were to be read")
-        if verified.damaged:
-            more = verified.damaged - len(verified.names)
-            names = ", ".join(verified.names) + (f" and {more} more" if more else "")
-            sentence = f"{verified.damaged} live objects are damaged: {names}"
-            hint = "restore them from a backup or another copy, before anything else runs"
-            corrupt = Corrupt("; ".join([sentence, *notes]), hint=hint)
-            return failed("bytes", corrupt, self._store.name)
-        sentence = f"{verified.compared} objects have the SHA-256 of what was put"
-        return self._say(Level.OK, "bytes", "; ".join([sentence, *notes]))
-
-    def _missing(self, seen: Roots, live: Collection[SnapshotId], held: ObjectStorage) -> Finding:
-        """Live objects that are not there. Asked for once more, for a run may be at work."""
-        storage = self._store.storage
-        prefix = self._store.format.prefix
-        folder = prefix.rstrip("/") if self._deep else f"{prefix}_reclaim/meta"
-        there = _addresses(storage.list(folder))
-        checked = 0
-        missing = []
-        for address in self._needed(seen, live, held, there):
-            checked += 1
-            if address not in there:
-                with suppress(NotFound):
-                    storage.head(address)
-                    continue
-                missing.append(address)
-        if missing:
-            sentence = f"{len(missing)} live objects are missing: {_some(missing)}"
-            hint = "restore them from a backup or another copy, before anything else runs"
-            return failed("objects", Corrupt(sentence, hint=hint), self._store.name)
-        what = "containers and data" if self._deep else "containers (--deep checks data as well)"
-        return self._say(Level.OK, "objects", f"all {checked} are there of {what}")
-
-    def _needed(
-        self,
-        seen: Roots,
-        live: Iterable[SnapshotId],
-        held: ObjectStorage,
-        there: set[str],
-    ) -> Iterator[str]:
-        """The containers of all live snapshots; what those list, of tips or, if deep, of all."""
-        named = [
-            *(ref.snapshot for ref in seen.history.refs),
-            *(one.snapshot for one in seen.leases),
-        ]
-        tops = {seen.metaranges[one] for one in live} - {""}
-        opened = {seen.metaranges[one] for one in named} - {""}
-        yield from sorted(tops)
-        storage, format = self._store.storage, self._store.format
-        read: set[str] = set()
-        for top in sorted(tops if self._deep else opened):
-            if top not in there:
-                continue
-            for container in format.containers(storage, top).to_pylist():
-                address = container["address"]
-                if address in read:
-                    continue
-                read.add(address)
-                yield address
-                if self._deep and address in there:
-                    entries = format.entries(storage, container, paths=False)
-                    yield from entries.column("address").to_pylist()
-        if self._deep:
-            for file in seen.files:
-                for row in hashed_files.read(held, file).to_pylist():
-                    # An upload that is pending need not be there yet.
-                    if row["held_by"] == STAGED or row["address"] in there:
-                        yield row["address"]
-
-
-def _listed_partitions(store: CatalogStore) -> set[str]:
-    storage, prefix = store.storage, store.format.prefix
-    branches, _ = storage.folders(f"{prefix}branches")
-    places = chain(branches, [f"{prefix}_reclaim/meta"])
-    return {
-        folder.rstrip("/").rsplit("/", 1)[-1]
-        for place in places
-        for folder in storage.folders(place)[0]
-        if not is_odd(folder)
-    }
-
-
-def _unknown(listed: set[str], seen: Roots) -> list[str]:
-    return sorted(listed - seen.closed - seen.overdue - seen.open)
-
-
-def _addresses(found: Iterable[StoredObject]) -> set[str]:
-    return {stored.address for stored in found}
-
-
-def _nowhere() -> ObjectStorage:
-    """A storage in memory, for what an observation writes down."""
-    return ObjectStorage.open("memory://")
-
-
-def _some(names: list[str]) -> str:
-    shown = ", ".join(islice(names, NAMED))
-    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more"

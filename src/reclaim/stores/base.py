@@ -19,6 +19,8 @@ from reclaim.clock import Clock
 from reclaim.model import Lease, Ref, Run, RunState, Snapshot, SnapshotId
 from reclaim.policy import Policy
 from reclaim.storage import Storage
+from reclaim.storage.buckets import Upload
+from reclaim.stores.findings import Advance, Finding
 
 CONTAINERS = pa.schema(
     [
@@ -350,6 +352,10 @@ class Store(Protocol):
         """Exclude every other apply, undo and purge of the store, and be able to change it."""
         ...
 
+    def lock_holder(self) -> str | None:
+        """The run that holds the lock, or whose tasks may still be at work."""
+        ...
+
     def record_plan(self, run_id: str, digest: str) -> None:
         """Record what a plan hashes to, where who can write its files alone cannot change it.
 
@@ -501,7 +507,16 @@ class ReportsRereferenced(Protocol):
 
 
 @runtime_checkable
-class HoldsLeases(Protocol):
+class ListsLeases(Protocol):
+    """A store that knows who uses its snapshots."""
+
+    def leases(self) -> Sequence[tuple[Lease, bool]]:
+        """All leases, and whether each is valid."""
+        ...
+
+
+@runtime_checkable
+class HoldsLeases(ListsLeases, Protocol):
     """A store in which snapshots can be leased by whoever uses them."""
 
     def take_lease(self, snapshot: str, *, holder: str, length: timedelta) -> Lease: ...
@@ -510,10 +525,6 @@ class HoldsLeases(Protocol):
 
     def release_lease(self, lease_id: str) -> None: ...
 
-    def leases(self) -> Sequence[tuple[Lease, bool]]:
-        """All leases, and whether each is valid."""
-        ...
-
 
 @runtime_checkable
 class AllowsMissing(Protocol):
@@ -521,4 +532,47 @@ class AllowsMissing(Protocol):
 
     def allow_missing(self) -> None:
         """Go on without them: a person says that they are lost for good."""
+        ...
+
+
+@runtime_checkable
+class Examines(Protocol):
+    """A store that knows what can be wrong with it; whatever kind it is, ``doctor`` asks it."""
+
+    def findings(self, *, deep: bool, advance: Advance | None) -> Iterator[Finding]:
+        """What is worth telling. ``deep`` looks for all live data.
+
+        With ``advance``, which is told of each object, the bytes of all live data are read as well.
+        """
+        ...
+
+
+@runtime_checkable
+class AdoptsUnknown(Protocol):
+    """A store whose storage can be ahead of what it knows; see ``held.adopt``."""
+
+    def unknown_guards(self) -> Sequence[str]:
+        """What protects objects, or did, and only the storage knows."""
+        ...
+
+
+@runtime_checkable
+class Adopts(Protocol):
+    """The held handle of such a store."""
+
+    def adopt(self, unknown: Collection[str]) -> None:
+        """Register them as closed: a person says that the store is the right one."""
+        ...
+
+
+@runtime_checkable
+class AbortsUploads(Protocol):
+    """A store in whose bucket uploads can be left that were never finished."""
+
+    def old_uploads(self) -> Sequence[Upload]:
+        """Those that are nobody's any more."""
+        ...
+
+    def abort_uploads(self, uploads: Sequence[Upload]) -> int:
+        """Give uploads up; returns the bytes that this frees."""
         ...

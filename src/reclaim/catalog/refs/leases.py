@@ -138,12 +138,12 @@ def list_leases(connection: Connection, repo_uid: str) -> list[Lease]:
     ]
 
 
-def lapsed(workspace: Workspace) -> list[Lease]:
-    """Leases that hold nothing any more and were not given back."""
+def list_with_validity(workspace: Workspace) -> list[tuple[Lease, bool]]:
+    """All leases of a repository, and whether each is valid by the database's clock."""
     with workspace.database.read() as connection:
         now = workspace.database.now(connection, workspace.clock)
         every = list_leases(connection, workspace.repo_uid)
-    return [lease for lease in every if not lease.valid_at(now)]
+    return [(lease, lease.valid_at(now)) for lease in every]
 
 
 def _lease(row: Any) -> Lease:

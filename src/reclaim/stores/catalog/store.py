@@ -22,9 +22,13 @@ from reclaim.catalog.staging import cleaner
 from reclaim.clock import Clock
 from reclaim.model import Lease, Run, SnapshotId
 from reclaim.storage import Storage
+from reclaim.storage.buckets import Upload
 from reclaim.stores.base import Observation, ObserveRequest
+from reclaim.stores.catalog.examination import Examination, old_uploads, unknown_partitions
 from reclaim.stores.catalog.format import CatalogFormat
 from reclaim.stores.catalog.held import HeldRepository
+from reclaim.stores.catalog.uploads import abort_uploads
+from reclaim.stores.findings import Advance, Finding
 
 SAFETY_BASIS = "Every reference is a row of one database and was read after the listing."
 
@@ -120,12 +124,23 @@ class CatalogStore:
     def runs(self) -> Sequence[Run]:
         return records.all_runs(self._workspace)
 
+    def leases(self) -> Sequence[tuple[Lease, bool]]:
+        return leases.list_with_validity(self._workspace)
+
     # For the doctor
 
     def staged(self) -> Iterator[Mapping[str, Any]]:
         """The staged entries of objects that lie in the repository, as they are now."""
         return observing.staged(self._workspace)
 
-    def lapsed_leases(self) -> Sequence[Lease]:
-        """Leases that hold nothing any more and were not given back."""
-        return leases.lapsed(self._workspace)
+    def findings(self, *, deep: bool, advance: Advance | None) -> Iterator[Finding]:
+        return Examination(self, deep=deep, advance=advance).findings()
+
+    def unknown_guards(self) -> list[str]:
+        return unknown_partitions(self)
+
+    def old_uploads(self) -> list[Upload]:
+        return old_uploads(self)
+
+    def abort_uploads(self, uploads: Sequence[Upload]) -> int:
+        return abort_uploads(self, uploads)

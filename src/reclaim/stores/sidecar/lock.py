@@ -76,6 +76,13 @@ class Lock(TimedLock):
             raise Conflict("another run took the lock of this store just now") from error
         self._sure_until = now + LENGTH
 
+    def holder(self) -> str | None:
+        """The run that has the lock, whoever that is, or may still be deleting by it."""
+        state = self._read()
+        if state is None or state.expires_at is None:
+            return None
+        return state.run if self._clock.now() < state.expires_at + REQUEST else None
+
     def renew(self) -> None:
         with self._turn:
             now = self._clock.now()

@@ -41,6 +41,9 @@ class Sidecar:
         with locking.hold(self._storage, f"{self.prefix}lock/", self._clock, run_id) as lock:
             yield lock
 
+    def lock_holder(self) -> str | None:
+        return Lock(self._storage, f"{self.prefix}lock/", self._clock, "").holder()
+
     def hold(self, lock: Lock) -> HeldSidecar:
         return HeldSidecar(lock, self.lists, self.records)
 

@@ -99,6 +99,9 @@ class TerminusStore:
         with self._sidecar.lock(run_id) as lock:
             yield HeldTerminus(lock, self._sidecar, self._observer, self.format)
 
+    def lock_holder(self) -> str | None:
+        return self._sidecar.lock_holder()
+
     def clean(self) -> None:
         self._sidecar.clean()
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from reclaim.catalog import Roots
 from reclaim.storage.buckets import Upload, open_bucket
 from reclaim.stores.base import Margins
-from reclaim.stores.catalog import CatalogStore
+
+if TYPE_CHECKING:
+    from reclaim.stores.catalog.store import CatalogStore
 
 
 @dataclass(frozen=True, slots=True)

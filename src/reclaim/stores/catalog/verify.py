@@ -6,19 +6,19 @@ sizes or their number, but for the addresses that were read already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reclaim.catalog.content import checksums
 from reclaim.errors import Corrupt, NotFound
 from reclaim.storage import Storage
-from reclaim.stores.catalog import CatalogStore
+from reclaim.stores.findings import Advance
 
-Advance = Callable[[int], None]
-"""Called with the size of each object that was read."""
+if TYPE_CHECKING:
+    from reclaim.stores.catalog.store import CatalogStore
 
 SUBMITTED = 256
 """How many objects wait for a thread at a time."""

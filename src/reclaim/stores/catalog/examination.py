@@ -1,0 +1,231 @@
+"""A repository as a doctor sees it: leftovers, and whether live objects are there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from reclaim.catalog import Roots
+from reclaim.catalog.collection.observing import STAGED
+from reclaim.errors import Corrupt, NotFound, ReclaimError, StorageAhead
+from reclaim.history import build
+from reclaim.history.graph import reachable
+from reclaim.model import SnapshotId, StoredObject
+from reclaim.storage import ObjectStorage, hashed_files
+from reclaim.storage.buckets import Upload
+from reclaim.stores.catalog.uploads import find_uploads
+from reclaim.stores.catalog.verify import expected_objects, verify
+from reclaim.stores.findings import Advance, Finding, Level, failed, some
+from reclaim.urls import is_odd
+
+if TYPE_CHECKING:
+    from reclaim.stores.catalog.store import CatalogStore
+
+
+def old_uploads(store: CatalogStore) -> list[Upload]:
+    """The uploads in parts that were never finished and are nobody's any more."""
+    unfinished = find_uploads(store, store.roots(_nowhere(), ""))
+    return list(unfinished.over) if unfinished else []
+
+
+def unknown_partitions(store: CatalogStore) -> list[str]:
+    """Partitions that are in the storage and that the database does not know."""
+    listed = _listed_partitions(store)
+    return _unknown(listed, store.roots(_nowhere(), ""))
+
+
+class Examination:
+    """One repository. What is listed is listed before the database is read, but for containers."""
+
+    def __init__(self, store: CatalogStore, *, deep: bool, advance: Advance | None) -> None:
+        self._store = store
+        self._deep = deep
+        self._advance = advance
+
+    def findings(self) -> Iterator[Finding]:
+        store = self._store
+        if store.deleted:
+            return
+        listed = _listed_partitions(store)
+        held = _nowhere()
+        seen = store.roots(held, "")
+        yield self._partitions(_unknown(listed, seen))
+        yield from self._left_over(seen)
+        yield from self._uploads(seen)
+        live = _reached(seen)
+        yield self._missing(seen, live, held)
+        if self._advance is not None:
+            yield self._bytes({seen.metaranges[one] for one in live} - {""}, self._advance)
+
+    def _say(self, level: Level, check: str, sentence: str, hint: str = "") -> Finding:
+        return Finding(level, check, sentence, hint, self._store.name)
+
+    def _partitions(self, unknown: list[str]) -> Finding:
+        name = self._store.name
+        adopt = f"reclaim doctor --adopt-partitions {name}"
+        try:
+            self._store.check_epoch()
+        except ReclaimError as error:
+            return failed("partitions", error, name)
+        if unknown:
+            sentence = f"the storage has {len(unknown)} partitions that the database does not know"
+            hint = f"if this database is the right one: {adopt}"
+            ahead = StorageAhead(f"{sentence}: {some(unknown)}", hint=hint)
+            return failed("partitions", ahead, name)
+        return self._say(Level.OK, "partitions", "the database knows all that are in the storage")
+
+    def _left_over(self, seen: Roots) -> Iterator[Finding]:
+        """What writers, readers and runs that died have left."""
+        if overdue := len(seen.overdue):
+            hint = "their writers have died; the next apply closes them"
+            sentence = f"{overdue} partitions are open and overdue"
+            yield self._say(Level.WARNING, "writers", sentence, hint)
+        if in_flight := len(seen.in_flight):
+            hint = "commit or reset the branches with uncommitted changes; then they are closed"
+            sentence = f"{in_flight} overdue partitions are kept for commits that did not land"
+            yield self._say(Level.WARNING, "writers", sentence, hint)
+        marks = sum(state == "provisional" for state in seen.states.values())
+        if marks and self._store.lock_holder() is None:
+            hint = "a run has died; the next gc, apply, undo or expire takes the marks off"
+            sentence = f"{marks} commits are marked by a run that no longer works"
+            yield self._say(Level.WARNING, "marks", sentence, hint)
+
+    def _uploads(self, seen: Roots) -> Iterator[Finding]:
+        """Parts of uploads that were never finished: a bucket keeps them, and no listing shows."""
+        try:
+            unfinished = find_uploads(self._store, seen)
+        except ReclaimError as error:
+            yield self._say(Level.SKIPPED, "uploads", error.message, error.hint or "")
+            return
+        if unfinished is None:
+            return
+        count = len(unfinished.over) + len(unfinished.young)
+        sentence = f"{count} uploads in parts were not finished and take {unfinished.size} bytes"
+        if unfinished.over:
+            hint = (
+                f"{len(unfinished.over)} of them are nobody's any more; give them up with: "
+                f"reclaim doctor --abort-uploads {self._store.name}"
+            )
+            yield self._say(Level.WARNING, "uploads", sentence, hint)
+        else:
+            yield self._say(Level.OK, "uploads", sentence)
+
+    def _bytes(self, metaranges: Iterable[str], advance: Advance) -> Finding:
+        """Live objects whose bytes are not those that were put."""
+        storage, format = self._store.storage, self._store.format
+        containers: dict[str, dict[str, Any]] = {}
+        for metarange in sorted(metaranges):
+            # What is missing was told of before.
+            with suppress(NotFound):
+                for container in format.containers(storage, metarange).to_pylist():
+                    containers[container["address"]] = container
+        objects = expected_objects(self._store, containers.values())
+        verified = verify(storage, objects, advance)
+        notes = []
+        if verified.without_checksum:
+            notes.append(f"of {verified.without_checksum} more only the size is known")
+        if verified.gone:
+            notes.append(f"{verified.gone} were gone when they were to be read")
+        if verified.damaged:
+            more = verified.damaged - len(verified.names)
+            names = ", ".join(verified.names) + (f" and {more} more" if more else "")
+            sentence = f"{verified.damaged} live objects are damaged: {names}"
+            hint = "restore them from a backup or another copy, before anything else runs"
+            corrupt = Corrupt("; ".join([sentence, *notes]), hint=hint)
+            return failed("bytes", corrupt, self._store.name)
+        sentence = f"{verified.compared} objects have the SHA-256 of what was put"
+        return self._say(Level.OK, "bytes", "; ".join([sentence, *notes]))
+
+    def _missing(self, seen: Roots, live: Collection[SnapshotId], held: ObjectStorage) -> Finding:
+        """Live objects that are not there. Asked for once more, for a run may be at work."""
+        storage = self._store.storage
+        prefix = self._store.format.prefix
+        folder = prefix.rstrip("/") if self._deep else f"{prefix}_reclaim/meta"
+        there = _addresses(storage.list(folder))
+        checked = 0
+        missing = []
+        for address in self._needed(seen, live, held, there):
+            checked += 1
+            if address not in there:
+                with suppress(NotFound):
+                    storage.head(address)
+                    continue
+                missing.append(address)
+        if missing:
+            sentence = f"{len(missing)} live objects are missing: {some(missing)}"
+            hint = "restore them from a backup or another copy, before anything else runs"
+            return failed("objects", Corrupt(sentence, hint=hint), self._store.name)
+        what = "containers and data" if self._deep else "containers (--deep checks data as well)"
+        return self._say(Level.OK, "objects", f"all {checked} are there of {what}")
+
+    def _needed(
+        self,
+        seen: Roots,
+        live: Iterable[SnapshotId],
+        held: ObjectStorage,
+        there: set[str],
+    ) -> Iterator[str]:
+        """The containers of all live snapshots; what those list, of tips or, if deep, of all."""
+        named = [
+            *(ref.snapshot for ref in seen.history.refs),
+            *(one.snapshot for one in seen.leases),
+        ]
+        tops = {seen.metaranges[one] for one in live} - {""}
+        opened = {seen.metaranges[one] for one in named} - {""}
+        yield from sorted(tops)
+        storage, format = self._store.storage, self._store.format
+        read: set[str] = set()
+        for top in sorted(tops if self._deep else opened):
+            if top not in there:
+                continue
+            for container in format.containers(storage, top).to_pylist():
+                address = container["address"]
+                if address in read:
+                    continue
+                read.add(address)
+                yield address
+                if self._deep and address in there:
+                    entries = format.entries(storage, container, paths=False)
+                    yield from entries.column("address").to_pylist()
+        if self._deep:
+            for file in seen.files:
+                for row in hashed_files.read(held, file).to_pylist():
+                    # An upload that is pending need not be there yet.
+                    if row["held_by"] == STAGED or row["address"] in there:
+                        yield row["address"]
+
+
+def _reached(seen: Roots) -> frozenset[SnapshotId]:
+    """The commits that refs and leases reach."""
+    history = build(seen.history.snapshots, seen.history.refs)
+    leased = [history.numbers[lease.snapshot] for lease in seen.leases]
+    reached = reachable(history.parents, [*history.tips, *leased])
+    there = zip(history.snapshots, reached, strict=True)
+    return frozenset(snapshot.id for snapshot, is_reached in there if is_reached)
+
+
+def _listed_partitions(store: CatalogStore) -> set[str]:
+    storage, prefix = store.storage, store.format.prefix
+    branches, _ = storage.folders(f"{prefix}branches")
+    places = chain(branches, [f"{prefix}_reclaim/meta"])
+    return {
+        folder.rstrip("/").rsplit("/", 1)[-1]
+        for place in places
+        for folder in storage.folders(place)[0]
+        if not is_odd(folder)
+    }
+
+
+def _unknown(listed: set[str], seen: Roots) -> list[str]:
+    return sorted(listed - seen.closed - seen.overdue - seen.open)
+
+
+def _addresses(found: Iterable[StoredObject]) -> set[str]:
+    return {stored.address for stored in found}
+
+
+def _nowhere() -> ObjectStorage:
+    """A storage in memory, for what an observation writes down."""
+    return ObjectStorage.open("memory://")

@@ -1,0 +1,48 @@
+"""Findings: what a look at a store, its storage or the machine showed, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+
+from reclaim.errors import ReclaimError
+
+Advance = Callable[[int], None]
+"""Called with the size of each object that was read."""
+
+NAMED = 5
+"""How many of several things a sentence names."""
+
+
+class Level(StrEnum):
+    OK = "ok"
+    SKIPPED = "not checked"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found, and what to do about it."""
+
+    level: Level
+    check: str
+    sentence: str
+    hint: str = ""
+    repository: str = ""
+    exit_code: int = 0
+    """Of a problem: the exit code of the error that a run would end with."""
+
+
+def failed(check: str, error: ReclaimError, repository: str = "") -> Finding:
+    """A finding that is an error."""
+    return Finding(
+        Level.PROBLEM, check, error.message, error.hint or "", repository, error.exit_code
+    )
+
+
+def some(names: Sequence[str]) -> str:
+    shown = ", ".join(islice(names, NAMED))
+    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more"
