@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, NewType
+from typing import Any, NamedTuple, NewType
 
 SnapshotId = NewType("SnapshotId", str)
 
@@ -81,9 +81,11 @@ class History:
     tips: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Whether a policy keeps a snapshot, and every reason as a sentence."""
+class Decision(NamedTuple):
+    """Whether a policy keeps a snapshot, and every reason as a sentence.
+
+    There is one for each snapshot, and no other class is made as quickly.
+    """
 
     id: SnapshotId
     kept: bool

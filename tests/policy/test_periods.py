@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from reclaim.policy.periods import NUMBER, hour_of
+from reclaim.policy.periods import NAME, NUMBER, hour_of
 
 LABELS: dict[str, Callable[[datetime], object]] = {
     "hourly": lambda one: (one.date(), one.hour),
@@ -16,6 +16,23 @@ LABELS: dict[str, Callable[[datetime], object]] = {
     "monthly": lambda one: (one.year, one.month),
     "yearly": lambda one: one.year,
 }
+
+FORMS = {
+    "hourly": "%Y-%m-%d %H:00",
+    "daily": "%Y-%m-%d",
+    "weekly": "%G-W%V",
+    "monthly": "%Y-%m",
+    "yearly": "%Y",
+}
+
+
+@pytest.mark.parametrize("period", NUMBER)
+@pytest.mark.parametrize("start", ["1968-12-30", "2023-12-25", "2026-02-25"])
+def test_a_period_is_named_by_the_calendar(period: str, start: str) -> None:
+    first = datetime.fromisoformat(start).replace(tzinfo=UTC)
+    for number in range(9 * 24):
+        instant = first + timedelta(hours=number)
+        assert NAME[period](NUMBER[period](hour_of(instant))) == instant.strftime(FORMS[period])
 
 
 @pytest.mark.parametrize("period", NUMBER)

@@ -60,7 +60,8 @@ def reachable(parents: Parents, tips: Iterable[int]) -> bytearray:
 
 
 def ids(history: History, numbers: Iterable[int]) -> tuple[SnapshotId, ...]:
-    return tuple(history.snapshots[number].id for number in numbers)
+    snapshots = history.snapshots
+    return tuple([snapshots[number].id for number in numbers])
 
 
 def _rank(ref: Ref) -> tuple[bool, bool, str]:

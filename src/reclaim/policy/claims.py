@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from operator import ne
 
 from reclaim.model import History
 from reclaim.policy.duration import Duration
@@ -37,8 +36,6 @@ class Claims:
 
     ranked: Sequence[int]
     ranks: Sequence[Ranks]
-    names: dict[Ranks, str] = field(default_factory=dict, repr=False)
-    """The names of refs as sentences list them, as far as they were asked for."""
 
 
 def first_older(history: History, cutoff: datetime) -> int:
@@ -80,13 +77,13 @@ def find_periods(history: History, names: Iterable[str]) -> dict[str, Periods]:
     for name in names:
         if name == "last":
             numbers: Sequence[int] = range(len(hours))
-            changes: Sequence[bool] = [True] * len(hours)
         else:
-            numbers = list(map(NUMBER[name], hours))
-            changes = list(map(ne, numbers, map(numbers.__getitem__, firsts)))
+            number_of = {hour: NUMBER[name](hour) for hour in set(hours)}
+            numbers = [number_of[hour] for hour in hours]
         levels = [1] * len(hours)
         for number in range(len(hours) - 1, -1, -1):
-            levels[number] = levels[firsts[number]] + changes[number]
+            first = firsts[number]
+            levels[number] = levels[first] + (numbers[first] != numbers[number])
         periods[name] = Periods(numbers, levels)
     return periods
 

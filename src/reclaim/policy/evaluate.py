@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import compress
+from itertools import chain, compress
 
 from reclaim.model import Decision, History, Ref, RefKind, SnapshotId
 from reclaim.policy.claims import (
@@ -48,8 +48,10 @@ class Decisions:
         return len(self.history.snapshots)
 
     def __iter__(self) -> Iterator[Decision]:
-        for start in range(0, len(self), BATCH):
-            yield from self._batch(start, min(start + BATCH, len(self)))
+        starts = range(0, len(self), BATCH)
+        return chain.from_iterable(
+            self._batch(start, min(start + BATCH, len(self))) for start in starts
+        )
 
     def __getitem__(self, id: SnapshotId) -> Decision:
         number = self.history.numbers[id]
@@ -59,9 +61,10 @@ class Decisions:
     def _batch(self, start: int, stop: int) -> Iterator[Decision]:
         """Some decisions at a time: rule by rule is quicker than snapshot by snapshot."""
         kept, bases, against = self.kept, self.bases, self.reasons.against
+        snapshots = self.history.snapshots[start:stop]
         sentences = self.reasons.keeping(start, stop)
-        for number, keeping in enumerate(sentences, start):
-            id = self.history.snapshots[number].id
+        for number, (snapshot, keeping) in enumerate(zip(snapshots, sentences, strict=True), start):
+            id = snapshot.id
             if id not in kept:
                 yield Decision(id, False, tuple(against(number)))
                 continue

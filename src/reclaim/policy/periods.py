@@ -19,12 +19,22 @@ def hour_of(instant: datetime) -> int:
 
 @cache
 def _month(day: int) -> int:
-    first = date.fromordinal(_FIRST_DAY + day)
+    first = _day(day)
     return first.year * 12 + first.month - 1
 
 
-def _label(form: str) -> Callable[[datetime], str]:
-    return lambda instant: instant.astimezone(UTC).strftime(form)
+def _day(number: int) -> date:
+    return date.fromordinal(_FIRST_DAY + number)
+
+
+@cache
+def _date(day: int) -> str:
+    return str(_day(day))
+
+
+def _week(number: int) -> str:
+    year, week, _ = _day(7 * number + _FIRST_MONDAY).isocalendar()
+    return f"{year}-W{week:02}"
 
 
 NUMBER: dict[str, Callable[[int], int]] = {
@@ -36,10 +46,11 @@ NUMBER: dict[str, Callable[[int], int]] = {
 }
 """The number of the period that an hour lies in."""
 
-NAME: dict[str, Callable[[datetime], str]] = {
-    "hourly": _label("%Y-%m-%d %H:00"),
-    "daily": _label("%Y-%m-%d"),
-    "weekly": _label("%G-W%V"),
-    "monthly": _label("%Y-%m"),
-    "yearly": _label("%Y"),
+NAME: dict[str, Callable[[int], str]] = {
+    "hourly": lambda hour: f"{_date(hour // 24)} {hour % 24:02}:00",
+    "daily": _date,
+    "weekly": _week,
+    "monthly": lambda month: f"{month // 12}-{month % 12 + 1:02}",
+    "yearly": str,
 }
+"""The name of the period with a number."""

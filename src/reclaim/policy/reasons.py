@@ -29,8 +29,6 @@ class Counted:
     count: int
     periods: Periods
     claims: Claims
-    names: dict[int, str] = field(default_factory=dict, repr=False)
-    """The names of periods by their numbers, as far as they were asked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,12 +76,47 @@ def base_sentence(branches: tuple[str, ...]) -> str:
     return f"{listed}: keep_merge_bases, the merge base with the default branch"
 
 
+class Names(dict[Ranks, str]):
+    """The first refs for which a rule holds as sentences list them, in the order of the history.
+
+    By their ranks, between two texts; each is made when it is first asked for.
+    """
+
+    def __init__(
+        self, labels: Sequence[str], claims: Claims, before: str = "", after: str = ""
+    ) -> None:
+        super().__init__()
+        self._labels, self._ranked = labels, claims.ranked
+        self._before, self._after = before, after
+
+    def __missing__(self, ranks: Ranks) -> str:
+        refs = sorted([self._ranked[rank] for rank in ranks[:NAMED]])
+        names = ", ".join([self._labels[ref] for ref in refs])
+        others = " and others" if len(ranks) > NAMED else ""
+        self[ranks] = listed = f"{self._before}{names}{others}{self._after}"
+        return listed
+
+
 @dataclass(slots=True)
 class Reasons:
     """The sentences for the snapshots of one history under one policy."""
 
     history: History
     classes: Sequence[ClassClaims]
+    names: dict[Claims, Names] = field(init=False, repr=False)
+    missed: list[tuple[Sequence[Ranks], Names]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        labels = [f"{ref.kind} {ref.name}" for ref in self.history.refs]
+        self.names = {
+            claims: Names(labels, claims)
+            for claims_of_class in self.classes
+            for claims in (claims_of_class.reached, *claims_of_class.tip_rules())
+        }
+        self.missed = [
+            (claims.reached.ranks, Names(labels, claims.reached, *claims.missed))
+            for claims in self.classes
+        ]
 
     def keeping(self, start: int, stop: int) -> list[list[str]]:
         """Every reason for which each of some snapshots stays; none for those that go."""
@@ -95,20 +128,16 @@ class Reasons:
                 within = f": keep_within {claims.rules.keep_within} of the tip"
                 self._add(sentences, start, stop, claims.near, within)
             for rule in claims.counted:
-                self._add_counted(sentences, start, stop, rule)
-        for number in range(start, stop):
-            if not self.history.parents[number] and self._is_reached(number):
+                add = self._add_places if rule.period == "last" else self._add_newest
+                add(sentences, slice(start, stop), rule)
+        for number, above in enumerate(self.history.parents[start:stop], start):
+            if not above and self._is_reached(number):
                 sentences[number - start].append(ORIGIN)
         return sentences
 
     def against(self, number: int) -> list[str]:
         """Why a snapshot goes: what each class of refs that reaches it would have kept."""
-        sentences = []
-        for claims in self.classes:
-            ranks = claims.reached.ranks[number]
-            if ranks:
-                before, after = claims.missed
-                sentences.append(f"{before}{self._names(claims.reached, ranks)}{after}")
+        sentences = [missed[ranks[number]] for ranks, missed in self.missed if ranks[number]]
         return sentences or [UNREACHED]
 
     def _is_reached(self, number: int) -> bool:
@@ -117,50 +146,36 @@ class Reasons:
     def _add(
         self, sentences: list[list[str]], start: int, stop: int, claims: Claims, why: str
     ) -> None:
-        names = claims.names
-        for place, ranks in enumerate(claims.ranks[start:stop]):
+        names = self.names[claims]
+        for reasons, ranks in zip(sentences, claims.ranks[start:stop], strict=False):
             if ranks:
-                sentences[place].append((names.get(ranks) or self._names(claims, ranks)) + why)
+                reasons.append(names[ranks] + why)
 
-    def _add_counted(
-        self, sentences: list[list[str]], start: int, stop: int, rule: Counted
-    ) -> None:
-        claims, names = rule.claims, rule.claims.names
-        why = f": keep_{rule.period} {rule.count} ("
-        which = self._place if rule.period == "last" else self._newest
-        for place, ranks in enumerate(claims.ranks[start:stop]):
+    def _add_newest(self, sentences: list[list[str]], some: slice, rule: Counted) -> None:
+        names, numbers = self.names[rule.claims], rule.periods.numbers[some]
+        periods = {number: NAME[rule.period](number) for number in set(numbers)}
+        why = f": keep_{rule.period} {rule.count} (newest of "
+        for reasons, ranks, number in zip(sentences, rule.claims.ranks[some], numbers, strict=True):
             if ranks:
-                listed = names.get(ranks) or self._names(claims, ranks)
-                sentences[place].append(f"{listed}{why}{which(rule, ranks, start + place)})")
+                reasons.append(f"{names[ranks]}{why}{periods[number]})")
 
-    def _newest(self, rule: Counted, _ranks: Ranks, number: int) -> str:
-        period = rule.periods.numbers[number]
-        name = rule.names.get(period)
-        if name is None:
-            name = NAME[rule.period](self.history.snapshots[number].written_at)
-            rule.names[period] = name
-        return f"newest of {name}"
+    def _add_places(self, sentences: list[list[str]], some: slice, rule: Counted) -> None:
+        names, levels = self.names[rule.claims], rule.periods.levels[some]
+        before, after = f": keep_last {rule.count} (", f" of {rule.count})"
+        for reasons, ranks, level in zip(sentences, rule.claims.ranks[some], levels, strict=True):
+            if ranks:
+                places = self._places(rule, ranks, level)
+                reasons.append(f"{names[ranks]}{before}{places}{after}")
 
-    def _place(self, rule: Counted, ranks: Ranks, number: int) -> str:
+    def _places(self, rule: Counted, ranks: Ranks, level: int) -> str:
         """The place of a snapshot among the last of each ref that is named."""
         levels, tips, ranked = rule.periods.levels, self.history.tips, rule.claims.ranked
-        below = levels[number] - 1
+        below = level - 1
         if len(ranks) == 1:
-            return f"{_ordinal(levels[tips[ranked[ranks[0]]]] - below)} of {rule.count}"
+            return _ordinal(levels[tips[ranked[ranks[0]]]] - below)
         refs = sorted([ranked[rank] for rank in ranks[:NAMED]])
         places = [_ordinal(levels[tips[ref]] - below) for ref in refs]
-        return f"{', '.join(places[:1] if len(set(places)) == 1 else places)} of {rule.count}"
-
-    def _names(self, claims: Claims, ranks: Ranks) -> str:
-        """The names of the first refs for which a rule holds, in the order of the history."""
-        names = claims.names.get(ranks)
-        if names is None:
-            shown = sorted([claims.ranked[rank] for rank in ranks[:NAMED]])
-            refs = [self.history.refs[ref] for ref in shown]
-            names = ", ".join([f"{ref.kind} {ref.name}" for ref in refs])
-            names += " and others" if len(ranks) > NAMED else ""
-            claims.names[ranks] = names
-        return names
+        return ", ".join(places[:1] if len(set(places)) == 1 else places)
 
 
 @cache
