@@ -22,7 +22,8 @@ def check_noticed(name: str) -> None:
             *("-p", plant.__name__, "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "--tb=line"),
         ],
         cwd=ROOT,
-        env=os.environ | {plant.VARIABLE: name},
+        # Plugins of libraries that happen to be installed take longer to load than most tests.
+        env=os.environ | {plant.VARIABLE: name, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=120,
