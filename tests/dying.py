@@ -43,6 +43,19 @@ class Countdown:
                 raise Died
 
 
+class Reached:
+    """Dies at the first step whose name has a text in it, and at every one after it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._over = False
+
+    def __call__(self, step: str = "", *_: Any) -> None:
+        self._over = self._over or self._text in step
+        if self._over:
+            raise Died
+
+
 def step_before(
     patch: pytest.MonkeyPatch, step: Callable[[], None], owner: object, *names: str
 ) -> None:

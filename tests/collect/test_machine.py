@@ -24,13 +24,14 @@ from hypothesis.stateful import precondition, rule
 from reclaim.catalog.collection import locks
 from reclaim.errors import ClockSkew, Conflict
 from reclaim.policy import from_options
+from reclaim.run.apply import Applied
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, Way
 from reclaim.stores.base import Margins
 from reclaim.testing.faults import FaultyStorage
 from tests.collect.world import At, Interrupting, stepped
 from tests.collect.writers import BYTES, PATHS, POLICIES, WriterMachine
-from tests.dying import SOAK, Countdown, Died
+from tests.dying import SOAK, Countdown, Died, Reached
 
 Stepping = Callable[..., None]
 EXAMPLES, STEPS = (3_000, 40) if SOAK else (30, 15)
@@ -65,7 +66,7 @@ class CollectMachine(WriterMachine):
             self.world.quiet()
             self.check()
         finally:
-            self._cleanup.close()
+            self.close()
 
     @rule(options=POLICIES, margin=MARGINS)
     def plan(self, options: dict[str, Any], margin: timedelta) -> None:
@@ -168,14 +169,14 @@ class CollectMachine(WriterMachine):
         if again:
             self.apply_one(plan)
 
-    def die(self, plan: Plan, fatal: int) -> None:
+    def die(self, plan: Plan, fatal: int | str) -> None:
         self.die_in(lambda step: self.apply_one(plan, step=step), fatal)
 
-    def die_in(self, work: Callable[[Stepping], None], fatal: int) -> None:
-        """Do something and die at a step, with the lock in hand."""
+    def die_in(self, work: Callable[[Stepping], None], fatal: int | str) -> None:
+        """Do something and die at a step, by its number or its name, with the lock in hand."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(locks, "_give_back", lambda *_: None)
-            work(Countdown(fatal))
+            work(Countdown(fatal) if isinstance(fatal, int) else Reached(fatal))
 
     @precondition(lambda self: self.plans)
     @rule(data=st.data(), point=POINTS, nth=st.integers(1, 2), what=st.integers(0, 6))
@@ -191,6 +192,9 @@ class CollectMachine(WriterMachine):
         """How a plan's objects are taken away."""
         return DELETE
 
+    def reported(self, applied: Applied) -> None:
+        """What an apply that came to its end says."""
+
     def apply_run(self, plan: Plan, *, step: Stepping | None = None) -> None:
         world = self.world
         listed = set(world.candidates(plan))
@@ -200,7 +204,9 @@ class CollectMachine(WriterMachine):
         catalog = world.opened()
         try:
             store = stepped(world.store(catalog), take)
-            world.apply(plan, step=take, store=store, storage=storage, way=self.way(plan))
+            self.reported(
+                world.apply(plan, step=take, store=store, storage=storage, way=self.way(plan))
+            )
         except Died:
             pass
         except Conflict as error:

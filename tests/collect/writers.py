@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,7 +71,7 @@ class WriterMachine(RuleBasedStateMachine):
         patch = self._cleanup.enter_context(pytest.MonkeyPatch.context())
         patch.setattr(ranges, "TARGET_ROWS", 2)
         patch.setattr(deleting, "PAGE", 2)
-        backend = Backend("embedded", str(folder / "catalog"), None, FakeClock())
+        backend = self.make_backend(folder)
         self._cleanup.callback(backend.close)
         self.world = World.make(backend)
         self.catalog: Catalog = self.world.opened()
@@ -80,6 +81,14 @@ class WriterMachine(RuleBasedStateMachine):
         self.made = 0
         self.uploads: list[tuple[str, str, PhysicalAddress, bytes]] = []
         self.start()
+
+    def close(self) -> None:
+        """Give back the catalog's place, and what was patched."""
+        self._cleanup.close()
+
+    def make_backend(self, folder: Path) -> Backend:
+        """Where the catalog lies."""
+        return Backend("embedded", str(folder / "catalog"), None, FakeClock())
 
     def start(self) -> None:
         """Something to lose: two commits that main has, and two on a branch beside it."""

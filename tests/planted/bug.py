@@ -4,17 +4,47 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SEQUENCE = "tests/collect/test_quarantine_machine.py::test_a_known_sequence"
+
 
 @dataclass(frozen=True)
-class Bug:
-    """A change to one module, and the test that it must make fail."""
+class Change:
+    """A change to one module."""
 
     module: str
     right: str
     wrong: str
-    test: str
 
-    def plant(self, source: str) -> str:
-        if source.count(self.right) != 1:
-            raise AssertionError(f"{self.module} has {source.count(self.right)} of {self.right!r}")
-        return source.replace(self.right, self.wrong)
+
+@dataclass(frozen=True)
+class Bug:
+    """A change to one module, and the test that it must make fail.
+
+    Where a hole is closed in several places, ``besides`` opens the others. ``sequence`` is one of
+    the machine of quarantine, which must find the bug as well.
+    """
+
+    module: str
+    right: str
+    wrong: str
+    test: str = ""
+    sequence: str = ""
+    besides: tuple[Change, ...] = ()
+
+    @property
+    def tests(self) -> list[str]:
+        machine = f"{SEQUENCE}[{self.sequence}]" if self.sequence else ""
+        return [test for test in (self.test, machine) if test]
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        return (Change(self.module, self.right, self.wrong), *self.besides)
+
+    def plant(self, module: str, source: str) -> str:
+        for change in self.changes:
+            if change.module == module:
+                if source.count(change.right) != 1:
+                    many = source.count(change.right)
+                    raise AssertionError(f"{module} has {many} of {change.right!r}")
+                source = source.replace(change.right, change.wrong)
+        return source

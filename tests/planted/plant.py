@@ -24,11 +24,12 @@ class _Loader(SourceFileLoader):
         self._bug = bug
 
     def get_code(self, fullname: str) -> CodeType | None:
-        return self.source_to_code(self._bug.plant(self.get_source(fullname) or ""), self.path)
+        planted = self._bug.plant(fullname, self.get_source(fullname) or "")
+        return self.source_to_code(planted, self.path)
 
 
 class _Finder:
-    """Finds the one module that has the bug."""
+    """Finds the modules that have the bug."""
 
     def __init__(self, bug: Bug) -> None:
         self._bug = bug
@@ -36,7 +37,7 @@ class _Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != self._bug.module:
+        if fullname not in {change.module for change in self._bug.changes}:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         assert spec is not None
@@ -47,5 +48,5 @@ class _Finder:
 
 if VARIABLE in os.environ:
     _bug = BUGS[os.environ[VARIABLE]]
-    assert _bug.module not in sys.modules
+    assert not [change for change in _bug.changes if change.module in sys.modules]
     sys.meta_path.insert(0, _Finder(_bug))

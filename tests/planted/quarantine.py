@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from tests.planted.bug import Bug
+from tests.planted.bug import Bug, Change
 
 PROMISES = "tests/collect/test_promises.py"
 MARKERS = "tests/collect/test_markers.py"
 WINDOWS = "tests/collect/test_windows.py"
+NEVER_COVERED = Change(
+    "reclaim.engine.tasks.delete_markers",
+    right="""        if kept is not None and kept.latest:
+            # It was about""",
+    wrong="""        if False:
+            # It was about""",
+)
+NOT_WAITED_FOR = Change(
+    "reclaim.run.promises",
+    right="tops = dict.fromkeys(store.waiting(run.id), LIVE)",
+    wrong="tops: dict[str, int] = {}",
+)
 
 BUGS: dict[str, Bug] = {
     "commits brought back without a look at what they need": Bug(
@@ -59,18 +71,21 @@ BUGS: dict[str, Bug] = {
         right="commit_states.set_aside(self._workspace, self.lock, ids, but_of=self._undoable())",
         wrong="commit_states.set_aside(self._workspace, self.lock, ids)",
         test=f"{PROMISES}::test_a_run_that_died_before_it_settled_keeps_its_commits[moves]",
+        sequence="an apply that died before it settled, and a shorter window",
     ),
     "a run of which something waits counts as undone": Bug(
         "reclaim.catalog.collection.undoing",
         right="finished = complete and not waits",
         wrong="finished = True",
         test=f"{PROMISES}::test_two_runs_that_overlap_come_back_in_any_order",
+        sequence="other bytes at a home",
     ),
     "what an unfinished undo brought back is anybody's": Bug(
         "reclaim.run.promises",
         right="if not run.unfinished and run.quarantine != MARKED:",
         wrong="if (not run.unfinished or run.undoing) and run.quarantine != MARKED:",
         test=f"{PROMISES}::test_what_a_cut_off_undo_brought_back_is_not_taken",
+        sequence="an undo that was cut off, and a collection",
     ),
     "what an unfinished run is about to take is anybody's": Bug(
         "reclaim.model",
@@ -83,18 +98,21 @@ BUGS: dict[str, Bug] = {
         right="            self._journal.intend(candidates)\n",
         wrong="",
         test=f"{PROMISES}::test_an_undo_does_not_go_by_a_listing",
+        sequence="a listing that is not complete",
     ),
     "anything of the right size at a home is taken for what was there": Bug(
         "reclaim.engine.tasks.quarantine",
         right="elif storage.same(home, target.address):",
         wrong="elif storage.head(home).size == target.size:",
         test=f"{PROMISES}::test_a_foreign_object_at_a_home_stops_nothing_else[embedded-same]",
+        sequence="other bytes at a home",
     ),
     "what lies where nothing came back counts as there": Bug(
         "reclaim.run.undo",
         right=", without=foreign",
         wrong="",
         test=f"{PROMISES}::test_a_foreign_object_at_a_home_stops_nothing_else[embedded-other]",
+        sequence="other bytes at a home",
     ),
     "what is in quarantine is believed without its identity": Bug(
         "reclaim.engine.tasks.quarantine",
@@ -113,6 +131,7 @@ BUGS: dict[str, Bug] = {
         right="tops = dict.fromkeys(store.waiting(run.id), LIVE)",
         wrong="tops: dict[str, int] = {}",
         test=f"{WINDOWS}::test_a_commit_of_which_a_run_took_a_part_is_its_own[deletes]",
+        sequence="a part of a commit, and a collection",
     ),
     "any plan in its place is the run's": Bug(
         "reclaim.run.removal",
@@ -139,34 +158,99 @@ BUGS: dict[str, Bug] = {
                 raise
 """,
         wrong="""== 404:
-                    found = {"ContentLength": 10}
-                else:
-                    raise
+                    return next((one for one in self.versions_of(address) if not one.marker), None)
+                raise
 """,
         test=f"{MARKERS}::test_what_is_covered_is_not_covered_again",
+        sequence="two plans of the same",
+        besides=(
+            Change(
+                "reclaim.run.promises",
+                right="if not run.unfinished and run.quarantine != MARKED:",
+                wrong="if not run.unfinished:",
+            ),
+        ),
     ),
     "whether the bucket still keeps versions is not asked": Bug(
         "reclaim.run.removal",
         right="""_check_versioning(store, "switch the bucket's""",
         wrong="""_ = (store, "switch the bucket's""",
         test=f"{MARKERS}::test_versioning_suspended_in_between",
+        sequence="versioning suspended in between",
     ),
     "a version that is current is deleted": Bug(
         "reclaim.engine.tasks.delete_markers",
         right="if kept is not None and not kept.latest:",
         wrong="if kept is not None:",
         test=f"{MARKERS}::test_the_current_version_is_never_deleted",
+        sequence="markers that were not written",
+        besides=(NEVER_COVERED,),
+    ),
+    "what was never covered counts as brought back": Bug(
+        NEVER_COVERED.module,
+        NEVER_COVERED.right,
+        NEVER_COVERED.wrong,
+        sequence="markers that were not written",
+    ),
+    "what was written over a covered version is taken for it": Bug(
+        "reclaim.engine.tasks.delete_markers",
+        right="return next((one for one in named if one.etag == covered.etag), None)",
+        wrong="return next(named, None)",
+        sequence="other bytes while versioning is suspended",
     ),
     "which versions are about to be covered is not written down": Bug(
         "reclaim.engine.tasks.delete_markers",
         right="        self._note(storage, going, targets)\n",
         wrong="",
         test=f"{MARKERS}::test_markers_without_a_journal",
+        sequence="markers without a journal, and a purge",
     ),
     "a purge takes what failed": Bug(
         "reclaim.engine.tasks.delete_markers",
         right="return Taken(FAILED, identity, failed[target.address])",
         wrong="return Taken(FAILED, None, failed[target.address])",
         test=f"{MARKERS}::test_a_purge_by_identity",
+        sequence="a purge of a run that ended halfway",
+    ),
+    "a purge takes what another run has covered": Bug(
+        "reclaim.engine.tasks.delete_markers",
+        right="return Taken(FAILED, identity, failed[target.address])",
+        wrong="return Taken(FAILED, None, failed[target.address])",
+        sequence="a purge of a run that ended halfway, and another run",
+        besides=(
+            Change(
+                "reclaim.run.promises",
+                right="if not run.unfinished and run.quarantine != MARKED:",
+                wrong="if True:",
+            ),
+            NOT_WAITED_FOR,
+        ),
+    ),
+    "one object in the way holds up every commit": Bug(
+        "reclaim.run.undo",
+        right='whole = self._whole(own.below("work"), failures)',
+        wrong='whole = [] if failed else self._whole(own.below("work"), failures)',
+        sequence="other bytes at a home",
+    ),
+    "what an apply that ended halfway left is anybody's": Bug(
+        "reclaim.model",
+        right="whole = self.state == RunState.DONE and not self.undoing",
+        wrong="whole = not self.undoing",
+        sequence="an apply that ended halfway, and a collection",
+        besides=(NOT_WAITED_FOR,),
+    ),
+    "a repeated apply tells only what it did itself": Bug(
+        "reclaim.run.journal",
+        right="            total.add(outcome.without(FAILED))",
+        wrong="            pass",
+        sequence="an apply and an undo that were repeated",
+    ),
+    "a repeated undo tells only what it did itself": Bug(
+        "reclaim.engine.tasks.quarantine",
+        right="""nor at its old place")
+        return Taken(RESTORED)""",
+        wrong="""nor at its old place")
+        return Taken(MISSING)""",
+        sequence="an apply and an undo that were repeated",
     ),
 }

@@ -157,7 +157,10 @@ class Unmark:
             return Taken(UNTOUCHED)
         versions = bucket.versions_of(target.address)
         covered = _known(covered, versions)
-        kept = _find(versions, covered.version)
+        kept = _find(versions, covered)
+        if kept is not None and kept.latest:
+            # It was about to be covered and never was, or somebody took the marker off.
+            return Taken(UNTOUCHED)
         if not versions or (kept is None and versions[0].marker):
             raise Conflict(f"the version of {target.address} that was covered is gone")
         if kept is not None and versions[0].marker:
@@ -165,8 +168,6 @@ class Unmark:
                 raise Conflict(
                     f"{target.address} was written and deleted again since; its versions were left"
                 )
-            if kept.size != target.size or kept.etag != covered.etag:
-                raise Conflict(f"the version of {target.address} under its marker is another one")
             bucket.renew(kept)
             versions = bucket.versions_of(target.address)
         if kept is None or not _same(bucket, versions[0], kept):
@@ -193,8 +194,9 @@ class Expunge:
             return Taken(MISSING)
         versions = bucket.versions_of(target.address)
         covered = _known(covered, versions)
-        kept = _find(versions, covered.version)
-        if kept is not None and (kept.latest or kept.etag != covered.etag):
+        kept = _find(versions, covered)
+        written_over = kept is None and covered.version in [one.id for one in versions]
+        if written_over or (kept is not None and kept.latest):
             # Somebody took the marker off, or wrote anew: it is not the run's any more.
             return Taken(UNTOUCHED)
         if covered.marker == UNKNOWN:
@@ -212,9 +214,14 @@ def _check_size(version: Version, target: Target) -> bool:
     return True
 
 
-def _find(versions: Sequence[Version], version_id: str) -> Version | None:
-    """A version with bytes, by its id."""
-    return next((one for one in versions if one.id == version_id and not one.marker), None)
+def _find(versions: Sequence[Version], covered: Covered) -> Version | None:
+    """The version that was covered.
+
+    Its id alone does not tell: while a bucket keeps no versions, what is written has the id
+    ``null`` and takes the place of the version that has it.
+    """
+    named = (one for one in versions if one.id == covered.version and not one.marker)
+    return next((one for one in named if one.etag == covered.etag), None)
 
 
 def _known(covered: Covered, versions: Sequence[Version]) -> Covered:
@@ -250,7 +257,7 @@ def _check_etag(latest: Version, covered: Covered, target: Target) -> None:
 def _drop(bucket: Bucket, versions: Sequence[Version], covered: Covered) -> None:
     """Delete a covered version, then its marker; neither if it is current, and the marker only if
     nothing else would come up from under it."""
-    kept = _find(versions, covered.version)
+    kept = _find(versions, covered)
     if kept is not None and not kept.latest:
         bucket.delete([kept])
     at = next(

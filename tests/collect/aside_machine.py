@@ -1,0 +1,214 @@
+"""The machine of collection, with applies that set aside, and others that meddle with it.
+
+How objects are set aside is the affair of a ``Removal``. What runs took and owe is in a book, which
+is kept by reading the storage before and after them.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from reclaim.errors import Partial, PlanRefused, Refused
+from reclaim.model import Run, RunState
+from reclaim.run.apply import Applied
+from reclaim.run.plan import Plan
+from reclaim.run.removal import DELETE, MARKED, Move, Way
+from tests.collect.promised import Promises
+from tests.collect.removals import ENABLED, OFF, SUSPENDED, Removal
+from tests.collect.test_machine import FATAL, CollectMachine, Stepping
+from tests.conftest import Backend
+
+DEATHS = FATAL | st.sampled_from(
+    ["before set_aside", "after set_aside", "journal.json", "bucket cover", "before restore"]
+)
+WEEK, HOUR = timedelta(days=7), timedelta(hours=1)
+KEEPS = st.sampled_from([WEEK, HOUR])
+NOT_KEPT = "it is (off|suspended) here"
+
+
+class AsideMachine(CollectMachine):
+    """Applies that set aside, overlap, die and end halfway."""
+
+    def __init__(self, removal: Removal) -> None:
+        self.removal = removal
+        self.ways: dict[str, Way] = {}
+        self.foreign: dict[str, bytes] = {}
+        """What somebody else wrote to places from which objects were set aside."""
+        self.deleted: dict[str, bytes] = {}
+        """What somebody else deleted in a bucket that keeps it."""
+        self.applied: Applied | None = None
+        super().__init__()
+
+    def make_backend(self, folder: Path) -> Backend:
+        return self.removal.backend(folder)
+
+    def start(self) -> None:
+        self.promises = Promises(self.world)
+        super().start()
+
+    def undo_one(self, run_id: str) -> None:
+        raise NotImplementedError
+
+    # Applying.
+
+    def way(self, plan: Plan) -> Way:
+        """Two of three plans are applied with quarantine, and go on as they began."""
+        turn = len(self.ways) % 3
+        other = DELETE if turn == 2 else self.removal.way((WEEK, HOUR)[turn])
+        return self.ways.setdefault(plan.document.run, other)
+
+    def apply_run(self, plan: Plan, *, step: Stepping | None = None) -> None:
+        run = self.run_of(plan.document.run)
+        if run is not None and (run.state in (RunState.UNDONE, RunState.PURGED) or run.undoing):
+            # One that died may have the lock still.
+            self.world.clock.advance(minutes=12)
+            with pytest.raises(PlanRefused, match=r"already|begun to be undone"):
+                self.world.apply(plan, way=self.way(plan))
+            return
+        if self.is_stuck(self.way(plan).name):
+            with pytest.raises(Refused, match=NOT_KEPT):
+                self.world.apply(plan, way=self.way(plan))
+            if run is not None:
+                return
+            self.ways[plan.document.run] = Move()
+        self.promises.learn()
+        before = self.promises.read(self.world.candidates(plan))
+        with suppress(Partial), pytest.MonkeyPatch.context() as patch:
+            if step:
+                self.removal.tell(patch, step)
+            super().apply_run(plan, step=step)
+        there = self.world.there()
+        if self.way(plan) is not DELETE:
+            gone = {home: data for home, data in before.items() if home not in there}
+            self.promises.note(plan.document.run, gone)
+        # What others wrote may be collected like anything that nothing refers to.
+        self.foreign = {home: data for home, data in self.foreign.items() if home in there}
+        self.check_report(plan)
+
+    def reported(self, applied: Applied) -> None:
+        self.applied = applied
+
+    def check_report(self, plan: Plan) -> None:
+        """An apply tells all that was set aside, also by those before it that were cut off."""
+        applied, self.applied = self.applied, None
+        if applied is not None and self.way(plan) is not DELETE:
+            taken = self.promises.taken[plan.document.run]
+            told = applied.summary()
+            # Markers that an apply wrote and did not journal are missing to the next one.
+            unnoted = told["missing"] if self.way(plan).name == MARKED else 0
+            assert told["objects"] <= len(taken) <= told["objects"] + unnoted
+
+    def run_of(self, run_id: str) -> Run | None:
+        return next((run for run in self.repo.runs() if run.id == run_id), None)
+
+    def is_stuck(self, name: str | None) -> bool:
+        """Whether runs of a kind can go neither on nor back, because no versions are kept."""
+        return name == MARKED and self.removal.versioning != ENABLED
+
+    def aside(self) -> list[str]:
+        """The runs that can be undone, the oldest first."""
+        runs = [run for run in self.repo.runs() if run.quarantine]
+        return [run.id for run in sorted(runs, key=lambda run: str(run.summary["since"]))]
+
+    @rule(data=st.data(), keep=KEEPS, dies=st.none() | DEATHS, undone=st.booleans())
+    def set_aside(
+        self, data: st.DataObject, keep: timedelta, dies: int | str | None, undone: bool
+    ) -> None:
+        """What dies is set aside at once, and may come back at once."""
+        self.bury(data)
+        self.plan({}, timedelta(0))
+        plan = self.plans[-1]
+        self.ways[plan.document.run] = self.removal.way(keep)
+        if dies is None:
+            self.apply_one(plan)
+        else:
+            self.die(plan, dies)
+        if undone and plan.document.run in self.aside():
+            self.undo_one(plan.document.run)
+
+    @rule(data=st.data(), delete=st.booleans())
+    def overlap(self, data: st.DataObject, delete: bool) -> None:
+        """Two plans of the same, of which the second has the shorter window, or none."""
+        self.bury(data)
+        for way in (self.removal.way(WEEK), DELETE if delete else self.removal.way(HOUR)):
+            self.plan({}, timedelta(0))
+            self.ways[self.plans[-1].document.run] = way
+        for plan in self.plans:
+            self.apply_one(plan)
+
+    @rule(data=st.data())
+    def bury_late(self, data: st.DataObject) -> None:
+        """Set aside a dead commit whose data is old and whose containers are young."""
+        commit, name = self.model.branches[self.pick(data)[0]].head, self.name("grave")
+        branch = self.repo.create_branch(name, commit)
+        branch.put("a", name.encode())
+        self.reopen()
+        self.world.clock.advance(hours=30)
+        files = self.model.commits[commit] | {"a": name.encode()}
+        self.model.commits[self.repo.branch(name).commit("late").id] = files
+        self.repo.delete_branch(name)
+        self.plan({}, timedelta(hours=24))
+        self.ways[self.plans[-1].document.run] = self.removal.way(WEEK)
+        self.apply_one(self.plans[-1])
+
+    @rule(data=st.data(), nth=st.integers(1, 6), keep=KEEPS)
+    def ends_halfway(self, data: st.DataObject, nth: int, keep: timedelta) -> None:
+        """Some of a plan cannot be taken."""
+        self.bury(data)
+        self.plan({}, timedelta(0))
+        self.ways[self.plans[-1].document.run] = self.removal.way(keep)
+        with pytest.MonkeyPatch.context() as patch:
+            self.apply_one(self.plans[-1], step=self.removal.deny(patch, nth))
+
+    @rule()
+    def collect(self) -> None:
+        """Everything that nothing needs is deleted for good."""
+        self.plan({}, timedelta(0))
+        self.ways[self.plans[-1].document.run] = DELETE
+        self.apply_one(self.plans[-1])
+
+    # What others do.
+
+    @precondition(lambda self: self.promises.homes())
+    @rule(which=st.integers(0, 20), same_size=st.booleans())
+    def write_to_a_home(self, which: int, same_size: bool) -> None:
+        """Somebody writes other bytes to where something was set aside from."""
+        homes = self.promises.homes()
+        home, kept = homes[which % len(homes)]
+        other = b"!" if kept[:1] == b"?" else b"?"
+        self.foreign[home] = other * (len(kept) + (not same_size))
+        if not self.removal.write(self.world, home, self.foreign[home]):
+            self.promises.lost.add(home)
+
+    @precondition(lambda self: self.foreign)
+    @rule()
+    def clear_homes(self) -> None:
+        """Whoever wrote there takes it away again."""
+        for home in self.foreign:
+            self.removal.take_away(self.world, home)
+        self.foreign.clear()
+
+    def spared(self) -> list[str]:
+        """What plans listed, and nothing needs, and is in its place."""
+        listed = {home for plan in self.plans for home in self.world.candidates(plan)}
+        return sorted((listed - self.world.needed() - set(self.foreign)) & self.world.there())
+
+    @precondition(lambda self: self.removal.versioning == ENABLED and self.spared())
+    @rule(which=st.integers(0, 20))
+    def delete_what_was_spared(self, which: int) -> None:
+        """Somebody deletes what no run could take; the bucket keeps its bytes."""
+        home = self.spared()[which % len(self.spared())]
+        self.deleted |= self.promises.read([home])
+        self.world.storage.delete(home)
+
+    @precondition(lambda self: self.removal.versioning is not None)
+    @rule(status=st.sampled_from([ENABLED, SUSPENDED]))
+    def switch_versioning(self, status: str) -> None:
+        if (self.removal.versioning, status) != (OFF, SUSPENDED):
+            self.removal.switch(status)

@@ -1,0 +1,106 @@
+"""The book of what runs took and owe, kept by looking at the storage and never by their records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from reclaim.catalog.database.schema import CommitState, commits
+from reclaim.errors import ReclaimError
+from reclaim.model import RunState
+from tests.catalog import raw
+from tests.collect.removals import read
+from tests.collect.world import NAME, Files, World, addresses_of
+
+TAKEN = (CommitState.CONDEMNED, CommitState.QUARANTINED)
+
+
+@dataclass
+class Promises:
+    """Of each run that can be undone, every byte that must come back.
+
+    ``needs`` has the addresses of every commit that was ever about to be taken.
+    """
+
+    world: World
+    taken: dict[str, Files] = field(default_factory=dict)
+    waiting: dict[str, dict[str, Files]] = field(default_factory=dict)
+    """What commits needed, and was in its place, of those that a run condemned and no more."""
+    commits: dict[str, set[str]] = field(default_factory=dict)
+    """The commits that each run took."""
+    needs: dict[str, frozenset[str]] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
+    """Homes of which others have destroyed what was set aside."""
+
+    def learn(self) -> None:
+        """Read what each commit needs, as long as it can be read."""
+        with self.world.opened() as catalog:
+            repo = catalog.repository(NAME)
+            for row in raw.rows(repo, commits):
+                if row.state == CommitState.LIVE and row.id not in self.needs:
+                    # One that was given back and collected in between.
+                    with suppress(ReclaimError):
+                        self.needs[row.id] = frozenset(addresses_of(repo, row.id))
+
+    def read(self, homes: Iterable[str]) -> Files:
+        found = {home: read(self.world, home) for home in homes}
+        return {home: data for home, data in found.items() if data is not None}
+
+    def note(self, run: str, gone: Mapping[str, bytes]) -> None:
+        """What a run took just now. What it only condemned it owes as well, where it is."""
+        self.taken.setdefault(run, {}).update(gone)
+        self.commits[run] = self.commits_of(run)
+        condemned = self.commits_of(run, CommitState.CONDEMNED)
+        self.waiting[run] = {commit: self.read(self.needs.get(commit, ())) for commit in condemned}
+
+    def forget(self, run: str) -> None:
+        self.taken.pop(run, None)
+        self.waiting.pop(run, None)
+        self.commits.pop(run, None)
+
+    def homes(self) -> list[tuple[str, bytes]]:
+        """From where something was taken, and nothing is now, in the order of the bytes."""
+        there = self.world.there()
+        taken = {home: data for files in self.taken.values() for home, data in files.items()}
+        free = [home for home in taken if home not in there and home not in self.lost]
+        return sorted(((home, taken[home]) for home in free), key=lambda one: one[::-1])
+
+    def commits_of(self, run: str, *states: CommitState) -> set[str]:
+        rows = raw.rows(self.world.repo, commits)
+        return {row.id for row in rows if row.run_id == run and row.state in (states or TAKEN)}
+
+    def check_kept(self, run: str) -> None:
+        """The commits of a run are its own still; what it did not take of them is where it was."""
+        assert self.commits.get(run, set()) <= self.commits_of(run)
+        condemned = self.commits_of(run, CommitState.CONDEMNED)
+        for commit, files in self.waiting.get(run, {}).items():
+            if commit in condemned:
+                for home, data in files.items():
+                    if home not in self.taken.get(run, {}):
+                        assert read(self.world, home) == data, f"{home} of {commit} is not there"
+
+    def check_back(self, run: str, state: str) -> set[str]:
+        """Every byte is back after an undo; one that is not has others' bytes in its place.
+
+        Of a run that is undone nothing at all is missing. Returns what is not back.
+        """
+        missing: set[str] = set()
+        for home, data in self.taken.get(run, {}).items():
+            there = read(self.world, home)
+            if there != data:
+                missing.add(home)
+                assert state != RunState.UNDONE, f"{home} is not back, and the run is undone"
+                assert there is not None or home in self.lost, f"{home} is lost"
+        return missing
+
+    def check_reason(self, commit: str, foreign: Iterable[str]) -> None:
+        """A commit that did not come back misses something indeed."""
+        if commit not in self.needs:
+            return
+        there = self.world.there() - set(foreign) - self.lost
+        rows = {row.id: row for row in raw.rows(self.world.repo, commits)}
+        parents = json.loads(rows[commit].parents)
+        gone = [one for one in parents if rows[one].state != CommitState.LIVE]
+        assert gone or not self.needs[commit] <= there, f"{commit} is whole and was left"
