@@ -217,4 +217,34 @@ BUGS: dict[str, Bug] = {
         wrong="        if below == address and not (",
         test=f"{HERE}/test_strays.py::test_nothing_else_is_taken_whatever_a_plan_says[main.label]",
     ),
+    "what layers in quarantine need is taken": Bug(
+        "reclaim.run.promises",
+        right="    if isinstance(store, NeedsOtherSnapshots):\n        seen",
+        wrong="    if False:\n        seen",
+        test=f"{HERE}/test_promises.py::test_a_later_run_leaves_it[parent-deletes]",
+    ),
+    "what an unfinished run was about to take needs nothing": Bug(
+        "reclaim.stores.terminus.store",
+        right="        taking = {layer for address in held if (layer := layer_of(address))}\n",
+        wrong="        taking = set()\n",
+        test=f"{HERE}/test_promises.py::test_a_run_that_died[before promote]",
+    ),
+    "a rollup file in quarantine needs nothing": Bug(
+        "reclaim.stores.terminus.promised",
+        right="promised.update(rollup for file in files if (rollup := survey.rollup_in(file)))",
+        wrong="pass",
+        test=f"{HERE}/test_promises.py::test_a_rollup_file_alone",
+    ),
+    "a purge takes what layers in another quarantine need": Bug(
+        "reclaim.stores.terminus.observing",
+        right="        reached = marked.ids | needed_by(layers, every)\n",
+        wrong="        reached = marked.ids\n",
+        test=f"{HERE}/test_promises.py::test_a_purge_brings_it_back",
+    ),
+    "a quarantine without a record promises nothing": Bug(
+        "reclaim.stores.terminus.store",
+        right="{*self._view.quarantined_runs(), *(run.id for run in runs)} - ended",
+        wrong="{run.id for run in runs} - ended",
+        test=f"{HERE}/test_promises.py::test_a_quarantine_without_a_record",
+    ),
 }

@@ -34,6 +34,8 @@ def test_a_lease_keeps_what_it_needs(world: World, past: Past) -> None:
     world.check()
     store.release_lease(lease.id)
     assert store.leases() == []
+    # What stood on it is in quarantine, and would come back with it.
+    world.purge(timedelta(0))
     world.apply(world.plan())
     assert world.there() == past.live
 
@@ -56,6 +58,7 @@ def test_a_lapsed_lease_holds_nothing(world: World, past: Past) -> None:
         store.renew_lease(lease)
     # Planned while it held, and held no more: only the next plan has it.
     world.apply(plan)
+    world.purge(timedelta(0))
     world.apply(world.plan())
     assert world.there() == past.live
 

@@ -7,7 +7,7 @@ the roots and makes the changes that need the store's own consistency.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -459,6 +459,21 @@ class Rescues(Protocol):
 
     def needed(self, run_id: str, reader: Reader) -> Collection[str]:
         """What of a run's quarantine something refers to now, by where it was set aside."""
+        ...
+
+
+@runtime_checkable
+class NeedsOtherSnapshots(Protocol):
+    """A store whose snapshots are of no use without others, such as their parents."""
+
+    def keep_whole(
+        self, seen: Observation, held: Iterable[str], *, besides: str, reader: Reader
+    ) -> Observation:
+        """An observation in which what promised snapshots need is live as well.
+
+        Promised are those that other runs than ``besides`` have set aside and can bring back, and
+        those at the addresses ``held``, which they were about to take or have begun to bring back.
+        """
         ...
 
 
