@@ -200,7 +200,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a renewal is not timed": Bug(
         "reclaim.stores.beside.leases",
-        right="        if not current.valid_at(self._clock.now()):\n            # Whoever",
+        right="        if not current.valid_at(self._clock.now() + SKEW):\n            # Whoever",
         wrong="        if False:\n            # Whoever",
         test=f"{HERE}/test_sidecar.py::test_a_holder_that_slept_while_it_renewed",
     ),
@@ -252,5 +252,25 @@ BUGS: dict[str, Bug] = {
         right="            _lock(file, found)\n",
         wrong="",
         test=f"{HERE}/test_label_reads.py::test_a_label_that_is_locked_for_a_moment",
+    ),
+    "a run believes that all clocks are the storage's": Bug(
+        "reclaim.stores.beside.leases",
+        right="if lease.valid_at(now - SKEW)",
+        wrong="if lease.valid_at(now)",
+        test=f"{HERE}/test_lease_skew.py"
+        "::test_who_can_renew_has_lost_nothing[run ahead-holder behind--3]",
+    ),
+    "a holder renews by a clock that may be behind": Bug(
+        "reclaim.stores.beside.leases",
+        right="        if not current.valid_at(self._clock.now() + SKEW):\n            raise",
+        wrong="        if not current.valid_at(self._clock.now()):\n            raise",
+        test=f"{HERE}/test_lease_skew.py::test_the_last_moment_to_renew",
+    ),
+    "a holder relies on its lease to the end": Bug(
+        "reclaim.stores.beside.leases",
+        right="        self._sure_until = lease.refreshed_at + lease.length - SKEW\n",
+        wrong="        self._sure_until = lease.refreshed_at + lease.length\n",
+        test=f"{HERE}/test_lease_skew.py"
+        "::test_who_believes_in_its_lease_has_lost_nothing[run ahead]",
     ),
 }

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from reclaim.clock import SKEW
 from reclaim.errors import Conflict, Corrupt, InvalidInput, LeaseLapsed, Refused
 from reclaim.lease import LONGEST
 from reclaim.lock import LENGTH, REQUEST
 from reclaim.model import RunState
 from reclaim.run.ways import Move
 from reclaim.stores.beside import files
-from reclaim.stores.beside.lock import SKEW
 from reclaim.testing.faults import FaultyStorage
 from tests.terminus.world import Past, World, bury, taking_what_others_need
 

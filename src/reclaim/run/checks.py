@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 
 import pyarrow as pa
 
 from reclaim.catalog.addresses import new_uid
+from reclaim.clock import SKEW
 from reclaim.errors import (
     ClockSkew,
     IncompleteRead,
@@ -28,7 +29,6 @@ from reclaim.tasks.engine import Containers, Found, Objects
 from reclaim.tasks.parts import Place
 from reclaim.tasks.reading import LIVE
 
-SKEW = timedelta(minutes=5)
 LANDMARKS = 100
 """By how many containers an inventory is known."""
 ENOUGH = 1_000

@@ -18,11 +18,10 @@ from typing import Any
 from reclaim.buckets import Upload
 from reclaim.catalog import Catalog, Collecting, Roots, migrations
 from reclaim.catalog.addresses import new_uid
-from reclaim.clock import Clock
+from reclaim.clock import SKEW, Clock
 from reclaim.errors import ClockSkew, Corrupt, NotFound, ReclaimError, StorageAhead
 from reclaim.model import Run, SnapshotId, StoredObject
 from reclaim.run import machine
-from reclaim.run.checks import SKEW
 from reclaim.run.decide import KEEPS_ALL, decide
 from reclaim.run.uploads import find_uploads
 from reclaim.run.verify import Advance, expected_objects, verify

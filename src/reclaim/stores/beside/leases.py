@@ -2,6 +2,9 @@
 
 A holder writes its lease and *then* reads the lists of condemned snapshots; a run writes its list
 and *then* reads the leases. So one of the two always sees the other.
+
+The clocks of both may differ from the storage's by ``SKEW``, to either side. So a holder stops that
+much before the end of its lease, and a run waits that much longer.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from reclaim.catalog.addresses import new_uid
-from reclaim.clock import Clock
+from reclaim.clock import SKEW, Clock
 from reclaim.errors import Gone, LeaseLapsed, NotFound, ReclaimError
 from reclaim.lease import LONGEST, check_length
 from reclaim.model import Lease, SnapshotId
@@ -64,7 +67,8 @@ class Leases:
         return sorted(found, key=lambda lease: (lease.refreshed_at, lease.id))
 
     def valid(self, now: datetime) -> tuple[Lease, ...]:
-        return tuple(lease for lease in self.all() if lease.valid_at(now))
+        """The leases on which a holder may still rely, whatever its clock says."""
+        return tuple(lease for lease in self.all() if lease.valid_at(now - SKEW))
 
     def take(
         self, snapshot: SnapshotId, needs: Needs, *, holder: str, length: timedelta = LENGTH
@@ -102,21 +106,21 @@ class Leases:
             raise missing
 
     def renew(self, lease: Lease) -> Lease:
-        """Make a lease last for its length from now on; one that lapsed cannot be."""
+        """Make a lease last for its length from now on; one that may have lapsed cannot be."""
         address = self._address(lease.id)
         try:
             found = self._storage.head(address)
         except NotFound as error:
             raise LeaseLapsed(f"the lease {lease.id} was given back") from error
         current = self._read(address, found.last_modified)
-        if not current.valid_at(self._clock.now()):
+        if not current.valid_at(self._clock.now() + SKEW):
             raise LeaseLapsed(
-                f"the lease {lease.id} lapsed and cannot be renewed",
+                f"the lease {lease.id} has lapsed, or will within {SKEW}, and cannot be renewed",
                 hint="take a new one; that checks that everything is still there",
             )
         now = self._clock.now()
         self._write(current)
-        if not current.valid_at(self._clock.now()):
+        if not current.valid_at(self._clock.now() + SKEW):
             # Whoever slept until here held nothing meanwhile, and a run may have been and gone.
             self._storage.delete(address)
             raise LeaseLapsed(
@@ -184,7 +188,7 @@ class HeldLease:
         self._leases = leases
         self._clock = clock
         self.lease = lease
-        self._sure_until = lease.refreshed_at + lease.length
+        self._sure_until = lease.refreshed_at + lease.length - SKEW
         self._stop = threading.Event()
         self._renewer = threading.Thread(target=self._keep, name="reclaim-lease", daemon=True)
 
@@ -198,7 +202,7 @@ class HeldLease:
     def renew(self) -> None:
         before = self._clock.now()
         self._leases.renew(self.lease)
-        self._sure_until = before + self.lease.length
+        self._sure_until = before + self.lease.length - SKEW
 
     def start(self) -> None:
         self._renewer.start()

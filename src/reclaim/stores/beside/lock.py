@@ -17,14 +17,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reclaim.catalog.addresses import new_uid
-from reclaim.clock import Clock
+from reclaim.clock import SKEW, Clock
 from reclaim.errors import AlreadyExists, Conflict, LockLost, NotFound
 from reclaim.lock import LENGTH, REQUEST, TASKS, TimedLock, taken
 from reclaim.storage import Storage
 from reclaim.stores.beside.files import Unreadable, read_document, shown, text_in, time_in
 
-SKEW = timedelta(minutes=5)
-"""How far the clocks of those who take the lock, and the storage's, may be apart."""
 LOOKS = 100
 LAST = 10**12 - 1
 _NUMBER = re.compile("[0-9]{12}")
