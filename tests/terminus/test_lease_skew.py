@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from reclaim.clock import SKEW, Clock
-from reclaim.errors import LeaseLapsed
+from reclaim.errors import ClockSkew, LeaseLapsed
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.run.ways import DELETE
@@ -94,6 +94,17 @@ def test_who_believes_in_its_lease_has_lost_nothing(
             held.check()
         collect(world, run)
         assert set(past.old) <= world.there()
+
+
+@pytest.mark.parametrize("minutes", [-6, 6])
+def test_a_holder_whose_clock_is_wrong(world: World, past: Past, minutes: int) -> None:
+    store = store_of(world, minutes * MINUTE)
+    with pytest.raises(ClockSkew, match="clock says"):
+        store.take_lease(past.old[-1], holder="reader")
+    assert store.leases() == []
+    lease = world.store().take_lease(past.old[-1], holder="reader")
+    with pytest.raises(ClockSkew):
+        store.renew_lease(lease)
 
 
 def test_a_lease_ends_for_runs_as_well(world: World, past: Past) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from reclaim.catalog.addresses import new_uid
 from reclaim.clock import SKEW, Clock
-from reclaim.errors import Gone, LeaseLapsed, NotFound, ReclaimError
+from reclaim.errors import ClockSkew, Gone, LeaseLapsed, NotFound, ReclaimError
 from reclaim.lease import LONGEST, check_length
 from reclaim.model import Lease, SnapshotId
 from reclaim.storage import Storage
@@ -76,8 +76,8 @@ class Leases:
         """Take a lease; refused for what is condemned, or needs something that is."""
         check_length(length)
         lease = Lease(new_uid(), snapshot, holder, self._clock.now(), length)
-        self._write(lease)
         try:
+            self._write(lease)
             self._check(lease, needs)
         except BaseException:
             self._storage.delete(self._address(lease.id))
@@ -178,7 +178,16 @@ class Leases:
             "holder": lease.holder,
             "seconds": lease.length.total_seconds(),
         }
-        write_document(self._storage, self._address(lease.id), told)
+        address = self._address(lease.id)
+        before = self._clock.now()
+        write_document(self._storage, address, told)
+        written_at = self._storage.head(address).last_modified
+        if not before - SKEW <= written_at <= self._clock.now() + SKEW:
+            raise ClockSkew(
+                f"this machine's clock says {before:%F %T} UTC and the storage's "
+                f"{written_at:%F %T} UTC: a lease would not hold for as long as it seems to",
+                hint="set the clock, then take the lease again",
+            )
 
 
 class HeldLease:
