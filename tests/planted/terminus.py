@@ -188,7 +188,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a lock lasts as long as it says": Bug(
         "reclaim.stores.beside.lock",
-        right="        if expires_at is not None and expires_at > latest:\n",
+        right="        if expires_at is not None and expires_at > latest + SKEW:\n",
         wrong="        if False:\n",
         test=f"{HERE}/test_sidecar.py::test_a_lock_that_claims_years[2030-01-01T00:00:00+00:00]",
     ),
@@ -278,5 +278,11 @@ BUGS: dict[str, Bug] = {
         right="        if not before - SKEW <= written_at <= self._clock.now() + SKEW:\n",
         wrong="        if False:\n",
         test=f"{HERE}/test_lease_skew.py::test_a_holder_whose_clock_is_wrong[-6]",
+    ),
+    "a lock is taken over by a clock that is ahead": Bug(
+        "reclaim.stores.beside.lock",
+        right="            free_at = state.expires_at + REQUEST + SKEW\n",
+        wrong="            free_at = state.expires_at + REQUEST\n",
+        test=f"{HERE}/test_lock.py::test_it_is_not_taken_over_by_a_clock_that_is_ahead",
     ),
 }

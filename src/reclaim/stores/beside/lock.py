@@ -3,7 +3,8 @@
 The object with the highest number is the state of the lock. Every change writes the next number,
 which succeeds for one and fails for all others; lower ones are removed, so that whoever was late
 must look whether there are higher ones. Deletes that were sent on the strength of a lock
-have ended a request's time after its expiry; only then is it taken over.
+have ended a request's time after its expiry; only then is it taken over. The expiry is told by the
+holder's clock, so that whoever wants the lock waits as long again as clocks may be apart.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Lock(TimedLock):
         state = self._read()
         now = self._clock.now()
         if state is not None and state.expires_at is not None:
-            free_at = state.expires_at + REQUEST
+            free_at = state.expires_at + REQUEST + SKEW
             if now < free_at:
                 if state.expires_at > now + LENGTH + 2 * SKEW:
                     file = shown(self._storage, self._address(state.number))
@@ -73,6 +74,11 @@ class Lock(TimedLock):
         except AlreadyExists as error:
             raise Conflict("another run took the lock of this store just now") from error
         self._sure_until = now + LENGTH
+
+    @property
+    def free_at(self) -> datetime | None:
+        free_at = super().free_at
+        return None if free_at is None else free_at + SKEW
 
     def renew(self) -> None:
         with self._turn:
@@ -132,7 +138,7 @@ class Lock(TimedLock):
         """
         address = self._address(number)
         written_at = self._storage.head(address).last_modified
-        latest = written_at + LENGTH + SKEW
+        latest = written_at + LENGTH
         file = shown(self._storage, address)
         try:
             document = read_document(self._storage, address)
@@ -141,7 +147,7 @@ class Lock(TimedLock):
             expires_at = None if free else time_in(document, "expires_at")
         except Unreadable as error:
             return _State(number, "", "", latest, f"{file} cannot be read: {error}")
-        if expires_at is not None and expires_at > latest:
+        if expires_at is not None and expires_at > latest + SKEW:
             return _State(number, owner, run, latest, f"{file} is to last until {expires_at:%F %T}")
         return _State(number, owner, run, expires_at)
 
