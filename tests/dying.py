@@ -110,5 +110,5 @@ def again(world: World, work: Work) -> None:
     with suppress(Conflict):
         work(world)
         return
-    world.clock.advance(minutes=12)
+    world.clock.advance(minutes=17)
     work(world)

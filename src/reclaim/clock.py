@@ -12,6 +12,8 @@ from typing import Protocol
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
+SKEW = timedelta(minutes=5)
+"""How far the clock of a machine may be from the storage's."""
 
 
 class Clock(Protocol):

@@ -188,7 +188,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a lock lasts as long as it says": Bug(
         "reclaim.stores.sidecar.lock",
-        right="        if expires_at is not None and expires_at > latest:\n",
+        right="        if expires_at is not None and expires_at > latest + SKEW:\n",
         wrong="        if False:\n",
         test=f"{HERE}/test_sidecar.py::test_a_lock_that_claims_years[2030-01-01T00:00:00+00:00]",
     ),
@@ -200,7 +200,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a renewal is not timed": Bug(
         "reclaim.stores.sidecar.leases",
-        right="        if not current.valid_at(self._clock.now()):\n            # Whoever",
+        right="        if not current.valid_at(self._clock.now() + SKEW):\n            # Whoever",
         wrong="        if False:\n            # Whoever",
         test=f"{HERE}/test_sidecar.py::test_a_holder_that_slept_while_it_renewed",
     ),
@@ -216,5 +216,73 @@ BUGS: dict[str, Bug] = {
         right="        if below == address or not (",
         wrong="        if below == address and not (",
         test=f"{HERE}/test_strays.py::test_nothing_else_is_taken_whatever_a_plan_says[main.label]",
+    ),
+    "what layers in quarantine need is taken": Bug(
+        "reclaim.run.promises",
+        right="    if isinstance(store, NeedsOtherSnapshots):\n        seen",
+        wrong="    if False:\n        seen",
+        test=f"{HERE}/test_promises.py::test_a_later_run_leaves_it[parent-deletes]",
+    ),
+    "what an unfinished run was about to take needs nothing": Bug(
+        "reclaim.stores.terminus.store",
+        right="        taking = {layer for address in held if (layer := layer_of(address))}\n",
+        wrong="        taking = set()\n",
+        test=f"{HERE}/test_promises.py::test_a_run_that_died[before promote]",
+    ),
+    "a rollup file in quarantine needs nothing": Bug(
+        "reclaim.stores.terminus.promised",
+        right="promised.update(rollup for file in files if (rollup := survey.rollup_in(file)))",
+        wrong="pass",
+        test=f"{HERE}/test_promises.py::test_a_rollup_file_alone",
+    ),
+    "a purge takes what layers in another quarantine need": Bug(
+        "reclaim.stores.terminus.observing",
+        right="        reached = marked.ids | needed_by(layers, every)\n",
+        wrong="        reached = marked.ids\n",
+        test=f"{HERE}/test_promises.py::test_a_purge_brings_it_back",
+    ),
+    "a quarantine without a record promises nothing": Bug(
+        "reclaim.stores.terminus.store",
+        right="{*self._view.quarantined_runs(), *(run.id for run in runs)} - ended",
+        wrong="{run.id for run in runs} - ended",
+        test=f"{HERE}/test_promises.py::test_a_quarantine_without_a_record",
+    ),
+    "a label is read although another process is writing it": Bug(
+        "reclaim.stores.terminus.roots",
+        right="            _lock(file, found)\n",
+        wrong="",
+        test=f"{HERE}/test_label_reads.py::test_a_label_that_is_locked_for_a_moment",
+    ),
+    "a run believes that all clocks are the storage's": Bug(
+        "reclaim.stores.sidecar.leases",
+        right="if lease.valid_at(now - SKEW)",
+        wrong="if lease.valid_at(now)",
+        test=f"{HERE}/test_lease_skew.py"
+        "::test_who_can_renew_has_lost_nothing[run ahead-holder behind--3]",
+    ),
+    "a holder renews by a clock that may be behind": Bug(
+        "reclaim.stores.sidecar.leases",
+        right="        if not current.valid_at(self._clock.now() + SKEW):\n            raise",
+        wrong="        if not current.valid_at(self._clock.now()):\n            raise",
+        test=f"{HERE}/test_lease_skew.py::test_the_last_moment_to_renew",
+    ),
+    "a holder relies on its lease to the end": Bug(
+        "reclaim.stores.sidecar.leases",
+        right="        self._sure_until = lease.refreshed_at + lease.length - SKEW\n",
+        wrong="        self._sure_until = lease.refreshed_at + lease.length\n",
+        test=f"{HERE}/test_lease_skew.py"
+        "::test_who_believes_in_its_lease_has_lost_nothing[run ahead]",
+    ),
+    "a holder's clock may say anything": Bug(
+        "reclaim.stores.sidecar.leases",
+        right="        if not before - SKEW <= written_at <= self._clock.now() + SKEW:\n",
+        wrong="        if False:\n",
+        test=f"{HERE}/test_lease_skew.py::test_a_holder_whose_clock_is_wrong[-6]",
+    ),
+    "a lock is taken over by a clock that is ahead": Bug(
+        "reclaim.stores.sidecar.lock",
+        right="            free_at = state.expires_at + REQUEST + SKEW\n",
+        wrong="            free_at = state.expires_at + REQUEST\n",
+        test=f"{HERE}/test_lock.py::test_it_is_not_taken_over_by_a_clock_that_is_ahead",
     ),
 }

@@ -143,7 +143,7 @@ def test_an_apply_that_died_can_be_undone(world: World, scene: Scene) -> None:
 
     undone = 0
     for fatal in each_death(scene.frozen, partial(dies, world, work), stride=3):
-        world.clock.advance(timedelta(minutes=12))
+        world.clock.advance(timedelta(minutes=17))
         if world.store().find_run(scene.run) is None:
             continue
         world.undo(scene.run)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import time
 from collections.abc import Callable
+from typing import IO
 
 import pytest
 
@@ -70,6 +73,50 @@ def test_labels_that_never_stand_still(world: World, past: Past, before_each: Mo
     with pytest.raises(OutOfTime, match="changed each"):
         world.plan()
     assert past.dead <= world.there()
+
+
+@pytest.mark.parametrize("stage", ["plan", "apply"])
+def test_a_label_that_stays_locked(
+    world: World, past: Past, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = world.plan()
+    monkeypatch.setattr(roots, "PAUSE", 0)
+    lock = fcntl.flock
+
+    def lock_at_once(label: IO[bytes], how: int) -> None:
+        assert how & fcntl.LOCK_NB, "this would wait for ever"
+        lock(label, how)
+
+    with (world.folder / file_name("main")).open("rb+") as label:
+        fcntl.flock(label, fcntl.LOCK_EX)
+        monkeypatch.setattr(fcntl, "flock", lock_at_once)
+        with pytest.raises(OutOfTime, match=r"main\.label' is locked by another process") as error:
+            world.plan() if stage == "plan" else world.apply(plan)
+        assert "main.label" in (error.value.hint or "")
+    assert past.dead <= world.there()
+    # Once it is let go, the same plan can be applied.
+    world.apply(plan)
+    assert world.there() == past.live
+
+
+def test_a_label_that_is_locked_for_a_moment(
+    world: World, past: Past, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server is writing it: it is read as it is written in the end."""
+    waits: list[float] = []
+    with (world.folder / file_name("main")).open("rb+") as label:
+        fcntl.flock(label, fcntl.LOCK_EX)
+
+        def wait(seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) == 3:
+                world.write.label("main", past.old[2])
+                fcntl.flock(label, fcntl.LOCK_UN)
+
+        monkeypatch.setattr(time, "sleep", wait)
+        [main] = roots.read_labels(world.folder)
+    assert main.layer == past.old[2]
+    assert waits == [roots.PAUSE] * 3
 
 
 def test_a_label_of_any_length_is_not_read_whole(world: World, past: Past) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from reclaim import lock as timed
+from reclaim.clock import SKEW
 from reclaim.errors import Conflict, LockLost, Partial, ReclaimError, StorageUnavailable
 from reclaim.lock import LENGTH, REQUEST
 from reclaim.model import SnapshotId
@@ -81,13 +82,24 @@ def test_many_at_once(storage: Storage, clock: FakeClock) -> None:
     assert len(list(storage.list(PREFIX.rstrip("/")))) == 1
 
 
+def test_it_is_not_taken_over_by_a_clock_that_is_ahead(storage: Storage, clock: FakeClock) -> None:
+    holder = make(storage, clock, "holder")
+    holder.take()
+    clock.advance(LENGTH - REQUEST - timedelta(seconds=1))
+    # It may still send deletes, which end within the time of a request.
+    holder.check()
+    ahead = FakeClock(clock.now() + SKEW)
+    with pytest.raises(Conflict, match="holder"):
+        make(storage, ahead, "other").take()
+
+
 def test_it_is_taken_over_a_request_after_its_expiry(storage: Storage, clock: FakeClock) -> None:
     dead = make(storage, clock, "dead")
     dead.take()
     clock.advance(LENGTH - REQUEST)
     with pytest.raises(LockLost, match="could not renew"):
         dead.check()
-    clock.advance(REQUEST * 2)
+    clock.advance(REQUEST * 2 + SKEW)
     clock.advance(seconds=-1)
     other = make(storage, clock, "other")
     with pytest.raises(Conflict, match="dead"):
@@ -195,7 +207,7 @@ def test_it_is_left_to_tasks_that_may_still_be_at_work(storage: Storage, clock: 
     with pytest.raises(KeyboardInterrupt):
         work()
     [first] = locks
-    free_at = started + timedelta(seconds=30, minutes=3) + REQUEST + REQUEST
+    free_at = started + timedelta(seconds=30, minutes=3) + REQUEST + REQUEST + SKEW
     assert first.free_at == free_at
     with pytest.raises(LockLost):
         first.renew()
@@ -224,7 +236,7 @@ def test_a_run_that_lost_its_lock_does_not_touch_what_others_do(
     plan = world.plan()
 
     def others() -> None:
-        world.clock.advance(LENGTH + REQUEST)
+        world.clock.advance(LENGTH + REQUEST + SKEW)
         lists = sorted(world.folder.glob(".reclaim/condemned/*"))
         done.append(lists)
         world.apply(plan, store=stepped(world.store(), wake))
@@ -272,6 +284,6 @@ def test_marks_of_a_run_that_died_are_taken_off(world: World) -> None:
             held.condemn({SnapshotId("a" * 40): "because"})
     store.clean()
     assert store._sidecar.lists.any_provisional()
-    world.clock.advance(LENGTH + REQUEST)
+    world.clock.advance(LENGTH + REQUEST + SKEW)
     store.clean()
     assert not store._sidecar.lists.any_provisional()

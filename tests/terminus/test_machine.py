@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
+from datetime import timedelta
 from random import Random
 
 import pytest
@@ -14,6 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from reclaim.model import SnapshotId
 from reclaim.run.removal import DELETE, Way
+from reclaim.stores.terminus.store import TerminusStore
+from reclaim.stores.terminus.survey import NOT_THERE
 from reclaim.testing import FakeClock
 from tests.memory import folder_in_memory
 from tests.terminus.server import Server
@@ -65,6 +68,8 @@ class Machine(RuleBasedStateMachine):
         try:
             self.world.clock.advance(days=1)
             self.server.forget_leases()
+            # What is in quarantine keeps what it needs.
+            self.world.purge(timedelta(0))
             self.world.quiet()
         finally:
             self._cleanup.close()
@@ -107,7 +112,12 @@ class Machine(RuleBasedStateMachine):
             run = self.aside.pop(self.random.randrange(len(self.aside)))
             step = Interrupted(self.server, events)
             store = stepped(self.world.store(), step)
-            self._run(lambda: self.world.undo(run, step=step, store=store))
+            self._run(lambda: self.undo_all(run, step=step, store=store))
+
+    def undo_all(self, run: str, *, step: Interrupted, store: TerminusStore) -> None:
+        """Bring all of a run back, whatever other runs took or purged meanwhile."""
+        undone = self.world.undo(run, step=step, store=store)
+        assert not [line for line in undone.left if line.endswith(NOT_THERE)]
 
     @rule(events=INTERRUPTIONS)
     def end_quarantine(self, events: list[tuple[int, str]]) -> None:

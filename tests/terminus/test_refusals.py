@@ -212,7 +212,7 @@ def test_an_apply_past_its_budget(world: World, past: Past, step: str) -> None:
     # What comes first: the budget, or the lock, which nobody renewed in so long a time.
     assert error.value.kind in ("out_of_time", "lock_lost")
     assert world.there() == past.live | past.dead
-    world.clock.advance(minutes=12)
+    world.clock.advance(minutes=17)
     world.apply(plan)
     assert world.there() == past.live
 

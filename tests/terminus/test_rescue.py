@@ -18,7 +18,7 @@ from reclaim.stores.base import HeldLock
 from reclaim.stores.terminus.addresses import layer_of
 from reclaim.stores.terminus.held import HeldTerminus
 from reclaim.stores.terminus.view import LayerView
-from tests.terminus.world import MOVE, At, Past, World, bury, stepped
+from tests.terminus.world import MOVE, At, Past, World, bury, stepped, taking_what_others_need
 
 WEEK = Move().keep
 
@@ -112,7 +112,8 @@ def test_what_two_runs_have_set_aside(world: World) -> None:
     world.apply(plan)
     assert world.aside() == {child}
     world.store().release_lease(lease.id)
-    world.apply(world.plan())
+    with taking_what_others_need():
+        world.apply(world.plan())
     assert world.aside() == {parent, child}
     write.label("again", child)
     done = purged(world)
@@ -246,7 +247,8 @@ def test_of_several_runs_children_go_first_in_each(
     assert world.aside() == {other}
     world.store().release_lease(lease.id)
     world.clock.advance(minutes=5)
-    world.apply(first)
+    with taking_what_others_need():
+        world.apply(first)
     assert world.aside() == {base, middle, top, other}
     gone = []
     delete = LayerView.delete

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from reclaim.clock import SKEW
 from reclaim.errors import Conflict, Corrupt, InvalidInput, LeaseLapsed, Refused
 from reclaim.lease import LONGEST
 from reclaim.lock import LENGTH, REQUEST
 from reclaim.model import RunState
 from reclaim.run.removal import Move
 from reclaim.stores.sidecar import files
-from reclaim.stores.sidecar.lock import SKEW
 from reclaim.testing.faults import FaultyStorage
-from tests.terminus.world import Past, World, bury
+from tests.terminus.world import Past, World, bury, taking_what_others_need
 
 BROKEN = {
     "empty": b"",
@@ -169,6 +169,7 @@ def test_a_holder_that_slept_while_it_renewed(world: World, past: Past) -> None:
             slept.append(True)
             world.clock.advance(hours=2)
             world.apply(plan_before)
+            world.purge(timedelta(0))
             world.apply(world.plan())
             for path in world.folder.glob(".reclaim/condemned/*"):
                 path.unlink()
@@ -219,7 +220,8 @@ def test_what_an_unreadable_run_has_aside_still_needs_its_parents(world: World, 
     lease = world.store().take_lease(parent, holder="reader")
     first = world.apply(plan).run
     world.store().release_lease(lease.id)
-    world.apply(world.plan())
+    with taking_what_others_need():
+        world.apply(world.plan())
     assert {parent, child} <= world.aside()
     put(world, f"runs/{first}/run.json", b"")
     write.label("again", child)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -189,6 +190,14 @@ def make_world(folder: Path, clock: FakeClock, patch: pytest.MonkeyPatch) -> Wor
     store = folder / "store"
     store.mkdir()
     return World(store, clock)
+
+
+@contextmanager
+def taking_what_others_need() -> Iterator[None]:
+    """Runs take what layers in quarantine need, as those of an older version did."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TerminusStore, "keep_whole", lambda _store, seen, *_, **__: seen)
+        yield
 
 
 def needed(layers: dict[SnapshotId, Layer], roots: Collection[SnapshotId]) -> set[SnapshotId]:

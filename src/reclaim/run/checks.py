@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import islice
 
 import pyarrow as pa
 
+from reclaim.clock import SKEW
 from reclaim.engine.base import Containers, Found, Objects
 from reclaim.engine.tasks.parts import Place
 from reclaim.engine.tasks.reading import LIVE
@@ -28,7 +29,6 @@ from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.storage import Storage
 from reclaim.stores.base import BUDGET, HeldLock, Observation, Store
 
-SKEW = timedelta(minutes=5)
 LANDMARKS = 100
 """By how many containers an inventory is known."""
 ENOUGH = 1_000

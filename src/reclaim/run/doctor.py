@@ -12,13 +12,12 @@ from datetime import timedelta
 
 from reclaim.catalog import Catalog
 from reclaim.catalog.database import migrations
-from reclaim.clock import Clock
+from reclaim.clock import SKEW, Clock
 from reclaim.errors import ClockSkew, ReclaimError
 from reclaim.ids import new_uid
 from reclaim.model import RunState
 from reclaim.run import environment
 from reclaim.run.apply import COLLECT
-from reclaim.run.checks import SKEW
 from reclaim.storage import Storage
 from reclaim.stores.base import Examines, ListsLeases, Store
 from reclaim.stores.findings import Advance, Finding, Level, failed, some

@@ -4,7 +4,7 @@ A run that sets objects aside promises them for its window, and so it does with 
 it condemned. No other run takes what is at its old place of that: what an unfinished run was about
 to take or an unfinished undo has begun to bring back, and what snapshots need that were condemned
 and of which not everything was set aside. What delete markers cover has one marker only. The record
-of such a run stays too.
+of such a run stays too. Where a snapshot is of no use without others, these stay with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from reclaim.errors import Refused
 from reclaim.ids import new_uid
 from reclaim.model import Run, RunState
 from reclaim.run.removal import MARKED, find_record
-from reclaim.stores.base import Observation, Quarantines, Store
+from reclaim.stores.base import NeedsOtherSnapshots, Observation, Quarantines, Store
 
 
 def keep_promises(
@@ -41,11 +41,16 @@ def keep_promises(
         # Nothing of it can be brought back.
         return seen
     parts: list[Part] = []
+    taking: list[str] = []
     for run in _promising(store, besides):
         stem = place.at(f"promised-{new_uid()}")
         for rows in (*_taking(run, opener), _record(store, run)):
             parts.append(write_hashed(opener(place.url), f"{stem}-{len(parts)}", rows))
+            if isinstance(store, NeedsOtherSnapshots):
+                taking += rows.column("address").to_pylist()
         parts += _needed(store, engine, run, place.below(f"promised-{new_uid()}"))
+    if isinstance(store, NeedsOtherSnapshots):
+        seen = store.keep_whole(seen, taking, besides=besides, reader=engine)
     return replace(
         seen,
         held=(*seen.held, *(part.address for part in parts)),

@@ -56,9 +56,13 @@ class Purged:
 
 
 def due(store: Store, older_than: timedelta | None) -> Sequence[Run]:
-    """The runs whose quarantine is to end: by the time they were given, or by their age."""
+    """The runs whose quarantine is to end: by the time they were given, or by their age.
+
+    Who set something aside first comes first: a later run may have what the earlier one needs.
+    """
     now = store.clock.now()
-    return [run for run in store.runs() if run.quarantine and _over(run, now, older_than)]
+    ending = [run for run in store.runs() if run.quarantine and _over(run, now, older_than)]
+    return sorted(ending, key=lambda run: str(run.summary.get("since", "")))
 
 
 def _over(run: Run, now: datetime, older_than: timedelta | None) -> bool:

@@ -7,7 +7,7 @@ the roots and makes the changes that need the store's own consistency.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -512,6 +512,21 @@ class ListsLeases(Protocol):
 
     def leases(self) -> Sequence[tuple[Lease, bool]]:
         """All leases, and whether each is valid."""
+        ...
+
+
+@runtime_checkable
+class NeedsOtherSnapshots(Protocol):
+    """A store whose snapshots are of no use without others, such as their parents."""
+
+    def keep_whole(
+        self, seen: Observation, held: Iterable[str], *, besides: str, reader: Reader
+    ) -> Observation:
+        """An observation in which what promised snapshots need is live as well.
+
+        Promised are those that other runs than ``besides`` have set aside and can bring back, and
+        those at the addresses ``held``, which they were about to take or have begun to bring back.
+        """
         ...
 
 

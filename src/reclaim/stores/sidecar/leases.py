@@ -2,6 +2,9 @@
 
 A holder writes its lease and *then* reads the lists of condemned snapshots; a run writes its list
 and *then* reads the leases. So one of the two always sees the other.
+
+The clocks of both may differ from the storage's by ``SKEW``, to either side. So a holder stops that
+much before the end of its lease, and a run waits that much longer.
 """
 
 from __future__ import annotations
@@ -13,8 +16,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from reclaim.clock import Clock
-from reclaim.errors import Gone, LeaseLapsed, NotFound, ReclaimError
+from reclaim.clock import SKEW, Clock
+from reclaim.errors import ClockSkew, Gone, LeaseLapsed, NotFound, ReclaimError
 from reclaim.ids import new_uid
 from reclaim.lease import LONGEST, check_length
 from reclaim.model import Lease, SnapshotId
@@ -64,7 +67,8 @@ class Leases:
         return sorted(found, key=lambda lease: (lease.refreshed_at, lease.id))
 
     def valid(self, now: datetime) -> tuple[Lease, ...]:
-        return tuple(lease for lease in self.all() if lease.valid_at(now))
+        """The leases on which a holder may still rely, whatever its clock says."""
+        return tuple(lease for lease in self.all() if lease.valid_at(now - SKEW))
 
     def take(
         self, snapshot: SnapshotId, needs: Needs, *, holder: str, length: timedelta = LENGTH
@@ -72,8 +76,8 @@ class Leases:
         """Take a lease; refused for what is condemned, or needs something that is."""
         check_length(length)
         lease = Lease(new_uid(), snapshot, holder, self._clock.now(), length)
-        self._write(lease)
         try:
+            self._write(lease)
             self._check(lease, needs)
         except BaseException:
             self._storage.delete(self._address(lease.id))
@@ -102,21 +106,21 @@ class Leases:
             raise missing
 
     def renew(self, lease: Lease) -> Lease:
-        """Make a lease last for its length from now on; one that lapsed cannot be."""
+        """Make a lease last for its length from now on; one that may have lapsed cannot be."""
         address = self._address(lease.id)
         try:
             found = self._storage.head(address)
         except NotFound as error:
             raise LeaseLapsed(f"the lease {lease.id} was given back") from error
         current = self._read(address, found.last_modified)
-        if not current.valid_at(self._clock.now()):
+        if not current.valid_at(self._clock.now() + SKEW):
             raise LeaseLapsed(
-                f"the lease {lease.id} lapsed and cannot be renewed",
+                f"the lease {lease.id} has lapsed, or will within {SKEW}, and cannot be renewed",
                 hint="take a new one; that checks that everything is still there",
             )
         now = self._clock.now()
         self._write(current)
-        if not current.valid_at(self._clock.now()):
+        if not current.valid_at(self._clock.now() + SKEW):
             # Whoever slept until here held nothing meanwhile, and a run may have been and gone.
             self._storage.delete(address)
             raise LeaseLapsed(
@@ -174,7 +178,16 @@ class Leases:
             "holder": lease.holder,
             "seconds": lease.length.total_seconds(),
         }
-        write_document(self._storage, self._address(lease.id), told)
+        address = self._address(lease.id)
+        before = self._clock.now()
+        write_document(self._storage, address, told)
+        written_at = self._storage.head(address).last_modified
+        if not before - SKEW <= written_at <= self._clock.now() + SKEW:
+            raise ClockSkew(
+                f"this machine's clock says {before:%F %T} UTC and the storage's "
+                f"{written_at:%F %T} UTC: a lease would not hold for as long as it seems to",
+                hint="set the clock, then take the lease again",
+            )
 
 
 class HeldLease:
@@ -184,8 +197,8 @@ class HeldLease:
         self._leases = leases
         self._clock = clock
         self.lease = lease
-        self._sure_until = lease.refreshed_at + lease.length
         self._renewal = Renewal(self, f"the lease {lease.id}")
+        self._sure_until = lease.refreshed_at + lease.length - SKEW
 
     def check(self) -> None:
         if self._clock.now() >= self._sure_until:
@@ -198,7 +211,7 @@ class HeldLease:
     def renew(self) -> None:
         before = self._clock.now()
         self._leases.renew(self.lease)
-        self._sure_until = before + self.lease.length
+        self._sure_until = before + self.lease.length - SKEW
 
     def start(self) -> None:
         self._renewal.start(min(REFRESH, self.lease.length / 2))

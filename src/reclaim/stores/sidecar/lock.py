@@ -3,7 +3,8 @@
 The object with the highest number is the state of the lock. Every change writes the next number,
 which succeeds for one and fails for all others; lower ones are removed, so that whoever was late
 must look whether there are higher ones. Deletes that were sent on the strength of a lock
-have ended a request's time after its expiry; only then is it taken over.
+have ended a request's time after its expiry; only then is it taken over. The expiry is told by the
+holder's clock, so that whoever wants the lock waits as long again as clocks may be apart.
 """
 
 from __future__ import annotations
@@ -16,15 +17,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from reclaim.clock import Clock
+from reclaim.clock import SKEW, Clock
 from reclaim.errors import AlreadyExists, Conflict, LockLost, NotFound
 from reclaim.ids import new_uid
 from reclaim.lock import LENGTH, REQUEST, TASKS, TimedLock, taken
 from reclaim.storage import Storage
 from reclaim.stores.sidecar.files import Unreadable, read_document, shown, text_in, time_in
 
-SKEW = timedelta(minutes=5)
-"""How far the clocks of those who take the lock, and the storage's, may be apart."""
 LOOKS = 100
 LAST = 10**12 - 1
 _NUMBER = re.compile("[0-9]{12}")
@@ -55,7 +54,7 @@ class Lock(TimedLock):
         state = self._read()
         now = self._clock.now()
         if state is not None and state.expires_at is not None:
-            free_at = state.expires_at + REQUEST
+            free_at = state.expires_at + REQUEST + SKEW
             if now < free_at:
                 if state.expires_at > now + LENGTH + 2 * SKEW:
                     file = shown(self._storage, self._address(state.number))
@@ -81,7 +80,13 @@ class Lock(TimedLock):
         state = self._read()
         if state is None or state.expires_at is None:
             return None
-        return state.run if self._clock.now() < state.expires_at + REQUEST else None
+        free_at = state.expires_at + REQUEST + SKEW
+        return state.run if self._clock.now() < free_at else None
+
+    @property
+    def free_at(self) -> datetime | None:
+        free_at = super().free_at
+        return None if free_at is None else free_at + SKEW
 
     def renew(self) -> None:
         with self._turn:
@@ -141,7 +146,7 @@ class Lock(TimedLock):
         """
         address = self._address(number)
         written_at = self._storage.head(address).last_modified
-        latest = written_at + LENGTH + SKEW
+        latest = written_at + LENGTH
         file = shown(self._storage, address)
         try:
             document = read_document(self._storage, address)
@@ -150,7 +155,7 @@ class Lock(TimedLock):
             expires_at = None if free else time_in(document, "expires_at")
         except Unreadable as error:
             return _State(number, "", "", latest, f"{file} cannot be read: {error}")
-        if expires_at is not None and expires_at > latest:
+        if expires_at is not None and expires_at > latest + SKEW:
             return _State(number, owner, run, latest, f"{file} is to last until {expires_at:%F %T}")
         return _State(number, owner, run, expires_at)
 

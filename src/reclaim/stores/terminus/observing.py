@@ -7,13 +7,12 @@ time. A server takes no part in it: what it is about to label is protected by it
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from reclaim.clock import Clock, to_micros
 from reclaim.errors import Corrupt, IncompleteRead, OutOfTime
@@ -23,13 +22,16 @@ from reclaim.stores.base import Survey as Seen
 from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists
 from reclaim.stores.sidecar.leases import Leases
 from reclaim.stores.terminus import graph
-from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP
 from reclaim.stores.terminus.garbage import classify
 from reclaim.stores.terminus.labels import Label
 from reclaim.stores.terminus.layers import Layers
 from reclaim.stores.terminus.missing import find_missing, shards_of
+from reclaim.stores.terminus.promised import find_promised, needed_by, with_quarantined
 from reclaim.stores.terminus.roots import read_labels
 from reclaim.stores.terminus.survey import Survey
+
+SHOWN = 3
+"""How many runs are named in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +93,45 @@ class Observer:
         self.layers = known
         return known
 
-    def needed(self, run_id: str, others: Collection[str], reader: Reader) -> Collection[str]:
+    def keep_whole(
+        self,
+        seen: Observation,
+        taking: Collection[SnapshotId],
+        promised: Mapping[str, Collection[SnapshotId]],
+        reader: Reader,
+    ) -> Observation:
+        """The last look, with what is promised and all that it needs as live as well.
+
+        ``promised`` has the runs that can be undone, with the layers on their lists. ``taking`` are
+        layers that some of them were about to take, or have begun to bring back.
+        """
+        assert self.layers is not None
+        quarantines = [self.survey.aside(run) for run in promised]
+        layers = find_promised(quarantines, self.survey).union(taking, *promised.values())
+        if not layers:
+            return seen
+        every = with_quarantined(self.layers, quarantines, self.survey, reader)
+        kept = (needed_by(layers, every) & seen.tops.keys()) - self.reached
+        self.reached |= kept
+        return replace(
+            seen,
+            ids=seen.ids | kept,
+            reached=self.reached,
+            unreadable=seen.unreadable - kept,
+            warnings=(*seen.warnings, *_kept_warnings(kept, promised)),
+        )
+
+    def needed(
+        self,
+        run_id: str,
+        others: Collection[str],
+        promised: Mapping[str, Collection[SnapshotId]],
+        reader: Reader,
+    ) -> Collection[str]:
         """What of a run's quarantine is referred to now: a second mark, with all that is aside.
 
         ``others`` are the runs that have something aside, too: a layer there may need one here.
+        ``promised`` has those of them that can be undone, with the layers on their lists.
         """
         aside = {run: self.survey.aside(run) for run in {*others, run_id}}
         listed = Layers.of(self.survey.look(reader))
@@ -103,18 +140,15 @@ class Observer:
         leases = self.leases.valid(now)
         found = self.survey.complete(listed, reader)
         young = _young(found, listed, now - Margins().objects)
-        tops = (_top(mine) for run in aside.values() for mine in run.values())
-        gone = self.survey.read([top for top in tops if top], reader)
-        # What can be read in its place counts as it is there, and otherwise as it is aside.
-        whole = found.readable()
-        gone = gone.filter(pc.invert(pc.is_in(gone.column("id"), whole)))
-        every = Layers.of(pa.concat_tables([found.rows, gone]))
+        every = with_quarantined(found, aside.values(), self.survey, reader)
         marked = self._reach(every, named, leases, young)
         self._missing(every, marked)
-        reached = marked.ids
+        quarantines = [aside.get(run, {}) for run in promised]
+        layers = find_promised(quarantines, self.survey).union(*promised.values())
+        reached = marked.ids | needed_by(layers, every)
         # Of a layer that is in its place nothing is missed. It is loaded through its parents, or
         # through a newer rollup; what an old rollup file points at may be gone.
-        needed = reached - set(whole.to_pylist())
+        needed = reached - set(found.readable().to_pylist())
         return [one for layer, mine in aside[run_id].items() if layer in needed for one in mine]
 
     def _reach(
@@ -205,13 +239,17 @@ def _warnings(missing: Mapping[SnapshotId, SnapshotId]) -> Iterator[str]:
         )
 
 
+def _kept_warnings(kept: Collection[SnapshotId], runs: Collection[str]) -> Iterator[str]:
+    if kept:
+        named = sorted(runs)
+        more = f" and {len(named) - SHOWN} more" * (len(named) > SHOWN)
+        yield (
+            f"{len(kept)} layers stay only because runs that can be undone need them "
+            f"({', '.join(named[:SHOWN])}{more}); once these are purged or undone, they can go"
+        )
+
+
 def _young(found: Layers, listed: Layers, since: datetime) -> Collection[SnapshotId]:
     """What changed since then. What came while we looked is young, whatever its time says."""
     young = np.flatnonzero((found.changed >= to_micros(since)) | ~found.among(listed))
     return frozenset(map(found.graph.ids.__getitem__, young.tolist()))
-
-
-def _top(addresses: Collection[str]) -> str | None:
-    """The object to read of a layer that was set aside; None if only its rollup was."""
-    tops = [one for one in addresses if not one.endswith(ROLLUP)]
-    return next((one for one in tops if one.endswith(ARCHIVE)), tops[0] if tops else None)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import stat
+import time
 from collections.abc import Sequence
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 
 from reclaim.errors import NotFound, OutOfTime, Refused, UnsafeFolder
@@ -18,6 +22,9 @@ AWAY = "labels may live on another host; without them what they keep looks dead"
 
 ROUNDS = 20
 """How often labels are read before those who write them are asked to pause."""
+TRIES, PAUSE = 600, 0.05
+"""How often a label that is locked is tried, and the seconds in between: half a minute in all. A
+server locks a label for as long as it takes to write a few bytes."""
 LONGEST = 1024
 """More than this is not read of a label, nor of the version: neither is so long."""
 
@@ -83,5 +90,19 @@ def _read_locked(file: str) -> bytes:
                 hint="put what it points at in its place, or remove it; nothing was deleted",
             )
         with open(os.open(file, READ), "rb", buffering=0) as found:  # noqa: PTH123
-            fcntl.flock(found, fcntl.LOCK_SH)
+            _lock(file, found)
             return found.read(LONGEST) or b""
+
+
+def _lock(file: str, label: FileIO) -> None:
+    """Lock a label to read it; refused when another process does not let it go."""
+    for _ in range(TRIES):
+        with suppress(BlockingIOError):
+            fcntl.flock(label, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return
+        time.sleep(PAUSE)
+    raise OutOfTime(
+        f"the label {file!r} is locked by another process, and was for {TRIES * PAUSE:.0f} seconds",
+        hint=f"find that process (`fuser {shlex.quote(file)}`), end it or wait for it, and run "
+        "this again",
+    )

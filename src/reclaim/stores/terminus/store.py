@@ -5,14 +5,14 @@ Others do the work: ``observing`` looks, ``survey`` lists and reads, ``held`` ch
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
 from reclaim.clock import Clock, SystemClock
 from reclaim.errors import InvalidInput, NotFound, Refused
-from reclaim.model import Lease, Run, SnapshotId
+from reclaim.model import Lease, Run, RunState, SnapshotId
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.base import Observation, ObserveRequest, Reader
 from reclaim.stores.sidecar.leases import LENGTH, HeldLease
@@ -133,7 +133,26 @@ class TerminusStore:
         """What of a run's quarantine labels, leases or layers refer to now: a second mark."""
         # By their folders: what a run has aside counts, whatever its record says.
         others = self._view.quarantined_runs()
-        return self._observer.needed(run_id, others, reader)
+        return self._observer.needed(run_id, others, self._promised(besides=run_id), reader)
+
+    def keep_whole(
+        self, seen: Observation, held: Iterable[str], *, besides: str, reader: Reader
+    ) -> Observation:
+        """With what layers in quarantine need as live as well, and those that are promised."""
+        taking = {layer for address in held if (layer := layer_of(address))}
+        return self._observer.keep_whole(seen, taking, self._promised(besides), reader)
+
+    def _promised(self, besides: str) -> Mapping[str, Collection[SnapshotId]]:
+        """The other runs that can be undone, each with the layers that are on its lists.
+
+        One that has something in quarantine and no readable record may be one of them.
+        """
+        runs = self.runs()
+        ended = {
+            run.id for run in runs if run.quarantine is None and run.state != RunState.UNREADABLE
+        }
+        promising = {*self._view.quarantined_runs(), *(run.id for run in runs)} - ended
+        return {run: self._sidecar.lists.taken_by(run) for run in sorted(promising - {besides})}
 
     # Leases
 

@@ -12,6 +12,7 @@ from reclaim.storage import Storage
 from reclaim.stores.base import SNAPSHOTS, Reader
 from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP, layer_of, stem
 from reclaim.stores.terminus.format import TerminusFormat
+from reclaim.stores.terminus.layer import parse_rollup
 from reclaim.stores.terminus.layers import Layers
 from reclaim.stores.terminus.reading import read_layer
 from reclaim.stores.terminus.tfc import ID_SIZE
@@ -69,6 +70,13 @@ class Survey:
                 if layer := layer_of(one.address):
                     found.setdefault(layer, []).append(one.address)
         return found
+
+    def rollup_in(self, file: str) -> SnapshotId | None:
+        """The layer that a rollup file points at; None if it holds no id or is gone."""
+        try:
+            return parse_rollup(self._view.get(file))
+        except (Corrupt, NotFound):
+            return None
 
     def fault(self, layer: SnapshotId) -> str | None:
         """Why a layer cannot be loaded; None if it can."""
