@@ -10,9 +10,11 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Protocol
 
+from reclaim.safety import SAFETY
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
-SKEW = timedelta(minutes=5)
+SKEW = SAFETY.clock_skew
 """How far the clock of a machine may be from the storage's."""
 
 

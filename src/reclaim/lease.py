@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 from reclaim.errors import InvalidInput
+from reclaim.safety import SAFETY
 
-LONGEST = timedelta(days=30)
-"""No lease is longer: a holder that is alive renews it, and one that is gone must not keep it."""
+LONGEST = SAFETY.longest_lease
 
 
 def check_length(length: timedelta) -> None:

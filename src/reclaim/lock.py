@@ -19,11 +19,12 @@ from datetime import datetime, timedelta
 from reclaim.clock import Clock
 from reclaim.errors import Conflict, LockLost, ReclaimError
 from reclaim.renewal import Renewal
+from reclaim.safety import SAFETY
 
 log = logging.getLogger(__name__)
 
-LENGTH = timedelta(minutes=10)
-REQUEST = timedelta(minutes=1)
+LENGTH = SAFETY.lock_length
+REQUEST = SAFETY.request
 """The longest that one request to the storage may take."""
 TASKS = "tasks"
 """The owner of a lock whose holder has ended, while its tasks may still be at work."""
@@ -127,7 +128,7 @@ class TimedLock(ABC):
     @contextmanager
     def renewed(self) -> Iterator[None]:
         """Renew it in the background while the block runs."""
-        self._renewal.start(LENGTH / 4)
+        self._renewal.start(SAFETY.lock_renewal)
         try:
             yield
         finally:

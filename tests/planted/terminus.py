@@ -268,7 +268,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a holder relies on its lease to the end": Bug(
         "reclaim.stores.sidecar.leases",
-        right="        self._sure_until = lease.refreshed_at + lease.length - SKEW\n",
+        right="        self._sure_until = lease.refreshed_at + lease.length - EARLY\n",
         wrong="        self._sure_until = lease.refreshed_at + lease.length\n",
         test=f"{HERE}/test_lease_skew.py"
         "::test_who_believes_in_its_lease_has_lost_nothing[run ahead]",

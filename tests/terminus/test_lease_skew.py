@@ -12,7 +12,7 @@ from reclaim.errors import ClockSkew, LeaseLapsed
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.run.removal import DELETE
-from reclaim.stores.sidecar.leases import LENGTH
+from reclaim.stores.sidecar.leases import EARLY, LENGTH
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing.engine import PlainEngine
 from tests.terminus.world import Past, World, bury
@@ -85,7 +85,7 @@ def test_who_believes_in_its_lease_has_lost_nothing(
     world: World, past: Past, run: timedelta
 ) -> None:
     with store_of(world, timedelta(0)).lease(past.old[-1]) as held:
-        world.clock.advance(LENGTH - SKEW - MINUTE)
+        world.clock.advance(LENGTH - EARLY - MINUTE)
         held.check()
         collect(world, run)
         assert set(past.old) <= world.there()

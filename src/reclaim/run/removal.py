@@ -21,12 +21,13 @@ from reclaim.model import Run, SnapshotId
 from reclaim.run import plan_file
 from reclaim.run.journal import Journal
 from reclaim.run.plan_file import PlanDocument
+from reclaim.safety import SAFETY
 from reclaim.storage import buckets
 from reclaim.stores.base import QUARANTINE, Held, Quarantines, SetsAside, Store
 
 MOVED, MARKED = "moved", "marked"
 """What the records of runs call the two."""
-KEEP = timedelta(days=7)
+KEEP = SAFETY.quarantine
 """How long what was set aside is kept by default."""
 FAR = timedelta(days=3650)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 
 import pyarrow as pa
 
@@ -18,10 +17,11 @@ from reclaim.engine.tasks.deleting import FAILED, GOING, RESTORED, Deleter, Outc
 from reclaim.engine.tasks.parts import Part, Place, read_part, write_part
 from reclaim.ids import new_uid
 from reclaim.run.journal import Journal
+from reclaim.safety import SAFETY
 from reclaim.storage import Storage
 from reclaim.stores.base import HeldLock, OrdersDeletes, Store
 
-FIRST_WAVE = timedelta(minutes=1)
+FIRST_WAVE = SAFETY.first_wave
 """How long the first wave may take; each later one may take twice as long as the one before."""
 
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from reclaim.clock import Clock
 from reclaim.model import Lease, Ref, Run, RunState, Snapshot, SnapshotId
 from reclaim.policy import Policy
+from reclaim.safety import SAFETY
 from reclaim.storage import Storage
 from reclaim.storage.buckets import Upload
 from reclaim.stores.findings import Advance, Finding
@@ -203,7 +204,7 @@ class Observation:
     """What a person who reads the plan should know."""
 
 
-BUDGET = timedelta(minutes=15)
+BUDGET = SAFETY.budget
 """From the read of leases to the first delete, or to the end of a mark where that must be quick.
 
 Leases are valid for longer than that.
@@ -214,11 +215,11 @@ Leases are valid for longer than that.
 class Margins:
     """How old things must be before they may go. The defaults suit stores that guess nothing."""
 
-    objects: timedelta = timedelta(hours=24)
+    objects: timedelta = SAFETY.objects
     """Of an object that nothing refers to."""
-    work: timedelta = timedelta(hours=24)
+    work: timedelta = SAFETY.work
     """Of what a run wrote for itself and no longer needs; another may still be reading it."""
-    records: timedelta = timedelta(days=30)
+    records: timedelta = SAFETY.records
     """Of plans and journals."""
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from sqlalchemy import Connection, delete, insert, select
 
 from reclaim.catalog.database.schema import plans
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import to_micros
+from reclaim.safety import SAFETY
 
-KEPT = timedelta(days=31)
-"""A little longer than the files of a plan."""
+KEPT = SAFETY.plan_digests
 
 
 def record_plan(workspace: Workspace, run_id: str, digest: str) -> None:

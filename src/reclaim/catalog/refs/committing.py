@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection, select, update
@@ -27,8 +26,9 @@ from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, from_micros, to_micros
 from reclaim.errors import ClockSkew, NothingToCommit, TransactionFailed
 from reclaim.ids import new_uid
+from reclaim.safety import SAFETY
 
-CLOCK_TOLERANCE = timedelta(minutes=5)
+CLOCK_TOLERANCE = SAFETY.clock_skew
 AHEAD = CLOCK_TOLERANCE // MICROSECOND
 
 

@@ -39,6 +39,7 @@ from reclaim.ids import new_uid
 from reclaim.lease import check_length
 from reclaim.model import Lease, SnapshotId
 from reclaim.renewal import Renewal
+from reclaim.safety import SAFETY
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +50,10 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 class LeaseTimes:
     """How leases are kept. A holder renews well before the collector may think it dead."""
 
-    refresh: timedelta = timedelta(hours=1)
-    valid: timedelta = timedelta(hours=2)
+    refresh: timedelta = SAFETY.lease_refresh
+    valid: timedelta = SAFETY.lease_length
     # What a collector may take between reading the leases and its first delete.
-    budget: timedelta = timedelta(minutes=15)
+    budget: timedelta = SAFETY.budget
 
     def __post_init__(self) -> None:
         if self.refresh <= timedelta(0) or self.refresh + self.budget >= self.valid:

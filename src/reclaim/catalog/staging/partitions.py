@@ -30,12 +30,13 @@ from reclaim.clock import MICROSECOND, Clock, to_micros
 from reclaim.errors import NotFound, ReclaimError, TransactionFailed
 from reclaim.ids import new_uid
 from reclaim.renewal import Renewal
+from reclaim.safety import SAFETY
 from reclaim.storage import Storage
 
 ROLL_OBJECTS = 50_000
 ROLL_AGE = timedelta(minutes=60)
-RENEW_EVERY = timedelta(minutes=1)
-OVERDUE = timedelta(minutes=15)
+RENEW_EVERY = SAFETY.partition_renewal
+OVERDUE = SAFETY.partition_overdue
 
 T = TypeVar("T")
 

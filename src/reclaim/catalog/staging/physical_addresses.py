@@ -22,9 +22,10 @@ from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros, to_micros
 from reclaim.errors import InvalidInput, InvalidToken, NotFound, TokenExpired, TokenUsed
 from reclaim.ids import new_uid
+from reclaim.safety import SAFETY
 from reclaim.urls import url_of
 
-TOKEN_VALID = timedelta(hours=6)
+TOKEN_VALID = SAFETY.upload_length
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ Everything is a change of state in a row, in a transaction that fails if the loc
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
 from typing import Any
 
 from reclaim.catalog import HistoryEdit
@@ -22,10 +21,8 @@ from reclaim.catalog.collection import (
 from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.locks import Lock
 from reclaim.model import Ref, Run, RunState, SnapshotId
+from reclaim.safety import SAFETY
 from reclaim.stores.base import Restored
-
-HELD_AFTER_UNDO = timedelta(hours=24)
-"""How long commits that came back, and that no ref names, are safe from the next run."""
 
 
 class HeldRepository:
@@ -94,7 +91,7 @@ class HeldRepository:
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
         done = undoing.restore(
-            self._workspace, self.lock, run_id, whole, HELD_AFTER_UNDO, complete=complete
+            self._workspace, self.lock, run_id, whole, SAFETY.after_undo, complete=complete
         )
         return Restored(done.commits, done.left, done.waits)
 

@@ -22,6 +22,7 @@ from reclaim.ids import new_uid
 from reclaim.lease import LONGEST, check_length
 from reclaim.model import Lease, SnapshotId
 from reclaim.renewal import Renewal
+from reclaim.safety import SAFETY
 from reclaim.storage import Storage
 from reclaim.stores.sidecar.condemned import CondemnedLists
 from reclaim.stores.sidecar.files import (
@@ -35,8 +36,10 @@ from reclaim.stores.sidecar.files import (
 
 log = logging.getLogger(__name__)
 
-REFRESH = timedelta(hours=1)
-LENGTH = timedelta(hours=2)
+REFRESH = SAFETY.lease_refresh
+LENGTH = SAFETY.lease_length
+EARLY = SAFETY.clock_skew + SAFETY.budget
+"""So long before the end of its lease a holder stops that could not renew it."""
 
 Needs = Callable[[SnapshotId], Collection[SnapshotId]]
 """A snapshot and all that it needs; fails when something of that is not there."""
@@ -198,7 +201,7 @@ class HeldLease:
         self._clock = clock
         self.lease = lease
         self._renewal = Renewal(self, f"the lease {lease.id}")
-        self._sure_until = lease.refreshed_at + lease.length - SKEW
+        self._sure_until = lease.refreshed_at + lease.length - EARLY
 
     def check(self) -> None:
         if self._clock.now() >= self._sure_until:
@@ -211,7 +214,7 @@ class HeldLease:
     def renew(self) -> None:
         before = self._clock.now()
         self._leases.renew(self.lease)
-        self._sure_until = before + self.lease.length - SKEW
+        self._sure_until = before + self.lease.length - EARLY
 
     def start(self) -> None:
         self._renewal.start(min(REFRESH, self.lease.length / 2))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from reclaim.clock import Clock
 from reclaim.errors import NotFound
+from reclaim.safety import SAFETY
 from reclaim.storage import Storage
 
-KEPT = timedelta(days=31)
-"""A little longer than the files of a plan."""
+KEPT = SAFETY.plan_digests
 
 
 class PlanDigests:
