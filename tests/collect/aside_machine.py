@@ -53,6 +53,7 @@ class AsideMachine(CollectMachine):
         super().start()
 
     def undo_one(self, run_id: str) -> None:
+        """Undo a run, and check what it says."""
         raise NotImplementedError
 
     # Applying.
@@ -65,18 +66,18 @@ class AsideMachine(CollectMachine):
 
     def apply_run(self, plan: Plan, *, step: Stepping | None = None) -> None:
         run = self.run_of(plan.document.run)
-        if run is not None and (run.state in (RunState.UNDONE, RunState.PURGED) or run.undoing):
-            # One that died may have the lock still.
-            self.world.clock.advance(minutes=12)
-            with pytest.raises(PlanRefused, match=r"already|begun to be undone"):
-                self.world.apply(plan, way=self.way(plan))
-            return
         if self.is_stuck(self.way(plan).name):
             with pytest.raises(Refused, match=NOT_KEPT):
                 self.world.apply(plan, way=self.way(plan))
             if run is not None:
                 return
             self.ways[plan.document.run] = Move()
+        if run is not None and (run.state in (RunState.UNDONE, RunState.PURGED) or run.undoing):
+            # One that died may have the lock still.
+            self.world.clock.advance(minutes=12)
+            with pytest.raises(PlanRefused, match=r"already|begun to be undone"):
+                self.world.apply(plan, way=self.way(plan))
+            return
         self.promises.learn()
         before = self.promises.read(self.world.candidates(plan))
         with suppress(Partial), pytest.MonkeyPatch.context() as patch:
@@ -175,11 +176,13 @@ class AsideMachine(CollectMachine):
 
     # What others do.
 
-    @precondition(lambda self: self.promises.homes())
+    @precondition(lambda self: self.promises.taken)
     @rule(which=st.integers(0, 20), same_size=st.booleans())
     def write_to_a_home(self, which: int, same_size: bool) -> None:
         """Somebody writes other bytes to where something was set aside from."""
         homes = self.promises.homes()
+        if not homes:
+            return
         home, kept = homes[which % len(homes)]
         other = b"!" if kept[:1] == b"?" else b"?"
         self.foreign[home] = other * (len(kept) + (not same_size))
@@ -194,18 +197,15 @@ class AsideMachine(CollectMachine):
             self.removal.take_away(self.world, home)
         self.foreign.clear()
 
-    def spared(self) -> list[str]:
-        """What plans listed, and nothing needs, and is in its place."""
-        listed = {home for plan in self.plans for home in self.world.candidates(plan)}
-        return sorted((listed - self.world.needed() - set(self.foreign)) & self.world.there())
-
-    @precondition(lambda self: self.removal.versioning == ENABLED and self.spared())
+    @precondition(lambda self: self.removal.versioning == ENABLED and self.promises.waiting)
     @rule(which=st.integers(0, 20))
     def delete_what_was_spared(self, which: int) -> None:
-        """Somebody deletes what no run could take; the bucket keeps its bytes."""
-        home = self.spared()[which % len(self.spared())]
-        self.deleted |= self.promises.read([home])
-        self.world.storage.delete(home)
+        """Somebody deletes what a run could not take; the bucket keeps its bytes."""
+        spared = [one for one in self.promises.spared() if one not in self.foreign]
+        if spared:
+            home = spared[which % len(spared)]
+            self.deleted |= self.promises.drop(home)
+            self.world.storage.delete(home)
 
     @precondition(lambda self: self.removal.versioning is not None)
     @rule(status=st.sampled_from([ENABLED, SUSPENDED]))

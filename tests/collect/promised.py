@@ -67,6 +67,28 @@ class Promises:
         free = [home for home in taken if home not in there and home not in self.lost]
         return sorted(((home, taken[home]) for home in free), key=lambda one: one[::-1])
 
+    def spared(self) -> list[str]:
+        """What only commits need that are condemned, and is in its place."""
+        self.learn()
+        rows = {row.id: row.state for row in raw.rows(self.world.repo, commits)}
+        owed = {
+            home
+            for waiting in self.waiting.values()
+            for commit, files in waiting.items()
+            if rows[commit] == CommitState.CONDEMNED
+            for home in files
+        }
+        live = [commit for commit, state in rows.items() if state == CommitState.LIVE]
+        used = {home for commit in live for home in self.needs.get(commit, ())}
+        return sorted((owed - used) & self.world.there())
+
+    def drop(self, home: str) -> Files:
+        """What is somebody else's affair from now on; returns its bytes."""
+        for waiting in self.waiting.values():
+            for files in waiting.values():
+                files.pop(home, None)
+        return self.read([home])
+
     def commits_of(self, run: str, *states: CommitState) -> set[str]:
         rows = raw.rows(self.world.repo, commits)
         return {row.id for row in rows if row.run_id == run and row.state in (states or TAKEN)}
