@@ -219,7 +219,7 @@ class Summary:
         unreached = plan.dead - plan.expired
         noun = plan.store.noun
         yield (
-            f"{snapshots(plan.expected.snapshots, noun)} stay, on {plan.refs} refs and "
+            f"{snapshots(plan.live, noun)} stay, on {plan.refs} refs and "
             f"{plan.leases} leases. {snapshots(plan.expired, noun)} expire by the policy, "
             f"{unreached} were reached by nothing already."
         )
@@ -265,8 +265,8 @@ def _by_age(one: Sum) -> int:
 
 def _counts(expected: Counts, read: Counts, noun: str) -> Table:
     names = {
-        "snapshots": f"{noun}s that stay",
-        "containers": "containers that they need",
+        "snapshots": f"{noun}s",
+        "containers": f"containers of {noun}s that stay",
         "entries": "entries in those",
         "held": "staged or pending addresses",
     }

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from reclaim.errors import Corrupt, NotFound, Refused
+from reclaim.errors import Corrupt, IncompleteRead, NotFound, Refused
 from reclaim.history import Edit, build, expire
 from reclaim.history.graph import reachable
 from reclaim.model import History, Lease, Ref, Snapshot, SnapshotId
@@ -45,6 +45,10 @@ def decide_seen(
     delete_expired_branches: bool = False,
 ) -> Decided:
     """Decide from what a store was seen to be; by its own rules, where it has them."""
+    check_counts(
+        (seen.expected.snapshots, seen.read.snapshots),
+        (seen.expected.containers, seen.read.containers),
+    )
     if seen.reached is not None:
         if not policy.empty:
             raise Refused(
@@ -62,6 +66,19 @@ def decide_seen(
         delete_expired_tags=delete_expired_tags,
         delete_expired_branches=delete_expired_branches,
     )
+
+
+def check_counts(snapshots: tuple[int, int], containers: tuple[int, int] = (0, 0)) -> None:
+    """Refuse to decide when the store counted other numbers of snapshots than were read."""
+    pairs = {"snapshots": snapshots, "containers that snapshots name": containers}
+    for what, (expected, read) in pairs.items():
+        if expected != read:
+            raise IncompleteRead(
+                f"the store counts {expected} {what}, and {read} were read",
+                hint="nothing was changed; run it again, and look at the store if it repeats",
+                expected=expected,
+                read=read,
+            )
 
 
 def _as_reached(seen: Observation, reached: frozenset[SnapshotId]) -> Decided:

@@ -29,6 +29,7 @@ from reclaim.run.checks import (
     check_complete,
     check_fraction,
     check_inventory,
+    check_kept,
     check_partitions,
     find_landmarks,
 )
@@ -227,6 +228,7 @@ class _Planning:
             )
             planning.facts |= {"candidates": sum(part.rows for part in found.parts)}
         check_complete(seen, decided, tops, containers, found)
+        check_kept(self._store, self._survey, decided, found)
         check_inventory(self._store, objects, found)
         check_partitions(self._partitions | found.verdict.strangers.keys(), seen)
         made = self._document(seen, decided, dead, containers, found)
@@ -337,19 +339,20 @@ class _Planning:
             candidate_bytes=sum(size for _, size in found.verdict.going.values()),
             allowed_fraction=1.0 if store.deleted else self._options.allowed_fraction,
             expected=Counts(
-                snapshots=len(decided.live),
+                snapshots=seen.expected.snapshots,
                 containers=containers.containers,
                 entries=containers.entries,
                 held=seen.held_count,
             ),
             read=Counts(
-                snapshots=len(decided.live),
+                snapshots=seen.read.snapshots,
                 containers=read.containers,
                 entries=read.entries,
                 held=read.held,
             ),
             refs=len(seen.refs),
             leases=len(seen.leases),
+            live=len(decided.live),
             expired=sum(1 for one in dead if one in decided.before),
             dead=len(dead),
             going=_groups(found.verdict.going),

@@ -63,7 +63,10 @@ class File(_Model):
 
 
 class Counts(_Model):
-    """How much there must be of what live snapshots need, or how much was read."""
+    """How much there must be, or how much was read; each of them counted where it was done.
+
+    ``snapshots`` are all that the store has, the others are what live ones need.
+    """
 
     snapshots: int
     containers: int
@@ -124,6 +127,8 @@ class PlanDocument(_Model):
     read: Counts
     refs: int
     leases: int
+    live: int
+    """Snapshots that stay."""
     expired: int
     dead: int
     going: list[Group]

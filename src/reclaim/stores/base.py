@@ -168,6 +168,14 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotCounts:
+    """How many snapshots there are, and how many of them name a container of their own."""
+
+    snapshots: int
+    containers: int
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """What a store says of itself, from one consistent read where it allows that.
 
@@ -191,6 +199,10 @@ class Observation:
     held: tuple[str, ...]
     held_count: int
     read_at: datetime
+    expected: SnapshotCounts
+    """What there is, counted in another way than by reading it: by a database, or by names."""
+    read: SnapshotCounts
+    """What was read of that, counted as it was decoded."""
     snapshots: tuple[Snapshot, ...] = ()
     """All of ``ids``, in full, unless the store says itself what is live."""
     reached: frozenset[SnapshotId] | None = None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, exists, insert, select, update
+from sqlalchemy import Connection, delete, exists, func, insert, select, update
 
 from reclaim.catalog.collection import records
 from reclaim.catalog.collection.locks import Lock
@@ -48,13 +48,15 @@ Parents = tuple[SnapshotId, ...]
 class HistoryRead:
     """What an edit is planned from: all commits and refs, from one snapshot of the database.
 
-    ``busy`` names the branches with staged changes or pending uploads.
+    ``busy`` names the branches with staged changes or pending uploads. ``expected`` is how many
+    commits the database counted, and how many of them name a metarange.
     """
 
     snapshots: tuple[Snapshot, ...]
     refs: tuple[Ref, ...]
     busy: frozenset[str]
     read_at: datetime
+    expected: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,20 @@ def history(connection: Connection, workspace: Workspace, default_branch: str) -
         Ref(ref.name, ref.kind, SnapshotId(ref.commit), ref.default)
         for ref in refs.list_all(connection, uid, default_branch)
     )
-    return HistoryRead(snapshots, named, _busy(connection, uid), now)
+    return HistoryRead(snapshots, named, _busy(connection, uid), now, _count(connection, uid))
+
+
+def _count(connection: Connection, repo_uid: str) -> tuple[int, int]:
+    """How many commits stand and how many of them name a metarange, without reading one.
+
+    What is not part of the history is listed here, so that a mistake in what is would be seen.
+    """
+    over = (CommitState.CONDEMNED, CommitState.QUARANTINED, CommitState.COLLECTED)
+    query = select(func.count(), func.count(func.nullif(commit_rows.c.metarange, ""))).where(
+        commit_rows.c.repo_uid == repo_uid, commit_rows.c.state.not_in(over)
+    )
+    standing, with_metarange = connection.execute(query).one()
+    return standing, with_metarange
 
 
 def apply_edit(

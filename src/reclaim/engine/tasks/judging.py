@@ -88,6 +88,12 @@ class Verdict:
     odd: list[str] = field(default_factory=list)
     """The first few addresses that are odd (see ``urls.ODD_ADDRESS``)."""
 
+    @property
+    def objects(self) -> int:
+        """How many objects nothing reaches, whether they go or stay."""
+        tallies = (self.going, self.staying)
+        return sum(objects for tally in tallies for objects, _ in tally.values())
+
     def add(self, other: Verdict) -> None:
         for mine, theirs in ((self.going, other.going), (self.staying, other.staying)):
             for group, (objects, size) in theirs.items():
