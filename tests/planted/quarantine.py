@@ -82,8 +82,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what an unfinished undo brought back is anybody's": Bug(
         "reclaim.run.promises",
-        right="if not run.unfinished and run.quarantine != MARKED:",
-        wrong="if (not run.unfinished or run.undoing) and run.quarantine != MARKED:",
+        right="if not run.unfinished and aside.way != MARKED:",
+        wrong="if (not run.unfinished or run.undoing) and aside.way != MARKED:",
         test=f"{PROMISES}::test_what_a_cut_off_undo_brought_back_is_not_taken",
         sequence="an undo that was cut off, and a collection",
     ),
