@@ -17,15 +17,17 @@ from reclaim.run.expire import plan_expire
 from tests.collect.refusing import refused
 from tests.collect.world import Past, World, bury
 
-Read = Callable[[Connection, Workspace, str], HistoryRead]
+Read = Callable[..., HistoryRead]
 
 
 def losing(lost: str) -> Read:
     """The reader of the history, with a mistake: it loses a commit and what names it."""
     read = history_edit.history
 
-    def history(connection: Connection, workspace: Workspace, default_branch: str) -> HistoryRead:
-        whole = read(connection, workspace, default_branch)
+    def history(
+        connection: Connection, workspace: Workspace, default_branch: str, *, messages: bool = False
+    ) -> HistoryRead:
+        whole = read(connection, workspace, default_branch, messages=messages)
         return replace(
             whole,
             snapshots=tuple(one for one in whole.snapshots if one.id != lost),

@@ -118,7 +118,7 @@ def check_counted(
         or (objects, size) != (planned.candidates, planned.candidate_bytes)
         or len(decided.live) != planned.live
         or len(decided.dead) != planned.dead
-        or [ref.name for ref in decided.delete_refs] != planned.deleted_refs
+        or sorted(ref.name for ref in decided.delete_refs) != sorted(planned.deleted_refs)
     ):
         raise PlanRefused(
             f"the plan says that {planned.candidates} objects ({planned.candidate_bytes} bytes) "

@@ -14,6 +14,7 @@ from reclaim.policy import Decisions, Policy, evaluate
 from reclaim.stores.base import Observation
 
 KEEPS_ALL = Policy()
+UNREACHED = "no branch, tag or lease reaches it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,11 @@ class Decided:
         """Why a snapshot that is not live goes."""
         if snapshot in self.before:
             return "; ".join(self.decisions[snapshot].reasons)
-        return "no branch, tag or lease reaches it"
+        return UNREACHED
+
+    def new_parents(self) -> Sequence[tuple[int, ...]]:
+        """The parents of each snapshot once the history is edited, as numbers."""
+        return _new_parents(self.history, self.edit)
 
 
 def decide_seen(
@@ -114,12 +119,7 @@ def decide(
     held = [_number(history, lease) for lease in leases]
     gone = set(edit.delete_refs)
     tips = [tip for ref, tip in zip(history.refs, history.tips, strict=True) if ref not in gone]
-    after = [
-        tuple(history.numbers[parent] for parent in edit.reparent[snapshot.id])
-        if snapshot.id in edit.reparent
-        else parents
-        for snapshot, parents in zip(history.snapshots, history.parents, strict=True)
-    ]
+    after = _new_parents(history, edit)
     return Decided(
         history,
         decisions.with_bases(edit.kept_bases),
@@ -127,6 +127,13 @@ def decide(
         live=_ids(history, reachable(after, [*tips, *held])),
         before=_ids(history, reachable(history.parents, [*history.tips, *held])),
     )
+
+
+def _new_parents(history: History, edit: Edit) -> Sequence[tuple[int, ...]]:
+    after = list(history.parents)
+    for snapshot, parents in edit.reparent.items():
+        after[history.numbers[snapshot]] = tuple(history.numbers[parent] for parent in parents)
+    return after
 
 
 def _ids(history: History, reached: bytearray) -> frozenset[SnapshotId]:

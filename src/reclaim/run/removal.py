@@ -265,8 +265,8 @@ def find_record(run: Run, opener: Opener) -> Record | None:
     Another plan in its place is not the run's.
     """
     try:
-        place, planned = plan_file.find(opener(run.place), run.place)
-        if planned.run != run.id:
+        place, planned = plan_file.find_run(opener(run.place), run.place)
+        if planned != run.id:
             return None
         applies = place.below("apply")
         return Record(place, Journal(opener(place.url), applies, applies))

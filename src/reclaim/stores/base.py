@@ -69,6 +69,18 @@ SNAPSHOTS = pa.schema(
 )
 """Snapshots that are files of the storage: a listing, with what tells their graph."""
 
+DRAWN = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("written_at", pa.timestamp("us", tz="UTC")),
+        pa.field("message", pa.string()),
+        pa.field("parents", pa.list_(pa.string())),
+        # What keeps it, in a sentence, if it is kept by the store's own rules.
+        pa.field("kept_by", pa.string()),
+    ]
+)
+"""Snapshots as a plan draws them; null where the store does not know."""
+
 QUARANTINE = "quarantine"
 """The kind of what a run has set aside. Only the run that did so, or its end, touches it."""
 
@@ -209,6 +221,9 @@ class Observation:
     """What is live by the store's own rules, for a store whose history has no policy."""
     why: Mapping[SnapshotId, str] = field(default_factory=dict)
     """What snapshots that are not live once were, where the store can tell."""
+    draw: Callable[[], pa.Table] | None = None
+    """Every snapshot as ``DRAWN``, where the store says itself what is live. It is not made before
+    somebody asks for it: there may be very many."""
     unreadable: frozenset[SnapshotId] = frozenset()
     """Snapshots that are not live and that are damaged, or being written just now."""
     warnings: tuple[str, ...] = ()

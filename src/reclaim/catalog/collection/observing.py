@@ -98,7 +98,8 @@ def observe(
     files: list[str] = []
     held = 0
     with workspace.database.read() as connection:
-        history = history_edit.history(connection, workspace, default_branch)
+        # A plan shows them; who deletes does not need them.
+        history = history_edit.history(connection, workspace, default_branch, messages=not settled)
         now = history.read_at
         rows = connection.execute(
             select(commits.c.id, commits.c.metarange, commits.c.state).where(

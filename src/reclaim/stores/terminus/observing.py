@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from reclaim.stores.base import Survey as Seen
 from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists
 from reclaim.stores.sidecar.leases import Leases
 from reclaim.stores.terminus import graph
+from reclaim.stores.terminus.drawing import draw
 from reclaim.stores.terminus.garbage import classify
 from reclaim.stores.terminus.labels import Label
 from reclaim.stores.terminus.layers import Layers
@@ -238,6 +240,7 @@ class Observer:
             read=SnapshotCounts(marked.read, marked.read),
             reached=self.reached,
             why={ids[layer]: str(kind) for layer, kind in classify(found.graph, dead).items()},
+            draw=partial(draw, found, reached),
             unreadable=frozenset(ids[layer] for layer in dead if layer in faults),
             warnings=tuple(_warnings(marked.missing)),
         )
