@@ -15,7 +15,7 @@ from reclaim.errors import IncompleteRead
 from reclaim.policy import Policy, Rules
 from reclaim.run.expire import plan_expire
 from tests.collect.refusing import refused
-from tests.collect.world import Past, World, bury
+from tests.collect.world import Past, World, bury, commit_states
 
 Read = Callable[..., HistoryRead]
 
@@ -49,7 +49,7 @@ def tagged(local: World) -> tuple[Past, str]:
 
 def test_commits_are_counted_by_the_database(local: World, tagged: tuple[Past, str]) -> None:
     plan = local.plan()
-    standing = len(local.store()._repository.observe(local.storage, "x/").history.snapshots)
+    standing = list(commit_states(local.repo).values()).count("live")
     assert plan.document.expected.snapshots == plan.document.read.snapshots == standing
 
 

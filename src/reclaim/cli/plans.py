@@ -204,8 +204,8 @@ class Summary:
         yield _table("kind", _sums(plan.going, lambda one: one.kind))
         data = [one for one in plan.going if one.branch or one.prefix]
         if data:
-            yield "\nWhere, by the branch it was uploaded to and the start of its path:"
-            yield _table("branch and prefix", _sums(data, _where))
+            yield "\nWhere, by the branch it was uploaded to and the folder of its path:"
+            yield _table("branch and folder", _sums(data, _where))
         yield "\nHow old:"
         yield _table("age", sorted(_sums(plan.going, lambda one: one.age), key=_by_age))
         yield "\nThe largest:"

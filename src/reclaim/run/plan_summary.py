@@ -8,7 +8,7 @@ from datetime import datetime
 
 from reclaim.engine.base import Containers, Found
 from reclaim.engine.tasks import judging
-from reclaim.engine.tasks.judging import Tally
+from reclaim.engine.tasks.grouping import Tally, few
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy
@@ -113,7 +113,7 @@ def summarize(store: Store, findings: Findings) -> PlanDocument:
 
 
 def _groups(tally: Tally) -> list[Group]:
-    ordered = sorted(tally.items(), key=lambda item: (-item[1][1], item[0]))
+    ordered = sorted(few(tally).items(), key=lambda item: (-item[1][1], item[0]))
     return [
         Group(
             objects=count,

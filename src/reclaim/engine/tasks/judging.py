@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.engine.tasks.grouping import Places, Tally, folders_of
 from reclaim.stores.base import Format
 from reclaim.urls import ODD_ADDRESS
 
@@ -49,13 +50,8 @@ LARGEST = 20
 NAMED = 5
 """How many odd addresses are named."""
 ODD = "odd key: left alone"
-PREFIXES = 1_000
-"""More prefixes than this in a task's tally are counted together."""
 AGES = (1, 7, 30, 90, 365)
 """Ages in days that summaries are grouped by."""
-
-Tally = dict[tuple[str, ...], tuple[int, int]]
-"""Group → (objects, bytes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +74,8 @@ class Rules:
 class Verdict:
     """What was found, in numbers."""
 
-    going: Tally = field(default_factory=dict)
-    """(kind, reason, branch, prefix, age) of what may go."""
+    places: Places = field(default_factory=Places)
+    """What may go, by kind, reason, branch, folder and age."""
     staying: Tally = field(default_factory=dict)
     """(kind, why) of what nothing reaches and stays nevertheless."""
     largest: list[tuple[int, str, str]] = field(default_factory=list)
@@ -89,16 +85,21 @@ class Verdict:
     """The first few addresses that are odd (see ``urls.ODD_ADDRESS``)."""
 
     @property
+    def going(self) -> Tally:
+        """(kind, reason, branch, folder, age) of what may go."""
+        return self.places.tally
+
+    @property
     def objects(self) -> int:
         """How many objects nothing reaches, whether they go or stay."""
         tallies = (self.going, self.staying)
         return sum(objects for tally in tallies for objects, _ in tally.values())
 
     def add(self, other: Verdict) -> None:
-        for mine, theirs in ((self.going, other.going), (self.staying, other.staying)):
-            for group, (objects, size) in theirs.items():
-                before = mine.get(group, (0, 0))
-                mine[group] = before[0] + objects, before[1] + size
+        self.places.add(other.places.tally, other.places.listed())
+        for group, (objects, size) in other.staying.items():
+            before = self.staying.get(group, (0, 0))
+            self.staying[group] = before[0] + objects, before[1] + size
         self.largest = sorted([*self.largest, *other.largest], reverse=True)[:LARGEST]
         self.strangers.update(other.strangers)
         self.odd = sorted([*self.odd, *other.odd])[:NAMED]
@@ -112,14 +113,18 @@ class Verdict:
                 self.largest,
                 self.strangers,
                 self.odd,
+                self.places.listed(),
             ]
         )
 
     @classmethod
     def decode(cls, text: str) -> Verdict:
-        going, staying, largest, strangers, odd = json.loads(text)
+        going, staying, largest, strangers, odd, closed = json.loads(text)
+        places = Places({tuple(group): (objects, size) for *group, objects, size in going})
+        for kind, where in closed:
+            places.closed.setdefault(kind, set()).add(tuple(where))
         return cls(
-            {tuple(group): (objects, size) for *group, objects, size in going},
+            places,
             {tuple(group): (objects, size) for *group, objects, size in staying},
             [(size, address, path) for size, address, path in largest],
             Counter(strangers),
@@ -181,17 +186,14 @@ def judge(format: Format, rows: pa.Table, rules: Rules) -> tuple[pa.Table, Verdi
         partition.filter(stranger).unique().to_pylist() if pc.any(stranger).as_py() else []
     )
     verdict.odd = sorted(address.filter(odd).slice(0, NAMED).to_pylist())
-    verdict.going = _few(_tally(_grouped(candidates, rules.now), GROUPS))
+    if candidates.num_rows:
+        verdict.places.add_rows(_grouped(candidates, rules.now))
     verdict.largest = _largest(candidates)
     return candidates, verdict
 
 
-GROUPS = ["kind", "reason", "branch", "top", "age"]
-
-
 def _grouped(candidates: pa.Table, now: datetime) -> pa.Table:
-    path = pc.fill_null(candidates.column("path"), "")
-    top = pc.replace_substring_regex(path, "^([^/]*/?).*$", "\\1")
+    folder = folders_of(candidates.column("path"))
     age = pa.chunked_array([pa.nulls(0, pa.string())])
     modified = candidates.column("last_modified")
     marks = [
@@ -202,7 +204,7 @@ def _grouped(candidates: pa.Table, now: datetime) -> pa.Table:
         *(f"over {days} d" for days in reversed(AGES)),
         "under 1 d",
     )
-    return candidates.append_column("top", top).append_column("age", age)
+    return candidates.append_column("folder", folder).append_column("age", age)
 
 
 def _tally(rows: pa.Table, groups: list[str]) -> Tally:
@@ -232,19 +234,6 @@ def add_kinds(
         before = added.get(kind, (0, 0))
         added[kind] = before[0] + objects, before[1] + size
     return added
-
-
-def _few(tally: Tally) -> Tally:
-    """A tally that fits on the driver, however many prefixes there are."""
-    if len(tally) <= PREFIXES:
-        return tally
-    ordered = sorted(tally.items(), key=lambda item: item[1][1], reverse=True)
-    few = dict(ordered[:PREFIXES])
-    for (kind, reason, branch, _, age), (objects, size) in ordered[PREFIXES:]:
-        group = (kind, reason, branch, "(others)", age)
-        before = few.get(group, (0, 0))
-        few[group] = before[0] + objects, before[1] + size
-    return few
 
 
 def _largest(candidates: pa.Table) -> list[tuple[int, str, str]]:
