@@ -300,6 +300,7 @@ class _Planning:
             reasons=dict.fromkeys(kinds, DELETED) if self._store.deleted else REASONS,
             now=self._started,
             protected=self._protected(),
+            paths=seen.paths,
         )
 
     def _protected(self) -> Sequence[str]:

@@ -224,6 +224,9 @@ class Observation:
     draw: Callable[[], pa.Table] | None = None
     """Every snapshot as ``DRAWN``, where the store says itself what is live. It is not made before
     somebody asks for it: there may be very many."""
+    paths: tuple[str, ...] = ()
+    """Files, named as those of ``held`` are, with addresses and the paths under which they were
+    staged: of objects that no snapshot lists. They explain, and protect nothing."""
     unreadable: frozenset[SnapshotId] = frozenset()
     """Snapshots that are not live and that are damaged, or being written just now."""
     warnings: tuple[str, ...] = ()

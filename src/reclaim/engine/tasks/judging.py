@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.tasks.grouping import Places, Tally, folders_of
+from reclaim.storage import Storage, hashed_files
 from reclaim.stores.base import Format
 from reclaim.urls import ODD_ADDRESS
 
@@ -46,6 +47,8 @@ CANDIDATES = pa.schema(
 )
 """What a plan lists: objects that may go."""
 
+PATHS = pa.schema([pa.field("address", pa.string()), pa.field("path", pa.string())])
+
 LARGEST = 20
 NAMED = 5
 """How many odd addresses are named."""
@@ -68,6 +71,13 @@ class Rules:
     now: datetime
     protected: Sequence[str]
     """Folders that nothing is taken from: of the run itself, and of runs that can be undone."""
+    paths: Sequence[str] = ()
+    """Files, in the storage of the plan, with the paths of objects that no container lists."""
+
+    def load_paths(self, storage: Storage) -> pa.Table:
+        """The paths of objects that no container lists, as far as they are known."""
+        tables = [hashed_files.read(storage, file) for file in self.paths]
+        return pa.concat_tables([PATHS.empty_table(), *(one.cast(PATHS) for one in tables)])
 
 
 @dataclass(slots=True)
@@ -132,8 +142,13 @@ class Verdict:
         )
 
 
-def judge(format: Format, rows: pa.Table, rules: Rules) -> tuple[pa.Table, Verdict]:
-    """The candidates among some objects, and the verdict on all of them."""
+def judge(
+    format: Format, rows: pa.Table, rules: Rules, paths: pa.Table | None = None
+) -> tuple[pa.Table, Verdict]:
+    """The candidates among some objects, and the verdict on all of them.
+
+    ``paths`` are those of objects that no container lists, as far as they are known.
+    """
     verdict = Verdict()
     if not rows.num_rows:
         return CANDIDATES.empty_table(), verdict
@@ -174,7 +189,7 @@ def judge(format: Format, rows: pa.Table, rules: Rules) -> tuple[pa.Table, Verdi
         "kind": kind,
         "branch": branch,
         "partition": partition,
-        "path": rows.column("path"),
+        "path": _paths(rows, paths),
         "reason": pc.fill_null(reason, "nothing refers to it"),
     }
     judged = pa.table(columns)
@@ -205,6 +220,14 @@ def _grouped(candidates: pa.Table, now: datetime) -> pa.Table:
         "under 1 d",
     )
     return candidates.append_column("folder", folder).append_column("age", age)
+
+
+def _paths(rows: pa.Table, paths: pa.Table | None) -> pa.ChunkedArray:
+    listed = rows.column("path")
+    if paths is None or not paths.num_rows:
+        return listed
+    at = pc.index_in(rows.column("address"), paths.column("address"))
+    return pc.coalesce(listed, paths.column("path").take(at))
 
 
 def _tally(rows: pa.Table, groups: list[str]) -> Tally:

@@ -85,6 +85,7 @@ class CatalogStore:
             open=roots.open,
             held=tuple(request.prefix + file for file in roots.files),
             held_count=roots.held,
+            paths=roots.paths,
             read_at=roots.read_at,
             expected=SnapshotCounts(*roots.history.expected),
             read=SnapshotCounts(len(ids), sum(1 for found in ids if roots.metaranges.get(found))),
