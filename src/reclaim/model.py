@@ -33,13 +33,15 @@ class Ref:
 class Snapshot:
     """A node of the history. Contents never change; parents can be edited.
 
-    ``marked`` says that an expiration replaced or dropped parents.
+    ``marked`` says that an expiration replaced or dropped parents. The ``message`` is there only
+    where somebody asked for it, and not all of a long one.
     """
 
     id: SnapshotId
     parents: tuple[SnapshotId, ...]
     written_at: datetime
     marked: bool = False
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,75 @@ EDIT_TAKEN_BACK = "edit_taken_back"
 
 
 @dataclass(frozen=True, slots=True)
+class Quarantine:
+    """What a run set aside: how, for how long, and how far it was brought back.
+
+    A run's record has it as keys of its summary. This is the one place that knows their names.
+    """
+
+    way: str
+    since: datetime | None = None
+    until: datetime | None = None
+    """How long it is to be kept."""
+    intended: int = 0
+    """How many objects the run was about to take."""
+    undos: tuple[datetime, ...] = ()
+    """When undos of the run were begun; the files that each brought back carry its time."""
+
+    @classmethod
+    def of_record(cls, summary: Mapping[str, Any]) -> Quarantine | None:
+        """What a record says of it; None if the run set nothing aside.
+
+        What is not as it must be is a ``ValueError``.
+        """
+        way = summary.get("quarantine")
+        if way is None:
+            return None
+        if not isinstance(way, str):
+            raise ValueError("quarantine is not a text")
+        undos = summary.get("undos", [])
+        if not isinstance(undos, list | tuple):
+            raise ValueError("undos is not a list")
+        intended = summary.get("intended", 0)
+        if not isinstance(intended, int):
+            raise ValueError("intended is not a number")
+        return cls(
+            way,
+            _instant("since", summary.get("since")),
+            _instant("until", summary.get("until")),
+            intended,
+            tuple(_time("undos", begun) for begun in undos),
+        )
+
+    def record(self) -> dict[str, Any]:
+        """It as keys of a record."""
+        keys: dict[str, Any] = {"quarantine": self.way}
+        if self.since is not None:
+            keys["since"] = self.since.isoformat()
+        if self.until is not None:
+            keys["until"] = self.until.isoformat()
+        if self.intended:
+            keys["intended"] = self.intended
+        if self.undos:
+            keys["undos"] = [begun.isoformat() for begun in self.undos]
+        return keys
+
+
+def _instant(name: str, text: object) -> datetime | None:
+    return None if text is None else _time(name, text)
+
+
+def _time(name: str, text: object) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} is not a time") from None
+    if found.tzinfo is None:
+        raise ValueError(f"{name} has no time zone")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """An execution that changed something, as it was recorded.
 
@@ -125,22 +196,18 @@ class Run:
     started_at: datetime
     summary: Mapping[str, Any] = field(default_factory=dict)
     place: str = ""
+    quarantine: Quarantine | None = field(init=False, compare=False)
+    """What it set aside, for as long as that is aside."""
 
-    @property
-    def quarantine(self) -> str | None:
-        """How its objects were set aside, as long as they are."""
-        nothing = self.state in (RunState.STOPPED, RunState.UNDONE, RunState.PURGED)
-        return None if nothing else self.summary.get("quarantine")
-
-    @property
-    def undos(self) -> tuple[datetime, ...]:
-        """When undos of it were begun; the files that each brought back carry its time."""
-        return tuple(datetime.fromisoformat(begun) for begun in self.summary.get("undos", ()))
+    def __post_init__(self) -> None:
+        over = self.state in (RunState.STOPPED, RunState.UNDONE, RunState.PURGED)
+        aside = None if over else Quarantine.of_record(self.summary)
+        object.__setattr__(self, "quarantine", aside)
 
     @property
     def undoing(self) -> bool:
         """Whether it was begun to be undone, and that is not finished."""
-        return bool(self.undos) and self.quarantine is not None
+        return self.quarantine is not None and bool(self.quarantine.undos)
 
     @property
     def unfinished(self) -> bool:
@@ -153,9 +220,3 @@ class Run:
         """Whether it may have condemned or taken something; until then its edit can be undone."""
         early = self.state in (RunState.STARTED, RunState.STOPPED)
         return not early or bool(self.summary.get(PROMOTED))
-
-    @property
-    def until(self) -> datetime | None:
-        """How long what it set aside is to be kept."""
-        told = self.summary.get("until")
-        return datetime.fromisoformat(told) if told and self.quarantine else None

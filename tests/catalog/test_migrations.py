@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, insert, inspect, select, text, update
 from reclaim.catalog import Catalog
 from reclaim.catalog.database import migrations
 from reclaim.catalog.database.migrations import Step
-from reclaim.catalog.database.schema import catalog_info, epoch_writers, plans
+from reclaim.catalog.database.schema import catalog_info, epoch_writers, ledger, plans
 from reclaim.catalog.database.transactions import Database
 from reclaim.errors import Corrupt, ReclaimError, UnknownVersion
 from reclaim.stores.catalog import CatalogStore
@@ -190,6 +190,21 @@ def test_a_catalog_from_before_plans_were_noted(
     assert opened.recorded_plan("run") == "digest"
 
 
+def test_a_catalog_from_before_staged_paths_were_noted(
+    backend: Backend, catalog: Catalog, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was uploaded before has no path, and what is uploaded afterwards has."""
+    until = migrations.STEPS.index(migrations._staged_paths) + 1
+    monkeypatch.setattr(migrations, "STEPS", migrations.STEPS[:until])
+    catalog.create_repository("sales").branch("main").put("a", b"1")
+    with database.write() as connection:
+        connection.execute(text("ALTER TABLE ledger DROP COLUMN path"))
+    stamp(database, str(migrations.newest() - 1))
+    repo = backend.open().repository("sales")
+    repo.branch("main").put("b", b"2")
+    assert {row.path for row in raw.rows(repo, ledger)} == {None, "b"}
+
+
 def test_a_newer_catalog_is_refused_and_left_alone(backend: Backend, database: Database) -> None:
     stamp(database, str(migrations.newest() + 1))
     before = info(database)
@@ -232,6 +247,7 @@ def test_writers_of_epochs_and_partitions_of_commits(
         connection.execute(text("DROP TABLE epoch_writers"))
         connection.execute(text("DROP TABLE plans"))
         connection.execute(text("ALTER TABLE staging_tokens DROP COLUMN partition_id"))
+        connection.execute(text("ALTER TABLE ledger DROP COLUMN path"))
     stamp(database, "2")
     opened = backend.open()
     assert columns(database) == fresh

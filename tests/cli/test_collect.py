@@ -52,7 +52,7 @@ def test_the_whole_way_on_spark(cli: CommandLine, garbage: None, location: Path)
     assert cli.ok("show", made["plan"], "--json").json == made
     listed = cli.ok("show", made["plan"], "--objects", "--json").json["listed"]
     assert len(listed) == 7
-    assert {row["path"] for row in listed} == {"a", None}
+    assert {row["path"] for row in listed} == {"a", "wrong", None}
     assert all(row["reason"] and row["size"] for row in listed)
 
     done = cli.ok("apply", made["plan"], "--yes", "--json").json
@@ -91,7 +91,7 @@ def test_what_a_person_is_told(cli: CommandLine, garbage: None, plain: None) -> 
         "its commits expire by the policy",
         "uploaded, and in no commit",
         "metarange",
-        "main  a",
+        "main  /",
         "under 1 d",
         "The largest:",
         "What stays, and why:",

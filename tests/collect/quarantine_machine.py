@@ -85,7 +85,7 @@ class QuarantineMachine(AsideMachine):
     def undo_one(self, run_id: str, step: Stepping | None = None, *, blind: bool = False) -> None:
         run = self.run_of(run_id)
         assert run is not None
-        if self.is_stuck(run.quarantine):
+        if self.is_stuck(run.quarantine.way if run.quarantine else None):
             before = self.world.there()
             with pytest.raises(Refused, match=NOT_KEPT):
                 self.work(lambda **how: self.world.undo(run_id, **how))
@@ -194,7 +194,7 @@ class QuarantineMachine(AsideMachine):
         now = self.world.clock.now() if older is None else self.world.clock.now() - older
         told = "until" if older is None else "since"
         return {
-            run.id: run.quarantine
+            run.id: run.quarantine.way
             for run in self.repo.runs()
             if run.quarantine and datetime.fromisoformat(run.summary[told]) <= now
         }

@@ -259,7 +259,8 @@ def test_a_quarantine_without_dead_commits_is_not_forgotten(local: World) -> Non
     gc(local)
     run = local.store().find_run(plan.document.run)
     assert run is not None
-    assert run.quarantine == "moved"
+    assert run.quarantine is not None
+    assert run.quarantine.way == "moved"
     assert local.undo(plan.document.run).left == ()
 
 

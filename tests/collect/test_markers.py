@@ -98,7 +98,8 @@ def test_markers_are_set_and_taken_off(versioned: World) -> None:
     assert all(versions(world)[address] == 1 for address in listed)
     world.check()
     run = world.repo.runs()[0]
-    assert (run.state, run.quarantine) == (RunState.DONE, "marked")
+    assert run.quarantine is not None
+    assert (run.state, run.quarantine.way) == (RunState.DONE, "marked")
     assert commit_states(world.repo)[past.first] == CommitState.QUARANTINED
     with pytest.raises(Gone, match=run.id):
         whole(world.other(), past.first)

@@ -171,7 +171,8 @@ def test_a_second_apply_that_stops_early_leaves_the_run_partial(local: World) ->
     with pytest.raises(StorageUnavailable):
         local.apply(plan, step=At("confirm", raising(StorageUnavailable("down"))), way=Move())
     [run] = local.repo.runs()
-    assert (run.state, run.quarantine) == (RunState.PARTIAL, "moved")
+    assert run.quarantine is not None
+    assert (run.state, run.quarantine.way) == (RunState.PARTIAL, "moved")
     assert local.undo(run.id).left == ()
     local.check()
 

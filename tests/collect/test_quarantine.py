@@ -25,7 +25,8 @@ def test_what_a_plan_lists_is_set_aside_and_comes_back(world: World) -> None:
     assert before - world.there() == world.aside() == set(world.candidates(plan))
     world.check()
     run = world.repo.runs()[0]
-    assert (run.state, run.quarantine) == (RunState.DONE, "moved")
+    assert run.quarantine is not None
+    assert (run.state, run.quarantine.way) == (RunState.DONE, "moved")
     assert commit_states(world.repo)[past.first] == CommitState.QUARANTINED
     with pytest.raises(Gone, match=run.id):
         whole(world.other(), past.first)

@@ -12,7 +12,7 @@ from sqlalchemy import make_url, text
 
 from reclaim.catalog import Catalog
 from reclaim.catalog.database.schema import plans
-from reclaim.engine.tasks.parts import write_part
+from reclaim.engine.tasks.parts import read_part, write_part
 from reclaim.errors import DatabaseUnavailable, InvalidInput, PlanRefused, TooMuch
 from reclaim.policy import from_options
 from reclaim.run import plan_file, plan_snapshots
@@ -195,13 +195,11 @@ def test_a_tag_is_not_deleted_by_a_forged_plan(local: World) -> None:
     repo = local.other()
     repo.create_tag("v1", past.keep)
     plan = local.plan()
-    decided = plan_snapshots.read(local.storage, plan.document.snapshots.part)
-    tag = {"id": past.keep, "live": False, "ref": "v1", "ref_kind": "tag"}
-    rows: list[dict[str, Any]] = [{"id": one, "live": True} for one in decided.live]
-    rows += [{"id": one, "live": False, "rule": rule} for one, rule in decided.dead.items()]
-    table = plan_snapshots.SNAPSHOTS.empty_table().from_pylist(
-        [*rows, tag], schema=plan_snapshots.SNAPSHOTS
-    )
+    rows = read_part(local.storage, plan.document.snapshots.part).to_pylist()
+    for row in rows:
+        for ref in row["refs"] or ():
+            ref["deleted"] = ref["name"] == "v1"
+    table = pa.Table.from_pylist(rows, schema=plan_snapshots.SNAPSHOTS)
     part = write_part(local.storage, plan.document.snapshots.address, table)
     forge(local, plan, lambda rows: rows, snapshots=File.of(part), deleted_refs=["v1"])
     forget(local)

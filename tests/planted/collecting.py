@@ -17,6 +17,24 @@ LOCAL_FOLDER = "tests/storage/test_local_folder.py"
 
 
 BUGS: dict[str, Bug] = {
+    "commits that were counted are not compared": Bug(
+        "reclaim.run.decide",
+        right="        if expected != read:\n",
+        wrong="        if False:\n",
+        test="tests/collect/test_counted.py::test_an_apply_that_misses_a_commit",
+    ),
+    "metaranges are counted as they were read": Bug(
+        "reclaim.run.decide",
+        right="(seen.expected.containers, seen.read.containers)",
+        wrong="(seen.read.containers, seen.read.containers)",
+        test="tests/collect/test_counted.py::test_a_commit_whose_containers_are_missed",
+    ),
+    "an expiration does not count": Bug(
+        "reclaim.run.expire",
+        right="check_counts((read.expected[0], len(read.snapshots)))",
+        wrong="check_counts((len(read.snapshots), len(read.snapshots)))",
+        test="tests/collect/test_counted.py::test_an_expiration_that_misses_a_commit",
+    ),
     "confirm skipped": Bug(
         "reclaim.run.apply",
         right="fresh = sorted({seen.tops[one] for one in kept if one in seen.tops})",

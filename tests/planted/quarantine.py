@@ -21,6 +21,13 @@ NOT_WAITED_FOR = Change(
 )
 
 BUGS: dict[str, Bug] = {
+    "the record of a run of an older plan is not found": Bug(
+        "reclaim.run.plan_file",
+        right='    body = _body(storage, Place(storage.url, ""))\n',
+        wrong='    body = _body(storage, Place(storage.url, ""))\n'
+        '    read(storage, Place(storage.url, ""))\n',
+        test="tests/collect/test_plan_snapshots.py::test_a_run_of_an_older_plan_can_be_undone",
+    ),
     "commits brought back without a look at what they need": Bug(
         "reclaim.run.undo",
         right="if top not in broken]",
@@ -82,8 +89,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what an unfinished undo brought back is anybody's": Bug(
         "reclaim.run.promises",
-        right="if not run.unfinished and run.quarantine != MARKED:",
-        wrong="if (not run.unfinished or run.undoing) and run.quarantine != MARKED:",
+        right="if not run.unfinished and aside.way != MARKED:",
+        wrong="if (not run.unfinished or run.undoing) and aside.way != MARKED:",
         test=f"{PROMISES}::test_what_a_cut_off_undo_brought_back_is_not_taken",
         sequence="an undo that was cut off, and a collection",
     ),
@@ -135,7 +142,7 @@ BUGS: dict[str, Bug] = {
     ),
     "any plan in its place is the run's": Bug(
         "reclaim.run.removal",
-        right="if planned.run != run.id:",
+        right="if planned != run.id:",
         wrong="if False:",
         test=f"{WINDOWS}::test_another_plan_in_its_place_is_not_the_run_s",
     ),

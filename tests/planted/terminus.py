@@ -7,9 +7,22 @@ from tests.planted.bug import Bug
 HERE = "tests/terminus"
 
 BUGS: dict[str, Bug] = {
+    "layers are counted as they were read": Bug(
+        "reclaim.stores.terminus.observing",
+        right="reached, missing, expected=len(layers), read=decoded)",
+        wrong="reached, missing, expected=decoded, read=decoded)",
+        test=f"{HERE}/test_counted.py::test_a_layer_that_is_listed_and_not_read",
+    ),
+    "what is kept of layers is not counted": Bug(
+        "reclaim.run.checks",
+        right="    if kept < expected:\n",
+        wrong="    if kept < 0:\n",
+        test=f"{HERE}/test_counted.py"
+        "::test_an_object_of_a_live_layer_that_would_not_be_kept[rollup]",
+    ),
     "what came after the listing is not looked for": Bug(
         "reclaim.stores.terminus.observing",
-        right="        found = self.survey.complete(listed, reader)\n"
+        right="        found = self.survey.complete(listed, names, reader)\n"
         "        young = _young(found, listed, started",
         wrong="        found = listed\n        young = _young(found, listed, started",
         test=f"{HERE}/test_between.py::test_at_each_step_of_plan_and_apply[squash]",
@@ -61,8 +74,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what could not be read is not looked at again": Bug(
         "reclaim.stores.terminus.survey",
-        right="[*self._come(listed), *listed.broken()]",
-        wrong="self._come(listed)",
+        right="[*self._come(listed, named), *listed.broken()]",
+        wrong="self._come(listed, named)",
         test=f"{HERE}/test_written_meanwhile.py::test_it_keeps_what_it_refers_to",
     ),
     "who is only needed counts as read": Bug(

@@ -26,7 +26,8 @@ def test_what_is_dead_is_set_aside_and_comes_back(world: World) -> None:
     assert world.aside() == past.dead
     world.check()
     [run] = world.store().runs()
-    assert (run.state, run.quarantine) == (RunState.DONE, "moved")
+    assert run.quarantine is not None
+    assert (run.state, run.quarantine.way) == (RunState.DONE, "moved")
 
     undone = world.undo(run.id)
     assert undone.snapshots == len(past.dead) - 1

@@ -204,8 +204,8 @@ class Summary:
         yield _table("kind", _sums(plan.going, lambda one: one.kind))
         data = [one for one in plan.going if one.branch or one.prefix]
         if data:
-            yield "\nWhere, by the branch it was uploaded to and the start of its path:"
-            yield _table("branch and prefix", _sums(data, _where))
+            yield "\nWhere, by the branch it was uploaded to and the folder of its path:"
+            yield _table("branch and folder", _sums(data, _where))
         yield "\nHow old:"
         yield _table("age", sorted(_sums(plan.going, lambda one: one.age), key=_by_age))
         yield "\nThe largest:"
@@ -219,7 +219,7 @@ class Summary:
         unreached = plan.dead - plan.expired
         noun = plan.store.noun
         yield (
-            f"{snapshots(plan.expected.snapshots, noun)} stay, on {plan.refs} refs and "
+            f"{snapshots(plan.live, noun)} stay, on {plan.refs} refs and "
             f"{plan.leases} leases. {snapshots(plan.expired, noun)} expire by the policy, "
             f"{unreached} were reached by nothing already."
         )
@@ -265,8 +265,8 @@ def _by_age(one: Sum) -> int:
 
 def _counts(expected: Counts, read: Counts, noun: str) -> Table:
     names = {
-        "snapshots": f"{noun}s that stay",
-        "containers": "containers that they need",
+        "snapshots": f"{noun}s",
+        "containers": f"containers of {noun}s that stay",
         "entries": "entries in those",
         "held": "staged or pending addresses",
     }

@@ -42,8 +42,8 @@ class Runs:
                     "started_at": run.started_at,
                     "summary": dict(run.summary),
                     "plan": run.place or None,
-                    "quarantine": run.quarantine,
-                    "until": run.until,
+                    "quarantine": run.quarantine.way if run.quarantine else None,
+                    "until": run.quarantine.until if run.quarantine else None,
                 }
                 for repository, run in self.found
             ]
@@ -77,8 +77,8 @@ def _what(run: Run) -> str:
     said = [f"{verb} {objects(done.get('objects', 0))} ({size(done.get('bytes', 0))})"]
     others = ("failed", "dropped", "collected")
     said += [f"{name} {done[name]}" for name in others if done.get(name)]
-    if run.until is not None:
-        said.append(f"in quarantine until {instant(run.until)}")
+    if run.quarantine is not None and run.quarantine.until is not None:
+        said.append(f"in quarantine until {instant(run.quarantine.until)}")
     return ", ".join(said)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -30,7 +30,7 @@ from reclaim.errors import (
     TooMuch,
 )
 from reclaim.ids import new_uid
-from reclaim.model import EDIT_TAKEN_BACK, PROMOTED, Run, RunState
+from reclaim.model import EDIT_TAKEN_BACK, PROMOTED, Quarantine, Run, RunState
 from reclaim.run import plan_file, plan_snapshots
 from reclaim.run.causes import find_dead
 from reclaim.run.checks import check_budget, check_clock, check_counted
@@ -173,8 +173,9 @@ def _check_begun(run: Run | None, way: Way) -> None:
             f"run {run.id} has begun to be undone",
             hint=f"finish that with `reclaim undo {run.id}`, and plan it again",
         )
-    if run.state != RunState.STOPPED and run.quarantine != way.name:
-        begun = f"with {run.quarantine} to quarantine" if run.quarantine else "without quarantine"
+    begun_way = run.quarantine.way if run.quarantine else None
+    if run.state != RunState.STOPPED and begun_way != way.name:
+        begun = f"with {begun_way} to quarantine" if begun_way else "without quarantine"
         raise PlanRefused(
             f"the plan was begun {begun}, and goes on only like that",
             hint="apply it in the same way, or plan it again",
@@ -187,9 +188,11 @@ def _facts(way: Way, store: Store, earlier: Run | None) -> dict[str, Any]:
     A window that was promised is not shortened.
     """
     before = {} if earlier is None else dict(earlier.summary)
-    facts = way.facts(store.clock.now())
-    if "until" in facts:
-        facts["until"] = max(facts["until"], before.get("until", ""))
+    aside = way.quarantine(store.clock.now())
+    promised = None if earlier is None else earlier.quarantine
+    if aside and promised and aside.until and promised.until:
+        aside = replace(aside, until=max(aside.until, promised.until))
+    facts = {} if aside is None else aside.record()
     return facts | {name: before.get(name, 0) for name in (CONDEMNED, COLLECTED, INTENDED)}
 
 
@@ -354,7 +357,7 @@ class _Applying:
             collected = 0 if outcome.counts[FAILED] else self._collect(decided, seen, now)
             self._facts[COLLECTED] += collected
             recording.facts["snapshots"] = collected
-        until = self._facts.get("until")
+        aside = Quarantine.of_record(self._facts)
         total = self._journal.total()
         applied = Applied(
             self._run,
@@ -363,7 +366,7 @@ class _Applying:
             self._planned.candidates - total.counts.total(),
             self._facts[CONDEMNED],
             self._facts[COLLECTED],
-            None if until is None else datetime.fromisoformat(until),
+            None if aside is None else aside.until,
             self._store.noun,
             self._way.requests(self._store, total.only(QUARANTINED)[0]),
             self._basis.compared,

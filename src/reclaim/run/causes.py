@@ -27,6 +27,11 @@ def find_dead(seen: Observation, decided: Decided) -> dict[SnapshotId, str]:
     return dead
 
 
+def find_dead_ids(seen: Observation, decided: Decided) -> frozenset[SnapshotId]:
+    """Every snapshot that is not live."""
+    return (seen.ids | seen.marked.keys()) - decided.live
+
+
 def causes_of(seen: Observation) -> Sequence[str]:
     """The sentences for what is live (the first one) or dead, ours and the store's own."""
     return (*CAUSES, *sorted(set(seen.why.values()) - set(CAUSES)))

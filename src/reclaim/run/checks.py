@@ -9,6 +9,7 @@ from datetime import datetime
 from itertools import islice
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from reclaim.clock import SKEW
 from reclaim.engine.base import Containers, Found, Objects
@@ -27,7 +28,7 @@ from reclaim.run.decide import Decided
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.storage import Storage
-from reclaim.stores.base import BUDGET, HeldLock, Observation, Store
+from reclaim.stores.base import BUDGET, HeldLock, Observation, Store, Survey
 
 LANDMARKS = 100
 """By how many containers an inventory is known."""
@@ -82,6 +83,27 @@ def check_complete(
         raise IncompleteRead("there are refs, and no snapshot was found to be live")
 
 
+def check_kept(store: Store, survey: Survey | None, decided: Decided, found: Found) -> None:
+    """Refuse when fewer objects are kept than the listing has of snapshots that stay.
+
+    For stores whose snapshots are files that need not be read again: what stays of them is known
+    by name, and here it is counted by the ids that were found as they were listed.
+    """
+    if survey is None:
+        return
+    live = pa.array(list(decided.live), pa.string())
+    expected = pc.sum(pc.is_in(survey.rows.column("id"), live)).as_py() or 0
+    kept = found.objects - found.verdict.objects
+    if kept < expected:
+        raise IncompleteRead(
+            f"{expected} listed objects are of {store.noun}s that stay, and only {kept} objects "
+            "would be kept",
+            hint="nothing was planned; please report this, with the log of the run",
+            expected=expected,
+            read=kept,
+        )
+
+
 def check_counted(
     planned: PlanDocument, counted: Mapping[str, tuple[int, int]], decided: PlannedSnapshots
 ) -> None:
@@ -94,9 +116,9 @@ def check_counted(
     if (
         counted != said
         or (objects, size) != (planned.candidates, planned.candidate_bytes)
-        or len(decided.live) != planned.expected.snapshots
+        or len(decided.live) != planned.live
         or len(decided.dead) != planned.dead
-        or [ref.name for ref in decided.delete_refs] != planned.deleted_refs
+        or sorted(ref.name for ref in decided.delete_refs) != sorted(planned.deleted_refs)
     ):
         raise PlanRefused(
             f"the plan says that {planned.candidates} objects ({planned.candidate_bytes} bytes) "

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from reclaim.errors import Corrupt, NotFound, Refused
+from reclaim.errors import Corrupt, IncompleteRead, NotFound, Refused
 from reclaim.history import Edit, build, expire
 from reclaim.history.graph import reachable
 from reclaim.model import History, Lease, Ref, Snapshot, SnapshotId
@@ -14,6 +14,7 @@ from reclaim.policy import Decisions, Policy, evaluate
 from reclaim.stores.base import Observation
 
 KEEPS_ALL = Policy()
+UNREACHED = "no branch, tag or lease reaches it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,11 @@ class Decided:
         """Why a snapshot that is not live goes."""
         if snapshot in self.before:
             return "; ".join(self.decisions[snapshot].reasons)
-        return "no branch, tag or lease reaches it"
+        return UNREACHED
+
+    def new_parents(self) -> Sequence[tuple[int, ...]]:
+        """The parents of each snapshot once the history is edited, as numbers."""
+        return _new_parents(self.history, self.edit)
 
 
 def decide_seen(
@@ -45,6 +50,10 @@ def decide_seen(
     delete_expired_branches: bool = False,
 ) -> Decided:
     """Decide from what a store was seen to be; by its own rules, where it has them."""
+    check_counts(
+        (seen.expected.snapshots, seen.read.snapshots),
+        (seen.expected.containers, seen.read.containers),
+    )
     if seen.reached is not None:
         if not policy.empty:
             raise Refused(
@@ -62,6 +71,19 @@ def decide_seen(
         delete_expired_tags=delete_expired_tags,
         delete_expired_branches=delete_expired_branches,
     )
+
+
+def check_counts(snapshots: tuple[int, int], containers: tuple[int, int] = (0, 0)) -> None:
+    """Refuse to decide when the store counted other numbers of snapshots than were read."""
+    pairs = {"snapshots": snapshots, "containers that snapshots name": containers}
+    for what, (expected, read) in pairs.items():
+        if expected != read:
+            raise IncompleteRead(
+                f"the store counts {expected} {what}, and {read} were read",
+                hint="nothing was changed; run it again, and look at the store if it repeats",
+                expected=expected,
+                read=read,
+            )
 
 
 def _as_reached(seen: Observation, reached: frozenset[SnapshotId]) -> Decided:
@@ -97,12 +119,7 @@ def decide(
     held = [_number(history, lease) for lease in leases]
     gone = set(edit.delete_refs)
     tips = [tip for ref, tip in zip(history.refs, history.tips, strict=True) if ref not in gone]
-    after = [
-        tuple(history.numbers[parent] for parent in edit.reparent[snapshot.id])
-        if snapshot.id in edit.reparent
-        else parents
-        for snapshot, parents in zip(history.snapshots, history.parents, strict=True)
-    ]
+    after = _new_parents(history, edit)
     return Decided(
         history,
         decisions.with_bases(edit.kept_bases),
@@ -110,6 +127,13 @@ def decide(
         live=_ids(history, reachable(after, [*tips, *held])),
         before=_ids(history, reachable(history.parents, [*history.tips, *held])),
     )
+
+
+def _new_parents(history: History, edit: Edit) -> Sequence[tuple[int, ...]]:
+    after = list(history.parents)
+    for snapshot, parents in edit.reparent.items():
+        after[history.numbers[snapshot]] = tuple(history.numbers[parent] for parent in parents)
+    return after
 
 
 def _ids(history: History, reached: bytearray) -> frozenset[SnapshotId]:

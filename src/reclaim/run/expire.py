@@ -15,7 +15,7 @@ from reclaim.history import Edit
 from reclaim.history.graph import reachable
 from reclaim.model import Decision, Run, SnapshotId
 from reclaim.policy import Decisions, Policy, require_rules
-from reclaim.run.decide import decide
+from reclaim.run.decide import check_counts, decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ def plan_expire(
     """Decide what of a repository's history expires. Changes nothing."""
     require_rules(policy)
     read = repository.read_history()
+    check_counts((read.expected[0], len(read.snapshots)))
     decided = decide(
         policy,
         snapshots=read.snapshots,

@@ -8,41 +8,32 @@ is not in the listing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from reclaim.engine.base import Containers, Engine, Found, Objects
-from reclaim.engine.tasks import judging
-from reclaim.engine.tasks.judging import Rules, Tally
+from reclaim.engine.base import Engine, Objects
+from reclaim.engine.tasks.judging import Rules
 from reclaim.engine.tasks.parts import Opener, Place, open_storage, write_part
 from reclaim.errors import InvalidInput, ReclaimError
 from reclaim.ids import new_uid
-from reclaim.model import SnapshotId
 from reclaim.policy import Policy
 from reclaim.run import plan_file, plan_snapshots
-from reclaim.run.causes import CAUSES, causes_of, find_dead, find_tops
+from reclaim.run.causes import CAUSES, causes_of, find_dead_ids, find_tops
 from reclaim.run.checks import (
     check_clock,
     check_complete,
     check_fraction,
     check_inventory,
+    check_kept,
     check_partitions,
     find_landmarks,
 )
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
-from reclaim.run.plan_file import (
-    Counts,
-    File,
-    Group,
-    Large,
-    Noncurrent,
-    PlanDocument,
-    StoreName,
-    Where,
-)
+from reclaim.run.plan_file import Noncurrent, PlanDocument
+from reclaim.run.plan_summary import Findings, summarize
 from reclaim.run.promises import keep_promises
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.storage import LISTED, buckets
@@ -204,7 +195,7 @@ class _Planning:
             check_clock(self._store, self._storage, work)
         with stage("decide") as deciding:
             decided = self._decide(seen)
-            dead = find_dead(seen, decided)
+            dead = find_dead_ids(seen, decided)
             deciding.facts |= {"live": len(decided.live), "dead": len(dead)}
         with stage("mark") as marking:
             tops = find_tops(seen, decided, self._store.format.top)
@@ -227,9 +218,30 @@ class _Planning:
             )
             planning.facts |= {"candidates": sum(part.rows for part in found.parts)}
         check_complete(seen, decided, tops, containers, found)
+        check_kept(self._store, self._survey, decided, found)
         check_inventory(self._store, objects, found)
         check_partitions(self._partitions | found.verdict.strangers.keys(), seen)
-        made = self._document(seen, decided, dead, containers, found)
+        written = plan_snapshots.write(
+            self._storage, self._place.at("snapshots.parquet"), seen, decided
+        )
+        findings = Findings(
+            run=self._run,
+            place=self._place,
+            started_at=self._started,
+            cutoff=self._started - self._options.margins.objects,
+            policy=self._options.policy,
+            inventory=self._options.inventory_name,
+            allowed_fraction=self._options.allowed_fraction,
+            versioning=self._versioning,
+            noncurrent=self._noncurrent,
+            seen=seen,
+            decided=decided,
+            dead=dead,
+            containers=containers,
+            found=found,
+            snapshots=written,
+        )
+        made = summarize(self._store, findings)
         check_fraction(made)
         # As it is here, not as it can be read: others may be able to write there.
         return Plan(self._place, plan_file.write(self._storage, self._place, made))
@@ -288,87 +300,12 @@ class _Planning:
             reasons=dict.fromkeys(kinds, DELETED) if self._store.deleted else REASONS,
             now=self._started,
             protected=self._protected(),
+            paths=seen.paths,
         )
 
     def _protected(self) -> Sequence[str]:
         """Folders of the storage that nothing is taken from."""
         return [self._place.prefix] if self._place.url == self._store.storage.url else []
-
-    def _document(
-        self,
-        seen: Observation,
-        decided: Decided,
-        dead: Mapping[SnapshotId, str],
-        containers: Containers,
-        found: Found,
-    ) -> PlanDocument:
-        store = self._store
-        written = plan_snapshots.write(
-            self._storage,
-            self._place.at("snapshots.parquet"),
-            decided.history,
-            decided.live,
-            dead,
-            decided.edit,
-        )
-        read = found.read
-        return PlanDocument(
-            run=self._run,
-            place=Where(url=self._place.url, prefix=self._place.prefix),
-            store=StoreName(
-                kind=store.kind,
-                name=store.name,
-                uid=store.uid,
-                storage=store.storage.url,
-                deleted=store.deleted,
-                noun=store.noun,
-            ),
-            promise=store.safety_basis,
-            started_at=self._started,
-            read_at=seen.read_at,
-            cutoff=self._started - self._options.margins.objects,
-            policy=list(_words(self._options.policy)),
-            inventory=self._options.inventory_name,
-            versioning=self._versioning,
-            noncurrent=self._noncurrent,
-            objects=found.objects,
-            bytes=found.size,
-            candidates=sum(part.rows for part in found.parts),
-            candidate_bytes=sum(size for _, size in found.verdict.going.values()),
-            allowed_fraction=1.0 if store.deleted else self._options.allowed_fraction,
-            expected=Counts(
-                snapshots=len(decided.live),
-                containers=containers.containers,
-                entries=containers.entries,
-                held=seen.held_count,
-            ),
-            read=Counts(
-                snapshots=len(decided.live),
-                containers=read.containers,
-                entries=read.entries,
-                held=read.held,
-            ),
-            refs=len(seen.refs),
-            leases=len(seen.leases),
-            expired=sum(1 for one in dead if one in decided.before),
-            dead=len(dead),
-            going=_groups(found.verdict.going),
-            staying=_staying(found, store),
-            largest=[
-                Large(bytes=size, address=address, path=path)
-                for size, address, path in found.verdict.largest
-            ],
-            warnings=[
-                *seen.warnings,
-                *_warnings(decided, store, self._noncurrent),
-                *_odd(found),
-            ],
-            causes=list(causes_of(seen)),
-            deleted_refs=[ref.name for ref in decided.edit.delete_refs],
-            files=[File.of(part) for part in found.parts],
-            containers=[File.of(part) for part in containers.parts],
-            snapshots=File.of(written),
-        )
 
     def _tidy(self, *folders: str) -> None:
         """Remove what only the making of the plan needed."""
@@ -382,74 +319,3 @@ def _partitions(store: Store, units: Sequence[str]) -> frozenset[str]:
     inside = pa.array(named, pa.string())
     partitions = store.format.describe(inside).field("partition").to_pylist()
     return frozenset(partition for partition in partitions if partition)
-
-
-def _groups(tally: Tally) -> list[Group]:
-    ordered = sorted(tally.items(), key=lambda item: (-item[1][1], item[0]))
-    return [
-        Group(
-            objects=count,
-            bytes=size,
-            kind=kind,
-            reason=reason,
-            branch=branch,
-            prefix=prefix,
-            age=age,
-        )
-        for (kind, reason, branch, prefix, age), (count, size) in ordered
-    ]
-
-
-def _staying(found: Found, store: Store) -> list[Group]:
-    groups = [
-        Group(objects=count, bytes=size, kind=kind, reason=why)
-        for (kind, why), (count, size) in sorted(found.verdict.staying.items())
-    ]
-    tallies = (found.verdict.going, found.verdict.staying)
-    others = sum(count for tally in tallies for count, _ in tally.values())
-    rest = sum(size for tally in tallies for _, size in tally.values())
-    live = Group(
-        objects=found.objects - others,
-        bytes=found.size - rest,
-        kind="",
-        reason=f"in a {store.noun} that stays{', or staged, or pending' if store.exact else ''}",
-    )
-    return [live, *groups]
-
-
-def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> Iterator[str]:
-    if noncurrent is not None:
-        yield (
-            "the bucket keeps versions, so that deleting frees nothing by itself; it holds "
-            f"{noncurrent.objects} noncurrent versions of this store ({noncurrent.bytes} bytes): "
-            "expire those by a rule of the bucket, or apply with --quarantine --markers and purge"
-        )
-    for base in decided.edit.touched_bases:
-        yield (
-            f"the base of {base.branch} with the default branch is touched: a merge will treat "
-            "every difference as a conflict"
-        )
-    for ref in decided.edit.expired_tips:
-        if ref not in decided.edit.delete_refs:
-            yield f"the {ref.kind} {ref.name} is at an expired commit, and stays with it"
-    if not store.exact:
-        yield "what is live is protected by the margins, not by exact references"
-
-
-def _odd(found: Found) -> Iterator[str]:
-    count = sum(
-        objects for (_, why), (objects, _) in found.verdict.staying.items() if why == judging.ODD
-    )
-    if count:
-        yield (
-            f"{count} objects have odd keys and are left alone, such as "
-            f"{', '.join(map(repr, found.verdict.odd))}: a control character, or a part that is "
-            "empty, '.' or '..'; if nobody needs them, remove them with the storage's own tools"
-        )
-
-
-def _words(policy: Policy) -> Iterator[str]:
-    for match, rules in policy.matches:
-        kind = f"{match.kind} " if match.kind else ""
-        yield f"{kind}{match.glob}: {', '.join(rules.sentences()) or 'everything stays'}"
-    yield f"default: {', '.join(policy.default.sentences()) or 'everything stays'}"

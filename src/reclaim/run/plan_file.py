@@ -17,7 +17,7 @@ from reclaim.engine.tasks.parts import Part, Place
 from reclaim.errors import NotFound, PlanRefused, UnknownVersion
 from reclaim.storage import Storage
 
-FORMAT = 1
+FORMAT = 2
 FILE = "plan.json"
 OF_RUNS = ("record", "run", "work", "quarantine")
 """Kinds of objects that runs write for themselves."""
@@ -63,7 +63,10 @@ class File(_Model):
 
 
 class Counts(_Model):
-    """How much there must be of what live snapshots need, or how much was read."""
+    """How much there must be, or how much was read; each of them counted where it was done.
+
+    ``snapshots`` are all that the store has, the others are what live ones need.
+    """
 
     snapshots: int
     containers: int
@@ -124,6 +127,8 @@ class PlanDocument(_Model):
     read: Counts
     refs: int
     leases: int
+    live: int
+    """Snapshots that stay."""
     expired: int
     dead: int
     going: list[Group]
@@ -149,8 +154,7 @@ class PlanDocument(_Model):
         return self.model_copy(update={"digest": self._hash()})
 
     def _hash(self) -> str:
-        body = self.model_dump(mode="json", exclude={"digest"})
-        return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        return _hash_of(self.model_dump(mode="json"))
 
 
 def write(storage: Storage, place: Place, document: PlanDocument) -> PlanDocument:
@@ -174,6 +178,43 @@ def find(storage: Storage, location: str) -> tuple[Place, PlanDocument]:
 
 def read(storage: Storage, place: Place) -> PlanDocument:
     """A plan as it was written; anything else is refused."""
+    body = _body(storage, place)
+    format = body.get("format")
+    if format != FORMAT:
+        older = isinstance(format, int) and format < FORMAT
+        raise UnknownVersion(
+            f"the plan at {place} has format {format}, and this Reclaim reads plans of format "
+            f"{FORMAT}",
+            hint="make a new plan with `reclaim plan`; the old one was not changed"
+            if older
+            else "apply it with the version of Reclaim that made it, or plan again with this one",
+        )
+    try:
+        document = PlanDocument.model_validate_json(json.dumps(body))
+    except ValidationError as error:
+        raise PlanRefused(f"{place}/{FILE} is not a plan", hint="plan it again") from error
+    return document
+
+
+def find_run(storage: Storage, location: str) -> tuple[Place, str]:
+    """Where the plan at the root of a storage says that it is, and its run; of any format so far.
+
+    A run that was made from it may have promised to give something back, whatever its format.
+    """
+    body = _body(storage, Place(storage.url, ""))
+    try:
+        known = Where.model_validate(body["place"])
+        run = str(body["run"])
+    except (KeyError, ValidationError) as error:
+        raise PlanRefused(f"{location}/{FILE} is not a plan", hint="plan it again") from error
+    place = Place(known.url, known.prefix)
+    if str(place) != storage.url:
+        raise PlanRefused(f"the plan at {location} was written to {place} and moved from there")
+    return place, run
+
+
+def _body(storage: Storage, place: Place) -> Mapping[str, Any]:
+    """What is written at a place, which must be as it was written."""
     try:
         data = storage.get(place.at(FILE))
     except NotFound as error:
@@ -181,17 +222,20 @@ def read(storage: Storage, place: Place) -> PlanDocument:
             f"there is no plan at {place}", hint="make one with `reclaim plan`"
         ) from error
     try:
-        body: Mapping[str, Any] = json.loads(data)
-        if body.get("format") != FORMAT:
-            raise UnknownVersion(
-                f"the plan at {place} has format {body.get('format')}; this Reclaim reads {FORMAT}"
-            )
-        document = PlanDocument.model_validate_json(data)
-    except (ValueError, ValidationError, AttributeError) as error:
+        body = json.loads(data)
+    except ValueError as error:
         raise PlanRefused(f"{place}/{FILE} is not a plan", hint="plan it again") from error
-    if document.digest != document._hash():
+    if not isinstance(body, dict):
+        raise PlanRefused(f"{place}/{FILE} is not a plan", hint="plan it again")
+    format = body.get("format")
+    if isinstance(format, int) and format <= FORMAT and body.get("digest") != _hash_of(body):
         raise PlanRefused(
             f"the plan at {place} was changed after it was written",
             hint="plan it again; a plan cannot be edited by hand",
         )
-    return document
+    return body
+
+
+def _hash_of(body: Mapping[str, Any]) -> str:
+    told = {name: value for name, value in body.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

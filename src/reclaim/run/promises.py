@@ -76,11 +76,12 @@ def _taking(run: Run, opener: Opener) -> Iterator[pa.Table]:
 
     Of one that is done they are not where they were, but for what markers cover.
     """
-    if not run.unfinished and run.quarantine != MARKED:
+    aside = run.quarantine
+    assert aside is not None
+    if not run.unfinished and aside.way != MARKED:
         return
     record = find_record(run, opener)
-    promised = int(run.summary.get("intended", 0))
-    if record is None or record.journal.intended_rows() < promised:
+    if record is None or record.journal.intended_rows() < aside.intended:
         raise Refused(
             f"run {run.id} set objects aside, and its plan and journal are not whole any more at "
             f"{run.place}: what it promised to keep is not known",

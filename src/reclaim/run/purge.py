@@ -16,7 +16,7 @@ from reclaim.engine.tasks.deleting import DELETED, FAILED, RESTORED, Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, read_part, write_part
 from reclaim.errors import Partial
 from reclaim.ids import new_uid
-from reclaim.model import Run, RunState
+from reclaim.model import Quarantine, Run, RunState
 from reclaim.run.checks import check_budget, check_clock
 from reclaim.run.ends import cause_of, told_as_partial
 from reclaim.run.journal import Journal
@@ -61,15 +61,18 @@ def due(store: Store, older_than: timedelta | None) -> Sequence[Run]:
     Who set something aside first comes first: a later run may have what the earlier one needs.
     """
     now = store.clock.now()
-    ending = [run for run in store.runs() if run.quarantine and _over(run, now, older_than)]
-    return sorted(ending, key=lambda run: str(run.summary.get("since", "")))
+    ending = [
+        (run.quarantine.since or run.started_at, run)
+        for run in store.runs()
+        if run.quarantine and _over(run.quarantine, now, older_than)
+    ]
+    return [run for _, run in sorted(ending, key=lambda dated: dated[0])]
 
 
-def _over(run: Run, now: datetime, older_than: timedelta | None) -> bool:
+def _over(aside: Quarantine, now: datetime, older_than: timedelta | None) -> bool:
     if older_than is None:
-        return run.until is not None and run.until <= now
-    since = run.summary.get("since")
-    return since is not None and datetime.fromisoformat(since) <= now - older_than
+        return aside.until is not None and aside.until <= now
+    return aside.since is not None and aside.since <= now - older_than
 
 
 def purge(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 from reclaim.engine.base import Containers, Engine
 from reclaim.engine.tasks.delete_markers import NOTES, Expunge, Mark, Unmark, noted
@@ -17,7 +17,7 @@ from reclaim.engine.tasks.judging import Rules
 from reclaim.engine.tasks.parts import Opener, Part, Place
 from reclaim.engine.tasks.quarantine import Aside, BringBack, Discard, SetAside
 from reclaim.errors import Corrupt, NotFound, PlanRefused, Refused, UnknownVersion
-from reclaim.model import Run, SnapshotId
+from reclaim.model import Quarantine, Run, SnapshotId
 from reclaim.run import plan_file
 from reclaim.run.journal import Journal
 from reclaim.run.plan_file import PlanDocument
@@ -50,8 +50,8 @@ class Way(Protocol):
         """Remove snapshots whose objects were taken."""
         ...
 
-    def facts(self, now: datetime) -> dict[str, Any]:
-        """What a run's record has to say of it from the start."""
+    def quarantine(self, now: datetime) -> Quarantine | None:
+        """What a run sets aside from now on, as its record has it; None for deleting."""
         ...
 
     def requests(self, store: Store, objects: int) -> int:
@@ -96,8 +96,8 @@ class Delete:
     def settle(self, held: Held, ids: Collection[SnapshotId]) -> int:
         return held.collect(ids)
 
-    def facts(self, now: datetime) -> dict[str, Any]:  # noqa: ARG002
-        return {}
+    def quarantine(self, now: datetime) -> None:
+        pass
 
     def requests(self, store: Store, objects: int) -> int:  # noqa: ARG002
         return 0
@@ -125,8 +125,8 @@ class Move:
     def settle(self, held: Held, ids: Collection[SnapshotId]) -> int:
         return setting_aside(held).set_aside(ids)
 
-    def facts(self, now: datetime) -> dict[str, Any]:
-        return _facts(self.name, now, self.keep)
+    def quarantine(self, now: datetime) -> Quarantine:
+        return Quarantine(self.name, now, now + self.keep)
 
     def requests(self, store: Store, objects: int) -> int:
         # A copy and a look at it; deletes are free.
@@ -175,10 +175,10 @@ class Move:
         return _aside(store, run.id).home(address)
 
     def back(self, store: Store, run: Run) -> Deleter:
-        return BringBack(_aside(store, run.id), run.undos or (store.clock.now(),))
+        return BringBack(_aside(store, run.id), _undos(run) or (store.clock.now(),))
 
     def away(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
-        return Discard(run.undos)
+        return Discard(_undos(run))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +206,8 @@ class Markers:
     def settle(self, held: Held, ids: Collection[SnapshotId]) -> int:
         return setting_aside(held).set_aside(ids)
 
-    def facts(self, now: datetime) -> dict[str, Any]:
-        return _facts(self.name, now, self.keep)
+    def quarantine(self, now: datetime) -> Quarantine:
+        return Quarantine(self.name, now, now + self.keep)
 
     def requests(self, store: Store, objects: int) -> int:  # noqa: ARG002
         return 0
@@ -249,7 +249,7 @@ WAYS: Mapping[str, AsideWay] = {MOVED: Move(), MARKED: Markers()}
 
 def way_of(run: Run) -> AsideWay | None:
     """How a run set its objects aside; None when it did not, or they are not there any more."""
-    return WAYS.get(run.quarantine or "")
+    return WAYS.get(run.quarantine.way) if run.quarantine else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +266,8 @@ def find_record(run: Run, opener: Opener) -> Record | None:
     Another plan in its place is not the run's.
     """
     try:
-        place, planned = plan_file.find(opener(run.place), run.place)
-        if planned.run != run.id:
+        place, planned = plan_file.find_run(opener(run.place), run.place)
+        if planned != run.id:
             return None
         applies = place.below("apply")
         return Record(place, Journal(opener(place.url), applies, applies))
@@ -305,5 +305,5 @@ def _grouped(parts: Sequence[Part]) -> Sequence[Part]:
     return [replace(part, group=QUARANTINE) for part in parts]
 
 
-def _facts(name: str, now: datetime, keep: timedelta) -> dict[str, Any]:
-    return {"quarantine": name, "since": now.isoformat(), "until": (now + keep).isoformat()}
+def _undos(run: Run) -> tuple[datetime, ...]:
+    return run.quarantine.undos if run.quarantine else ()

@@ -173,8 +173,10 @@ class _Undoing:
         """
         just_now = self._store.clock.now() - timedelta(seconds=1)
         now = just_now.replace(microsecond=secrets.randbelow(1_000_000))
-        undos = [*self._run.summary.get("undos", ()), now.isoformat()]
-        summary = {**self._run.summary, "undos": undos}
+        aside = self._run.quarantine
+        assert aside is not None
+        begun = replace(aside, undos=(*aside.undos, now))
+        summary = {**self._run.summary, **begun.record()}
         self._held.finish(self._run.id, RunState.PARTIAL, summary)
         self._run = replace(self._run, state=RunState.PARTIAL, summary=summary)
 

@@ -70,6 +70,18 @@ SNAPSHOTS = pa.schema(
 )
 """Snapshots that are files of the storage: a listing, with what tells their graph."""
 
+DRAWN = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("written_at", pa.timestamp("us", tz="UTC")),
+        pa.field("message", pa.string()),
+        pa.field("parents", pa.list_(pa.string())),
+        # What keeps it, in a sentence, if it is kept by the store's own rules.
+        pa.field("kept_by", pa.string()),
+    ]
+)
+"""Snapshots as a plan draws them; null where the store does not know."""
+
 QUARANTINE = "quarantine"
 """The kind of what a run has set aside. Only the run that did so, or its end, touches it."""
 
@@ -169,6 +181,14 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotCounts:
+    """How many snapshots there are, and how many of them name a container of their own."""
+
+    snapshots: int
+    containers: int
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """What a store says of itself, from one consistent read where it allows that.
 
@@ -192,12 +212,22 @@ class Observation:
     held: tuple[str, ...]
     held_count: int
     read_at: datetime
+    expected: SnapshotCounts
+    """What there is, counted in another way than by reading it: by a database, or by names."""
+    read: SnapshotCounts
+    """What was read of that, counted as it was decoded."""
     snapshots: tuple[Snapshot, ...] = ()
     """All of ``ids``, in full, unless the store says itself what is live."""
     reached: frozenset[SnapshotId] | None = None
     """What is live by the store's own rules, for a store whose history has no policy."""
     why: Mapping[SnapshotId, str] = field(default_factory=dict)
     """What snapshots that are not live once were, where the store can tell."""
+    draw: Callable[[], pa.Table] | None = None
+    """Every snapshot as ``DRAWN``, where the store says itself what is live. It is not made before
+    somebody asks for it: there may be very many."""
+    paths: tuple[str, ...] = ()
+    """Files, named as those of ``held`` are, with addresses and the paths under which they were
+    staged: of objects that no snapshot lists. They explain, and protect nothing."""
     unreadable: frozenset[SnapshotId] = frozenset()
     """Snapshots that are not live and that are damaged, or being written just now."""
     warnings: tuple[str, ...] = ()

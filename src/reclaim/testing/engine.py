@@ -115,6 +115,7 @@ class PlainEngine:
         found = Found()
         live, dead = self._needed(format, containers, held, place, found)
         kept: list[pa.Table] = []
+        paths = rules.load_paths(self._open(place.url))
         for rows in self._objects(format, objects):
             self._step("find")
             found.objects += rows.num_rows
@@ -134,7 +135,7 @@ class PlainEngine:
             table = pa.table(columns, schema=SURVIVORS)
             needless = [address.lower() not in live for address in addresses]
             survivors = table.filter(pa.array(needless, pa.bool_()))
-            candidates, verdict = judging.judge(format, survivors, rules)
+            candidates, verdict = judging.judge(format, survivors, rules, paths)
             found.verdict.add(verdict)
             kept.append(candidates)
         found.parts = self._write(place, "part", CANDIDATES, kept)

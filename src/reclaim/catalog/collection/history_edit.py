@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, exists, insert, select, update
+from sqlalchemy import Connection, delete, exists, func, insert, literal, select, update
 
 from reclaim.catalog.collection import records
 from reclaim.catalog.collection.locks import Lock
@@ -41,6 +41,8 @@ from reclaim.ids import new_uid
 from reclaim.model import Ref, RefKind, Run, RunState, Snapshot, SnapshotId
 
 BATCH = 5_000
+MESSAGE_LENGTH = 1_000
+"""How much of a message is read with a history, in characters."""
 Parents = tuple[SnapshotId, ...]
 
 
@@ -48,13 +50,15 @@ Parents = tuple[SnapshotId, ...]
 class HistoryRead:
     """What an edit is planned from: all commits and refs, from one snapshot of the database.
 
-    ``busy`` names the branches with staged changes or pending uploads.
+    ``busy`` names the branches with staged changes or pending uploads. ``expected`` is how many
+    commits the database counted, and how many of them name a metarange.
     """
 
     snapshots: tuple[Snapshot, ...]
     refs: tuple[Ref, ...]
     busy: frozenset[str]
     read_at: datetime
+    expected: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +76,19 @@ def read_history(workspace: Workspace, default_branch: str) -> HistoryRead:
         return history(connection, workspace, default_branch)
 
 
-def history(connection: Connection, workspace: Workspace, default_branch: str) -> HistoryRead:
-    """The history as one snapshot of the database has it."""
+def history(
+    connection: Connection, workspace: Workspace, default_branch: str, *, messages: bool = False
+) -> HistoryRead:
+    """The history as one snapshot of the database has it; with messages if they are asked for."""
     uid = workspace.repo_uid
     now = workspace.database.now(connection, workspace.clock)
+    message = func.substr(commit_rows.c.message, 1, MESSAGE_LENGTH) if messages else literal("")
     query = select(
-        commit_rows.c.id, commit_rows.c.parents, commit_rows.c.written_at, commit_rows.c.marked
+        commit_rows.c.id,
+        commit_rows.c.parents,
+        commit_rows.c.written_at,
+        commit_rows.c.marked,
+        message.label("message"),
     ).where(commit_rows.c.repo_uid == uid, commit_rows.c.state.in_(commits.STANDING))
     snapshots = tuple(
         Snapshot(
@@ -85,6 +96,7 @@ def history(connection: Connection, workspace: Workspace, default_branch: str) -
             tuple([SnapshotId(parent) for parent in json.loads(row.parents)]),
             from_micros(row.written_at),
             row.marked,
+            row.message,
         )
         for row in connection.execute(query, execution_options={"yield_per": 10_000})
     )
@@ -92,7 +104,20 @@ def history(connection: Connection, workspace: Workspace, default_branch: str) -
         Ref(ref.name, ref.kind, SnapshotId(ref.commit), ref.default)
         for ref in refs.list_all(connection, uid, default_branch)
     )
-    return HistoryRead(snapshots, named, _busy(connection, uid), now)
+    return HistoryRead(snapshots, named, _busy(connection, uid), now, _count(connection, uid))
+
+
+def _count(connection: Connection, repo_uid: str) -> tuple[int, int]:
+    """How many commits stand and how many of them name a metarange, without reading one.
+
+    What is not part of the history is listed here, so that a mistake in what is would be seen.
+    """
+    over = (CommitState.CONDEMNED, CommitState.QUARANTINED, CommitState.COLLECTED)
+    query = select(func.count(), func.count(func.nullif(commit_rows.c.metarange, ""))).where(
+        commit_rows.c.repo_uid == repo_uid, commit_rows.c.state.not_in(over)
+    )
+    standing, with_metarange = connection.execute(query).one()
+    return standing, with_metarange
 
 
 def apply_edit(

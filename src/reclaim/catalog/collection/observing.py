@@ -18,6 +18,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, select
 
 from reclaim.catalog.collection import history_edit
 from reclaim.catalog.collection.history_edit import HistoryRead
+from reclaim.catalog.collection.staged_paths import staged_paths
 from reclaim.catalog.database.schema import (
     CommitState,
     PartitionState,
@@ -77,6 +78,8 @@ class Roots:
     files: tuple[str, ...]
     held: int
     """How many staged and pending addresses the files hold."""
+    paths: tuple[str, ...]
+    """Files of the shape ``STAGED_PATHS``: under which path objects were staged; for a plan."""
     read_at: datetime
 
 
@@ -98,7 +101,8 @@ def observe(
     files: list[str] = []
     held = 0
     with workspace.database.read() as connection:
-        history = history_edit.history(connection, workspace, default_branch)
+        # A plan shows them; who deletes does not need them.
+        history = history_edit.history(connection, workspace, default_branch, messages=not settled)
         now = history.read_at
         rows = connection.execute(
             select(commits.c.id, commits.c.metarange, commits.c.state).where(
@@ -111,6 +115,11 @@ def observe(
             file, _ = hashed_files.write(destination, stem, addresses)
             files.append(file.removeprefix(prefix))
             held += addresses.num_rows
+        explaining = () if settled else staged_paths(connection, uid)
+        paths = tuple(
+            hashed_files.write(destination, f"{prefix}paths/part-{part:05d}", rows)[0]
+            for part, rows in enumerate(explaining)
+        )
         known = _partitions(connection, uid, ended_at)
         valid = _leases(connection, uid, now)
     return Roots(
@@ -124,6 +133,7 @@ def observe(
         in_flight=frozenset(known["in flight"]),
         files=tuple(files),
         held=held,
+        paths=paths,
         read_at=now,
     )
 

@@ -98,4 +98,9 @@ def list_runs(connection: Connection, repo_uid: str) -> list[Run]:
 def decode(row: Row[Any]) -> Run:
     """The record of a run, of its row."""
     started_at = from_micros(row.started_at)
-    return Run(row.id, row.kind, row.state, started_at, json.loads(row.summary), row.place)
+    try:
+        return Run(row.id, row.kind, row.state, started_at, json.loads(row.summary), row.place)
+    except ValueError as error:
+        # What it set aside, if anything, is not known: nobody takes it for a run that set none.
+        damaged = RunState.UNREADABLE
+        return Run(row.id, damaged, damaged, started_at, {"error": f"its record says: {error}"})

@@ -178,7 +178,8 @@ def restore(
 
 def _window(connection: Connection, workspace: Workspace, run_id: str) -> timedelta:
     """For how long a run can still be undone for certain."""
-    until = find(connection, workspace.repo_uid, run_id).until
+    aside = find(connection, workspace.repo_uid, run_id).quarantine
+    until = None if aside is None else aside.until
     return until - workspace.clock.now() if until else timedelta(0)
 
 

@@ -57,7 +57,12 @@ def _plans(connection: Connection) -> None:
     plans.create(connection)
 
 
-STEPS: tuple[Step, ...] = (_collecting, _evidence, _plans)
+def _staged_paths(connection: Connection) -> None:
+    """Under which paths uploads were staged; of earlier ones that is not known."""
+    connection.execute(text("ALTER TABLE ledger ADD COLUMN path TEXT"))
+
+
+STEPS: tuple[Step, ...] = (_collecting, _evidence, _plans, _staged_paths)
 """``STEPS[n]`` brings version ``FIRST_VERSION + n`` to the one after it."""
 
 

@@ -215,6 +215,8 @@ ledger = Table(
     Column("condemned_at", BigInteger),
     Column("run_id", Word),
     Column("rule", Text),
+    # Where it was staged first; it explains, in a plan, what is in no commit.
+    Column("path", Text),
     sqlite_with_rowid=False,
 )
 Index(

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 
 from sqlalchemy import Connection, delete, insert, select, update
 
+from reclaim.catalog.content.entries import Entry
 from reclaim.catalog.database.schema import (
     LedgerState,
     TokenState,
@@ -24,9 +25,12 @@ HOLDING = (TokenState.OPEN, TokenState.SEALED, TokenState.COMMITTED)
 """Rows of tokens in these states keep an address alive; rows of dropped tokens do not."""
 
 
-def enter(connection: Connection, repo_uid: str, fresh: Iterable[str], now: int) -> None:
-    """Enter addresses that were just uploaded and are about to be staged."""
-    rows = [{"address": a, "repo_uid": repo_uid, "created_at": now} for a in fresh]
+def enter(connection: Connection, repo_uid: str, fresh: Iterable[Entry], now: int) -> None:
+    """Enter objects that were just uploaded and are about to be staged."""
+    rows = [
+        {"address": entry.address, "repo_uid": repo_uid, "created_at": now, "path": entry.path}
+        for entry in fresh
+    ]
     if rows:
         connection.execute(insert(ledger), rows)
 

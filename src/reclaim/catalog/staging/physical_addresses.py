@@ -118,7 +118,7 @@ def link_physical_address(
             .where(upload_tokens.c.id == physical.token)
             .values(state=UploadState.USED)
         )
-        ledger.enter(connection, workspace.repo_uid, [entry.address], now)
+        ledger.enter(connection, workspace.repo_uid, [entry], now)
         staged_rows.write(connection, token, [entry.values()], now=now, rule=REPLACED)
 
     workspace.storage.flush([entry.address])

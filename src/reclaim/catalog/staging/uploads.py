@@ -154,8 +154,7 @@ def stage_fresh(
         token = tokens.lock_open_token(connection, workspace.repo_uid, branch)
         check_open(connection, partition)
         now = workspace.now()
-        fresh = [entry.address for entry in entries]
-        ledger.enter(connection, workspace.repo_uid, fresh, now)
+        ledger.enter(connection, workspace.repo_uid, entries, now)
         changes = [entry.values() for entry in entries]
         staged_rows.write(connection, token, changes, now=now, rule=REPLACED)
 

@@ -336,10 +336,11 @@ def after(first: Work, then: Work, files: Tables) -> Tables:
 def judge(format: Format, rules: Rules, place: Place, rows: Tables) -> Tables:
     """Judge survivors and write down the candidates."""
     verdict = Verdict()
+    paths = rules.load_paths(open_storage(place.url))
 
     def judged() -> Tables:
         for table in rows:
-            candidates, told = judging.judge(format, table.cast(SURVIVORS), rules)
+            candidates, told = judging.judge(format, table.cast(SURVIVORS), rules, paths)
             verdict.add(told)
             yield candidates
 

@@ -15,6 +15,8 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.engine.tasks.grouping import Places, Tally, folders_of
+from reclaim.storage import Storage, hashed_files
 from reclaim.stores.base import Format
 from reclaim.urls import ODD_ADDRESS
 
@@ -45,17 +47,14 @@ CANDIDATES = pa.schema(
 )
 """What a plan lists: objects that may go."""
 
+PATHS = pa.schema([pa.field("address", pa.string()), pa.field("path", pa.string())])
+
 LARGEST = 20
 NAMED = 5
 """How many odd addresses are named."""
 ODD = "odd key: left alone"
-PREFIXES = 1_000
-"""More prefixes than this in a task's tally are counted together."""
 AGES = (1, 7, 30, 90, 365)
 """Ages in days that summaries are grouped by."""
-
-Tally = dict[tuple[str, ...], tuple[int, int]]
-"""Group → (objects, bytes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +71,21 @@ class Rules:
     now: datetime
     protected: Sequence[str]
     """Folders that nothing is taken from: of the run itself, and of runs that can be undone."""
+    paths: Sequence[str] = ()
+    """Files, in the storage of the plan, with the paths of objects that no container lists."""
+
+    def load_paths(self, storage: Storage) -> pa.Table:
+        """The paths of objects that no container lists, as far as they are known."""
+        tables = [hashed_files.read(storage, file) for file in self.paths]
+        return pa.concat_tables([PATHS.empty_table(), *(one.cast(PATHS) for one in tables)])
 
 
 @dataclass(slots=True)
 class Verdict:
     """What was found, in numbers."""
 
-    going: Tally = field(default_factory=dict)
-    """(kind, reason, branch, prefix, age) of what may go."""
+    places: Places = field(default_factory=Places)
+    """What may go, by kind, reason, branch, folder and age."""
     staying: Tally = field(default_factory=dict)
     """(kind, why) of what nothing reaches and stays nevertheless."""
     largest: list[tuple[int, str, str]] = field(default_factory=list)
@@ -88,11 +94,22 @@ class Verdict:
     odd: list[str] = field(default_factory=list)
     """The first few addresses that are odd (see ``urls.ODD_ADDRESS``)."""
 
+    @property
+    def going(self) -> Tally:
+        """(kind, reason, branch, folder, age) of what may go."""
+        return self.places.tally
+
+    @property
+    def objects(self) -> int:
+        """How many objects nothing reaches, whether they go or stay."""
+        tallies = (self.going, self.staying)
+        return sum(objects for tally in tallies for objects, _ in tally.values())
+
     def add(self, other: Verdict) -> None:
-        for mine, theirs in ((self.going, other.going), (self.staying, other.staying)):
-            for group, (objects, size) in theirs.items():
-                before = mine.get(group, (0, 0))
-                mine[group] = before[0] + objects, before[1] + size
+        self.places.add(other.places.tally, other.places.listed())
+        for group, (objects, size) in other.staying.items():
+            before = self.staying.get(group, (0, 0))
+            self.staying[group] = before[0] + objects, before[1] + size
         self.largest = sorted([*self.largest, *other.largest], reverse=True)[:LARGEST]
         self.strangers.update(other.strangers)
         self.odd = sorted([*self.odd, *other.odd])[:NAMED]
@@ -106,14 +123,18 @@ class Verdict:
                 self.largest,
                 self.strangers,
                 self.odd,
+                self.places.listed(),
             ]
         )
 
     @classmethod
     def decode(cls, text: str) -> Verdict:
-        going, staying, largest, strangers, odd = json.loads(text)
+        going, staying, largest, strangers, odd, closed = json.loads(text)
+        places = Places({tuple(group): (objects, size) for *group, objects, size in going})
+        for kind, where in closed:
+            places.closed.setdefault(kind, set()).add(tuple(where))
         return cls(
-            {tuple(group): (objects, size) for *group, objects, size in going},
+            places,
             {tuple(group): (objects, size) for *group, objects, size in staying},
             [(size, address, path) for size, address, path in largest],
             Counter(strangers),
@@ -121,8 +142,13 @@ class Verdict:
         )
 
 
-def judge(format: Format, rows: pa.Table, rules: Rules) -> tuple[pa.Table, Verdict]:
-    """The candidates among some objects, and the verdict on all of them."""
+def judge(
+    format: Format, rows: pa.Table, rules: Rules, paths: pa.Table | None = None
+) -> tuple[pa.Table, Verdict]:
+    """The candidates among some objects, and the verdict on all of them.
+
+    ``paths`` are those of objects that no container lists, as far as they are known.
+    """
     verdict = Verdict()
     if not rows.num_rows:
         return CANDIDATES.empty_table(), verdict
@@ -163,7 +189,7 @@ def judge(format: Format, rows: pa.Table, rules: Rules) -> tuple[pa.Table, Verdi
         "kind": kind,
         "branch": branch,
         "partition": partition,
-        "path": rows.column("path"),
+        "path": _paths(rows, paths),
         "reason": pc.fill_null(reason, "nothing refers to it"),
     }
     judged = pa.table(columns)
@@ -175,17 +201,14 @@ def judge(format: Format, rows: pa.Table, rules: Rules) -> tuple[pa.Table, Verdi
         partition.filter(stranger).unique().to_pylist() if pc.any(stranger).as_py() else []
     )
     verdict.odd = sorted(address.filter(odd).slice(0, NAMED).to_pylist())
-    verdict.going = _few(_tally(_grouped(candidates, rules.now), GROUPS))
+    if candidates.num_rows:
+        verdict.places.add_rows(_grouped(candidates, rules.now))
     verdict.largest = _largest(candidates)
     return candidates, verdict
 
 
-GROUPS = ["kind", "reason", "branch", "top", "age"]
-
-
 def _grouped(candidates: pa.Table, now: datetime) -> pa.Table:
-    path = pc.fill_null(candidates.column("path"), "")
-    top = pc.replace_substring_regex(path, "^([^/]*/?).*$", "\\1")
+    folder = folders_of(candidates.column("path"))
     age = pa.chunked_array([pa.nulls(0, pa.string())])
     modified = candidates.column("last_modified")
     marks = [
@@ -196,7 +219,15 @@ def _grouped(candidates: pa.Table, now: datetime) -> pa.Table:
         *(f"over {days} d" for days in reversed(AGES)),
         "under 1 d",
     )
-    return candidates.append_column("top", top).append_column("age", age)
+    return candidates.append_column("folder", folder).append_column("age", age)
+
+
+def _paths(rows: pa.Table, paths: pa.Table | None) -> pa.ChunkedArray:
+    listed = rows.column("path")
+    if paths is None or not paths.num_rows:
+        return listed
+    at = pc.index_in(rows.column("address"), paths.column("address"))
+    return pc.coalesce(listed, paths.column("path").take(at))
 
 
 def _tally(rows: pa.Table, groups: list[str]) -> Tally:
@@ -226,19 +257,6 @@ def add_kinds(
         before = added.get(kind, (0, 0))
         added[kind] = before[0] + objects, before[1] + size
     return added
-
-
-def _few(tally: Tally) -> Tally:
-    """A tally that fits on the driver, however many prefixes there are."""
-    if len(tally) <= PREFIXES:
-        return tally
-    ordered = sorted(tally.items(), key=lambda item: item[1][1], reverse=True)
-    few = dict(ordered[:PREFIXES])
-    for (kind, reason, branch, _, age), (objects, size) in ordered[PREFIXES:]:
-        group = (kind, reason, branch, "(others)", age)
-        before = few.get(group, (0, 0))
-        few[group] = before[0] + objects, before[1] + size
-    return few
 
 
 def _largest(candidates: pa.Table) -> list[tuple[int, str, str]]:

@@ -23,7 +23,7 @@ from reclaim.clock import Clock
 from reclaim.model import Lease, Run, SnapshotId
 from reclaim.storage import Storage
 from reclaim.storage.buckets import Upload
-from reclaim.stores.base import Observation, ObserveRequest
+from reclaim.stores.base import Observation, ObserveRequest, SnapshotCounts
 from reclaim.stores.catalog.examination import Examination, old_uploads, unknown_partitions
 from reclaim.stores.catalog.format import CatalogFormat
 from reclaim.stores.catalog.held import HeldRepository
@@ -68,9 +68,10 @@ class CatalogStore:
 
     def observe(self, request: ObserveRequest) -> Observation:
         roots = self.roots(request.destination, request.prefix, settled=request.settled)
+        ids = frozenset(snapshot.id for snapshot in roots.history.snapshots)
         return Observation(
             refs=roots.history.refs,
-            ids=frozenset(snapshot.id for snapshot in roots.history.snapshots),
+            ids=ids,
             snapshots=roots.history.snapshots,
             leases=roots.leases,
             busy=roots.history.busy,
@@ -84,7 +85,10 @@ class CatalogStore:
             open=roots.open,
             held=tuple(request.prefix + file for file in roots.files),
             held_count=roots.held,
+            paths=roots.paths,
             read_at=roots.read_at,
+            expected=SnapshotCounts(*roots.history.expected),
+            read=SnapshotCounts(len(ids), sum(1 for found in ids if roots.metaranges.get(found))),
         )
 
     def place(self, run_id: str) -> tuple[str, str]:

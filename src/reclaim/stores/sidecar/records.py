@@ -93,7 +93,9 @@ def _decode(run_id: str, document: Mapping[str, Any]) -> Run:
     summary = document.get("summary")
     if not isinstance(summary, dict):
         raise Unreadable("summary is not an object")
-    for name in {"since", "until"} & summary.keys():
-        time_in(summary, name)
     kind, state, place = (text_in(document, name) for name in ("kind", "state", "place"))
-    return Run(run_id, kind, state, time_in(document, "started_at"), summary, place)
+    started_at = time_in(document, "started_at")
+    try:
+        return Run(run_id, kind, state, started_at, summary, place)
+    except ValueError as error:
+        raise Unreadable(str(error)) from error

@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from reclaim.clock import Clock, to_micros
 from reclaim.errors import Corrupt, IncompleteRead, OutOfTime
 from reclaim.model import Lease, Ref, RefKind, SnapshotId
-from reclaim.stores.base import BUDGET, SNAPSHOTS, Margins, Observation, Reader
+from reclaim.stores.base import BUDGET, SNAPSHOTS, Margins, Observation, Reader, SnapshotCounts
 from reclaim.stores.base import Survey as Seen
 from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists
 from reclaim.stores.sidecar.leases import Leases
 from reclaim.stores.terminus import graph
+from reclaim.stores.terminus.drawing import draw
 from reclaim.stores.terminus.garbage import classify
 from reclaim.stores.terminus.labels import Label
 from reclaim.stores.terminus.layers import Layers
@@ -44,6 +47,10 @@ class Marked:
     reached: graph.Reached
     missing: Mapping[SnapshotId, SnapshotId]
     """What is named and not there, if that was allowed; and by whom."""
+    expected: int
+    """How many layers there are by the names in the shards, after the labels were read."""
+    read: int
+    """How many of these were read, or could not be and say why."""
 
 
 @dataclass(slots=True)
@@ -72,7 +79,8 @@ class Observer:
         named = read_labels(self.folder)
         read_at = self.clock.now()
         leases = self.leases.valid(read_at)
-        found = self.survey.complete(listed, reader)
+        names = self.survey.named()
+        found = self.survey.complete(listed, names, reader)
         young = _young(found, listed, started - margin)
         reached = self._reach(found, named, leases, young)
         missing = self._missing(found, reached)
@@ -82,7 +90,12 @@ class Observer:
                 hint="nothing was changed; run it again, with more executors if it repeats",
             )
         self.layers, self.reached = found, reached.ids
-        return self._told(Marked(found, named, leases, reached, missing), read_at)
+        layers = self.survey.ids(names)
+        decoded = pc.sum(pc.is_in(layers, found.ids)).as_py() or 0
+        return self._told(
+            Marked(found, named, leases, reached, missing, expected=len(layers), read=decoded),
+            read_at,
+        )
 
     def read(self, tops: Mapping[SnapshotId, str], reader: Reader) -> Layers:
         """What the last look found, and the layers at some addresses that it did not."""
@@ -138,7 +151,7 @@ class Observer:
         named = read_labels(self.folder)
         now = self.clock.now()
         leases = self.leases.valid(now)
-        found = self.survey.complete(listed, reader)
+        found = self.survey.complete(listed, self.survey.named(), reader)
         young = _young(found, listed, now - Margins().objects)
         every = with_quarantined(found, aside.values(), self.survey, reader)
         marked = self._reach(every, named, leases, young)
@@ -223,8 +236,11 @@ class Observer:
             held=(),
             held_count=0,
             read_at=read_at,
+            expected=SnapshotCounts(marked.expected, marked.expected),
+            read=SnapshotCounts(marked.read, marked.read),
             reached=self.reached,
             why={ids[layer]: str(kind) for layer, kind in classify(found.graph, dead).items()},
+            draw=partial(draw, found, reached),
             unreadable=frozenset(ids[layer] for layer in dead if layer in faults),
             warnings=tuple(_warnings(marked.missing)),
         )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from reclaim.errors import Corrupt, Gone, NotFound, UnknownVersion
 from reclaim.model import SnapshotId
 from reclaim.storage import Storage
 from reclaim.stores.base import SNAPSHOTS, Reader
-from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP, layer_of, stem
-from reclaim.stores.terminus.format import TerminusFormat
+from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP, STEM_SIZE, layer_of, stem
+from reclaim.stores.terminus.format import LAYER, ROLLUP_FILE, TerminusFormat
 from reclaim.stores.terminus.layer import parse_rollup
 from reclaim.stores.terminus.layers import Layers
 from reclaim.stores.terminus.reading import read_layer
@@ -32,16 +33,31 @@ class Survey:
         """List every layer and read it at once, where the reader reads."""
         return reader.survey(self._format, self._view.shards())
 
-    def complete(self, listed: Layers, reader: Reader) -> Layers:
-        """The layers, and those that came since they were listed.
+    def named(self) -> pa.Array:
+        """The addresses of everything in the shards that has the name of a layer's object."""
+        shards = self._view.shards()
+        names = [
+            pa.array([f"{shard}/{one}" for one in self._view.names(shard)], pa.string())
+            for shard in shards
+        ]
+        addresses = pa.concat_arrays([pa.array([], pa.string()), *names])
+        kinds = self._format.describe(addresses).field("kind")
+        return addresses.filter(pc.is_in(kinds, pa.array([LAYER, ROLLUP_FILE])))
 
-        What a label names was written before the label was. So a listing that is begun after
-        the labels were read has all that they reach, which an earlier one need not have. The same
-        holds for what a layer needs, once the layer was read. What could not be read was perhaps
-        being written, and is read once more.
+    def ids(self, named: pa.Array) -> pa.Array:
+        """The layers whose archives or directories are among some addresses, each once."""
+        return self._layers(named.filter(pc.invert(pc.ends_with(named, ROLLUP)))).unique()
+
+    def complete(self, listed: Layers, named: pa.Array, reader: Reader) -> Layers:
+        """The layers, and those that came since they were listed and are ``named`` by now.
+
+        What a label names was written before the label was. So a listing of names that is begun
+        after the labels were read has all that they reach, which an earlier one need not have. The
+        same holds for what a layer needs, once the layer was read. What could not be read was
+        perhaps being written, and is read once more.
         """
         found = listed
-        come: Sequence[str] = [*self._come(listed), *listed.broken()]
+        come: Sequence[str] = [*self._come(listed, named), *listed.broken()]
         looked_for: set[SnapshotId] = set()
         while True:
             if come:
@@ -109,15 +125,17 @@ class Survey:
             raise Gone(f"there is no layer {one}", hint="it may have been collected", layer=one)
         return wanted
 
-    def _come(self, listed: Layers) -> Sequence[str]:
+    def _come(self, listed: Layers, named: pa.Array) -> Sequence[str]:
         """The objects of layers that were not there when they were listed."""
         # That a layer was missing, and is here now, ``complete`` finds out by itself.
-        known = listed.graph.numbers
-        come = []
-        for shard in self._view.shards():
-            new = [one for one in self._view.names(shard) if one[:ID_SIZE] not in known]
-            come += [address for one in new if layer_of(address := f"{shard}/{one}")]
+        known = pc.is_in(self._layers(named), pa.array(listed.graph.ids, pa.string()))
+        come: list[str] = named.filter(pc.invert(known)).to_pylist()
         return come
+
+    def _layers(self, named: pa.Array) -> pa.Array:
+        """The layer that each of some objects in the shards belongs to."""
+        start = len(self._format.prefix) + STEM_SIZE - ID_SIZE
+        return pc.utf8_slice_codeunits(named, start, start + ID_SIZE)
 
     def _there(
         self, layers: Iterable[SnapshotId], ends: Collection[str] = (ARCHIVE, "", ROLLUP)

@@ -1,0 +1,183 @@
+"""The summary of a plan: what was found, as people read it and as apply obeys it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from reclaim.engine.base import Containers, Found
+from reclaim.engine.tasks import judging
+from reclaim.engine.tasks.grouping import Tally, few
+from reclaim.engine.tasks.parts import Part, Place
+from reclaim.model import SnapshotId
+from reclaim.policy import Policy
+from reclaim.run.causes import causes_of
+from reclaim.run.decide import Decided
+from reclaim.run.plan_file import (
+    Counts,
+    File,
+    Group,
+    Large,
+    Noncurrent,
+    PlanDocument,
+    StoreName,
+    Where,
+)
+from reclaim.stores.base import Observation, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was asked of a plan, and what the making of it has found out."""
+
+    run: str
+    place: Place
+    started_at: datetime
+    cutoff: datetime
+    policy: Policy
+    inventory: str | None
+    allowed_fraction: float
+    versioning: str
+    noncurrent: Noncurrent | None
+    seen: Observation
+    decided: Decided
+    dead: Collection[SnapshotId]
+    containers: Containers
+    found: Found
+    snapshots: Part
+
+
+def summarize(store: Store, findings: Findings) -> PlanDocument:
+    """The document of a plan, without its hash."""
+    seen, decided, found = findings.seen, findings.decided, findings.found
+    containers, read = findings.containers, findings.found.read
+    return PlanDocument(
+        run=findings.run,
+        place=Where(url=findings.place.url, prefix=findings.place.prefix),
+        store=StoreName(
+            kind=store.kind,
+            name=store.name,
+            uid=store.uid,
+            storage=store.storage.url,
+            deleted=store.deleted,
+            noun=store.noun,
+        ),
+        promise=store.safety_basis,
+        started_at=findings.started_at,
+        read_at=seen.read_at,
+        cutoff=findings.cutoff,
+        policy=list(_words(findings.policy)),
+        inventory=findings.inventory,
+        versioning=findings.versioning,
+        noncurrent=findings.noncurrent,
+        objects=found.objects,
+        bytes=found.size,
+        candidates=sum(part.rows for part in found.parts),
+        candidate_bytes=sum(size for _, size in found.verdict.going.values()),
+        allowed_fraction=1.0 if store.deleted else findings.allowed_fraction,
+        expected=Counts(
+            snapshots=seen.expected.snapshots,
+            containers=containers.containers,
+            entries=containers.entries,
+            held=seen.held_count,
+        ),
+        read=Counts(
+            snapshots=seen.read.snapshots,
+            containers=read.containers,
+            entries=read.entries,
+            held=read.held,
+        ),
+        refs=len(seen.refs),
+        leases=len(seen.leases),
+        live=len(decided.live),
+        expired=sum(1 for snapshot in findings.dead if snapshot in decided.before),
+        dead=len(findings.dead),
+        going=_groups(found.verdict.going),
+        staying=_staying(found, store),
+        largest=[
+            Large(bytes=size, address=address, path=path)
+            for size, address, path in found.verdict.largest
+        ],
+        warnings=[
+            *seen.warnings,
+            *_warnings(decided, store, findings.noncurrent),
+            *_odd(found),
+        ],
+        causes=list(causes_of(seen)),
+        deleted_refs=[ref.name for ref in decided.edit.delete_refs],
+        files=[File.of(part) for part in found.parts],
+        containers=[File.of(part) for part in containers.parts],
+        snapshots=File.of(findings.snapshots),
+    )
+
+
+def _groups(tally: Tally) -> list[Group]:
+    ordered = sorted(few(tally).items(), key=lambda item: (-item[1][1], item[0]))
+    return [
+        Group(
+            objects=count,
+            bytes=size,
+            kind=kind,
+            reason=reason,
+            branch=branch,
+            prefix=prefix,
+            age=age,
+        )
+        for (kind, reason, branch, prefix, age), (count, size) in ordered
+    ]
+
+
+def _staying(found: Found, store: Store) -> list[Group]:
+    groups = [
+        Group(objects=count, bytes=size, kind=kind, reason=why)
+        for (kind, why), (count, size) in sorted(found.verdict.staying.items())
+    ]
+    tallies = (found.verdict.going, found.verdict.staying)
+    others = sum(count for tally in tallies for count, _ in tally.values())
+    rest = sum(size for tally in tallies for _, size in tally.values())
+    live = Group(
+        objects=found.objects - others,
+        bytes=found.size - rest,
+        kind="",
+        reason=f"in a {store.noun} that stays{', or staged, or pending' if store.exact else ''}",
+    )
+    return [live, *groups]
+
+
+def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> Iterator[str]:
+    if noncurrent is not None:
+        yield (
+            "the bucket keeps versions, so that deleting frees nothing by itself; it holds "
+            f"{noncurrent.objects} noncurrent versions of this store ({noncurrent.bytes} bytes): "
+            "expire those by a rule of the bucket, or apply with --quarantine --markers and purge"
+        )
+    for base in decided.edit.touched_bases:
+        yield (
+            f"the base of {base.branch} with the default branch is touched: a merge will treat "
+            "every difference as a conflict"
+        )
+    for ref in decided.edit.expired_tips:
+        if ref not in decided.edit.delete_refs:
+            yield f"the {ref.kind} {ref.name} is at an expired commit, and stays with it"
+    if not store.exact:
+        yield "what is live is protected by the margins, not by exact references"
+
+
+def _odd(found: Found) -> Iterator[str]:
+    count = sum(
+        objects for (_, why), (objects, _) in found.verdict.staying.items() if why == judging.ODD
+    )
+    if count:
+        yield (
+            f"{count} objects have odd keys and are left alone, such as "
+            f"{', '.join(map(repr, found.verdict.odd))}: a control character, or a part that is "
+            "empty, '.' or '..'; if nobody needs them, remove them with the storage's own tools"
+        )
+
+
+def _words(policy: Policy) -> Iterator[str]:
+    for match, rules in policy.matches:
+        kind = f"{match.kind} " if match.kind else ""
+        yield f"{kind}{match.glob}: {', '.join(rules.sentences()) or 'everything stays'}"
+    yield f"default: {', '.join(policy.default.sentences()) or 'everything stays'}"

@@ -1,0 +1,138 @@
+"""Why each snapshot of a plan stays or goes, for many at once: a verdict and its reasons.
+
+There may be very many snapshots and few different sentences. So sentences are numbered, and what
+is kept of each snapshot are numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.history.graph import reachable
+from reclaim.model import Decision, SnapshotId
+from reclaim.run.decide import UNREACHED, Decided
+from reclaim.stores.base import Observation
+
+SENTENCES = pa.list_(pa.dictionary(pa.int32(), pa.string()))
+
+STAYS_BEHIND = "behind a branch or tag at an expired commit, which stays with what it reaches"
+PROMISED = "a run that can be undone needs it"
+NEEDED_BY_LEASE = "an ancestor of a commit that a lease is on"
+
+
+class SnapshotVerdict(StrEnum):
+    """What becomes of a snapshot."""
+
+    LIVE = "live"
+    # The rules of the plan let go of it.
+    EXPIRED = "expired"
+    # Nothing reached it before, either.
+    UNREACHABLE = "unreachable"
+    # An earlier run condemned it, and something of it may be left.
+    CONDEMNED = "condemned"
+
+
+def find_reasons(
+    ids: pa.Array, kept_by: pa.ChunkedArray, seen: Observation, decided: Decided
+) -> tuple[pa.Array, pa.Array]:
+    """The verdict on each snapshot, and its reasons as ``SENTENCES``.
+
+    ``kept_by`` is what a store itself says of snapshots that it keeps.
+    """
+    verdicts = _verdicts(ids, seen, decided)
+    if seen.reached is None:
+        return verdicts, _decided(len(ids), seen, decided)
+    return verdicts, _as_the_store_says(ids, kept_by, seen, decided)
+
+
+def _verdicts(ids: pa.Array, seen: Observation, decided: Decided) -> pa.Array:
+    return pc.case_when(
+        pc.make_struct(
+            _is_in(ids, decided.live), _is_in(ids, decided.before), _is_in(ids, seen.ids)
+        ),
+        SnapshotVerdict.LIVE.value,
+        SnapshotVerdict.EXPIRED.value,
+        SnapshotVerdict.UNREACHABLE.value,
+        SnapshotVerdict.CONDEMNED.value,
+    ).dictionary_encode()
+
+
+def _decided(rows: int, seen: Observation, decided: Decided) -> pa.Array:
+    """The reasons of a policy, in the order of the history; then those of condemned snapshots."""
+    numbers: dict[str, int] = {}
+    starts, sentences = [0], []
+    condemned = [f"{seen.marked[one]} by an earlier run" for one in _condemned(seen, decided)]
+    for reasons in chain(_of_history(seen, decided), ([one] for one in condemned)):
+        for sentence in reasons:
+            sentences.append(numbers.setdefault(sentence, len(numbers)))
+        starts.append(len(sentences))
+    assert len(starts) == rows + 1
+    values = pa.DictionaryArray.from_arrays(
+        pa.array(sentences, pa.int32()), pa.array(list(numbers), pa.string())
+    )
+    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), values)
+
+
+def _condemned(seen: Observation, decided: Decided) -> Sequence[SnapshotId]:
+    return sorted(seen.marked.keys() - decided.history.numbers.keys())
+
+
+def _of_history(seen: Observation, decided: Decided) -> Iterator[Sequence[str]]:
+    kept = decided.decisions.kept
+    leased: dict[str, list[str]] = {}
+    for lease in seen.leases:
+        leased.setdefault(lease.snapshot, []).append(f"in use: lease {lease.id} of {lease.holder}")
+    in_use = _reached_by_leases(seen, decided)
+    live, before = decided.live, decided.before
+    for number, decision in enumerate(decided.decisions):
+        id = decision.id
+        if id not in before:
+            yield (UNREACHED,)
+        elif id not in live or (id in kept and id not in leased):
+            yield decision.reasons
+        else:
+            behind = NEEDED_BY_LEASE if in_use[number] else STAYS_BEHIND
+            spared = leased.get(id) or ([] if id in kept else [behind])
+            yield _both(decision, kept=id in kept, spared=spared)
+
+
+def _both(decision: Decision, *, kept: bool, spared: Sequence[str]) -> Sequence[str]:
+    return (*decision.reasons, *spared) if kept else (*spared, *decision.reasons)
+
+
+def _reached_by_leases(seen: Observation, decided: Decided) -> bytearray:
+    history = decided.history
+    if not seen.leases:
+        return bytearray(len(history.snapshots))
+    return reachable(
+        decided.new_parents(), [history.numbers[lease.snapshot] for lease in seen.leases]
+    )
+
+
+def _as_the_store_says(
+    ids: pa.Array, kept_by: pa.ChunkedArray, seen: Observation, decided: Decided
+) -> pa.Array:
+    """One reason for each snapshot, of a store that has rules of its own."""
+    why = pc.index_in(ids, pa.array(list(seen.why), pa.string()))
+    dead = pa.array(list(seen.why.values()), pa.string()).take(why)
+    marks = pc.index_in(ids, pa.array(list(seen.marked), pa.string()))
+    states = [f"{state} by an earlier run" for state in seen.marked.values()]
+    marked = pc.if_else(_is_in(ids, seen.ids), None, pa.array(states, pa.string()).take(marks))
+    sentence = pc.if_else(
+        _is_in(ids, decided.live),
+        kept_by,
+        pc.coalesce(dead, marked, pa.scalar(UNREACHED)),
+    )
+    whole = pc.fill_null(sentence, PROMISED).combine_chunks()
+    starts = pa.array(np.arange(len(ids) + 1, dtype=np.int32))
+    return pa.ListArray.from_arrays(starts, whole.dictionary_encode())
+
+
+def _is_in(ids: pa.Array, some: frozenset[str]) -> pa.Array:
+    return pc.is_in(ids, pa.array(list(some), pa.string()))

@@ -1,0 +1,55 @@
+"""The layers of a store as a plan draws them: who is the parent of whom, and what keeps each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.stores.base import DRAWN
+from reclaim.stores.terminus.graph import NONE, Edge, Reached
+from reclaim.stores.terminus.layers import Layers
+
+KEPT_BY = {
+    Edge.PARENT: "the parent of layer ",
+    Edge.ROLLUP: "the rollup of layer ",
+    Edge.DATA: "named in the data of layer ",
+}
+
+
+def draw(found: Layers, reached: Reached) -> pa.Table:
+    """Layers as ``DRAWN``. They have neither a time of their own nor a message."""
+    rows = len(found)
+    parent = np.asarray(found.graph.parent[:rows], np.int64)
+    known = pa.array(found.graph.ids, pa.string())
+    columns = (
+        found.ids,
+        *(pa.nulls(rows, field.type) for field in list(DRAWN)[1:3]),
+        _parents(known, parent),
+        _kept_by(known, reached, rows),
+    )
+    return pa.table(list(columns), schema=DRAWN)
+
+
+def _parents(known: pa.Array, parent: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:
+    """A list for each layer, with its parent if it has one."""
+    there = parent != NONE
+    starts = np.concatenate(([0], np.cumsum(there))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(starts), known.take(pa.array(parent[there])))
+
+
+def _kept_by(known: pa.Array, reached: Reached, rows: int) -> pa.Array:
+    """What keeps each live layer: a root, or one other live layer."""
+    kinds = list(KEPT_BY)
+    edges = {layer: edge for layer, edge in reached.edges.items() if layer < rows}
+    kept = np.fromiter(edges, np.int64, len(edges))
+    edge = np.fromiter((kinds.index(one) for one in edges.values()), np.int64, len(edges))
+    sources = np.asarray(reached.sources, np.int64)[kept]
+    words = pa.array(list(KEPT_BY.values()), pa.string()).take(pa.array(edge))
+    sentences = pc.binary_join_element_wise(words, known.take(pa.array(sources)), "")
+    roots = {root: why for root, why in reached.roots.items() if root < rows}
+    at = np.full(rows, NONE)
+    at[kept] = np.arange(len(kept))
+    at[list(roots)] = len(kept) + np.arange(len(roots))
+    whole = pa.concat_arrays([sentences, pa.array(list(roots.values()), pa.string())])
+    return whole.take(pa.array(at, mask=at == NONE))

@@ -1,0 +1,73 @@
+"""Layers are counted by their names and as they are read; objects that stay, as they are listed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from reclaim.errors import IncompleteRead
+from reclaim.model import SnapshotId
+from reclaim.run.plan import make_plan
+from reclaim.stores.base import CONTAINERS, DecodesSnapshots
+from reclaim.stores.terminus.format import TerminusFormat
+from reclaim.stores.terminus.layers import Layers
+from reclaim.stores.terminus.survey import Survey
+from reclaim.testing.engine import PlainEngine
+from tests.terminus.world import Past, World, bury
+
+
+@pytest.fixture
+def past(world: World) -> Past:
+    return bury(world)
+
+
+class Losing(PlainEngine):
+    """An engine with a mistake: it loses a layer as it reads."""
+
+    def __init__(self, lost: SnapshotId, world: World) -> None:
+        super().__init__(lambda _url: world.storage, clock=world.clock)
+        self._lost = lost
+
+    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
+        rows = super().survey(format, units)
+        return rows.filter(pc.fill_null(pc.not_equal(rows.column("id"), self._lost), True))
+
+
+def test_every_layer_is_counted(world: World, past: Past) -> None:
+    document = world.plan().document
+    there = len(past.live | past.dead)
+    assert document.expected.snapshots == document.read.snapshots == there
+
+
+def test_a_layer_that_is_listed_and_not_read(
+    world: World, past: Past, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def as_listed(_survey: Survey, listed: Layers, _named: pa.Array, _reader: object) -> Layers:
+        return listed
+
+    monkeypatch.setattr(Survey, "complete", as_listed)
+    # Nothing needs the layer, so that nothing misses it either.
+    engine = Losing(past.torn, world)
+    with pytest.raises(IncompleteRead, match="counts 9 snapshots, and 8 were read"):
+        make_plan(world.store(), engine, opener=world.opener(world.storage))
+
+
+@pytest.mark.parametrize("kind", ["layer", "rollup"])
+def test_an_object_of_a_live_layer_that_would_not_be_kept(
+    world: World, past: Past, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    assert past.live
+    flatten = TerminusFormat.flatten
+
+    def losing(format: TerminusFormat, tops: pa.Table) -> pa.Table:
+        rows = flatten(format, tops)
+        live = pc.equal(rows.column("cause"), 0)
+        lost = pc.and_(live, pc.equal(rows.column("kind"), kind))
+        return rows.filter(pc.invert(lost)).cast(CONTAINERS)
+
+    monkeypatch.setattr(TerminusFormat, "flatten", losing)
+    with pytest.raises(IncompleteRead, match="of layers that stay"):
+        world.plan()
