@@ -14,7 +14,7 @@ from reclaim.engine.tasks.deleting import Deleter
 from reclaim.engine.tasks.judging import Rules
 from reclaim.engine.tasks.parts import Part, Place, read_part
 from reclaim.engine.tasks.quarantine import Aside
-from reclaim.storage import Storage
+from reclaim.storage import KeyRange, Storage
 from reclaim.stores.base import DecodesSnapshots, Format
 
 
@@ -29,23 +29,23 @@ class PairedEngine:
         self._second = second
         self._storage = storage
 
-    def list(self, format: Format, units: Sequence[str], place: Place) -> Objects:
-        found = self._first.list(format, units, place)
-        other = self._second.list(format, units, _beside(place))
+    def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
+        found = self._first.list(format, ranges, place)
+        other = self._second.list(format, ranges, _beside(place))
         # The second also sees what the first has written.
         listed, listed_then = (self._rows(objects.parts) for objects in (found, other))
         assert listed <= listed_then
         assert all("/runs/" in row[1] for row in listed_then - listed)
         return found
 
-    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
-        return self._first.survey(format, units)
+    def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
+        return self._first.survey(format, ranges)
 
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
         return self._first.snapshots(format, addresses)
 
-    def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
-        return self._first.noncurrent(format, units)
+    def noncurrent(self, format: Format, folders: Sequence[str]) -> tuple[int, int]:
+        return self._first.noncurrent(format, folders)
 
     def expand(
         self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()

@@ -115,7 +115,7 @@ def test_what_travels_to_executors_knows_no_database(location: Path) -> None:
     with Catalog.open(location) as catalog:
         store = CatalogStore(catalog.access("sales"))
         place = Place(*store.place("run"))
-        sent = pickle.dumps(partial(work.list_units, store.format, place))
+        sent = pickle.dumps(partial(work.list_keys, store.format, place))
     assert b"catalog.db" not in sent
     assert b"sqlite" not in sent
     assert str(location / "objects").encode() in sent

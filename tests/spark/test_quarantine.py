@@ -169,24 +169,16 @@ def test_spark_misses_what_the_plain_engine_misses(
     columns = (tops, [METARANGE] * len(tops), [LIVE] * len(tops))
     arrays = [pa.array(c, f.type) for c, f in zip(columns, TOPS, strict=True)]
     table, store = pa.table(arrays, schema=TOPS), real.store
-    units = list(store.format.units(store.storage))
+    ranges = list(store.format.key_ranges(store.storage))
     found = []
     engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": PlainEngine()}
     for name, engine in engines.items():
         place = Place(tmp_path.as_uri(), f"{name}/")
-        listed = engine.list(store.format, units, place)
+        listed = engine.list(store.format, ranges, place)
         found.append(engine.incomplete(store.format, table, listed, place.below("work")))
     assert found[0] == found[1]
     assert (newest in found[0]) == bool(gone)
     assert len(found[0]) < len(tops)
-
-
-@pytest.fixture
-def reached(spark: SparkSession, s3: SeaweedFS, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Executors that were started before the S3 server are told where it is."""
-    environment: dict[str, str] = spark.sparkContext.environment
-    for name, value in s3.environment.items():
-        monkeypatch.setitem(environment, name, value)
 
 
 @pytest.mark.parametrize("way", [Move(), Markers()], ids=["moved", "marked"])

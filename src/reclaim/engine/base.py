@@ -18,7 +18,7 @@ from reclaim.engine.tasks.deleting import Deleter, Outcome
 from reclaim.engine.tasks.judging import Rules, Verdict
 from reclaim.engine.tasks.parts import Part, Place, write_part
 from reclaim.engine.tasks.quarantine import Aside
-from reclaim.storage import Storage
+from reclaim.storage import KeyRange, Storage
 from reclaim.stores.base import DecodesSnapshots, Format
 
 
@@ -112,19 +112,19 @@ class Swept:
 class Engine(Protocol):
     """Spreads the tasks of a run."""
 
-    def list(self, format: Format, units: Sequence[str], place: Place) -> Objects:
-        """List folders and write down what is there."""
+    def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
+        """List key ranges and write down what is there."""
         ...
 
-    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
-        """List folders and read the snapshots in them: for stores whose graph is in files."""
+    def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
+        """List key ranges and read the snapshots in them: for stores whose graph is in files."""
         ...
 
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
         """Read some snapshots of such a store."""
         ...
 
-    def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
+    def noncurrent(self, format: Format, folders: Sequence[str]) -> tuple[int, int]:
         """How many versions a bucket keeps of what was deleted or replaced, and their bytes."""
         ...
 

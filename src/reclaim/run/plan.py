@@ -45,7 +45,7 @@ from reclaim.run.plan_file import (
 )
 from reclaim.run.promises import keep_promises
 from reclaim.run.stages import Silent, Stages, Watcher
-from reclaim.storage import LISTED, buckets
+from reclaim.storage import LISTED, KeyRange, buckets
 from reclaim.stores.base import (
     DecodesSnapshots,
     Margins,
@@ -177,8 +177,8 @@ class _Planning:
             listing.facts["objects"] = sum(part.rows for part in objects.parts)
         if self._versioning:
             with stage("versions") as counting:
-                units = buckets.folders(self._store.storage.url, self._store.format.prefix)
-                count, size = self._engine.noncurrent(self._store.format, units)
+                folders = buckets.folders(self._store.storage.url, self._store.format.prefix)
+                count, size = self._engine.noncurrent(self._store.format, folders)
                 self._noncurrent = Noncurrent(objects=count, bytes=size)
                 counting.facts |= {"noncurrent": count, "bytes": size}
         with stage("observe") as observing:
@@ -234,9 +234,6 @@ class _Planning:
         # As it is here, not as it can be read: others may be able to write there.
         return Plan(self._place, plan_file.write(self._storage, self._place, made))
 
-    def _units(self) -> Sequence[str]:
-        return list(self._store.format.units(self._store.storage))
-
     def _inventory(self) -> Objects | None:
         given = self._options.inventory
         if given is not None and isinstance(self._store.format, DecodesSnapshots):
@@ -248,18 +245,21 @@ class _Planning:
         return given
 
     def _list(self, place: Place) -> Objects:
-        own = self._place.prefix.rstrip("/")
-        units = [unit for unit in self._units() if unit != own]
-        self._partitions = _partitions(self._store, units)
-        format = self._store.format
+        format, own = self._store.format, self._place.prefix.rstrip("/")
+        ranges = [keys for keys in format.key_ranges(self._store.storage) if keys.prefix != own]
+        self._partitions = _partitions(self._store, ranges)
         if not isinstance(format, DecodesSnapshots):
-            return self._engine.list(format, units, place)
+            return self._engine.list(format, ranges, place)
         # Its snapshots are files: they are read where they are listed, and once.
-        rows = self._engine.survey(format, units)
+        rows = self._engine.survey(format, [keys for keys in ranges if format.has_snapshots(keys)])
         self._survey = Survey(rows, self._started)
+        others = [keys for keys in ranges if not format.has_snapshots(keys)]
+        objects = self._engine.list(format, others, place)
+        if not rows.num_rows:
+            return objects
         listed = rows.select(LISTED.names)
-        parts = [write_part(self._storage, place.at("survey.parquet"), listed)]
-        return Objects(place.url, parts if rows.num_rows else ())
+        surveyed = write_part(self._storage, place.at("survey.parquet"), listed)
+        return replace(objects, parts=(surveyed, *objects.parts))
 
     def _decide(self, seen: Observation) -> Decided:
         return decide_seen(
@@ -377,8 +377,8 @@ class _Planning:
                 self._storage.delete(stored.address)
 
 
-def _partitions(store: Store, units: Sequence[str]) -> frozenset[str]:
-    named = [address for unit in units if not is_odd(address := f"{unit}/_")]
+def _partitions(store: Store, ranges: Sequence[KeyRange]) -> frozenset[str]:
+    named = [address for keys in ranges if not is_odd(address := f"{keys.prefix}/_")]
     inside = pa.array(named, pa.string())
     partitions = store.format.describe(inside).field("partition").to_pylist()
     return frozenset(partition for partition in partitions if partition)

@@ -21,7 +21,7 @@ from reclaim.model import Run, SnapshotId
 from reclaim.run import plan_file
 from reclaim.run.journal import Journal
 from reclaim.run.plan_file import PlanDocument
-from reclaim.storage import buckets
+from reclaim.storage import KeyRange, buckets
 from reclaim.stores.base import QUARANTINE, Held, Quarantines, SetsAside, Store
 
 MOVED, MARKED = "moved", "marked"
@@ -152,8 +152,8 @@ class Move:
     def _listed(self, store: Store, engine: Engine, run: Run, place: Place) -> Sequence[Part]:
         folder = store.format.aside(run.id).rstrip("/")
         inside, objects = store.storage.folders(folder)
-        units = inside if not objects else [folder]
-        listed = engine.list(store.format, units, place.below("listing"))
+        ranges = [KeyRange(one) for one in (inside if not objects else [folder])]
+        listed = engine.list(store.format, ranges, place.below("listing"))
         now = store.clock.now()
         rules = Rules(
             cutoffs={QUARANTINE: now + FAR},

@@ -202,8 +202,8 @@ class _Undoing:
         if not tops:
             return list(taken)
         format = self._store.format
-        units = list(format.units(self._store.storage))
-        listed = self._engine.list(format, units, place.below("there"))
+        ranges = list(format.key_ranges(self._store.storage))
+        listed = self._engine.list(format, ranges, place.below("there"))
         # What lies where something could not be brought back is not what was there.
         foreign = [self._way.home(self._store, self._run, address) for address in failures]
         broken = self._engine.incomplete(

@@ -18,7 +18,7 @@ import pyarrow as pa
 from reclaim.clock import Clock
 from reclaim.model import Lease, Ref, Run, RunState, Snapshot, SnapshotId
 from reclaim.policy import Policy
-from reclaim.storage import Storage
+from reclaim.storage import KeyRange, Storage
 from reclaim.storage.buckets import Upload
 from reclaim.stores.findings import Advance, Finding
 
@@ -110,8 +110,8 @@ class Format(Protocol):
         ``QUARANTINE``, which is in no order."""
         ...
 
-    def units(self, storage: Storage) -> Iterator[str]:
-        """Folders that together hold every object of the store, none inside another."""
+    def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
+        """Key ranges that together hold every object of the store, each object in one of them."""
         ...
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
@@ -138,8 +138,12 @@ class Format(Protocol):
 class DecodesSnapshots(Format, Protocol):
     """A format whose snapshots are files that have to be read to know their graph."""
 
-    def survey(self, storage: Storage, units: Sequence[str]) -> pa.Table:
-        """The objects of folders, as ``SNAPSHOTS``; one that cannot be read has a fault."""
+    def has_snapshots(self, keys: KeyRange) -> bool:
+        """Whether a key range is one that a survey reads; others are listed only."""
+        ...
+
+    def survey(self, storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
+        """The objects of key ranges, as ``SNAPSHOTS``; one that cannot be read has a fault."""
         ...
 
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
@@ -158,8 +162,8 @@ class Survey:
 class Reader(Protocol):
     """Reads many snapshots at once, on other machines where there are any."""
 
-    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
-        """The objects of folders, as ``SNAPSHOTS``."""
+    def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
+        """The objects of key ranges, as ``SNAPSHOTS``."""
         ...
 
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:

@@ -30,7 +30,7 @@ from reclaim.engine.tasks.parts import (
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.recall import RANKED
-from reclaim.storage import LISTED, buckets, hashed_files
+from reclaim.storage import LISTED, KeyRange, buckets, hashed_files
 from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
 
 
@@ -48,28 +48,29 @@ class PlainEngine:
         self._clock = clock or SystemClock()
         self._step = step
 
-    def list(self, format: Format, units: Sequence[str], place: Place) -> Objects:
+    def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
         storage = format.view(self._open(format.root))
         batches: list[pa.Table] = []
-        for unit in units:
-            self._step(f"list {unit}")
-            batches += [pa.Table.from_batches([batch]) for batch in storage.batches(unit)]
+        for keys in ranges:
+            self._step(f"list {keys.prefix}")
+            listed = storage.batches(keys.prefix, after=keys.after, until=keys.until)
+            batches += [pa.Table.from_batches([batch]) for batch in listed]
         return Objects(place.url, self._write(place, "part", LISTED, batches))
 
-    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
+    def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
         storage = format.view(self._open(format.root))
         tables = [SNAPSHOTS.empty_table()]
-        for unit in units:
-            self._step(f"survey {unit}")
-            tables.append(format.survey(storage, [unit]))
+        for keys in ranges:
+            self._step(f"survey {keys.prefix}")
+            tables.append(format.survey(storage, [keys]))
         return pa.concat_tables(tables)
 
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
         self._step("snapshots")
         return format.snapshots(format.view(self._open(format.root)), addresses)
 
-    def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
-        return buckets.noncurrent(format.root, units)
+    def noncurrent(self, format: Format, folders: Sequence[str]) -> tuple[int, int]:
+        return buckets.noncurrent(format.root, folders)
 
     def expand(
         self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()

@@ -82,15 +82,19 @@ class StoreContract:
         tables = [hashed_files.read(storage, file) for file in seen.held]
         return [address for table in tables for address in table.column("address").to_pylist()]
 
-    def test_units_cover_every_object_once(self, subject: Subject) -> None:
+    def test_key_ranges_cover_every_object_once(self, subject: Subject) -> None:
         subject.live()
         subject.dead()
         store = subject.store
-        units = list(store.format.units(store.storage))
-        folders = sorted(f"{unit.rstrip('/')}/" for unit in units)
-        assert len(set(folders)) == len(folders)
+        ranges = list(store.format.key_ranges(store.storage))
+        folders = sorted({f"{keys.prefix.rstrip('/')}/" for keys in ranges})
+        assert len(set(ranges)) == len(ranges)
         assert not any(a != b and b.startswith(a) for a in folders for b in folders)
-        listed = [stored.address for unit in units for stored in store.storage.list(unit)]
+        listed = [
+            stored.address
+            for keys in ranges
+            for stored in store.storage.list(keys.prefix, after=keys.after, until=keys.until)
+        ]
         assert len(listed) == len(set(listed))
         assert subject.objects() <= set(listed)
         assert all(address.startswith(store.format.prefix) for address in listed)

@@ -36,6 +36,8 @@ from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict, 
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import LIVE, TOPS
+from reclaim.storage import KeyRange
+from reclaim.storage.key_range import shares
 from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
 
 LOOKUP = 32_000_000
@@ -67,33 +69,43 @@ class SparkEngine:
         self._here = here
         self._keys_of = keys_of
 
-    def list(self, format: Format, units: Sequence[str], place: Place) -> Objects:
-        if not units:
+    def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
+        if not ranges:
             return Objects(place.url, ())
-        rows = self._frame(pa.table({"unit": pa.array(units, pa.string())}), len(units))
-        return Objects(place.url, _parts(self._run(rows, partial(tasks.list_units, format, place))))
+        frame, work = self._shared(ranges, partial(tasks.list_keys, format, place))
+        return Objects(place.url, _parts(self._run(frame, work)))
 
-    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
-        return self._snapshots(
-            pa.table({"unit": pa.array(units, pa.string())}), tasks.survey, format
-        )
+    def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
+        if not ranges:
+            return SNAPSHOTS.empty_table()
+        return self._snapshots(*self._shared(ranges, partial(tasks.survey, format)))
 
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
-        rows = pa.table({"address": pa.array(addresses, pa.string())})
-        return self._snapshots(rows, tasks.read_snapshots, format)
-
-    def _snapshots(self, rows: pa.Table, read: Any, format: DecodesSnapshots) -> pa.Table:
-        if not rows.num_rows:
+        if not addresses:
             return SNAPSHOTS.empty_table()
+        rows = pa.table({"address": pa.array(addresses, pa.string())})
+        spread = self._frame(rows, min(rows.num_rows, self._tasks))
+        return self._snapshots(spread, partial(tasks.read_snapshots, format))
+
+    def _snapshots(self, rows: DataFrame, read: Work) -> pa.Table:
         with self._jobs.run():
-            spread = self._frame(rows, min(rows.num_rows, self._tasks))
-            found = _map(spread, partial(tasks.packed, partial(read, format)), schemas.PACKED)
+            found = _map(rows, partial(tasks.packed, read), schemas.PACKED)
             return tasks.unpacked(found.toArrow(), SNAPSHOTS)
 
-    def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
-        if not units:
+    def _shared(self, ranges: Sequence[KeyRange], work: Work) -> tuple[DataFrame, Work]:
+        """Key ranges dealt out evenly: a frame with the number of each share, and the work on it.
+
+        Spark would deal out rows by chance, so that one task may get several large ones.
+        """
+        dealt = [tasks.ranges_table(share) for share in shares(ranges, self._tasks)]
+        with translated():
+            numbers = self._spark.range(0, len(dealt), 1, len(dealt))
+        return numbers, partial(tasks.in_shares, dealt, work)
+
+    def noncurrent(self, format: Format, folders: Sequence[str]) -> tuple[int, int]:
+        if not folders:
             return 0, 0
-        rows = self._frame(pa.table({"unit": pa.array(units, pa.string())}), len(units))
+        rows = self._frame(pa.table({"folder": pa.array(folders, pa.string())}), len(folders))
         told = _told(self._run(rows, partial(tasks.count_noncurrent, format)))
         return sum(one["objects"] for one in told), sum(one["size"] for one in told)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -36,7 +36,7 @@ from reclaim.engine.tasks.parts import (
 )
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import LIVE
-from reclaim.storage import LISTED, Storage, buckets, hashed_files
+from reclaim.storage import LISTED, KeyRange, Storage, buckets, hashed_files
 from reclaim.stores.base import CONTAINERS, TOP, DecodesSnapshots, Format
 
 Tables = Iterator[pa.Table]
@@ -71,22 +71,29 @@ def _storage(format: Format) -> Storage:
     return format.view(open_storage(format.root))
 
 
-def list_units(format: Format, place: Place, units: Tables) -> Tables:
-    """List folders."""
+def in_shares(shares: Sequence[pa.Table], work: Work, numbers: Tables) -> Tables:
+    """Work on the shares with some numbers, which came with the task and not as its rows."""
+    return work(shares[number] for table in numbers for number in table.column("id").to_pylist())
 
-    def found() -> Tables:
+
+def list_keys(format: Format, place: Place, ranges: Tables) -> Tables:
+    """List key ranges."""
+
+    def listed() -> Tables:
         storage = _storage(format)
-        for table in units:
-            for unit in table.column("unit").to_pylist():
-                for batch in storage.batches(unit):
+        for table in ranges:
+            for row in table.to_pylist():
+                for batch in storage.batches(row["prefix"], after=row["after"], until=row["until"]):
                     yield pa.Table.from_batches([batch], schema=LISTED)
 
-    yield _lines(write_parts(open_storage(place.url), _stem(place), found()))
+    yield _lines(write_parts(open_storage(place.url), _stem(place), listed()))
 
 
-def count_noncurrent(format: Format, units: Tables) -> Tables:
+def count_noncurrent(format: Format, folders: Tables) -> Tables:
     """Count the versions that a bucket keeps of what is not there any more."""
-    found = [buckets.noncurrent(format.root, table.column("unit").to_pylist()) for table in units]
+    found = [
+        buckets.noncurrent(format.root, table.column("folder").to_pylist()) for table in folders
+    ]
     counts = {"objects": sum(one[0] for one in found), "size": sum(one[1] for one in found)}
     yield _lines([], counts)
 
@@ -170,7 +177,7 @@ def read_dead(format: Format, containers: Tables) -> Tables:
 def survey(format: DecodesSnapshots, rows: Tables) -> Tables:
     storage = _storage(format)
     for table in rows:
-        yield format.survey(storage, table.column("unit").to_pylist())
+        yield format.survey(storage, [KeyRange(**row) for row in table.to_pylist()])
 
 
 def read_snapshots(format: DecodesSnapshots, rows: Tables) -> Tables:
@@ -411,6 +418,16 @@ def delete_rows(
     parts = [replace(part, group=kind) for part in written]
     finished = sum(outcome.counts.values()) == todo
     yield _lines(parts, {"outcome": outcome.encode(), "finished": finished})
+
+
+RANGES = pa.schema(
+    [pa.field(name, pa.string(), nullable=False) for name in ("prefix", "after", "until")]
+)
+
+
+def ranges_table(ranges: Sequence[KeyRange]) -> pa.Table:
+    """Key ranges as rows, for tasks to list."""
+    return pa.Table.from_pylist([asdict(keys) for keys in ranges], schema=RANGES)
 
 
 def listed(parts: Sequence[Part]) -> pa.Table:

@@ -13,7 +13,7 @@ from reclaim.catalog.addresses import ROOT
 from reclaim.catalog.content import ranges as containers
 from reclaim.catalog.content.ranges import RangeInfo
 from reclaim.errors import Corrupt, NotFound
-from reclaim.storage import Storage
+from reclaim.storage import KeyRange, Storage
 from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE
 
 DATA, RANGE, METARANGE, CONTAINER = "data", "range", "metarange", "container"
@@ -54,12 +54,15 @@ class CatalogFormat:
     def aside(self, run_id: str) -> str:
         return f"{self.prefix}_reclaim/{QUARANTINE}/{run_id}/"
 
-    def units(self, storage: Storage) -> Iterator[str]:
+    def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
         """The folders of branches, or of their partitions where that is not too many to ask for.
 
         Objects in places that we never write to are not listed, and so never collected, unless
-        the whole repository is to go.
+        the whole repository is to go. A partition holds a bounded number of objects.
         """
+        return map(KeyRange, self._folders(storage))
+
+    def _folders(self, storage: Storage) -> Iterator[str]:
         if self.deleted:
             yield self.prefix.rstrip("/")
             return

@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.clock import to_micros
-from reclaim.storage import Storage
+from reclaim.storage import KeyRange, Storage
 from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE, TOP
 from reclaim.stores.sidecar.records import FILE as RUN_FILE
 from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, STEM_SIZE
 from reclaim.stores.terminus.reading import read_layers, told
-from reclaim.stores.terminus.view import Facts, LayerView, is_shard
+from reclaim.stores.terminus.view import LayerView, is_shard
 
 LAYER, ROLLUP_FILE, WORK, RECORD, UNKNOWN = "layer", "rollup", "work", "record", "unknown"
 RUN = "run"
@@ -54,11 +53,11 @@ class TerminusFormat:
     def aside(self, run_id: str) -> str:
         return f"{self.prefix}{OURS}/{QUARANTINE}/{run_id}/"
 
-    def units(self, storage: Storage) -> Iterator[str]:
+    def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
         view = self.view(storage)
-        yield from view.shards()
+        yield from map(KeyRange, view.shards())
         runs, _ = view.folders(f"{self.prefix}{OURS}/runs")
-        yield from runs
+        yield from map(KeyRange, runs)
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
         inside = pc.starts_with(addresses, self.prefix)
@@ -136,22 +135,16 @@ class TerminusFormat:
     ) -> pa.Table:
         return ENTRIES.empty_table()
 
-    def survey(self, storage: Storage, units: Sequence[str]) -> pa.Table:
-        """The objects in folders, and of each layer what it refers to."""
+    def has_snapshots(self, keys: KeyRange) -> bool:
+        return is_shard(keys.prefix)
+
+    def survey(self, storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
+        """The objects in shards, and of each layer what it refers to."""
         view = self.view(storage)
-        addresses: list[str] = []
-        others: list[Facts] = []
-        for unit in units:
-            if is_shard(unit):
-                addresses += (f"{unit}/{name}" for name in view.names(unit))
-            else:
-                others += (
-                    (one.address, one.size, to_micros(one.last_modified)) for one in view.list(unit)
-                )
+        addresses = [address for keys in ranges for address in view.addresses(keys)]
         rollups = {address for address in addresses if address.endswith(ROLLUP)}
-        found = read_layers(view, addresses, rollups)
         # What goes while it is listed was not there.
-        return pa.concat_tables([found.rows, told(others)])
+        return read_layers(view, addresses, rollups).rows
 
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
         """Some layers, by the address of their archive or directory."""

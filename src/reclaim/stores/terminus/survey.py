@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from reclaim.errors import Corrupt, Gone, NotFound, UnknownVersion
 from reclaim.model import SnapshotId
-from reclaim.storage import Storage
+from reclaim.storage import KeyRange, Storage
 from reclaim.stores.base import SNAPSHOTS, Reader
 from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP, layer_of, stem
 from reclaim.stores.terminus.format import TerminusFormat
@@ -29,7 +29,7 @@ class Survey:
 
     def look(self, reader: Reader) -> pa.Table:
         """List every layer and read it at once, where the reader reads."""
-        return reader.survey(self._format, self._view.shards())
+        return reader.survey(self._format, [KeyRange(shard) for shard in self._view.shards()])
 
     def complete(self, listed: Layers, reader: Reader) -> Layers:
         """The layers, and those that came since they were listed.
