@@ -59,14 +59,6 @@ from reclaim.urls import is_odd
 MOST = 0.9
 """A plan that takes a larger part of all objects than this needs a word from a person."""
 
-REASONS = {
-    "data": "uploaded, and in no commit",
-    "container": "written for a commit that failed",
-    "work": "left behind by a run",
-    "record": "a record of an old run",
-}
-DELETED = "the repository was deleted"
-
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
@@ -270,22 +262,19 @@ class _Planning:
         )
 
     def _rules(self, seen: Observation, objects: Objects) -> Rules:
-        margins = self._options.margins
-        ages = {"work": max(margins.objects, margins.work), "record": margins.records}
+        format = self._store.format
         cutoffs = {}
-        for kind in self._store.format.order:
-            cutoffs[kind] = self._started - (
-                margins.objects if self._store.deleted else ages.get(kind, margins.objects)
-            )
+        for kind in format.order:
+            cutoffs[kind] = self._started - self._options.margins.age(format.margins[kind])
             if objects.before is not None:
                 cutoffs[kind] = min(cutoffs[kind], objects.before)
-        kinds = self._store.format.order
         return Rules(
             cutoffs=cutoffs,
             closed=seen.closed,
             open=seen.open,
-            causes=[DELETED] * len(CAUSES) if self._store.deleted else causes_of(seen),
-            reasons=dict.fromkeys(kinds, DELETED) if self._store.deleted else REASONS,
+            # Of a store that is gone, it makes no difference what snapshots were.
+            causes=[None] * len(CAUSES) if self._store.deleted else causes_of(seen),
+            reasons=format.reasons,
             now=self._started,
             protected=self._protected(),
         )
@@ -380,7 +369,7 @@ class _Planning:
 def _partitions(store: Store, ranges: Sequence[KeyRange]) -> frozenset[str]:
     named = [address for keys in ranges if not is_odd(address := f"{keys.prefix}/_")]
     inside = pa.array(named, pa.string())
-    partitions = store.format.describe(inside).field("partition").to_pylist()
+    partitions = store.format.describe(inside).field("guard").to_pylist()
     return frozenset(partition for partition in partitions if partition)
 
 
@@ -392,11 +381,11 @@ def _groups(tally: Tally) -> list[Group]:
             bytes=size,
             kind=kind,
             reason=reason,
-            branch=branch,
+            branch=belongs_to,
             prefix=prefix,
             age=age,
         )
-        for (kind, reason, branch, prefix, age), (count, size) in ordered
+        for (kind, reason, belongs_to, prefix, age), (count, size) in ordered
     ]
 
 

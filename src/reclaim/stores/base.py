@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -69,6 +69,9 @@ SNAPSHOTS = pa.schema(
 )
 """Snapshots that are files of the storage: a listing, with what tells their graph."""
 
+Margin = Literal["objects", "work", "records"]
+"""Which of the ``Margins`` a kind of objects has."""
+
 QUARANTINE = "quarantine"
 """The kind of what a run has set aside. Only the run that did so, or its end, touches it."""
 
@@ -114,8 +117,27 @@ class Format(Protocol):
         """Key ranges that together hold every object of the store, each object in one of them."""
         ...
 
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Why an object goes that no snapshot ever listed: a sentence for each kind."""
+        ...
+
+    @property
+    def margins(self) -> Mapping[str, Margin]:
+        """The margin by which each kind in the order is judged."""
+        ...
+
+    @property
+    def guard_noun(self) -> str:
+        """What people call a guard; "" for a store without any."""
+        ...
+
     def describe(self, addresses: pa.Array) -> pa.StructArray:
-        """For each address its kind, branch and partition; "" where it has none."""
+        """For each address its ``kind``, what it ``belongs_to``, and its ``guard``.
+
+        What it belongs to is what people are told, such as a branch. While its guard is open,
+        nothing is taken of what it protects. Both are "" where there is none.
+        """
         ...
 
     def flatten(self, tops: pa.Table) -> pa.Table | None:
@@ -178,8 +200,8 @@ class Observation:
     ``tops`` has for each snapshot the address of its own container, for those that have one;
     snapshots that are condemned already are in it and not among ``ids``. ``held`` are
     files with addresses that are needed by something else than a snapshot; the name of each ends
-    with the SHA-256 that it must have, before its suffix. Of ``partitions``, one
-    that is neither open nor closed is not known at all.
+    with the SHA-256 that it must have, before its suffix. A guard that is neither open nor closed
+    is not known at all.
     """
 
     refs: tuple[Ref, ...]
@@ -192,6 +214,7 @@ class Observation:
     """Snapshots with a mark that is not terminal, and condemned ones: id → state."""
     closed: frozenset[str]
     open: frozenset[str]
+    """The guards of objects (see ``Format.describe``)."""
     held: tuple[str, ...]
     held_count: int
     read_at: datetime
@@ -224,6 +247,12 @@ class Margins:
     """Of what a run wrote for itself and no longer needs; another may still be reading it."""
     records: timedelta = timedelta(days=30)
     """Of plans and journals."""
+
+    def age(self, margin: Margin) -> timedelta:
+        """How old an object must be of a kind with this margin."""
+        if margin == "work":
+            return max(self.objects, self.work)
+        return self.records if margin == "records" else self.objects
 
 
 class HeldLock(Protocol):

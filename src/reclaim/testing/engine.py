@@ -192,8 +192,8 @@ class PlainEngine:
                     pa.array(
                         [
                             row["address"].lower() not in live
-                            and (not row["partition"] or row["partition"] in closed)
-                            for row in rows.select(["address", "partition"]).to_pylist()
+                            and (not row["guard"] or row["guard"] in closed)
+                            for row in rows.select(["address", "guard"]).to_pylist()
                         ],
                         pa.bool_(),
                     )

@@ -110,6 +110,9 @@ class StoreContract:
         assert all(kinds[address] in format.order for address in found)
         data = {kinds[address] for address, kind in found.items() if kind == "data"}
         assert kinds[f"{place}plan.json"] not in data
+        assert format.margins.keys() == set(format.order)
+        assert format.reasons.keys() <= set(format.order)
+        assert format.guard_noun or not any(row["guard"] for row in told)
         assert not {kinds[address] for address in outside} & set(format.order)
 
     def test_nothing_outside_is_the_stores(self, subject: Subject) -> None:
@@ -166,7 +169,7 @@ class StoreContract:
                 assert staged in held
             if uploading is not None:
                 told = subject.store.format.describe(pa.array([uploading])).to_pylist()
-                assert uploading in held or told[0]["partition"] in seen.open
+                assert uploading in held or told[0]["guard"] in seen.open
 
     def test_a_mark_is_provisional(self, subject: Subject) -> None:
         dead = subject.dead()

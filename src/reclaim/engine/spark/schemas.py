@@ -26,8 +26,8 @@ SURVIVORS = (
     "address string, size bigint, last_modified timestamp, path string, kind string, cause int"
 )
 CANDIDATES = (
-    "address string, size bigint, last_modified timestamp, kind string, branch string, "
-    "partition string, path string, reason string"
+    "address string, size bigint, last_modified timestamp, kind string, belongs_to string, "
+    "guard string, path string, reason string"
 )
 GOING = "address string, size bigint, kind string, reason string, identity string"
 RANKED = f"{GOING}, rank int"

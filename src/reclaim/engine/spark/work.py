@@ -369,10 +369,10 @@ def explain(dead: pa.Table, judge: Work, rows: Tables) -> Tables:
 
 
 def keep_closed(closed: frozenset[str], place: Place, rows: Tables) -> Tables:
-    """Write down what lies in no partition or in a closed one, each kind in files of its own."""
+    """Write down what no guard or a closed one protects, each kind in files of its own."""
     known = pa.array([*closed, ""], pa.string())
     return write_kinds(
-        place, (table.filter(pc.is_in(table.column("partition"), known)) for table in rows)
+        place, (table.filter(pc.is_in(table.column("guard"), known)) for table in rows)
     )
 
 

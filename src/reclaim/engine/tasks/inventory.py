@@ -19,8 +19,6 @@ from reclaim.storage import LISTED, Storage, translated
 from reclaim.stores.base import Format
 
 MODIFIED = ("last_modified", "last_modified_date")
-ODD = r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f]"
-"""In keys that no object of ours has: empty parts, parts of dots, control characters."""
 
 
 def find_inventory(storage: Storage, address: str, format: Format) -> Objects:
@@ -71,12 +69,9 @@ def _listed(table: pa.Table, file: str, objects: Objects, format: Format) -> pa.
     if key.null_count:
         raise _unreadable(file, "there is a row without a key")
     key = key.cast(pa.string())
-    # What the sweep would refuse is never a candidate; folders' markers are among it.
-    mine = pc.and_not(
-        pc.starts_with(key, objects.cut + format.prefix), pc.match_substring_regex(key, ODD)
-    )
-    if not pc.all(mine).as_py():
-        key, size, modified = (column.filter(mine) for column in (key, size, modified))
+    inside = pc.starts_with(key, objects.cut + format.prefix)
+    if not pc.all(inside).as_py():
+        key, size, modified = (column.filter(inside) for column in (key, size, modified))
     if objects.cut:
         key = pc.utf8_slice_codeunits(key, start=len(objects.cut))
     modified = _times(modified, file)

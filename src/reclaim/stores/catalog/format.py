@@ -14,10 +14,19 @@ from reclaim.catalog.content import ranges as containers
 from reclaim.catalog.content.ranges import RangeInfo
 from reclaim.errors import Corrupt, NotFound
 from reclaim.storage import KeyRange, Storage
-from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE
+from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE, Margin
 
 DATA, RANGE, METARANGE, CONTAINER = "data", "range", "metarange", "container"
 WORK, RECORD, EPOCH, UNKNOWN = "work", "record", "epoch", "unknown"
+
+REASONS = {
+    DATA: "uploaded, and in no commit",
+    CONTAINER: "written for a commit that failed",
+    WORK: "left behind by a run",
+    RECORD: "a record of an old run",
+}
+DELETED = "the repository was deleted"
+MARGINS: Mapping[str, Margin] = {WORK: "work", RECORD: "records"}
 
 MANY_BRANCHES = 64
 
@@ -76,8 +85,21 @@ class CatalogFormat:
             yield from _folders(storage, f"{self.prefix}_reclaim/{part}")
         yield f"{self.prefix}_reclaim/epoch"
 
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        return dict.fromkeys(self.order, DELETED) if self.deleted else REASONS
+
+    @property
+    def margins(self) -> Mapping[str, Margin]:
+        own: Mapping[str, Margin] = {} if self.deleted else MARGINS
+        return {kind: own.get(kind, "objects") for kind in self.order}
+
+    @property
+    def guard_noun(self) -> str:
+        return "partition"
+
     def describe(self, addresses: pa.Array) -> pa.StructArray:
-        """Kind, branch and partition of addresses, from their parts."""
+        """What addresses are, from their parts: they belong to branches, guarded by partitions."""
         inside = pc.utf8_slice_codeunits(addresses, start=len(self.prefix))
         inside = pc.if_else(pc.starts_with(addresses, self.prefix), inside, "")
         parts = pc.split_pattern(inside, "/")
@@ -103,7 +125,8 @@ class CatalogFormat:
         )
         branch = pc.if_else(data, second, "")
         partition = pc.if_else(pc.or_(data, meta), third, "")
-        return pc.make_struct(kind, branch, partition, field_names=["kind", "branch", "partition"])
+        names = ["kind", "belongs_to", "guard"]
+        return pc.make_struct(kind, branch, partition, field_names=names)
 
     def flatten(self, tops: pa.Table) -> pa.Table | None:  # noqa: ARG002
         return None

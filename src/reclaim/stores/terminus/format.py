@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.storage import KeyRange, Storage
-from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE, TOP
+from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE, TOP, Margin
 from reclaim.stores.sidecar.records import FILE as RUN_FILE
 from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, STEM_SIZE
 from reclaim.stores.terminus.reading import read_layers, told
@@ -59,6 +59,18 @@ class TerminusFormat:
         runs, _ = view.folders(f"{self.prefix}{OURS}/runs")
         yield from map(KeyRange, runs)
 
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        return {WORK: "left behind by a run", RECORD: "a record of an old run"}
+
+    @property
+    def margins(self) -> Mapping[str, Margin]:
+        return {ROLLUP_FILE: "objects", LAYER: "objects", WORK: "work", RECORD: "records"}
+
+    @property
+    def guard_noun(self) -> str:
+        return ""
+
     def describe(self, addresses: pa.Array) -> pa.StructArray:
         inside = pc.starts_with(addresses, self.prefix)
         # Counted in characters, and no pattern: the folder may have any name.
@@ -101,7 +113,7 @@ class TerminusFormat:
             UNKNOWN,
         )
         blank = pa.array([""]).take(pa.array([0] * len(addresses), pa.int64()))
-        return pc.make_struct(kind, blank, blank, field_names=["kind", "branch", "partition"])
+        return pc.make_struct(kind, blank, blank, field_names=["kind", "belongs_to", "guard"])
 
     def flatten(self, tops: pa.Table) -> pa.Table:
         """The objects that layers may have: an archive, a directory, a rollup file.
