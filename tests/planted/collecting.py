@@ -19,10 +19,10 @@ LOCAL_FOLDER = "tests/storage/test_local_folder.py"
 BUGS: dict[str, Bug] = {
     "confirm skipped": Bug(
         "reclaim.run.apply",
-        right="fresh = sorted({seen.tops[one] for one in kept if one in seen.tops})",
+        right="fresh = live_containers(seen, kept)",
         wrong="""import dataclasses
         seen = dataclasses.replace(seen, held=(), held_count=0)
-        fresh = []""",
+        fresh = live_containers(seen, ())""",
         test=f"{BETWEEN}::test_what_is_referenced_again_stays[embedded-a tag]",
     ),
     "confirm by time instead of by id": Bug(
@@ -235,7 +235,7 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "a plan applied again from the sweep, without what was journalled": Bug(
         "reclaim.run.apply",
-        right="self._journal.taken(self._store.format.top)",
+        right="self._journal.taken(kind)",
         wrong="frozenset()",
         test="tests/collect/test_crash.py"
         "::test_an_apply_that_dies_at_any_step[embedded-sets aside]",

@@ -48,11 +48,11 @@ class PairedEngine:
         return self._first.noncurrent(format, folders)
 
     def expand(
-        self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
+        self, format: Format, containers: pa.Table, place: Place, *, known: Sequence[Part] = ()
     ) -> Containers:
-        found = self._first.expand(format, tops, place, known=known)
-        other = self._second.expand(format, tops, _beside(place), known=known)
-        for name in ("tops", "containers", "entries", "dead"):
+        found = self._first.expand(format, containers, place, known=known)
+        other = self._second.expand(format, containers, _beside(place), known=known)
+        for name in ("of_snapshots", "containers", "entries", "dead"):
             assert getattr(found, name) == getattr(other, name), name
         assert self._rows(found.parts) == self._rows(other.parts)
         return found
@@ -134,23 +134,25 @@ class PairedEngine:
         assert self._rows(found) == self._rows(other)
         return found
 
-    def needed(self, format: Format, tops: pa.Table, place: Place) -> Sequence[Part]:
-        found = self._first.needed(format, tops, place)
-        other = self._second.needed(format, tops, _beside(place))
+    def needed(self, format: Format, containers: pa.Table, place: Place) -> Sequence[Part]:
+        found = self._first.needed(format, containers, place)
+        other = self._second.needed(format, containers, _beside(place))
         assert set(self._rows(found)) == set(self._rows(other))
         return found
 
     def incomplete(
         self,
         format: Format,
-        tops: pa.Table,
+        containers: pa.Table,
         objects: Objects,
         place: Place,
         *,
         without: Collection[str] = (),
     ) -> frozenset[str]:
-        found = self._first.incomplete(format, tops, objects, place, without=without)
-        other = self._second.incomplete(format, tops, objects, _beside(place), without=without)
+        found = self._first.incomplete(format, containers, objects, place, without=without)
+        other = self._second.incomplete(
+            format, containers, objects, _beside(place), without=without
+        )
         assert found == other
         return found
 

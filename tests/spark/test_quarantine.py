@@ -11,7 +11,6 @@ from typing import Any
 from uuid import uuid4
 
 import boto3  # type: ignore[import-untyped]
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -21,7 +20,7 @@ from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.engine.base import Engine
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.tasks.parts import Place, open_storage, read_part
-from reclaim.engine.tasks.reading import LIVE, TOPS
+from reclaim.engine.tasks.reading import snapshot_containers
 from reclaim.policy import from_options
 from reclaim.run.apply import Applied, apply_plan
 from reclaim.run.plan import PlanOptions, make_plan
@@ -166,9 +165,7 @@ def test_spark_misses_what_the_plain_engine_misses(
     if gone:
         real.repo._workspace.storage.delete(gone)
     tops = sorted(set(metaranges.values()))
-    columns = (tops, [METARANGE] * len(tops), [LIVE] * len(tops))
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, TOPS, strict=True)]
-    table, store = pa.table(arrays, schema=TOPS), real.store
+    table, store = snapshot_containers(tops, METARANGE), real.store
     ranges = list(store.format.key_ranges(store.storage))
     found = []
     engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": PlainEngine()}

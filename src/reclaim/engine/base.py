@@ -18,6 +18,7 @@ from reclaim.engine.tasks.deleting import Deleter, Outcome
 from reclaim.engine.tasks.judging import Rules, Verdict
 from reclaim.engine.tasks.parts import Part, Place, write_part
 from reclaim.engine.tasks.quarantine import Aside
+from reclaim.engine.tasks.reading import LIVE, as_named
 from reclaim.storage import KeyRange, Storage
 from reclaim.stores.base import DecodesSnapshots, Format
 
@@ -51,30 +52,30 @@ def count_landmarks(objects: Objects, rows: pa.Table) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """Containers that were expanded from tops, in files, each once."""
+    """The containers of snapshots, and those that they list, in files, each once."""
 
     parts: Sequence[Part]
-    tops: int
-    """Live ones that were read."""
+    of_snapshots: int
+    """Live ones that snapshots name themselves, of those that were read or taken by name."""
     containers: int
-    """Live ones that there are, tops included."""
+    """Live ones that there are."""
     entries: int
     """That the live ones must have."""
     dead: int = 0
     """Containers that only dead snapshots have."""
 
 
-def flat_containers(
-    format: Format, tops: pa.Table, place: Place, storage: Storage
+def named_containers(
+    format: Format, containers: pa.Table, place: Place, storage: Storage
 ) -> Containers | None:
-    """The containers of tops, where names alone tell, written down; otherwise None."""
-    found = format.flatten(tops)
-    if found is None:
+    """Snapshot containers written down, where names alone tell; None if one has to be read."""
+    has_to = pc.is_in(containers.column("kind"), pa.array(format.reads, pa.string()))
+    if pc.any(has_to).as_py():
         return None
-    live = pc.sum(pc.equal(found.column("cause"), 0)).as_py() or 0
-    parts = [write_part(storage, place.at("flat.parquet"), found)] if found.num_rows else []
-    read = pc.sum(pc.equal(tops.column("cause"), 0)).as_py() or 0
-    return Containers(parts, tops=read, containers=live, entries=0, dead=found.num_rows - live)
+    rows = as_named(containers)
+    live = pc.sum(pc.equal(rows.column("cause"), LIVE)).as_py() or 0
+    parts = [write_part(storage, place.at("named.parquet"), rows)] if rows.num_rows else []
+    return Containers(parts, live, live, entries=0, dead=rows.num_rows - live)
 
 
 @dataclass(slots=True)
@@ -129,9 +130,12 @@ class Engine(Protocol):
         ...
 
     def expand(
-        self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
+        self, format: Format, containers: pa.Table, place: Place, *, known: Sequence[Part] = ()
     ) -> Containers:
-        """The containers of tops, each once, live ones before dead ones, without known ones."""
+        """All containers of snapshots, each once, live ones before dead ones, without known ones.
+
+        The ``containers`` are those that snapshots name, as ``SNAPSHOT_CONTAINERS``.
+        """
         ...
 
     def find(
@@ -219,20 +223,20 @@ class Engine(Protocol):
         """
         ...
 
-    def needed(self, format: Format, tops: pa.Table, place: Place) -> Sequence[Part]:
+    def needed(self, format: Format, containers: pa.Table, place: Place) -> Sequence[Part]:
         """Files, hashed by name, with every address that snapshots need that may be incomplete."""
         ...
 
     def incomplete(
         self,
         format: Format,
-        tops: pa.Table,
+        containers: pa.Table,
         objects: Objects,
         place: Place,
         *,
         without: Collection[str] = (),
     ) -> frozenset[str]:
-        """The tops of which something that they need is not among the objects, or not readable.
+        """Snapshot containers that need something which is not among the objects, or unreadable.
 
         Objects ``without`` are there and do not count.
         """

@@ -23,7 +23,7 @@ from reclaim.ids import new_uid
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy
 from reclaim.run import plan_file, plan_snapshots
-from reclaim.run.causes import CAUSES, causes_of, find_dead, find_tops
+from reclaim.run.causes import CAUSES, causes_of, find_containers, find_dead
 from reclaim.run.checks import (
     check_clock,
     check_complete,
@@ -199,9 +199,9 @@ class _Planning:
             dead = find_dead(seen, decided)
             deciding.facts |= {"live": len(decided.live), "dead": len(dead)}
         with stage("mark") as marking:
-            tops = find_tops(seen, decided, self._store.format.top)
+            named = find_containers(seen, decided)
             containers = self._engine.expand(
-                self._store.format, tops, self._place.below("containers")
+                self._store.format, named, self._place.below("containers")
             )
             marking.facts |= {"containers": containers.containers, "entries": containers.entries}
         if objects.before is not None:
@@ -218,7 +218,7 @@ class _Planning:
                 work,
             )
             planning.facts |= {"candidates": sum(part.rows for part in found.parts)}
-        check_complete(seen, decided, tops, containers, found)
+        check_complete(seen, decided, named, containers, found)
         check_inventory(self._store, objects, found)
         check_partitions(self._partitions | found.verdict.strangers.keys(), seen)
         made = self._document(seen, decided, dead, containers, found)

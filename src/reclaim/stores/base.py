@@ -36,8 +36,8 @@ CONTAINERS = pa.schema(
 )
 """Containers that snapshots need, such as ranges or manifests."""
 
-TOP = "top"
-"""The detail of a container that need not be read any more."""
+NO_READ = "no read"
+"""The detail of a container that need not be read, or not any more: its name is enough."""
 
 ENTRIES = pa.schema(
     [
@@ -104,8 +104,11 @@ class Format(Protocol):
         ...
 
     @property
-    def top(self) -> str:
-        """The kind of the containers that snapshots name themselves."""
+    def reads(self) -> frozenset[str]:
+        """The kinds of snapshot containers that have to be read to know what they list.
+
+        The others are taken by name. A format that reads any is a ``ReadsContainers``.
+        """
         ...
 
     def aside(self, run_id: str) -> str:
@@ -140,15 +143,13 @@ class Format(Protocol):
         """
         ...
 
-    def flatten(self, tops: pa.Table) -> pa.Table | None:
-        """All objects of snapshots, as ``CONTAINERS``, where names alone tell; otherwise None.
 
-        ``tops`` has an address, a kind and a cause for each snapshot.
-        """
-        ...
+@runtime_checkable
+class ReadsContainers(Format, Protocol):
+    """A format in which names do not tell all that a snapshot needs."""
 
-    def containers(self, storage: Storage, top: str) -> pa.Table:
-        """The containers that a snapshot's own container lists, as ``CONTAINERS``."""
+    def containers(self, storage: Storage, address: str) -> pa.Table:
+        """The containers that a snapshot container lists, as ``CONTAINERS``."""
         ...
 
     def entries(self, storage: Storage, container: Mapping[str, Any], *, paths: bool) -> pa.Table:
@@ -197,8 +198,9 @@ class Reader(Protocol):
 class Observation:
     """What a store says of itself, from one consistent read where it allows that.
 
-    ``tops`` has for each snapshot the address of its own container, for those that have one;
-    snapshots that are condemned already are in it and not among ``ids``. ``held`` are
+    ``containers`` has by kind the addresses of the containers that snapshots name themselves. A
+    snapshot may have one of each kind, or none; snapshots that are condemned already are in it and
+    not among ``ids``. What is taken by name need not be there. ``held`` are
     files with addresses that are needed by something else than a snapshot; the name of each ends
     with the SHA-256 that it must have, before its suffix. A guard that is neither open nor closed
     is not known at all.
@@ -209,7 +211,7 @@ class Observation:
     """The snapshots that are to be judged."""
     leases: tuple[Lease, ...]
     busy: frozenset[str]
-    tops: Mapping[SnapshotId, str]
+    containers: Mapping[str, Mapping[SnapshotId, str]]
     marked: Mapping[SnapshotId, str]
     """Snapshots with a mark that is not terminal, and condemned ones: id → state."""
     closed: frozenset[str]
@@ -482,12 +484,13 @@ class Restored:
 class Quarantines(Protocol):
     """A store that can have snapshots back whose objects were set aside; see ``SetsAside``."""
 
-    def taken(self, run_id: str) -> Mapping[SnapshotId, str | None]:
-        """The snapshots that a run condemned, with their containers, as far as it has any."""
+    def taken(self, run_id: str) -> Mapping[SnapshotId, Mapping[str, str]]:
+        """The snapshots that a run condemned, with those of their containers, by kind, that tell
+        whether they are whole."""
         ...
 
-    def waiting(self, run_id: str) -> Collection[str]:
-        """The containers of snapshots that a run condemned and has not set aside."""
+    def waiting(self, run_id: str) -> Mapping[str, Collection[str]]:
+        """By kind the containers of snapshots that a run condemned and has not set aside."""
         ...
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.clock import Clock, SystemClock
-from reclaim.engine.base import Containers, Found, Objects, Swept, count_landmarks, flat_containers
+from reclaim.engine.base import Containers, Found, Objects, Swept, count_landmarks, named_containers
 from reclaim.engine.tasks import inventory, judging, reading, recall
 from reclaim.engine.tasks.deleting import FAILED, GOING, JOURNAL, Deleter, Pace, delete
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Rules
@@ -31,7 +31,7 @@ from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.recall import RANKED
 from reclaim.storage import LISTED, KeyRange, buckets, hashed_files
-from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
+from reclaim.stores.base import CONTAINERS, NO_READ, SNAPSHOTS, DecodesSnapshots, Format
 
 
 class PlainEngine:
@@ -73,10 +73,10 @@ class PlainEngine:
         return buckets.noncurrent(format.root, folders)
 
     def expand(
-        self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
+        self, format: Format, containers: pa.Table, place: Place, *, known: Sequence[Part] = ()
     ) -> Containers:
-        if flat := flat_containers(format, tops, place, self._open(place.url)):
-            return flat
+        if named := named_containers(format, containers, place, self._open(place.url)):
+            return named
         storage = format.view(self._open(format.root))
         there = set()
         for part in known:
@@ -85,19 +85,21 @@ class PlainEngine:
             there |= set(live.column("address").to_pylist())
         best: dict[str, dict[str, object]] = {}
         read = 0
-        for table in reading.expand(format, storage, tops):
+        for table in reading.expand(format, storage, containers):
             self._step("expand")
             for row in table.to_pylist():
                 before = best.get(row["address"])
                 if before is None or row["cause"] < before["cause"]:
                     best[row["address"]] = row
-            read += table.column("cause")[0].as_py() == LIVE
+            read += sum(
+                row["cause"] == LIVE and row["detail"] == NO_READ for row in table.to_pylist()
+            )
         rows = [row for address, row in sorted(best.items()) if address not in there]
         found = pa.Table.from_pylist(rows, schema=CONTAINERS)
         live = found.filter(pc.equal(found.column("cause"), LIVE))
         return Containers(
             self._write(place, "part", CONTAINERS, [found]),
-            tops=read,
+            of_snapshots=read,
             containers=live.num_rows,
             entries=pc.sum(live.column("entries")).as_py() or 0,
             dead=found.num_rows - live.num_rows,
@@ -267,17 +269,18 @@ class PlainEngine:
         # Its tasks run in the call itself.
         return True
 
-    def needed(self, format: Format, tops: pa.Table, place: Place) -> Sequence[Part]:
-        if not tops.num_rows:
+    def needed(self, format: Format, containers: pa.Table, place: Place) -> Sequence[Part]:
+        if not containers.num_rows:
             return ()
         self._step("needed")
-        rows = pa.concat_tables(reading.needed(format, format.view(self._open(format.root)), tops))
+        storage = format.view(self._open(format.root))
+        rows = pa.concat_tables(reading.needed(format, storage, containers))
         return [write_hashed(self._open(place.url), place.at("needed"), rows)]
 
     def incomplete(
         self,
         format: Format,
-        tops: pa.Table,
+        containers: pa.Table,
         objects: Objects,
         place: Place,  # noqa: ARG002
         *,
@@ -291,11 +294,13 @@ class PlainEngine:
         }
         there -= set(reading.folded(pa.array(without, pa.string())).to_pylist())
         found = set()
-        for table in reading.owned(format, storage, tops):
+        for table in reading.owned(format, storage, containers):
             self._step("verify")
-            for needed in reading.needs(format, storage, table.select(CONTAINERS.names)):
-                if not there.issuperset(needed.column("address").to_pylist()):
-                    found.add(table.column("owner")[0].as_py())
+            for row in range(table.num_rows):
+                container = table.slice(row, 1)
+                for needed in reading.needs(format, storage, container.select(CONTAINERS.names)):
+                    if not there.issuperset(needed.column("address").to_pylist()):
+                        found.add(container.column("owner")[0].as_py())
         return frozenset(found)
 
     def _needed(

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from reclaim.clock import SystemClock
-from reclaim.engine.base import Containers, Found, Objects, Read, Swept, flat_containers
+from reclaim.engine.base import Containers, Found, Objects, Read, Swept, named_containers
 from reclaim.engine.spark import schemas
 from reclaim.engine.spark import work as tasks
 from reclaim.engine.spark.failures import Work, task, translated
@@ -35,7 +35,7 @@ from reclaim.engine.tasks.deleting import Deleter, Outcome
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict, add_kinds
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part
 from reclaim.engine.tasks.quarantine import Aside
-from reclaim.engine.tasks.reading import LIVE, TOPS
+from reclaim.engine.tasks.reading import LIVE
 from reclaim.storage import KeyRange
 from reclaim.storage.key_range import shares
 from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
@@ -110,13 +110,13 @@ class SparkEngine:
         return sum(one["objects"] for one in told), sum(one["size"] for one in told)
 
     def expand(
-        self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
+        self, format: Format, containers: pa.Table, place: Place, *, known: Sequence[Part] = ()
     ) -> Containers:
-        if not tops.num_rows:
+        if not containers.num_rows:
             return Containers((), 0, 0, 0)
-        if flat := flat_containers(format, tops, place, open_storage(place.url)):
-            return flat
-        spread = self._frame(tops, tops.num_rows)
+        if named := named_containers(format, containers, place, open_storage(place.url)):
+            return named
+        spread = self._frame(containers, containers.num_rows)
         listed = _map(spread, partial(tasks.expand, format), schemas.CONTAINERS)
         best = F.min_by(F.struct("kind", "detail", "entries", "cause"), "cause").alias("best")
         once = (
@@ -137,7 +137,7 @@ class SparkEngine:
         told = _told(lines)
         return Containers(
             _parts(lines),
-            tops=sum(one["tops"] for one in told),
+            of_snapshots=sum(one["of_snapshots"] for one in told),
             containers=sum(one["containers"] for one in told),
             entries=sum(one["entries"] for one in told),
             dead=sum(one["dead"] for one in told),
@@ -181,9 +181,9 @@ class SparkEngine:
     def _is_little(self, format: Format, objects: Objects, containers: Containers) -> bool:
         """Whether less time goes into the work than into the jobs that would spread it.
 
-        Only where nothing but names has to be read of containers: reading is for executors.
+        Only where containers are taken by name: reading is for executors.
         """
-        if format.flatten(TOPS.empty_table()) is None:
+        if format.reads:
             return False
         rows = sum(part.rows for part in (*objects.parts, *containers.parts))
         return rows <= self._here
@@ -322,24 +322,24 @@ class SparkEngine:
         # tell from here when it has stopped.
         return False
 
-    def needed(self, format: Format, tops: pa.Table, place: Place) -> Sequence[Part]:
-        if not tops.num_rows:
+    def needed(self, format: Format, containers: pa.Table, place: Place) -> Sequence[Part]:
+        if not containers.num_rows:
             return ()
-        spread = self._frame(tops, tops.num_rows)
+        spread = self._frame(containers, containers.num_rows)
         return _parts(self._run(spread, partial(tasks.write_needed, format, place)))
 
     def incomplete(
         self,
         format: Format,
-        tops: pa.Table,
+        containers: pa.Table,
         objects: Objects,
         place: Place,
         *,
         without: Collection[str] = (),
     ) -> frozenset[str]:
-        if not tops.num_rows:
+        if not containers.num_rows:
             return frozenset()
-        spread = self._frame(tops, tops.num_rows)
+        spread = self._frame(containers, containers.num_rows)
         lines = _map(spread, partial(tasks.owned, format), schemas.OWNED)
         # Written down, for both of the joins below need them and reading takes long.
         parts = _parts(self._run(lines, partial(tasks.write_rows, place.below("owned"))))

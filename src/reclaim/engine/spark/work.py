@@ -37,7 +37,7 @@ from reclaim.engine.tasks.parts import (
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.storage import LISTED, KeyRange, Storage, buckets, hashed_files
-from reclaim.stores.base import CONTAINERS, TOP, DecodesSnapshots, Format
+from reclaim.stores.base import CONTAINERS, NO_READ, DecodesSnapshots, Format
 
 Tables = Iterator[pa.Table]
 
@@ -98,24 +98,24 @@ def count_noncurrent(format: Format, folders: Tables) -> Tables:
     yield _lines([], counts)
 
 
-def expand(format: Format, tops: Tables) -> Tables:
+def expand(format: Format, containers: Tables) -> Tables:
     storage = _storage(format)
-    for table in tops:
+    for table in containers:
         yield from reading.expand(format, storage, table)
 
 
 def write_containers(place: Place, rows: Tables) -> Tables:
     """Write down containers that are not known, and tell how many live and dead ones there are.
 
-    A top was read whether it is known or not.
+    One that a snapshot names was read whether it is known or not.
     """
-    counts = {"tops": 0, "containers": 0, "entries": 0, "dead": 0}
+    counts = {"of_snapshots": 0, "containers": 0, "entries": 0, "dead": 0}
 
     def counted() -> Tables:
         for table in rows:
             live = pc.equal(table.column("cause"), LIVE)
-            tops = pc.and_(live, pc.equal(table.column("detail"), TOP))
-            counts["tops"] += pc.sum(tops).as_py() or 0
+            of_snapshots = pc.and_(live, pc.equal(table.column("detail"), NO_READ))
+            counts["of_snapshots"] += pc.sum(of_snapshots).as_py() or 0
             table = table.filter(pc.is_null(table.column("known"))).select(CONTAINERS.names)
             live = table.filter(pc.equal(table.column("cause"), LIVE))
             counts["containers"] += live.num_rows
@@ -202,16 +202,16 @@ def unpacked(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.concat_tables([schema.empty_table(), *tables])
 
 
-def owned(format: Format, tops: Tables) -> Tables:
+def owned(format: Format, containers: Tables) -> Tables:
     storage = _storage(format)
-    for table in tops:
+    for table in containers:
         yield from reading.owned(format, storage, table)
 
 
-def write_needed(format: Format, place: Place, tops: Tables) -> Tables:
+def write_needed(format: Format, place: Place, containers: Tables) -> Tables:
     """Write down every address that snapshots need, in files that are hashed by name."""
     storage, own = _storage(format), open_storage(place.url)
-    rows = [table for part in tops for table in reading.needed(format, storage, part)]
+    rows = [table for part in containers for table in reading.needed(format, storage, part)]
     parts = [write_hashed(own, _stem(place), pa.concat_tables(rows))] if rows else []
     yield _lines(parts)
 

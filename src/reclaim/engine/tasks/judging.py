@@ -134,7 +134,9 @@ def judge(format: Format, rows: pa.Table, rules: Rules) -> tuple[pa.Table, Verdi
     shape, belongs_to, guard = (
         pc.struct_field(described, name) for name in ("kind", "belongs_to", "guard")
     )
-    kind = pc.coalesce(rows.column("kind"), shape)
+    # A container's own kind says more than its name, unless it is not collected as such.
+    own = pc.is_in(rows.column("kind"), pa.array(rules.cutoffs, pa.string()))
+    kind = pc.if_else(own, rows.column("kind"), shape)
     foreign = pc.invert(pc.starts_with(address, format.prefix))
     odd = pc.match_substring_regex(address, ODD_ADDRESS)
     cutoff = _lookup(shape, rules.cutoffs, pa.timestamp("us", tz="UTC"))

@@ -57,8 +57,8 @@ class CatalogFormat:
         return (*kinds, UNKNOWN, EPOCH) if self.deleted else kinds
 
     @property
-    def top(self) -> str:
-        return METARANGE
+    def reads(self) -> frozenset[str]:
+        return frozenset((METARANGE,))
 
     def aside(self, run_id: str) -> str:
         return f"{self.prefix}_reclaim/{QUARANTINE}/{run_id}/"
@@ -128,11 +128,8 @@ class CatalogFormat:
         names = ["kind", "belongs_to", "guard"]
         return pc.make_struct(kind, branch, partition, field_names=names)
 
-    def flatten(self, tops: pa.Table) -> pa.Table | None:  # noqa: ARG002
-        return None
-
-    def containers(self, storage: Storage, top: str) -> pa.Table:
-        found = containers.decode_metarange(_read(storage, top), top)
+    def containers(self, storage: Storage, address: str) -> pa.Table:
+        found = containers.decode_metarange(_read(storage, address), address)
         columns = (
             [info.address for info in found],
             [RANGE] * len(found),

@@ -24,12 +24,12 @@ class Survey:
     """Lists and reads the layers of one store."""
 
     def __init__(self, format: TerminusFormat, storage: Storage) -> None:
-        self._format = format
+        self.format = format
         self.view = self._view = format.view(storage)
 
     def look(self, reader: Reader) -> pa.Table:
         """List every layer and read it at once, where the reader reads."""
-        return reader.survey(self._format, [KeyRange(shard) for shard in self._view.shards()])
+        return reader.survey(self.format, [KeyRange(shard) for shard in self._view.shards()])
 
     def complete(self, listed: Layers, reader: Reader) -> Layers:
         """The layers, and those that came since they were listed.
@@ -55,7 +55,7 @@ class Survey:
         """Some objects, wherever they lie, as ``SNAPSHOTS``."""
         if not addresses:
             return SNAPSHOTS.empty_table()
-        rows = reader.snapshots(self._format, addresses)
+        rows = reader.snapshots(self.format, addresses)
         if rows.num_rows != len(addresses):
             raise Corrupt(f"{len(addresses)} objects were to be read and {rows.num_rows} were")
         return rows
@@ -63,7 +63,7 @@ class Survey:
     def aside(self, run_id: str) -> dict[SnapshotId, list[str]]:
         """What a run has set aside, by layer."""
         found: dict[SnapshotId, list[str]] = {}
-        shards, _ = self._view.folders(self._format.aside(run_id).rstrip("/"))
+        shards, _ = self._view.folders(self.format.aside(run_id).rstrip("/"))
         for shard in shards:
             for one in self._view.list(shard):
                 if layer := layer_of(one.address):
@@ -115,10 +115,10 @@ class Survey:
         self, layers: Iterable[SnapshotId], ends: Collection[str] = (ARCHIVE, "", ROLLUP)
     ) -> Sequence[str]:
         """Those of the objects that some layers may have that are there."""
-        bases = (f"{self._format.prefix}{stem(layer)}" for layer in layers)
+        bases = (f"{self.format.prefix}{stem(layer)}" for layer in layers)
         each = (base + end for base in bases for end in ends)
         return [address for address, _, _ in self._view.there(each)]
 
     def _top(self, layer: SnapshotId) -> str:
-        base = f"{self._format.prefix}{stem(layer)}"
+        base = f"{self.format.prefix}{stem(layer)}"
         return base + ARCHIVE if self._view.path(base + ARCHIVE).exists() else base
