@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from reclaim.engine.base import Swept
-from reclaim.engine.tasks.deleting import Deleter
-from reclaim.engine.tasks.parts import Part, Place
+from reclaim.engine.base import SweepRequest, Swept
 from reclaim.errors import ReclaimError, StorageUnavailable
 from reclaim.run.apply import Applied, apply_plan
 from reclaim.run.plan import Plan
 from reclaim.run.purge import Purged, purge
 from reclaim.run.removal import DELETE, Way
 from reclaim.run.undo import Undone, undo_run
-from reclaim.stores.base import Format
 from reclaim.testing.engine import PlainEngine
 from tests.collect.world import World, opening
 
@@ -34,26 +32,17 @@ class DetachedEngine(PlainEngine):
         self._error = error
         self._left: Callable[[], object] | None = None
 
-    def sweep(
-        self,
-        format: Format,
-        candidates: Sequence[Part],
-        kind: str,
-        done: Sequence[Part],
-        deleter: Deleter,
-        time: timedelta,
-        place: Place,
-    ) -> Swept:
-        deadline = self._clock.now() + time
+    def sweep(self, request: SweepRequest) -> Swept:
+        deadline = self._clock.now() + request.time
+        if request.kind != self._kind or self._left is not None:
+            return super().sweep(request)
 
-        def go_on(left: timedelta = time) -> Swept:
-            return PlainEngine.sweep(
-                self, format, candidates, kind, done, deleter, left, place.below("late")
-            )
+        def go_on() -> Swept:
+            late = request.place.below("late")
+            left = replace(request, time=deadline - self._clock.now(), place=late)
+            return PlainEngine.sweep(self, left)
 
-        if kind != self._kind or self._left is not None:
-            return super().sweep(format, candidates, kind, done, deleter, time, place)
-        self._left = lambda: go_on(deadline - self._clock.now())
+        self._left = go_on
         raise self._error()
 
     def ended(self) -> bool:

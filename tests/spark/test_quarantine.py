@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from reclaim.catalog import Catalog, Repository
 from reclaim.catalog.content import ranges
 from reclaim.catalog.database.schema import CommitState, commits
-from reclaim.engine.base import Engine
+from reclaim.engine.base import Engine, IncompleteRequest
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.tasks.parts import Place, open_storage, read_part
 from reclaim.engine.tasks.reading import snapshot_containers
@@ -172,7 +172,8 @@ def test_spark_misses_what_the_plain_engine_misses(
     for name, engine in engines.items():
         place = Place(tmp_path.as_uri(), f"{name}/")
         listed = engine.list(store.format, ranges, place)
-        found.append(engine.incomplete(store.format, table, listed, place.below("work")))
+        asked = IncompleteRequest(store.format, table, listed, place.below("work"))
+        found.append(engine.incomplete(asked))
     assert found[0] == found[1]
     assert (newest in found[0]) == bool(gone)
     assert len(found[0]) < len(tops)

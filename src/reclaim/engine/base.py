@@ -110,6 +110,86 @@ class Swept:
     finished: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class ExpandRequest:
+    """Which containers to expand: those that snapshots name, as ``SNAPSHOT_CONTAINERS``."""
+
+    format: Format
+    containers: pa.Table
+    place: Place
+    known: Sequence[Part] = ()
+    """Containers of which the live ones are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindRequest:
+    """Which objects to judge, and what is live."""
+
+    format: Format
+    objects: Objects
+    containers: Containers
+    held: Sequence[str]
+    """Files with addresses, in the storage of the place."""
+    rules: Rules
+    place: Place
+    work: Place
+    """For what is not needed afterwards, in the same storage."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmRequest:
+    """Which candidates to look at once more, and what is live since they were found."""
+
+    format: Format
+    candidates: Sequence[Part]
+    revived: Containers
+    held: Sequence[str]
+    closed: frozenset[str]
+    """The guards that protect nothing any more."""
+    done: Sequence[Part]
+    """The journal of earlier applies."""
+    place: Place
+    work: Place
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRequest:
+    """Which candidates to take away, and for how long one may be at it."""
+
+    format: Format
+    candidates: Sequence[Part]
+    kind: str
+    done: Sequence[Part]
+    """The journal of earlier waves."""
+    deleter: Deleter
+    time: timedelta
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRequest:
+    """What a run was about to take, and what it noted, both in the storage of ``source``."""
+
+    intended: Sequence[Part]
+    journal: Sequence[Part]
+    source: Place
+    aside: Aside | None
+    """Where objects are now, if they were moved."""
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class IncompleteRequest:
+    """Which snapshot containers to check against what exists."""
+
+    format: Format
+    containers: pa.Table
+    objects: Objects
+    place: Place
+    without: Collection[str] = ()
+    """Objects that are there and do not count."""
+
+
 class Engine(Protocol):
     """Spreads the tasks of a run."""
 
@@ -129,33 +209,15 @@ class Engine(Protocol):
         """How many versions a bucket keeps of what was deleted or replaced, and their bytes."""
         ...
 
-    def expand(
-        self, format: Format, containers: pa.Table, place: Place, *, known: Sequence[Part] = ()
-    ) -> Containers:
-        """All containers of snapshots, each once, live ones before dead ones, without known ones.
-
-        The ``containers`` are those that snapshots name, as ``SNAPSHOT_CONTAINERS``.
-        """
+    def expand(self, request: ExpandRequest) -> Containers:
+        """All containers of snapshots, each once, live ones before dead ones."""
         ...
 
-    def find(
-        self,
-        format: Format,
-        objects: Objects,
-        containers: Containers,
-        held: Sequence[str],
-        rules: Rules,
-        place: Place,
-        work: Place,
-    ) -> Found:
-        """Objects that no live container lists and nothing holds, judged.
-
-        ``held`` are files with addresses, in the storage of the place; ``work`` is in the same
-        storage, for what is not needed afterwards.
-        """
+    def find(self, request: FindRequest) -> Found:
+        """Objects that no live container lists and nothing holds, judged."""
         ...
 
-    def verify(self, parts: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
+    def verify(self, files: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
         """Refuse parts that are not as they were written.
 
         Of those that list objects, how many there are of each kind, and their bytes.
@@ -163,41 +225,22 @@ class Engine(Protocol):
         ...
 
     def intersect(
-        self, candidates: Sequence[Part], others: Sequence[Part], place: Place
+        self, planned: Sequence[Part], others: Sequence[Part], place: Place
     ) -> Sequence[Part]:
-        """The candidates whose addresses others have too, as they stand among the candidates.
+        """The planned candidates whose addresses others have too, as they were planned.
 
         They are written down by kind, as by ``confirm``. Addresses are compared whole.
         """
         ...
 
-    def confirm(
-        self,
-        format: Format,
-        candidates: Sequence[Part],
-        revived: Containers,
-        held: Sequence[str],
-        closed: frozenset[str],
-        done: Sequence[Part],
-        place: Place,
-        work: Place,
-    ) -> Found:
+    def confirm(self, request: ConfirmRequest) -> Found:
         """Candidates that nothing reaches now either, without those that were done before.
 
         They are written down by kind: the group of a part is the kind of its objects.
         """
         ...
 
-    def sweep(
-        self,
-        format: Format,
-        candidates: Sequence[Part],
-        kind: str,
-        done: Sequence[Part],
-        deleter: Deleter,
-        time: timedelta,
-        place: Place,
-    ) -> Swept:
+    def sweep(self, request: SweepRequest) -> Swept:
         """Take the candidates of one kind away, for as long as there is time.
 
         When it fails, tasks of it may still be at work, until the time is over; see ``ended``.
@@ -208,36 +251,14 @@ class Engine(Protocol):
         """Whether it is certain that no task of a call that failed is at work any more."""
         ...
 
-    def recall(
-        self,
-        intended: Sequence[Part],
-        journal: Sequence[Part],
-        source: Place,
-        aside: Aside | None,
-        place: Place,
-    ) -> Sequence[Part]:
-        """What a run may have taken, each object once, with the identity that its journal has.
-
-        ``intended`` is what it was about to take, ``journal`` what it noted; both lie in the
-        storage of ``source``. Addresses are those where objects are now, if they were moved.
-        """
+    def recall(self, request: RecallRequest) -> Sequence[Part]:
+        """What a run may have taken, each object once, with the identity that its journal has."""
         ...
 
-    def needed(self, format: Format, containers: pa.Table, place: Place) -> Sequence[Part]:
+    def needed(self, format: Format, named: pa.Table, place: Place) -> Sequence[Part]:
         """Files, hashed by name, with every address that snapshots need that may be incomplete."""
         ...
 
-    def incomplete(
-        self,
-        format: Format,
-        containers: pa.Table,
-        objects: Objects,
-        place: Place,
-        *,
-        without: Collection[str] = (),
-    ) -> frozenset[str]:
-        """Snapshot containers that need something which is not among the objects, or unreadable.
-
-        Objects ``without`` are there and do not count.
-        """
+    def incomplete(self, request: IncompleteRequest) -> frozenset[str]:
+        """Snapshot containers that need something which is not there, or cannot be read."""
         ...

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from reclaim.engine.base import Containers, Engine
+from reclaim.engine.base import ConfirmRequest, Containers, Engine, ExpandRequest
 from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage
 from reclaim.engine.tasks.quarantine import QUARANTINED
@@ -441,20 +441,24 @@ class _Applying:
         revived = NO_CONTAINERS
         if fresh.num_rows:
             revived = self._engine.expand(
-                self._store.format,
-                fresh,
-                self._own.below("containers"),
-                known=[file.part for file in self._basis.document.containers],
+                ExpandRequest(
+                    self._store.format,
+                    fresh,
+                    self._own.below("containers"),
+                    known=[file.part for file in self._basis.document.containers],
+                )
             )
         found = self._engine.confirm(
-            self._store.format,
-            self._basis.candidates,
-            revived,
-            seen.held,
-            seen.closed,
-            self._journal.parts(),
-            self._own.below("objects"),
-            self._own.below("work"),
+            ConfirmRequest(
+                self._store.format,
+                self._basis.candidates,
+                revived,
+                seen.held,
+                seen.closed,
+                self._journal.parts(),
+                self._own.below("objects"),
+                self._own.below("work"),
+            )
         )
         complete = (
             ("containers of snapshots", fresh.num_rows, revived.of_snapshots),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from reclaim.engine.base import Containers, Engine, Found, Objects
+from reclaim.engine.base import Containers, Engine, ExpandRequest, FindRequest, Found, Objects
 from reclaim.engine.tasks import judging
 from reclaim.engine.tasks.judging import Rules, Tally
 from reclaim.engine.tasks.parts import Opener, Place, open_storage, write_part
@@ -201,7 +201,7 @@ class _Planning:
         with stage("mark") as marking:
             named = find_containers(seen, decided)
             containers = self._engine.expand(
-                self._store.format, named, self._place.below("containers")
+                ExpandRequest(self._store.format, named, self._place.below("containers"))
             )
             marking.facts |= {"containers": containers.containers, "entries": containers.entries}
         if objects.before is not None:
@@ -209,13 +209,15 @@ class _Planning:
             objects = replace(objects, landmarks=landmarks)
         with stage("plan") as planning:
             found = self._engine.find(
-                self._store.format,
-                objects,
-                containers,
-                seen.held,
-                self._rules(seen, objects),
-                self._place.below("objects"),
-                work,
+                FindRequest(
+                    self._store.format,
+                    objects,
+                    containers,
+                    seen.held,
+                    self._rules(seen, objects),
+                    self._place.below("objects"),
+                    work,
+                )
             )
             planning.facts |= {"candidates": sum(part.rows for part in found.parts)}
         check_complete(seen, decided, named, containers, found)

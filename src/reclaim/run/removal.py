@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from reclaim.engine.base import Containers, Engine
+from reclaim.engine.base import Containers, Engine, FindRequest, RecallRequest
 from reclaim.engine.tasks.delete_markers import NOTES, Expunge, Mark, Unmark, noted
 from reclaim.engine.tasks.deleting import Deleter, Remove
 from reclaim.engine.tasks.judging import Rules
@@ -141,11 +141,13 @@ class Move:
             return self._listed(store, engine, run, place)
         return _grouped(
             engine.recall(
-                intended,
-                record.journal.parts(),
-                record.place,
-                _aside(store, run.id),
-                place.below("recalled"),
+                RecallRequest(
+                    intended,
+                    record.journal.parts(),
+                    record.place,
+                    _aside(store, run.id),
+                    place.below("recalled"),
+                )
             )
         )
 
@@ -165,9 +167,8 @@ class Move:
             protected=(),
         )
         none = Containers((), 0, 0, 0)
-        found = engine.find(
-            store.format, listed, none, (), rules, place.below("objects"), place.below("work")
-        )
+        out, work = place.below("objects"), place.below("work")
+        found = engine.find(FindRequest(store.format, listed, none, (), rules, out, work))
         return _grouped(found.parts)
 
     def home(self, store: Store, run: Run, address: str) -> str:
@@ -229,8 +230,9 @@ class Markers:
         notes = noted(store.storage, record.place.at("apply"))
         outcomes = [*record.journal.parts(), *notes]
         recalled = place.below("recalled")
+        intended = record.journal.intended()
         return _grouped(
-            engine.recall(record.journal.intended(), outcomes, record.place, None, recalled)
+            engine.recall(RecallRequest(intended, outcomes, record.place, None, recalled))
         )
 
     def home(self, store: Store, run: Run, address: str) -> str:  # noqa: ARG002

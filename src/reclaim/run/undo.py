@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from reclaim.engine.base import Engine
+from reclaim.engine.base import Engine, IncompleteRequest
 from reclaim.engine.tasks.deleting import FAILED, RESTORED
 from reclaim.engine.tasks.parts import Opener, Place, open_storage
 from reclaim.engine.tasks.reading import each_once, snapshot_containers
@@ -210,7 +210,8 @@ class _Undoing:
         listed = self._engine.list(format, ranges, place.below("there"))
         # What lies where something could not be brought back is not what was there.
         foreign = [self._way.home(self._store, self._run, address) for address in failures]
+        within = place.below("containers")
         broken = self._engine.incomplete(
-            format, each_once(named), listed, place.below("containers"), without=foreign
+            IncompleteRequest(format, each_once(named), listed, within, without=foreign)
         )
         return [one for one, containers in taken.items() if broken.isdisjoint(containers.values())]
