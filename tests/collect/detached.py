@@ -14,11 +14,11 @@ from reclaim.run.plan import Plan
 from reclaim.run.purge import Purged, purge
 from reclaim.run.removal import DELETE, Way
 from reclaim.run.undo import Undone, undo_run
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 from tests.collect.world import World, opening
 
 
-class DetachedEngine(PlainEngine):
+class DetachedEngine(OracleEngine):
     """Fails in the sweep of a kind, whose tasks have done nothing yet and go on when asked to."""
 
     def __init__(
@@ -40,7 +40,7 @@ class DetachedEngine(PlainEngine):
         def go_on() -> Swept:
             late = request.place.below("late")
             left = replace(request, time=deadline - self._clock.now(), place=late)
-            return PlainEngine.sweep(self, left)
+            return OracleEngine.sweep(self, left)
 
         self._left = go_on
         raise self._error()
@@ -54,15 +54,15 @@ class DetachedEngine(PlainEngine):
         self._left()
 
 
-def apply(world: World, engine: PlainEngine, plan: Plan, way: Way = DELETE) -> Applied:
+def apply(world: World, engine: OracleEngine, plan: Plan, way: Way = DELETE) -> Applied:
     return apply_plan(world.store(), engine, plan.place, way=way, opener=opening(world.storage))
 
 
-def undo(world: World, engine: PlainEngine, run: str) -> Undone:
+def undo(world: World, engine: OracleEngine, run: str) -> Undone:
     return undo_run(world.store(), engine, run, opener=opening(world.storage))
 
 
-def purge_all(world: World, engine: PlainEngine) -> Purged | None:
+def purge_all(world: World, engine: OracleEngine) -> Purged | None:
     return purge(world.store(), engine, older_than=timedelta(0), opener=opening(world.storage))
 
 

@@ -14,6 +14,7 @@ EPOCHS = "tests/catalog/test_epochs.py"
 LETTERS = "tests/collect/test_letters.py"
 LINKS = "tests/collect/test_links.py"
 LOCAL_FOLDER = "tests/storage/test_local_folder.py"
+KEY_RANGES = "tests/storage/test_key_ranges.py"
 
 
 BUGS: dict[str, Bug] = {
@@ -239,6 +240,18 @@ SEEN: dict[str, RangeInfo] = {}""",
         wrong="frozenset()",
         test="tests/collect/test_crash.py"
         "::test_an_apply_that_dies_at_any_step[embedded-sets aside]",
+    ),
+    "a key at a boundary listed by nobody": Bug(
+        "reclaim.storage.key_range",
+        right="key <= self.until)",
+        wrong="key < self.until)",
+        test=f"{KEY_RANGES}::test_a_key_at_a_boundary_belongs_to_the_range_that_ends_there",
+    ),
+    "a range ended by a storage that lists in no order": Bug(
+        "reclaim.storage.bounded",
+        right="if key <= self._last:",
+        wrong="if False:",
+        test=f"{KEY_RANGES}::test_a_storage_that_lists_in_no_order_is_refused",
     ),
     "links followed by a listing": Bug(
         "reclaim.storage.local_folder",

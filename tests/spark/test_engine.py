@@ -29,7 +29,7 @@ from reclaim.storage import Storage
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import ClockedStorage, FakeClock
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 
 Row = tuple[Any, ...]
 
@@ -67,8 +67,8 @@ class Bench:
     def clocked(self, url: str) -> Storage:
         return ClockedStorage(open_storage(url), self.clock)
 
-    def plain(self) -> PlainEngine:
-        return PlainEngine(self.open, clock=self.clock)
+    def plain(self) -> OracleEngine:
+        return OracleEngine(self.open, clock=self.clock)
 
 
 OPTIONS: dict[str, Any] = {"policy": from_options(older_than="4d"), "allowed_fraction": 1.0}

@@ -21,7 +21,7 @@ from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing.cluster import standalone
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -55,7 +55,7 @@ def expected(location: Path, folder: Path) -> list[list[str]]:
             allowed_fraction=1.0,
             place=Place(folder.as_uri(), ""),
         )
-        plan = make_plan(store, PlainEngine(), options)
+        plan = make_plan(store, OracleEngine(), options)
     storage = open_storage(plan.place.url)
     return sorted(
         [row["address"], row["kind"], row["reason"]]

@@ -30,7 +30,7 @@ from reclaim.run.undo import undo_run
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.catalog.format import METARANGE
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 from reclaim.testing.servers import SeaweedFS
 from tests.catalog import raw
 
@@ -118,7 +118,7 @@ def real(tmp_path: Path) -> Iterator[Real]:
 
 
 def test_each_engine_undoes_what_the_other_has_set_aside(spark: SparkSession, real: Real) -> None:
-    engines: list[Engine] = [SparkEngine(spark), PlainEngine()]
+    engines: list[Engine] = [SparkEngine(spark), OracleEngine()]
     before, there = real.shown(), real.there()
     told = []
     for one, other in (engines, engines[::-1]):
@@ -138,7 +138,7 @@ def test_each_engine_undoes_what_the_other_has_set_aside(spark: SparkSession, re
 
 
 def test_a_purge_on_spark(spark: SparkSession, real: Real) -> None:
-    applied, listed = real.apply(PlainEngine(), Move())
+    applied, listed = real.apply(OracleEngine(), Move())
     there = real.there()
     purged = purge(real.store, SparkEngine(spark), older_than=NOW)
     assert purged is not None
@@ -168,7 +168,7 @@ def test_spark_misses_what_the_plain_engine_misses(
     table, store = snapshot_containers(tops, METARANGE), real.store
     ranges = list(store.format.key_ranges(store.storage))
     found = []
-    engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": PlainEngine()}
+    engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": OracleEngine()}
     for name, engine in engines.items():
         place = Place(tmp_path.as_uri(), f"{name}/")
         listed = engine.list(store.format, ranges, place)
@@ -200,7 +200,7 @@ def test_the_whole_way_on_s3(spark: SparkSession, s3: SeaweedFS, tmp_path: Path,
         assert real.shown() == before
 
         real.give_up_leases()
-        again, listed = real.apply(PlainEngine(), way)
+        again, listed = real.apply(OracleEngine(), way)
         purged = purge(real.store, engine, older_than=NOW)
         assert purged is not None
         assert purged.runs == [again.run]

@@ -152,7 +152,7 @@ class Move:
         )
 
     def _listed(self, store: Store, engine: Engine, run: Run, place: Place) -> Sequence[Part]:
-        folder = store.format.aside(run.id).rstrip("/")
+        folder = store.format.quarantine_path(run.id).rstrip("/")
         inside, objects = store.storage.folders(folder)
         ranges = [KeyRange(one) for one in (inside if not objects else [folder])]
         listed = engine.list(store.format, ranges, place.below("listing"))
@@ -299,7 +299,7 @@ def _check_versioning(store: Store, hint: str) -> None:
 
 
 def _aside(store: Store, run_id: str) -> Aside:
-    return Aside(store.format.prefix, store.format.aside(run_id))
+    return Aside(store.format.prefix, store.format.quarantine_path(run_id))
 
 
 def _grouped(parts: Sequence[Part]) -> Sequence[Part]:

@@ -111,7 +111,7 @@ class Format(Protocol):
         """
         ...
 
-    def aside(self, run_id: str) -> str:
+    def quarantine_path(self, run_id: str) -> str:
         """The folder, inside the prefix, where a run sets objects aside; they are of the kind
         ``QUARANTINE``, which is in no order."""
         ...

@@ -45,7 +45,7 @@ from reclaim.storage import LISTED, KeyRange, buckets, hashed_files
 from reclaim.stores.base import CONTAINERS, NO_READ, SNAPSHOTS, DecodesSnapshots, Format
 
 
-class PlainEngine:
+class OracleEngine:
     """Runs tasks in this process. ``step`` is called before each of them."""
 
     def __init__(

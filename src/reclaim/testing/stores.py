@@ -28,7 +28,7 @@ from reclaim.stores.base import (
     ReadsContainers,
     Store,
 )
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 
 
 class Subject(Protocol):
@@ -80,7 +80,7 @@ class StoreContract:
         _, prefix = subject.store.place("contract")
         work = f"{prefix}work/"
         store = subject.store
-        engine = PlainEngine(lambda _url: store.storage, clock=store.clock)
+        engine = OracleEngine(lambda _url: store.storage, clock=store.clock)
         return store.observe(
             ObserveRequest(store.storage, work, engine, timedelta(0), settled=settled)
         )

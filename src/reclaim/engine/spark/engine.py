@@ -234,6 +234,6 @@ class SparkEngine:
         there = self._frames.files(request.objects.parts).map(read, ADDRESSES)
         missing = needs.join(there, on="address", how="left_anti")
         broken = missing.select(F.col("owner").alias("address")).distinct()
-        found = owned.join(broken, on="address", how="left_semi").select("owner").distinct()
+        owners = owned.join(broken, on="address", how="left_semi").select("owner").distinct()
         shuffled = count + sum(part.rows for part in request.objects.parts)
-        return frozenset(row["owner"] for row in self._frames.collect(found, shuffled=shuffled))
+        return frozenset(row["owner"] for row in self._frames.collect(owners, shuffled=shuffled))

@@ -31,12 +31,12 @@ def find_inventory(storage: Storage, address: str, format: Format) -> Objects:
             raise NotFound(f"there is no inventory at {storage.url}/{address}") from error
     parts = []
     columns: tuple[str, str, str] | None = None
-    for stored in sorted(files, key=lambda found: found.address):
+    for stored in sorted(files, key=lambda stored: stored.address):
         file = _open(storage, stored.address)
-        found = _columns(file.schema_arrow.names, stored.address)
-        if columns not in (None, found):
+        named = _columns(file.schema_arrow.names, stored.address)
+        if columns not in (None, named):
             raise InvalidInput("the files of the inventory have different columns")
-        columns = found
+        columns = named
         for number in range(file.num_row_groups):
             rows = file.metadata.row_group(number).num_rows
             parts.append(Part(stored.address, rows, "", str(number)))

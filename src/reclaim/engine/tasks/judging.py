@@ -91,10 +91,10 @@ class Verdict:
     """The first few addresses that are odd (see ``urls.ODD_ADDRESS``)."""
 
     def add(self, other: Verdict) -> None:
-        for mine, theirs in ((self.going, other.going), (self.staying, other.staying)):
-            for group, (objects, size) in theirs.items():
-                before = mine.get(group, (0, 0))
-                mine[group] = before[0] + objects, before[1] + size
+        for tally, others in ((self.going, other.going), (self.staying, other.staying)):
+            for group, (objects, size) in others.items():
+                before = tally.get(group, (0, 0))
+                tally[group] = before[0] + objects, before[1] + size
         self.largest = sorted([*self.largest, *other.largest], reverse=True)[:LARGEST]
         self.strangers.update(other.strangers)
         self.odd = sorted([*self.odd, *other.odd])[:NAMED]

@@ -125,17 +125,17 @@ def read(
         yield pa.table([known.column("address"), path, kind, entries, cause], schema=READ)
     for container in containers.filter(pc.invert(no_read)).to_pylist():
         try:
-            found = _reader(format).entries(storage, container, paths=paths)
+            listed = _reader(format).entries(storage, container, paths=paths)
         except UNREADABLE:
             if container["cause"] == LIVE:
                 raise
             yield _itself(container, 0)
             continue
         yield _itself(container, container["entries"])
-        rows = found.num_rows
+        rows = listed.num_rows
         columns = (
-            found.column("address"),
-            found.column("path"),
+            listed.column("address"),
+            listed.column("path"),
             pa.nulls(rows, pa.string()),
             pa.nulls(rows, pa.int64()),
             pa.repeat(pa.scalar(container["cause"], pa.int32()), rows),

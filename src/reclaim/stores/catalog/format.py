@@ -60,7 +60,7 @@ class CatalogFormat:
     def reads(self) -> frozenset[str]:
         return frozenset((METARANGE,))
 
-    def aside(self, run_id: str) -> str:
+    def quarantine_path(self, run_id: str) -> str:
         return f"{self.prefix}_reclaim/{QUARANTINE}/{run_id}/"
 
     def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:

@@ -51,7 +51,7 @@ class TerminusFormat:
     def reads(self) -> frozenset[str]:
         return frozenset()
 
-    def aside(self, run_id: str) -> str:
+    def quarantine_path(self, run_id: str) -> str:
         return f"{self.prefix}{OURS}/{QUARANTINE}/{run_id}/"
 
     def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:

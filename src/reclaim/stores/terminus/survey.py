@@ -63,7 +63,7 @@ class Survey:
     def aside(self, run_id: str) -> dict[SnapshotId, list[str]]:
         """What a run has set aside, by layer."""
         found: dict[SnapshotId, list[str]] = {}
-        shards, _ = self._view.folders(self.format.aside(run_id).rstrip("/"))
+        shards, _ = self._view.folders(self.format.quarantine_path(run_id).rstrip("/"))
         for shard in shards:
             for one in self._view.list(shard):
                 if layer := layer_of(one.address):

@@ -110,11 +110,11 @@ def with_counts(look: Callable[[Tables], Seen], write: Work, files: Tables) -> T
             yield _bare(table)
 
     for lines in write(rows()):
-        told = [
+        reports = [
             json.dumps(json.loads(text) | counts) if text else ""
             for text in lines.column("report").to_pylist()
         ]
-        yield lines.set_column(lines.column_names.index("report"), "report", [pa.array(told)])
+        yield lines.set_column(lines.column_names.index("report"), "report", [pa.array(reports)])
 
 
 def judge(format: Format, rules: Rules, place: Place, rows: Tables) -> Tables:
@@ -123,8 +123,8 @@ def judge(format: Format, rules: Rules, place: Place, rows: Tables) -> Tables:
 
     def judged() -> Tables:
         for table in rows:
-            candidates, told = judging.judge(format, table.cast(SURVIVORS), rules)
-            verdict.add(told)
+            candidates, judgement = judging.judge(format, table.cast(SURVIVORS), rules)
+            verdict.add(judgement)
             yield candidates
 
     parts = list(write_parts(open_storage(place.url), stem_in(place), judged()))

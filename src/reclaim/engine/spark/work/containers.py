@@ -101,19 +101,19 @@ def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> T
     """Write down the keys of containers and of all that they list, and of files of addresses."""
     counts = {"containers": 0, "entries": 0, "held": 0}
     storage, own = storage_of(format), open_storage(place.url)
-    found: list[Key] = []
+    written: list[Key] = []
     for table in rows:
         kind = table.column("kind")
         others = pc.is_in(kind, pa.array([HELD, DONE]))
         for row in table.filter(others).to_pylist():
             addresses, count = _addresses(own, row)
             counts["held"] += count
-            found.append(keys_of(addresses))
+            written.append(keys_of(addresses))
         for read in reading.read(format, storage, table.filter(pc.invert(others)), paths=False):
             counts["containers"] += read.num_rows - read.column("entries").null_count
             counts["entries"] += pc.sum(read.column("entries")).as_py() or 0
-            found.append(keys_of(read.column("address")))
-    yield lines_of(write_parts(own, stem_in(place.below("keys")), [keys.table(found)]), counts)
+            written.append(keys_of(read.column("address")))
+    yield lines_of(write_parts(own, stem_in(place.below("keys")), [keys.table(written)]), counts)
 
 
 def _addresses(storage: Storage, row: Mapping[str, Any]) -> tuple[pa.ChunkedArray, int]:

@@ -32,10 +32,11 @@ def list_keys(format: Format, place: Place, ranges: Tables) -> Tables:
 
 def count_noncurrent(format: Format, folders: Tables) -> Tables:
     """Count the versions that a bucket keeps of what is not there any more."""
-    found = [
-        buckets.noncurrent(format.root, table.column("folder").to_pylist()) for table in folders
-    ]
-    counts = {"objects": sum(one[0] for one in found), "size": sum(one[1] for one in found)}
+    counts = {"objects": 0, "size": 0}
+    for table in folders:
+        objects, size = buckets.noncurrent(format.root, table.column("folder").to_pylist())
+        counts["objects"] += objects
+        counts["size"] += size
     yield lines_of([], counts)
 
 

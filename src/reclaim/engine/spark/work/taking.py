@@ -59,5 +59,5 @@ def read_journaled(url: str, files: Tables) -> Tables:
 
 def write_recalled(aside: Aside | None, place: Place, rows: Tables) -> Tables:
     """Write down what was taken, by where it is now."""
-    found = (recall.where(table.cast(GOING), aside) for table in rows)
-    yield lines_of(write_parts(open_storage(place.url), stem_in(place), found))
+    taken = (recall.where(table.cast(GOING), aside) for table in rows)
+    yield lines_of(write_parts(open_storage(place.url), stem_in(place), taken))
