@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from bench import catalog, collect, history, terminus
+from bench import catalog, collect, history, listing, terminus
 
-FIGURES = catalog.FIGURES | history.FIGURES | collect.FIGURES | terminus.FIGURES
+FIGURES = catalog.FIGURES | history.FIGURES | collect.FIGURES | terminus.FIGURES | listing.FIGURES
 
 
 def main(names: list[str]) -> int:

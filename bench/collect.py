@@ -42,7 +42,9 @@ def engine() -> Any:
 
 
 def _imported(batches: Any) -> Any:
-    import reclaim.engine.spark.work  # noqa: F401
+    import reclaim.engine.spark.work.candidates
+    import reclaim.engine.spark.work.containers
+    import reclaim.engine.spark.work.taking  # noqa: F401
 
     yield from batches
 

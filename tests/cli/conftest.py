@@ -18,7 +18,7 @@ import reclaim
 from reclaim.catalog import Catalog
 from reclaim.cli.main import main
 from reclaim.cli.running import RunOptions
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 
 SOURCE = Path(reclaim.__file__).resolve().parents[1]
 
@@ -113,7 +113,7 @@ def catalog(location: Path) -> Iterator[Catalog]:
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs in this process, where what Spark does is not the question."""
-    monkeypatch.setattr(RunOptions, "engine", lambda *_: PlainEngine())
+    monkeypatch.setattr(RunOptions, "engine", lambda *_: OracleEngine())
 
 
 Spawn = Callable[..., "subprocess.Popen[bytes]"]

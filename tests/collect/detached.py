@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from reclaim.engine.base import Swept
-from reclaim.engine.tasks.deleting import Deleter
-from reclaim.engine.tasks.parts import Part, Place
+from reclaim.engine.base import SweepRequest, Swept
 from reclaim.errors import ReclaimError, StorageUnavailable
 from reclaim.run.apply import Applied, apply_plan
 from reclaim.run.plan import Plan
 from reclaim.run.purge import Purged, purge
 from reclaim.run.removal import DELETE, Way
 from reclaim.run.undo import Undone, undo_run
-from reclaim.stores.base import Format
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 from tests.collect.world import World, opening
 
 
-class DetachedEngine(PlainEngine):
+class DetachedEngine(OracleEngine):
     """Fails in the sweep of a kind, whose tasks have done nothing yet and go on when asked to."""
 
     def __init__(
@@ -34,26 +32,17 @@ class DetachedEngine(PlainEngine):
         self._error = error
         self._left: Callable[[], object] | None = None
 
-    def sweep(
-        self,
-        format: Format,
-        candidates: Sequence[Part],
-        kind: str,
-        done: Sequence[Part],
-        deleter: Deleter,
-        time: timedelta,
-        place: Place,
-    ) -> Swept:
-        deadline = self._clock.now() + time
+    def sweep(self, request: SweepRequest) -> Swept:
+        deadline = self._clock.now() + request.time
+        if request.kind != self._kind or self._left is not None:
+            return super().sweep(request)
 
-        def go_on(left: timedelta = time) -> Swept:
-            return PlainEngine.sweep(
-                self, format, candidates, kind, done, deleter, left, place.below("late")
-            )
+        def go_on() -> Swept:
+            late = request.place.below("late")
+            left = replace(request, time=deadline - self._clock.now(), place=late)
+            return OracleEngine.sweep(self, left)
 
-        if kind != self._kind or self._left is not None:
-            return super().sweep(format, candidates, kind, done, deleter, time, place)
-        self._left = lambda: go_on(deadline - self._clock.now())
+        self._left = go_on
         raise self._error()
 
     def ended(self) -> bool:
@@ -65,15 +54,15 @@ class DetachedEngine(PlainEngine):
         self._left()
 
 
-def apply(world: World, engine: PlainEngine, plan: Plan, way: Way = DELETE) -> Applied:
+def apply(world: World, engine: OracleEngine, plan: Plan, way: Way = DELETE) -> Applied:
     return apply_plan(world.store(), engine, plan.place, way=way, opener=opening(world.storage))
 
 
-def undo(world: World, engine: PlainEngine, run: str) -> Undone:
+def undo(world: World, engine: OracleEngine, run: str) -> Undone:
     return undo_run(world.store(), engine, run, opener=opening(world.storage))
 
 
-def purge_all(world: World, engine: PlainEngine) -> Purged | None:
+def purge_all(world: World, engine: OracleEngine) -> Purged | None:
     return purge(world.store(), engine, older_than=timedelta(0), opener=opening(world.storage))
 
 

@@ -18,7 +18,7 @@ from reclaim.run.apply import apply_plan
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.testing import ClockedStorage
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 from reclaim.urls import normalize
 from tests.collect.changes import CHANGES, assert_gone, assert_gone_commit, ranges_of
 from tests.collect.world import NAME, Files, World, bury, whole
@@ -137,7 +137,7 @@ def test_a_plan_may_lie_elsewhere(local: World, tmp_path: Path) -> None:
         return storages.get(asked, local.storage)
 
     options = PlanOptions(place=Place(url, "mine/"))
-    engine = PlainEngine(opener, clock=local.clock)
+    engine = OracleEngine(opener, clock=local.clock)
     before = local.there()
     plan = make_plan(local.store(), engine, options, opener=opener)
     assert local.there() == before

@@ -21,7 +21,7 @@ def rows(*paths: str | None, branch: str = "main", size: int = 1) -> pa.Table:
         {
             "kind": ["data"] * count,
             "reason": ["old"] * count,
-            "branch": [branch] * count,
+            "belongs_to": [branch] * count,
             "folder": folders_of(pa.chunked_array([pa.array(paths, pa.string())])),
             "age": ["over 7 d"] * count,
             "size": pa.array([size] * count, pa.int64()),

@@ -49,11 +49,13 @@ class LetterBlind(StorageWrapper):
     def head(self, address: str) -> StoredObject:
         return super().head(self._real(address))
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        return super().list(self._real(prefix))
+    def list(self, prefix: str = "", *, after: str = "", until: str = "") -> Iterator[StoredObject]:
+        return super().list(self._real(prefix), after=after, until=until)
 
-    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
-        return super().batches(self._real(prefix))
+    def batches(
+        self, prefix: str = "", *, after: str = "", until: str = ""
+    ) -> Iterator[pa.RecordBatch]:
+        return super().batches(self._real(prefix), after=after, until=until)
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
         return super().folders(self._real(prefix))

@@ -274,7 +274,7 @@ def test_what_comes_back_counts_as_written_now(versioned_bucket: str) -> None:
     assert taken.identity
     sleep(1.1)
     for _ in range(2):
-        Unmark().one(storage, Target("x", 10, taken.identity))
+        Unmark().take_one(storage, Target("x", 10, taken.identity))
     assert storage.get("x") == b"some bytes"
     assert storage.head("x").last_modified > before
     [left] = open_bucket(storage.url).versions("x")
@@ -354,9 +354,9 @@ def test_the_current_version_is_never_deleted(versioned_bucket: str) -> None:
     identity = Covered(UNKNOWN, current.id, current.etag).identity
     for deleter in (Expunge(), Unmark()):
         with suppress(Conflict):
-            deleter.one(storage, Target("x", 10, identity))
+            deleter.take_one(storage, Target("x", 10, identity))
         assert storage.get("x") == b"some bytes"
-    assert Expunge().one(storage, Target("x", 10, identity)).outcome == UNTOUCHED
+    assert Expunge().take_one(storage, Target("x", 10, identity)).outcome == UNTOUCHED
 
 
 def test_markers_without_a_journal(versioned: World) -> None:

@@ -147,8 +147,8 @@ class Forgetful(StorageWrapper):
         super().__init__(inner)
         self._hidden = hidden
 
-    def batches(self, prefix: str = ""):  # type: ignore[no-untyped-def]
-        for batch in super().batches(prefix):
+    def batches(self, prefix: str = "", *, after: str = "", until: str = ""):  # type: ignore[no-untyped-def]
+        for batch in super().batches(prefix, after=after, until=until):
             kept = [self._hidden not in one for one in batch.column("address").to_pylist()]
             yield batch.filter(pa.array(kept))
 

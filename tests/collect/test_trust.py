@@ -154,7 +154,7 @@ def test_times_and_places_of_a_plan_without_a_record_are_not_believed(local: Wor
     long_ago = local.clock.now() - timedelta(days=400)
 
     def lie(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        told = {"last_modified": long_ago, "partition": "", "branch": "", "kind": "data"}
+        told = {"last_modified": long_ago, "guard": "", "belongs_to": "", "kind": "data"}
         return [rows[0] | told | {"address": address} for address in sorted(young)]
 
     forge(local, plan, lie, cutoff=plan.document.started_at)

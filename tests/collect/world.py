@@ -38,7 +38,7 @@ from reclaim.storage import Storage
 from reclaim.stores.base import Margins, Store
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import FakeClock, StorageWrapper
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 from tests import stepping
 from tests.catalog import raw
 from tests.conftest import Backend
@@ -88,9 +88,9 @@ class World:
         """Let so much time pass that no margin, token or partition protects anything."""
         self.clock.advance(days=2)
 
-    def engine(self, step: Step = nothing, storage: Storage | None = None) -> PlainEngine:
+    def engine(self, step: Step = nothing, storage: Storage | None = None) -> OracleEngine:
         found = storage or self.storage
-        return PlainEngine(lambda _url: found, clock=self.clock, step=step)
+        return OracleEngine(lambda _url: found, clock=self.clock, step=step)
 
     def plan(
         self,

@@ -14,6 +14,7 @@ EPOCHS = "tests/catalog/test_epochs.py"
 LETTERS = "tests/collect/test_letters.py"
 LINKS = "tests/collect/test_links.py"
 LOCAL_FOLDER = "tests/storage/test_local_folder.py"
+KEY_RANGES = "tests/storage/test_key_ranges.py"
 
 
 BUGS: dict[str, Bug] = {
@@ -37,10 +38,10 @@ BUGS: dict[str, Bug] = {
     ),
     "confirm skipped": Bug(
         "reclaim.run.apply",
-        right="fresh = sorted({seen.tops[one] for one in kept if one in seen.tops})",
+        right="fresh = live_containers(seen, kept)",
         wrong="""import dataclasses
         seen = dataclasses.replace(seen, held=(), held_count=0)
-        fresh = []""",
+        fresh = live_containers(seen, ())""",
         test=f"{BETWEEN}::test_what_is_referenced_again_stays[embedded-a tag]",
     ),
     "confirm by time instead of by id": Bug(
@@ -253,10 +254,22 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "a plan applied again from the sweep, without what was journalled": Bug(
         "reclaim.run.apply",
-        right="self._journal.taken(self._store.format.top)",
+        right="self._journal.taken(kind)",
         wrong="frozenset()",
         test="tests/collect/test_crash.py"
         "::test_an_apply_that_dies_at_any_step[embedded-sets aside]",
+    ),
+    "a key at a boundary listed by nobody": Bug(
+        "reclaim.storage.key_range",
+        right="key <= self.until)",
+        wrong="key < self.until)",
+        test=f"{KEY_RANGES}::test_a_key_at_a_boundary_belongs_to_the_range_that_ends_there",
+    ),
+    "a range ended by a storage that lists in no order": Bug(
+        "reclaim.storage.bounded",
+        right="if key <= self._last:",
+        wrong="if False:",
+        test=f"{KEY_RANGES}::test_a_storage_that_lists_in_no_order_is_refused",
     ),
     "links followed by a listing": Bug(
         "reclaim.storage.local_folder",

@@ -30,8 +30,8 @@ BUGS: dict[str, Bug] = {
     ),
     "commits brought back without a look at what they need": Bug(
         "reclaim.run.undo",
-        right="if top not in broken]",
-        wrong="if found]",
+        right="if broken.isdisjoint(containers.values())]",
+        wrong="if one]",
         test="tests/collect/test_undo.py::test_a_commit_that_misses_an_object_is_left",
     ),
     "commits brought back before their objects": Bug(
@@ -135,8 +135,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a run that is done promises nothing more": Bug(
         "reclaim.run.promises",
-        right="tops = dict.fromkeys(store.waiting(run.id), LIVE)",
-        wrong="tops: dict[str, int] = {}",
+        right="waiting = store.waiting(run.id).items()",
+        wrong="waiting = {}.items()",
         test=f"{WINDOWS}::test_a_commit_of_which_a_run_took_a_part_is_its_own[deletes]",
         sequence="a part of a commit, and a collection",
     ),

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reclaim.engine.spark.session import build_session
+from reclaim.testing.servers import SeaweedFS
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +16,11 @@ def spark() -> Iterator[SparkSession]:
     session = build_session(master="local[2]")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def reached(spark: SparkSession, s3: SeaweedFS, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors that were started before the S3 server are told where it is."""
+    environment: dict[str, str] = spark.sparkContext.environment
+    for name, value in s3.environment.items():
+        monkeypatch.setitem(environment, name, value)

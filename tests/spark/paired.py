@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from reclaim.engine.base import Containers, Engine, Found, Objects, Swept
-from reclaim.engine.tasks.deleting import Deleter
-from reclaim.engine.tasks.judging import Rules
+from reclaim.engine.base import (
+    ConfirmRequest,
+    Containers,
+    Engine,
+    ExpandRequest,
+    FindRequest,
+    Found,
+    IncompleteRequest,
+    Objects,
+    RecallRequest,
+    SweepRequest,
+    Swept,
+)
 from reclaim.engine.tasks.parts import Part, Place, read_part
-from reclaim.engine.tasks.quarantine import Aside
-from reclaim.storage import Storage
+from reclaim.storage import KeyRange, Storage
 from reclaim.stores.base import DecodesSnapshots, Format
 
 
@@ -29,129 +38,83 @@ class PairedEngine:
         self._second = second
         self._storage = storage
 
-    def list(self, format: Format, units: Sequence[str], place: Place) -> Objects:
-        found = self._first.list(format, units, place)
-        other = self._second.list(format, units, _beside(place))
+    def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
+        found = self._first.list(format, ranges, place)
+        other = self._second.list(format, ranges, _beside(place))
         # The second also sees what the first has written.
         listed, listed_then = (self._rows(objects.parts) for objects in (found, other))
         assert listed <= listed_then
         assert all("/runs/" in row[1] for row in listed_then - listed)
         return found
 
-    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
-        return self._first.survey(format, units)
+    def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
+        return self._first.survey(format, ranges)
 
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
         return self._first.snapshots(format, addresses)
 
-    def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
-        return self._first.noncurrent(format, units)
+    def noncurrent(self, format: Format, folders: Sequence[str]) -> tuple[int, int]:
+        return self._first.noncurrent(format, folders)
 
-    def expand(
-        self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
-    ) -> Containers:
-        found = self._first.expand(format, tops, place, known=known)
-        other = self._second.expand(format, tops, _beside(place), known=known)
-        for name in ("tops", "containers", "entries", "dead"):
+    def expand(self, request: ExpandRequest) -> Containers:
+        found = self._first.expand(request)
+        other = self._second.expand(replace(request, place=_beside(request.place)))
+        for name in ("of_snapshots", "containers", "entries", "dead"):
             assert getattr(found, name) == getattr(other, name), name
         assert self._rows(found.parts) == self._rows(other.parts)
         return found
 
-    def find(
-        self,
-        format: Format,
-        objects: Objects,
-        containers: Containers,
-        held: Sequence[str],
-        rules: Rules,
-        place: Place,
-        work: Place,
-    ) -> Found:
-        asked = (format, objects, containers, held, rules)
-        found = self._first.find(*asked, place, work)
-        other = self._second.find(*asked, _beside(place), _beside(work))
+    def find(self, request: FindRequest) -> Found:
+        found = self._first.find(request)
+        place, work = _beside(request.place), _beside(request.work)
+        other = self._second.find(replace(request, place=place, work=work))
         self._compare(found, other)
         for name in ("going", "staying", "strangers"):
             assert getattr(found.verdict, name) == getattr(other.verdict, name), name
         assert (found.objects, found.size) == (other.objects, other.size)
         return found
 
-    def verify(self, parts: Sequence[Part], place: Place) -> Any:
-        found = self._first.verify(parts, place)
-        assert found == self._second.verify(parts, place)
+    def verify(self, files: Sequence[Part], place: Place) -> Any:
+        found = self._first.verify(files, place)
+        assert found == self._second.verify(files, place)
         return found
 
     def intersect(
-        self, candidates: Sequence[Part], others: Sequence[Part], place: Place
+        self, planned: Sequence[Part], others: Sequence[Part], place: Place
     ) -> Sequence[Part]:
-        found = self._first.intersect(candidates, others, place)
-        other = self._second.intersect(candidates, others, _beside(place))
+        found = self._first.intersect(planned, others, place)
+        other = self._second.intersect(planned, others, _beside(place))
         assert self._rows(found) == self._rows(other)
         return found
 
-    def confirm(
-        self,
-        format: Format,
-        candidates: Sequence[Part],
-        revived: Containers,
-        held: Sequence[str],
-        closed: frozenset[str],
-        done: Sequence[Part],
-        place: Place,
-        work: Place,
-    ) -> Found:
-        asked = (format, candidates, revived, held, closed, done)
-        found = self._first.confirm(*asked, place, work)
-        other = self._second.confirm(*asked, _beside(place), _beside(work))
+    def confirm(self, request: ConfirmRequest) -> Found:
+        found = self._first.confirm(request)
+        place, work = _beside(request.place), _beside(request.work)
+        other = self._second.confirm(replace(request, place=place, work=work))
         self._compare(found, other)
         return found
 
-    def sweep(
-        self,
-        format: Format,
-        candidates: Sequence[Part],
-        kind: str,
-        done: Sequence[Part],
-        deleter: Deleter,
-        time: timedelta,
-        place: Place,
-    ) -> Swept:
-        return self._second.sweep(format, candidates, kind, done, deleter, time, place)
+    def sweep(self, request: SweepRequest) -> Swept:
+        return self._second.sweep(request)
 
     def ended(self) -> bool:
         return self._second.ended()
 
-    def recall(
-        self,
-        intended: Sequence[Part],
-        journal: Sequence[Part],
-        source: Place,
-        aside: Aside | None,
-        place: Place,
-    ) -> Sequence[Part]:
-        found = self._first.recall(intended, journal, source, aside, place)
-        other = self._second.recall(intended, journal, source, aside, _beside(place))
+    def recall(self, request: RecallRequest) -> Sequence[Part]:
+        found = self._first.recall(request)
+        other = self._second.recall(replace(request, place=_beside(request.place)))
         assert self._rows(found) == self._rows(other)
         return found
 
-    def needed(self, format: Format, tops: pa.Table, place: Place) -> Sequence[Part]:
-        found = self._first.needed(format, tops, place)
-        other = self._second.needed(format, tops, _beside(place))
+    def needed(self, format: Format, named: pa.Table, place: Place) -> Sequence[Part]:
+        found = self._first.needed(format, named, place)
+        other = self._second.needed(format, named, _beside(place))
         assert set(self._rows(found)) == set(self._rows(other))
         return found
 
-    def incomplete(
-        self,
-        format: Format,
-        tops: pa.Table,
-        objects: Objects,
-        place: Place,
-        *,
-        without: Collection[str] = (),
-    ) -> frozenset[str]:
-        found = self._first.incomplete(format, tops, objects, place, without=without)
-        other = self._second.incomplete(format, tops, objects, _beside(place), without=without)
-        assert found == other
+    def incomplete(self, request: IncompleteRequest) -> frozenset[str]:
+        found = self._first.incomplete(request)
+        assert found == self._second.incomplete(replace(request, place=_beside(request.place)))
         return found
 
     def _compare(self, found: Found, other: Found) -> None:

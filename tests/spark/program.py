@@ -17,6 +17,7 @@ from sqlalchemy import delete
 
 from reclaim.catalog import Catalog
 from reclaim.catalog.database.schema import locks
+from reclaim.engine.spark.cores import count_cores
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.spark.session import build_session
 from reclaim.engine.tasks.parts import open_storage, read_part
@@ -45,9 +46,16 @@ def main(location: str, kind: str, where: str) -> dict[str, Any]:
         ]
         told = interrupted(store, engine, plan) if kind == "remote" else ""
         applied = apply_plan(store, engine, plan.place).summary()
+    cores = count_cores(session)
     session.stop()
     made = type(session).__module__
-    return {"rows": sorted(rows), "applied": applied, "session": made, "interrupted": told}
+    return {
+        "rows": sorted(rows),
+        "applied": applied,
+        "session": made,
+        "interrupted": told,
+        "cores": cores,
+    }
 
 
 def interrupted(store: CatalogStore, engine: SparkEngine, plan: Plan) -> str:

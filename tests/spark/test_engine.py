@@ -29,7 +29,7 @@ from reclaim.storage import Storage
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import ClockedStorage, FakeClock
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 
 Row = tuple[Any, ...]
 
@@ -67,8 +67,8 @@ class Bench:
     def clocked(self, url: str) -> Storage:
         return ClockedStorage(open_storage(url), self.clock)
 
-    def plain(self) -> PlainEngine:
-        return PlainEngine(self.open, clock=self.clock)
+    def plain(self) -> OracleEngine:
+        return OracleEngine(self.open, clock=self.clock)
 
 
 OPTIONS: dict[str, Any] = {"policy": from_options(older_than="4d"), "allowed_fraction": 1.0}
@@ -122,7 +122,7 @@ def test_spark_finds_what_the_plain_engine_finds(
 ) -> None:
     bench = Bench(tmp_path, clock, seed)
     expected = bench.plan(bench.plain(), "plain")
-    found = bench.plan(SparkEngine(spark, lookup=lookup), "spark")
+    found = bench.plan(SparkEngine(spark, lookup_limit=lookup), "spark")
     assert rows(expected), "the past was too tidy"
     assert rows(found) == rows(expected)
     for field in ("objects", "bytes", "candidates", "expected", "read", "staying"):
@@ -165,7 +165,7 @@ def collides(addresses: pa.ChunkedArray) -> Key:
 @pytest.mark.parametrize("lookup", [10**9, 0], ids=["looked up", "joined"])
 def test_keys_that_collide_can_only_keep(spark: SparkSession, bench: Bench, lookup: int) -> None:
     expected = bench.plan(bench.plain(), "plain")
-    found = bench.plan(SparkEngine(spark, lookup=lookup, keys_of=collides), "spark")
+    found = bench.plan(SparkEngine(spark, lookup_limit=lookup, keys_of=collides), "spark")
     assert set(rows(found)) < set(rows(expected))
 
 
@@ -193,7 +193,7 @@ def test_an_inventory_of_another_bucket(spark: SparkSession, bench: Bench, looku
     table = pa.table({"key": ["other/x"], "size": [1], "last_modified": [bench.clock.now()]})
     inventory = replace(write_inventory(bench, table), before=bench.clock.now())
     with pytest.raises(IncompleteRead, match="none of"):
-        bench.plan(SparkEngine(spark, lookup=lookup), "spark", inventory=inventory)
+        bench.plan(SparkEngine(spark, lookup_limit=lookup), "spark", inventory=inventory)
 
 
 def test_an_inventory_that_cannot_be_read(spark: SparkSession, bench: Bench) -> None:

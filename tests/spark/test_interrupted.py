@@ -25,7 +25,7 @@ from reclaim.run.removal import Delete
 from reclaim.storage import Storage
 from reclaim.stores.base import Margins, Store
 from reclaim.stores.catalog import CatalogStore
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 
 PATIENCE = 60.0
 
@@ -53,7 +53,7 @@ class Hanging(Delete):
                     time.sleep(0.02)
                 return Remove().page(storage, targets, in_time)
 
-            def one(self, storage: Storage, target: Target) -> Taken:
+            def take_one(self, storage: Storage, target: Target) -> Taken:
                 return self.page(storage, [target], lambda: True)[0]
 
         return Hang()
@@ -92,7 +92,7 @@ def test_an_interrupted_sweep(spark: SparkSession, tmp_path: Path) -> None:
     with Catalog.open(tmp_path / "catalog") as catalog:
         store = CatalogStore(catalog.access("sales"))
         options = PlanOptions(margins=Margins(objects=timedelta(0)), allowed_fraction=1.0)
-        plan = make_plan(store, PlainEngine(), options)
+        plan = make_plan(store, OracleEngine(), options)
         engine = SparkEngine(spark)
         with pytest.raises(KeyboardInterrupt) as caught, interrupted_once_begun(tmp_path):
             apply_plan(store, engine, plan.place, way=Hanging(folder=tmp_path))

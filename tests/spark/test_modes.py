@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from reclaim.catalog import Catalog
-from reclaim.engine.spark import work
+from reclaim.engine.spark.work import listing
 from reclaim.engine.tasks.parts import Place, open_storage, read_part
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing.cluster import standalone
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -55,7 +55,7 @@ def expected(location: Path, folder: Path) -> list[list[str]]:
             allowed_fraction=1.0,
             place=Place(folder.as_uri(), ""),
         )
-        plan = make_plan(store, PlainEngine(), options)
+        plan = make_plan(store, OracleEngine(), options)
     storage = open_storage(plan.place.url)
     return sorted(
         [row["address"], row["kind"], row["reason"]]
@@ -98,6 +98,7 @@ def check(location: Path, answer: dict[str, Any], rows: list[list[str]]) -> None
 def test_under_spark_connect(location: Path, tmp_path: Path) -> None:
     rows = expected(location, tmp_path / "plain")
     answer = run(location, "remote", "local[2]")
+    assert answer["cores"] == 2
     assert "connect" in answer["session"]
     assert "has ended, and may still be working on executors until" in answer["interrupted"]
     check(location, answer, rows)
@@ -108,6 +109,7 @@ def test_on_a_cluster_with_two_workers(location: Path, tmp_path: Path) -> None:
     with standalone(tmp_path / "cluster") as master:
         answer = run(location, "master", master)
     assert "connect" not in answer["session"]
+    assert answer["cores"] == 2
     check(location, answer, rows)
 
 
@@ -115,7 +117,7 @@ def test_what_travels_to_executors_knows_no_database(location: Path) -> None:
     with Catalog.open(location) as catalog:
         store = CatalogStore(catalog.access("sales"))
         place = Place(*store.place("run"))
-        sent = pickle.dumps(partial(work.list_units, store.format, place))
+        sent = pickle.dumps(partial(listing.list_keys, store.format, place))
     assert b"catalog.db" not in sent
     assert b"sqlite" not in sent
     assert str(location / "objects").encode() in sent

@@ -11,17 +11,16 @@ from typing import Any
 from uuid import uuid4
 
 import boto3  # type: ignore[import-untyped]
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from reclaim.catalog import Catalog, Repository
 from reclaim.catalog.content import ranges
 from reclaim.catalog.database.schema import CommitState, commits
-from reclaim.engine.base import Engine
+from reclaim.engine.base import Engine, IncompleteRequest
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.tasks.parts import Place, open_storage, read_part
-from reclaim.engine.tasks.reading import LIVE, TOPS
+from reclaim.engine.tasks.reading import snapshot_containers
 from reclaim.policy import from_options
 from reclaim.run.apply import Applied, apply_plan
 from reclaim.run.plan import PlanOptions, make_plan
@@ -31,7 +30,7 @@ from reclaim.run.undo import undo_run
 from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.catalog.format import METARANGE
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 from reclaim.testing.servers import SeaweedFS
 from tests.catalog import raw
 
@@ -119,7 +118,7 @@ def real(tmp_path: Path) -> Iterator[Real]:
 
 
 def test_each_engine_undoes_what_the_other_has_set_aside(spark: SparkSession, real: Real) -> None:
-    engines: list[Engine] = [SparkEngine(spark), PlainEngine()]
+    engines: list[Engine] = [SparkEngine(spark), OracleEngine()]
     before, there = real.shown(), real.there()
     told = []
     for one, other in (engines, engines[::-1]):
@@ -139,7 +138,7 @@ def test_each_engine_undoes_what_the_other_has_set_aside(spark: SparkSession, re
 
 
 def test_a_purge_on_spark(spark: SparkSession, real: Real) -> None:
-    applied, listed = real.apply(PlainEngine(), Move())
+    applied, listed = real.apply(OracleEngine(), Move())
     there = real.there()
     purged = purge(real.store, SparkEngine(spark), older_than=NOW)
     assert purged is not None
@@ -166,27 +165,18 @@ def test_spark_misses_what_the_plain_engine_misses(
     if gone:
         real.repo._workspace.storage.delete(gone)
     tops = sorted(set(metaranges.values()))
-    columns = (tops, [METARANGE] * len(tops), [LIVE] * len(tops))
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, TOPS, strict=True)]
-    table, store = pa.table(arrays, schema=TOPS), real.store
-    units = list(store.format.units(store.storage))
+    table, store = snapshot_containers(tops, METARANGE), real.store
+    ranges = list(store.format.key_ranges(store.storage))
     found = []
-    engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": PlainEngine()}
+    engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": OracleEngine()}
     for name, engine in engines.items():
         place = Place(tmp_path.as_uri(), f"{name}/")
-        listed = engine.list(store.format, units, place)
-        found.append(engine.incomplete(store.format, table, listed, place.below("work")))
+        listed = engine.list(store.format, ranges, place)
+        asked = IncompleteRequest(store.format, table, listed, place.below("work"))
+        found.append(engine.incomplete(asked))
     assert found[0] == found[1]
     assert (newest in found[0]) == bool(gone)
     assert len(found[0]) < len(tops)
-
-
-@pytest.fixture
-def reached(spark: SparkSession, s3: SeaweedFS, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Executors that were started before the S3 server are told where it is."""
-    environment: dict[str, str] = spark.sparkContext.environment
-    for name, value in s3.environment.items():
-        monkeypatch.setitem(environment, name, value)
 
 
 @pytest.mark.parametrize("way", [Move(), Markers()], ids=["moved", "marked"])
@@ -210,7 +200,7 @@ def test_the_whole_way_on_s3(spark: SparkSession, s3: SeaweedFS, tmp_path: Path,
         assert real.shown() == before
 
         real.give_up_leases()
-        again, listed = real.apply(PlainEngine(), way)
+        again, listed = real.apply(OracleEngine(), way)
         purged = purge(real.store, engine, older_than=NOW)
         assert purged is not None
         assert purged.runs == [again.run]

@@ -51,7 +51,7 @@ def test_workers_are_forked_from_a_process_that_has_loaded_what_they_need(
             yield pa.record_batch({"command": [" ".join(command)]})
 
     (row,) = spark.range(1).mapInArrow(parent, "command string").collect()
-    assert row.command.endswith("-m reclaim.spark.daemon pyspark.worker")
+    assert row.command.endswith("-m reclaim.engine.spark.daemon pyspark.worker")
 
 
 def test_a_second_session_is_the_first(spark: SparkSession) -> None:
@@ -110,7 +110,7 @@ def test_java_home_must_have_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 SUBMITTED = """
-from reclaim.spark.session import build_session
+from reclaim.engine.spark.session import build_session
 session = build_session()
 print("master", session.conf.get("spark.master"))
 session.stop()

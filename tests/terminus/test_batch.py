@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from reclaim.clock import from_micros
 from reclaim.errors import Corrupt
+from reclaim.storage import KeyRange
 from reclaim.stores.terminus import dictionaries, reading
 from reclaim.stores.terminus.addresses import ROLLUP
 from reclaim.stores.terminus.batch import decode_archives
@@ -197,7 +198,7 @@ def test_a_store_is_read_as_its_layers_are(
     monkeypatch.setattr(reading, "TOGETHER", together)
     store = broken_store(tmp_path)
     view = store.format.view(store.storage)
-    listed = [one for shard in view.shards() for one in view.layers(shard)]
+    listed = [one for shard in view.shards() for one in view.layers(KeyRange(shard))]
     addresses = [address for address, _, _ in listed]
     rollups = {address for address in addresses if address.endswith(ROLLUP)}
     found = read_layers(view, addresses, rollups)
@@ -253,6 +254,6 @@ def test_what_went_is_told_apart_by_who_asks(tmp_path: Path) -> None:
     found = read_layers(view, [address], ())
     assert not found.rows.num_rows
     assert found.gone == [address]
-    assert not store.format.survey(store.storage, view.shards()).num_rows
+    assert not store.format.survey(store.storage, [KeyRange(one) for one in view.shards()]).num_rows
     (row,) = store.format.snapshots(store.storage, [address]).to_pylist()
     assert (row["id"], row["fault"]) == (layer, "it is not there any more")

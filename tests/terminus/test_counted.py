@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,11 +12,12 @@ import pytest
 from reclaim.errors import IncompleteRead
 from reclaim.model import SnapshotId
 from reclaim.run.plan import make_plan
-from reclaim.stores.base import CONTAINERS, DecodesSnapshots
+from reclaim.storage import KeyRange
+from reclaim.stores.base import DecodesSnapshots
 from reclaim.stores.terminus.format import TerminusFormat
 from reclaim.stores.terminus.layers import Layers
 from reclaim.stores.terminus.survey import Survey
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 from tests.terminus.world import Past, World, bury
 
 
@@ -24,15 +26,15 @@ def past(world: World) -> Past:
     return bury(world)
 
 
-class Losing(PlainEngine):
+class Losing(OracleEngine):
     """An engine with a mistake: it loses a layer as it reads."""
 
     def __init__(self, lost: SnapshotId, world: World) -> None:
         super().__init__(lambda _url: world.storage, clock=world.clock)
         self._lost = lost
 
-    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
-        rows = super().survey(format, units)
+    def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
+        rows = super().survey(format, ranges)
         return rows.filter(pc.fill_null(pc.not_equal(rows.column("id"), self._lost), True))
 
 
@@ -60,14 +62,11 @@ def test_an_object_of_a_live_layer_that_would_not_be_kept(
     world: World, past: Past, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     assert past.live
-    flatten = TerminusFormat.flatten
+    named = TerminusFormat.layer_objects
 
-    def losing(format: TerminusFormat, tops: pa.Table) -> pa.Table:
-        rows = flatten(format, tops)
-        live = pc.equal(rows.column("cause"), 0)
-        lost = pc.and_(live, pc.equal(rows.column("kind"), kind))
-        return rows.filter(pc.invert(lost)).cast(CONTAINERS)
+    def losing(format: TerminusFormat, layers: Any) -> Mapping[str, Mapping[SnapshotId, str]]:
+        return {one: {} if one == kind else names for one, names in named(format, layers).items()}
 
-    monkeypatch.setattr(TerminusFormat, "flatten", losing)
+    monkeypatch.setattr(TerminusFormat, "layer_objects", losing)
     with pytest.raises(IncompleteRead, match="of layers that stay"):
         world.plan()

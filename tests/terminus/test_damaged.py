@@ -7,6 +7,7 @@ import os
 import pytest
 
 from reclaim.errors import Corrupt
+from reclaim.storage import KeyRange
 from reclaim.stores.terminus import reading
 from reclaim.stores.terminus.batch import decode_archives
 from reclaim.stores.terminus.files import PARENT, VALUES
@@ -46,7 +47,7 @@ def test_a_length_beyond_the_file(
     path.write_bytes(with_lengths(path.read_bytes(), file, length))
     assert (path.stat().st_size >= reading.WHOLE) == large
     store = world.store()
-    rows = store.format.survey(store.storage, [f"store/{layer[:3]}"]).to_pylist()
+    rows = store.format.survey(store.storage, [KeyRange(f"store/{layer[:3]}")]).to_pylist()
     (fault,) = [row["fault"] for row in rows if row["id"] == layer]
     assert layer in fault
     # A fault where it is needed, and nothing where it is not.

@@ -16,7 +16,7 @@ from reclaim.run.purge import purge
 from reclaim.run.removal import Move
 from reclaim.run.undo import undo_run
 from reclaim.stores.terminus.store import TerminusStore
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 from reclaim.testing.terminus import StoreWriter, populate
 from tests.spark.conftest import spark
 from tests.terminus.samples import Sample, read_store, unpack
@@ -36,7 +36,7 @@ def test_a_real_store(spark: SparkSession, tmp_path: Path) -> None:
     old(sample.folder)
     store, engine = TerminusStore(sample.folder), SparkEngine(spark)
     plan = make_plan(store, engine)
-    plain = make_plan(store, PlainEngine())
+    plain = make_plan(store, OracleEngine())
     for told in ("dead", "candidates", "candidate_bytes", "expected", "read"):
         assert getattr(plan.document, told) == getattr(plain.document, told), told
     run = apply_plan(store, engine, plan.place, way=Move()).run

@@ -28,7 +28,7 @@ from reclaim.stores.base import Margins, Store
 from reclaim.stores.terminus.layer import Layer
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing import ClockedStorage, FakeClock
-from reclaim.testing.engine import PlainEngine
+from reclaim.testing.engine import OracleEngine
 from reclaim.testing.terminus import StoreWriter
 from reclaim.urls import normalize
 from tests import stepping
@@ -72,9 +72,9 @@ class World:
         """Let so much time pass that no margin protects anything."""
         self.clock.advance(days=2)
 
-    def engine(self, step: Step = nothing, storage: Storage | None = None) -> PlainEngine:
+    def engine(self, step: Step = nothing, storage: Storage | None = None) -> OracleEngine:
         found = storage or self.storage
-        return PlainEngine(lambda _url: found, clock=self.clock, step=step)
+        return OracleEngine(lambda _url: found, clock=self.clock, step=step)
 
     def plan(
         self,

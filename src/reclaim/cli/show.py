@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reclaim.engine.tasks.parts import Place
     from reclaim.run.plan_file import PlanDocument
 
-COLUMNS = ("address", "path", "size", "kind", "branch", "last_modified", "reason")
+COLUMNS = ("address", "path", "size", "kind", "belongs_to", "last_modified", "reason")
 
 
 def register(app: typer.Typer) -> None:
@@ -69,5 +69,6 @@ def _rows(place: Place, document: PlanDocument) -> Iterator[dict[str, Any]]:
 
     for file in document.files:
         rows = read_part(open_storage(place.url), file.part, COLUMNS)
-        for batch in rows.to_batches(max_chunksize=10_000):
+        shown = rows.rename_columns({"belongs_to": "branch"})
+        for batch in shown.to_batches(max_chunksize=10_000):
             yield from batch.to_pylist()

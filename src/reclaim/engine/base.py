@@ -18,7 +18,8 @@ from reclaim.engine.tasks.deleting import Deleter, Outcome
 from reclaim.engine.tasks.judging import Rules, Verdict
 from reclaim.engine.tasks.parts import Part, Place, write_part
 from reclaim.engine.tasks.quarantine import Aside
-from reclaim.storage import Storage
+from reclaim.engine.tasks.reading import LIVE, as_named
+from reclaim.storage import KeyRange, Storage
 from reclaim.stores.base import DecodesSnapshots, Format
 
 
@@ -51,30 +52,30 @@ def count_landmarks(objects: Objects, rows: pa.Table) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """Containers that were expanded from tops, in files, each once."""
+    """The containers of snapshots, and those that they list, in files, each once."""
 
     parts: Sequence[Part]
-    tops: int
-    """Live ones that were read."""
+    of_snapshots: int
+    """Live ones that snapshots name themselves, of those that were read or taken by name."""
     containers: int
-    """Live ones that there are, tops included."""
+    """Live ones that there are."""
     entries: int
     """That the live ones must have."""
     dead: int = 0
     """Containers that only dead snapshots have."""
 
 
-def flat_containers(
-    format: Format, tops: pa.Table, place: Place, storage: Storage
+def named_containers(
+    format: Format, containers: pa.Table, place: Place, storage: Storage
 ) -> Containers | None:
-    """The containers of tops, where names alone tell, written down; otherwise None."""
-    found = format.flatten(tops)
-    if found is None:
+    """Snapshot containers written down, where names alone tell; None if one has to be read."""
+    has_to = pc.is_in(containers.column("kind"), pa.array(format.reads, pa.string()))
+    if pc.any(has_to).as_py():
         return None
-    live = pc.sum(pc.equal(found.column("cause"), 0)).as_py() or 0
-    parts = [write_part(storage, place.at("flat.parquet"), found)] if found.num_rows else []
-    read = pc.sum(pc.equal(tops.column("cause"), 0)).as_py() or 0
-    return Containers(parts, tops=read, containers=live, entries=0, dead=found.num_rows - live)
+    rows = as_named(containers)
+    live = pc.sum(pc.equal(rows.column("cause"), LIVE)).as_py() or 0
+    parts = [write_part(storage, place.at("named.parquet"), rows)] if rows.num_rows else []
+    return Containers(parts, live, live, entries=0, dead=rows.num_rows - live)
 
 
 @dataclass(slots=True)
@@ -109,49 +110,114 @@ class Swept:
     finished: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class ExpandRequest:
+    """Which containers to expand: those that snapshots name, as ``SNAPSHOT_CONTAINERS``."""
+
+    format: Format
+    containers: pa.Table
+    place: Place
+    known: Sequence[Part] = ()
+    """Containers of which the live ones are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindRequest:
+    """Which objects to judge, and what is live."""
+
+    format: Format
+    objects: Objects
+    containers: Containers
+    held: Sequence[str]
+    """Files with addresses, in the storage of the place."""
+    rules: Rules
+    place: Place
+    work: Place
+    """For what is not needed afterwards, in the same storage."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmRequest:
+    """Which candidates to look at once more, and what is live since they were found."""
+
+    format: Format
+    candidates: Sequence[Part]
+    revived: Containers
+    held: Sequence[str]
+    closed: frozenset[str]
+    """The guards that protect nothing any more."""
+    done: Sequence[Part]
+    """The journal of earlier applies."""
+    place: Place
+    work: Place
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRequest:
+    """Which candidates to take away, and for how long one may be at it."""
+
+    format: Format
+    candidates: Sequence[Part]
+    kind: str
+    done: Sequence[Part]
+    """The journal of earlier waves."""
+    deleter: Deleter
+    time: timedelta
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class RecallRequest:
+    """What a run was about to take, and what it noted, both in the storage of ``source``."""
+
+    intended: Sequence[Part]
+    journal: Sequence[Part]
+    source: Place
+    aside: Aside | None
+    """Where objects are now, if they were moved."""
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class IncompleteRequest:
+    """Which snapshot containers to check against what exists."""
+
+    format: Format
+    containers: pa.Table
+    objects: Objects
+    place: Place
+    without: Collection[str] = ()
+    """Objects that are there and do not count."""
+
+
 class Engine(Protocol):
     """Spreads the tasks of a run."""
 
-    def list(self, format: Format, units: Sequence[str], place: Place) -> Objects:
-        """List folders and write down what is there."""
+    def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
+        """List key ranges and write down what is there."""
         ...
 
-    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
-        """List folders and read the snapshots in them: for stores whose graph is in files."""
+    def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
+        """List key ranges and read the snapshots in them: for stores whose graph is in files."""
         ...
 
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
         """Read some snapshots of such a store."""
         ...
 
-    def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
+    def noncurrent(self, format: Format, folders: Sequence[str]) -> tuple[int, int]:
         """How many versions a bucket keeps of what was deleted or replaced, and their bytes."""
         ...
 
-    def expand(
-        self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
-    ) -> Containers:
-        """The containers of tops, each once, live ones before dead ones, without known ones."""
+    def expand(self, request: ExpandRequest) -> Containers:
+        """All containers of snapshots, each once, live ones before dead ones."""
         ...
 
-    def find(
-        self,
-        format: Format,
-        objects: Objects,
-        containers: Containers,
-        held: Sequence[str],
-        rules: Rules,
-        place: Place,
-        work: Place,
-    ) -> Found:
-        """Objects that no live container lists and nothing holds, judged.
-
-        ``held`` are files with addresses, in the storage of the place; ``work`` is in the same
-        storage, for what is not needed afterwards.
-        """
+    def find(self, request: FindRequest) -> Found:
+        """Objects that no live container lists and nothing holds, judged."""
         ...
 
-    def verify(self, parts: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
+    def verify(self, files: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
         """Refuse parts that are not as they were written.
 
         Of those that list objects, how many there are of each kind, and their bytes.
@@ -159,41 +225,22 @@ class Engine(Protocol):
         ...
 
     def intersect(
-        self, candidates: Sequence[Part], others: Sequence[Part], place: Place
+        self, planned: Sequence[Part], others: Sequence[Part], place: Place
     ) -> Sequence[Part]:
-        """The candidates whose addresses others have too, as they stand among the candidates.
+        """The planned candidates whose addresses others have too, as they were planned.
 
         They are written down by kind, as by ``confirm``. Addresses are compared whole.
         """
         ...
 
-    def confirm(
-        self,
-        format: Format,
-        candidates: Sequence[Part],
-        revived: Containers,
-        held: Sequence[str],
-        closed: frozenset[str],
-        done: Sequence[Part],
-        place: Place,
-        work: Place,
-    ) -> Found:
+    def confirm(self, request: ConfirmRequest) -> Found:
         """Candidates that nothing reaches now either, without those that were done before.
 
         They are written down by kind: the group of a part is the kind of its objects.
         """
         ...
 
-    def sweep(
-        self,
-        format: Format,
-        candidates: Sequence[Part],
-        kind: str,
-        done: Sequence[Part],
-        deleter: Deleter,
-        time: timedelta,
-        place: Place,
-    ) -> Swept:
+    def sweep(self, request: SweepRequest) -> Swept:
         """Take the candidates of one kind away, for as long as there is time.
 
         When it fails, tasks of it may still be at work, until the time is over; see ``ended``.
@@ -204,36 +251,14 @@ class Engine(Protocol):
         """Whether it is certain that no task of a call that failed is at work any more."""
         ...
 
-    def recall(
-        self,
-        intended: Sequence[Part],
-        journal: Sequence[Part],
-        source: Place,
-        aside: Aside | None,
-        place: Place,
-    ) -> Sequence[Part]:
-        """What a run may have taken, each object once, with the identity that its journal has.
-
-        ``intended`` is what it was about to take, ``journal`` what it noted; both lie in the
-        storage of ``source``. Addresses are those where objects are now, if they were moved.
-        """
+    def recall(self, request: RecallRequest) -> Sequence[Part]:
+        """What a run may have taken, each object once, with the identity that its journal has."""
         ...
 
-    def needed(self, format: Format, tops: pa.Table, place: Place) -> Sequence[Part]:
+    def needed(self, format: Format, named: pa.Table, place: Place) -> Sequence[Part]:
         """Files, hashed by name, with every address that snapshots need that may be incomplete."""
         ...
 
-    def incomplete(
-        self,
-        format: Format,
-        tops: pa.Table,
-        objects: Objects,
-        place: Place,
-        *,
-        without: Collection[str] = (),
-    ) -> frozenset[str]:
-        """The tops of which something that they need is not among the objects, or not readable.
-
-        Objects ``without`` are there and do not count.
-        """
+    def incomplete(self, request: IncompleteRequest) -> frozenset[str]:
+        """Snapshot containers that need something which is not there, or cannot be read."""
         ...

@@ -15,11 +15,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from reclaim.engine.base import Containers, Engine
+from reclaim.engine.base import ConfirmRequest, Containers, Engine, ExpandRequest
 from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage
 from reclaim.engine.tasks.quarantine import QUARANTINED
-from reclaim.engine.tasks.reading import LIVE, tops_table
 from reclaim.errors import (
     IncompleteRead,
     LockLost,
@@ -30,9 +29,9 @@ from reclaim.errors import (
     TooMuch,
 )
 from reclaim.ids import new_uid
-from reclaim.model import EDIT_TAKEN_BACK, PROMOTED, Quarantine, Run, RunState
+from reclaim.model import EDIT_TAKEN_BACK, PROMOTED, Quarantine, Run, RunState, SnapshotId
 from reclaim.run import plan_file, plan_snapshots
-from reclaim.run.causes import find_dead
+from reclaim.run.causes import find_dead, live_containers
 from reclaim.run.checks import check_budget, check_clock, check_counted
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.ends import cause_of, told_as_partial
@@ -441,27 +440,31 @@ class _Applying:
             if decided.dead.get(one) not in (seen.why.get(one), judged.get(one))
         }
         kept = now.live - decided.live | torn
-        fresh = sorted({seen.tops[one] for one in kept if one in seen.tops})
+        fresh = live_containers(seen, kept)
         revived = NO_CONTAINERS
-        if fresh:
+        if fresh.num_rows:
             revived = self._engine.expand(
-                self._store.format,
-                tops_table(dict.fromkeys(fresh, LIVE), self._store.format.top),
-                self._own.below("containers"),
-                known=[file.part for file in self._basis.document.containers],
+                ExpandRequest(
+                    self._store.format,
+                    fresh,
+                    self._own.below("containers"),
+                    known=[file.part for file in self._basis.document.containers],
+                )
             )
         found = self._engine.confirm(
-            self._store.format,
-            self._basis.candidates,
-            revived,
-            seen.held,
-            seen.closed,
-            self._journal.parts(),
-            self._own.below("objects"),
-            self._own.below("work"),
+            ConfirmRequest(
+                self._store.format,
+                self._basis.candidates,
+                revived,
+                seen.held,
+                seen.closed,
+                self._journal.parts(),
+                self._own.below("objects"),
+                self._own.below("work"),
+            )
         )
         complete = (
-            ("containers of snapshots", len(fresh), revived.tops),
+            ("containers of snapshots", fresh.num_rows, revived.of_snapshots),
             ("containers", revived.containers, found.read.containers),
             ("entries", revived.entries, found.read.entries),
             ("staged or pending addresses", seen.held_count, found.read.held),
@@ -476,23 +479,21 @@ class _Applying:
 
     def _collect(self, decided: PlannedSnapshots, seen: Observation, now: Decided) -> int:
         """Let go of the dead snapshots of which nothing is left."""
-        staying = {seen.tops[one] for one in now.live if one in seen.tops}
-        gone = self._journal.taken(self._store.format.top)
-        return self._way.settle(
-            self._held,
-            [
-                one
-                for one in decided.dead
-                if one not in now.live
-                and (
-                    one not in seen.tops
-                    or seen.tops[one] in staying
-                    or seen.tops[one] in gone
-                    # Condemned before this run, of which an earlier one took the rest.
-                    or (one not in seen.ids and self._missing(seen.tops[one]))
-                )
-            ],
-        )
+        kinds = seen.containers.values()
+        over = {addresses[one] for addresses in kinds for one in now.live if one in addresses}
+        for kind in seen.containers:
+            over |= self._journal.taken(kind)
+
+        def is_gone(snapshot: SnapshotId) -> bool:
+            own = {addresses[snapshot] for addresses in kinds if snapshot in addresses}
+            left = own - over
+            # Some need not have been there. Of what was condemned before this run, an earlier one
+            # took the rest.
+            asked = left != own or snapshot not in seen.ids
+            return not left or (asked and all(map(self._missing, left)))
+
+        dead = [one for one in decided.dead if one not in now.live and is_gone(one)]
+        return self._way.settle(self._held, dead)
 
     def _missing(self, address: str) -> bool:
         try:

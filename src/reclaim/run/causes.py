@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
-from reclaim.engine.tasks.reading import LIVE, tops_table
+from reclaim.engine.tasks.reading import LIVE, each_once, snapshot_containers
 from reclaim.errors import Corrupt
 from reclaim.model import SnapshotId
 from reclaim.run.decide import Decided
@@ -37,17 +37,29 @@ def causes_of(seen: Observation) -> Sequence[str]:
     return (*CAUSES, *sorted(set(seen.why.values()) - set(CAUSES)))
 
 
-def find_tops(seen: Observation, decided: Decided, kind: str) -> pa.Table:
+def find_containers(seen: Observation, decided: Decided) -> pa.Table:
     """The containers that snapshots name themselves, each once; live ones win."""
     if lost := decided.live - seen.ids:
         raise Corrupt(f"the snapshot {min(lost)} is live and not there")
     numbers = {sentence: number for number, sentence in enumerate(causes_of(seen))}
-    causes = {top: LIVE for found, top in seen.tops.items() if found in decided.live}
-    for found, top in seen.tops.items():
-        if found not in decided.live:
-            cause = numbers[_cause(found, seen, decided)]
-            causes[top] = min(causes.get(top, cause), cause)
-    return tops_table(causes, kind)
+    known: dict[SnapshotId, int] = dict.fromkeys(decided.live, LIVE)
+    tables = []
+    for kind, addresses in seen.containers.items():
+        for snapshot in addresses.keys() - known.keys():
+            known[snapshot] = numbers[_cause(snapshot, seen, decided)]
+        causes = list(map(known.__getitem__, addresses))
+        tables.append(snapshot_containers(list(addresses.values()), kind, causes))
+    return each_once(tables)
+
+
+def live_containers(seen: Observation, snapshots: Collection[SnapshotId]) -> pa.Table:
+    """The containers that some live snapshots name, each once."""
+    return each_once(
+        [
+            snapshot_containers([addresses[one] for one in snapshots if one in addresses], kind)
+            for kind, addresses in seen.containers.items()
+        ]
+    )
 
 
 def _cause(found: SnapshotId, seen: Observation, decided: Decided) -> str:

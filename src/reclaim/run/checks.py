@@ -61,12 +61,12 @@ def check_budget(store: Store, lock: HeldLock, read_at: datetime, *, so_far: str
 
 
 def check_complete(
-    seen: Observation, decided: Decided, tops: pa.Table, containers: Containers, found: Found
+    seen: Observation, decided: Decided, named: pa.Table, containers: Containers, found: Found
 ) -> None:
     """Refuse when less, or more, was read than there must be."""
-    live_tops = tops.column("cause").to_pylist().count(LIVE)
+    live = named.column("cause").to_pylist().count(LIVE)
     pairs = {
-        "containers of snapshots": (live_tops, containers.tops),
+        "containers of snapshots": (live, containers.of_snapshots),
         "containers": (containers.containers, found.read.containers),
         "entries": (containers.entries, found.read.entries),
         "staged or pending addresses": (seen.held_count, found.read.held),
@@ -146,13 +146,16 @@ def find_landmarks(seen: Observation, decided: Decided, before: datetime) -> Seq
         (
             snapshot
             for snapshot in seen.snapshots
-            if snapshot.id in decided.live
-            and snapshot.id in seen.tops
-            and snapshot.written_at < before
+            if snapshot.id in decided.live and snapshot.written_at < before
         ),
         key=lambda snapshot: snapshot.written_at,
     )
-    return sorted({seen.tops[snapshot.id] for snapshot in old[:LANDMARKS]})
+    snapshots = [snapshot.id for snapshot in old]
+    return sorted(
+        addresses[one]
+        for addresses in seen.containers.values()
+        for one in [one for one in snapshots if one in addresses][:LANDMARKS]
+    )
 
 
 def check_inventory(store: Store, objects: Objects, found: Found) -> None:

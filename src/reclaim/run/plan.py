@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from reclaim.engine.base import Engine, Objects
+from reclaim.engine.base import Engine, ExpandRequest, FindRequest, Objects
 from reclaim.engine.tasks.judging import Rules
 from reclaim.engine.tasks.parts import Opener, Place, open_storage, write_part
 from reclaim.errors import InvalidInput, ReclaimError
 from reclaim.ids import new_uid
 from reclaim.policy import Policy
 from reclaim.run import plan_file, plan_snapshots
-from reclaim.run.causes import CAUSES, causes_of, find_dead_ids, find_tops
+from reclaim.run.causes import CAUSES, causes_of, find_containers, find_dead_ids
 from reclaim.run.checks import (
     check_clock,
     check_complete,
@@ -36,7 +36,7 @@ from reclaim.run.plan_file import Noncurrent, PlanDocument
 from reclaim.run.plan_summary import Findings, summarize
 from reclaim.run.promises import keep_promises
 from reclaim.run.stages import Silent, Stages, Watcher
-from reclaim.storage import LISTED, buckets
+from reclaim.storage import LISTED, KeyRange, buckets
 from reclaim.stores.base import (
     DecodesSnapshots,
     Margins,
@@ -49,14 +49,6 @@ from reclaim.urls import is_odd
 
 MOST = 0.9
 """A plan that takes a larger part of all objects than this needs a word from a person."""
-
-REASONS = {
-    "data": "uploaded, and in no commit",
-    "container": "written for a commit that failed",
-    "work": "left behind by a run",
-    "record": "a record of an old run",
-}
-DELETED = "the repository was deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +160,8 @@ class _Planning:
             listing.facts["objects"] = sum(part.rows for part in objects.parts)
         if self._versioning:
             with stage("versions") as counting:
-                units = buckets.folders(self._store.storage.url, self._store.format.prefix)
-                count, size = self._engine.noncurrent(self._store.format, units)
+                folders = buckets.folders(self._store.storage.url, self._store.format.prefix)
+                count, size = self._engine.noncurrent(self._store.format, folders)
                 self._noncurrent = Noncurrent(objects=count, bytes=size)
                 counting.facts |= {"noncurrent": count, "bytes": size}
         with stage("observe") as observing:
@@ -198,9 +190,9 @@ class _Planning:
             dead = find_dead_ids(seen, decided)
             deciding.facts |= {"live": len(decided.live), "dead": len(dead)}
         with stage("mark") as marking:
-            tops = find_tops(seen, decided, self._store.format.top)
+            named = find_containers(seen, decided)
             containers = self._engine.expand(
-                self._store.format, tops, self._place.below("containers")
+                ExpandRequest(self._store.format, named, self._place.below("containers"))
             )
             marking.facts |= {"containers": containers.containers, "entries": containers.entries}
         if objects.before is not None:
@@ -208,16 +200,18 @@ class _Planning:
             objects = replace(objects, landmarks=landmarks)
         with stage("plan") as planning:
             found = self._engine.find(
-                self._store.format,
-                objects,
-                containers,
-                seen.held,
-                self._rules(seen, objects),
-                self._place.below("objects"),
-                work,
+                FindRequest(
+                    self._store.format,
+                    objects,
+                    containers,
+                    seen.held,
+                    self._rules(seen, objects),
+                    self._place.below("objects"),
+                    work,
+                )
             )
             planning.facts |= {"candidates": sum(part.rows for part in found.parts)}
-        check_complete(seen, decided, tops, containers, found)
+        check_complete(seen, decided, named, containers, found)
         check_kept(self._store, self._survey, decided, found)
         check_inventory(self._store, objects, found)
         check_partitions(self._partitions | found.verdict.strangers.keys(), seen)
@@ -246,9 +240,6 @@ class _Planning:
         # As it is here, not as it can be read: others may be able to write there.
         return Plan(self._place, plan_file.write(self._storage, self._place, made))
 
-    def _units(self) -> Sequence[str]:
-        return list(self._store.format.units(self._store.storage))
-
     def _inventory(self) -> Objects | None:
         given = self._options.inventory
         if given is not None and isinstance(self._store.format, DecodesSnapshots):
@@ -260,18 +251,21 @@ class _Planning:
         return given
 
     def _list(self, place: Place) -> Objects:
-        own = self._place.prefix.rstrip("/")
-        units = [unit for unit in self._units() if unit != own]
-        self._partitions = _partitions(self._store, units)
-        format = self._store.format
+        format, own = self._store.format, self._place.prefix.rstrip("/")
+        ranges = [keys for keys in format.key_ranges(self._store.storage) if keys.prefix != own]
+        self._partitions = _partitions(self._store, ranges)
         if not isinstance(format, DecodesSnapshots):
-            return self._engine.list(format, units, place)
+            return self._engine.list(format, ranges, place)
         # Its snapshots are files: they are read where they are listed, and once.
-        rows = self._engine.survey(format, units)
+        rows = self._engine.survey(format, [keys for keys in ranges if format.has_snapshots(keys)])
         self._survey = Survey(rows, self._started)
+        others = [keys for keys in ranges if not format.has_snapshots(keys)]
+        objects = self._engine.list(format, others, place)
+        if not rows.num_rows:
+            return objects
         listed = rows.select(LISTED.names)
-        parts = [write_part(self._storage, place.at("survey.parquet"), listed)]
-        return Objects(place.url, parts if rows.num_rows else ())
+        surveyed = write_part(self._storage, place.at("survey.parquet"), listed)
+        return replace(objects, parts=(surveyed, *objects.parts))
 
     def _decide(self, seen: Observation) -> Decided:
         return decide_seen(
@@ -282,22 +276,19 @@ class _Planning:
         )
 
     def _rules(self, seen: Observation, objects: Objects) -> Rules:
-        margins = self._options.margins
-        ages = {"work": max(margins.objects, margins.work), "record": margins.records}
+        format = self._store.format
         cutoffs = {}
-        for kind in self._store.format.order:
-            cutoffs[kind] = self._started - (
-                margins.objects if self._store.deleted else ages.get(kind, margins.objects)
-            )
+        for kind in format.order:
+            cutoffs[kind] = self._started - self._options.margins.age(format.margins[kind])
             if objects.before is not None:
                 cutoffs[kind] = min(cutoffs[kind], objects.before)
-        kinds = self._store.format.order
         return Rules(
             cutoffs=cutoffs,
             closed=seen.closed,
             open=seen.open,
-            causes=[DELETED] * len(CAUSES) if self._store.deleted else causes_of(seen),
-            reasons=dict.fromkeys(kinds, DELETED) if self._store.deleted else REASONS,
+            # Of a store that is gone, it makes no difference what snapshots were.
+            causes=[None] * len(CAUSES) if self._store.deleted else causes_of(seen),
+            reasons=format.reasons,
             now=self._started,
             protected=self._protected(),
             paths=seen.paths,
@@ -314,8 +305,8 @@ class _Planning:
                 self._storage.delete(stored.address)
 
 
-def _partitions(store: Store, units: Sequence[str]) -> frozenset[str]:
-    named = [address for unit in units if not is_odd(address := f"{unit}/_")]
+def _partitions(store: Store, ranges: Sequence[KeyRange]) -> frozenset[str]:
+    named = [address for keys in ranges if not is_odd(address := f"{keys.prefix}/_")]
     inside = pa.array(named, pa.string())
-    partitions = store.format.describe(inside).field("partition").to_pylist()
+    partitions = store.format.describe(inside).field("guard").to_pylist()
     return frozenset(partition for partition in partitions if partition)

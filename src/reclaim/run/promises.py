@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
-from reclaim.engine.tasks.reading import LIVE, tops_table
+from reclaim.engine.tasks.reading import each_once, snapshot_containers
 from reclaim.errors import Refused
 from reclaim.ids import new_uid
 from reclaim.model import Run, RunState
@@ -102,5 +102,6 @@ def _needed(store: Store, engine: Engine, run: Run, place: Place) -> Sequence[Pa
     """What snapshots need that a run condemned and has not set aside."""
     if not isinstance(store, Quarantines):
         return ()
-    tops = dict.fromkeys(store.waiting(run.id), LIVE)
-    return engine.needed(store.format, tops_table(tops, store.format.top), place) if tops else ()
+    waiting = store.waiting(run.id).items()
+    named = each_once([snapshot_containers(list(each), kind) for kind, each in waiting])
+    return engine.needed(store.format, named, place) if named.num_rows else ()

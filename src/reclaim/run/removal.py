@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from reclaim.engine.base import Containers, Engine
+from reclaim.engine.base import Containers, Engine, FindRequest, RecallRequest
 from reclaim.engine.tasks.delete_markers import NOTES, Expunge, Mark, Unmark, noted
 from reclaim.engine.tasks.deleting import Deleter, Remove
 from reclaim.engine.tasks.judging import Rules
@@ -22,7 +22,7 @@ from reclaim.run import plan_file
 from reclaim.run.journal import Journal
 from reclaim.run.plan_file import PlanDocument
 from reclaim.safety import SAFETY
-from reclaim.storage import buckets
+from reclaim.storage import KeyRange, buckets
 from reclaim.stores.base import QUARANTINE, Held, Quarantines, SetsAside, Store
 
 MOVED, MARKED = "moved", "marked"
@@ -142,19 +142,21 @@ class Move:
             return self._listed(store, engine, run, place)
         return _grouped(
             engine.recall(
-                intended,
-                record.journal.parts(),
-                record.place,
-                _aside(store, run.id),
-                place.below("recalled"),
+                RecallRequest(
+                    intended,
+                    record.journal.parts(),
+                    record.place,
+                    _aside(store, run.id),
+                    place.below("recalled"),
+                )
             )
         )
 
     def _listed(self, store: Store, engine: Engine, run: Run, place: Place) -> Sequence[Part]:
-        folder = store.format.aside(run.id).rstrip("/")
+        folder = store.format.quarantine_path(run.id).rstrip("/")
         inside, objects = store.storage.folders(folder)
-        units = inside if not objects else [folder]
-        listed = engine.list(store.format, units, place.below("listing"))
+        ranges = [KeyRange(one) for one in (inside if not objects else [folder])]
+        listed = engine.list(store.format, ranges, place.below("listing"))
         now = store.clock.now()
         rules = Rules(
             cutoffs={QUARANTINE: now + FAR},
@@ -166,9 +168,8 @@ class Move:
             protected=(),
         )
         none = Containers((), 0, 0, 0)
-        found = engine.find(
-            store.format, listed, none, (), rules, place.below("objects"), place.below("work")
-        )
+        out, work = place.below("objects"), place.below("work")
+        found = engine.find(FindRequest(store.format, listed, none, (), rules, out, work))
         return _grouped(found.parts)
 
     def home(self, store: Store, run: Run, address: str) -> str:
@@ -230,8 +231,9 @@ class Markers:
         notes = noted(store.storage, record.place.at("apply"))
         outcomes = [*record.journal.parts(), *notes]
         recalled = place.below("recalled")
+        intended = record.journal.intended()
         return _grouped(
-            engine.recall(record.journal.intended(), outcomes, record.place, None, recalled)
+            engine.recall(RecallRequest(intended, outcomes, record.place, None, recalled))
         )
 
     def home(self, store: Store, run: Run, address: str) -> str:  # noqa: ARG002
@@ -298,7 +300,7 @@ def _check_versioning(store: Store, hint: str) -> None:
 
 
 def _aside(store: Store, run_id: str) -> Aside:
-    return Aside(store.format.prefix, store.format.aside(run_id))
+    return Aside(store.format.prefix, store.format.quarantine_path(run_id))
 
 
 def _grouped(parts: Sequence[Part]) -> Sequence[Part]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from reclaim.engine.base import Engine
+from reclaim.engine.base import Engine, SweepRequest
 from reclaim.engine.tasks.deleting import FAILED, GOING, RESTORED, Deleter, Outcome, as_going
 from reclaim.engine.tasks.parts import Part, Place, read_part, write_part
 from reclaim.ids import new_uid
@@ -52,9 +52,10 @@ def sweep(
         else:
             mine, over = candidates, done
         with lock.lent(longest, engine.ended) as time:
-            swept = engine.sweep(
+            request = SweepRequest(
                 store.format, mine, kind, over, deleter, time, place.below("journal")
             )
+            swept = engine.sweep(request)
         longest *= 2
         outcome.add(swept.outcome)
         done.extend(swept.parts)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from reclaim.engine.base import Engine
+from reclaim.engine.base import Engine, IncompleteRequest
 from reclaim.engine.tasks.deleting import FAILED, RESTORED
 from reclaim.engine.tasks.parts import Opener, Place, open_storage
-from reclaim.engine.tasks.reading import LIVE, tops_table
+from reclaim.engine.tasks.reading import each_once, snapshot_containers
 from reclaim.errors import Conflict, NotFound, Partial, Refused
 from reclaim.ids import new_uid
 from reclaim.model import Run, RunState, SnapshotId
@@ -200,15 +200,20 @@ class _Undoing:
     def _whole(self, place: Place, failures: Mapping[str, str]) -> Collection[SnapshotId]:
         """The snapshots that the run took and that have everything they need."""
         taken = self._quarantine.taken(self._run.id)
-        tops = {top: LIVE for top in taken.values() if top}
-        if not tops:
+        named = [
+            snapshot_containers([address], kind)
+            for containers in taken.values()
+            for kind, address in containers.items()
+        ]
+        if not named:
             return list(taken)
         format = self._store.format
-        units = list(format.units(self._store.storage))
-        listed = self._engine.list(format, units, place.below("there"))
+        ranges = list(format.key_ranges(self._store.storage))
+        listed = self._engine.list(format, ranges, place.below("there"))
         # What lies where something could not be brought back is not what was there.
         foreign = [self._way.home(self._store, self._run, address) for address in failures]
+        within = place.below("containers")
         broken = self._engine.incomplete(
-            format, tops_table(tops, format.top), listed, place.below("tops"), without=foreign
+            IncompleteRequest(format, each_once(named), listed, within, without=foreign)
         )
-        return [found for found, top in taken.items() if top not in broken]
+        return [one for one, containers in taken.items() if broken.isdisjoint(containers.values())]

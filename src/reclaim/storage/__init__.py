@@ -1,19 +1,23 @@
 """Storage: objects in local folders, S3, GCS and Azure, behind one small door (``base``).
 
-An *object* has an address relative to the root of its storage. *Buckets* are what obstore does not
+An *object* has an address relative to the root of its storage. A *key range* is a piece of a
+folder's listing. *Buckets* are what obstore does not
 ask of S3: versions, delete markers, odd keys.
 """
 
 from reclaim.storage.base import LISTED, Payload, Storage
+from reclaim.storage.key_range import KeyRange, spread
 from reclaim.storage.objects import PIECE, ObjectStorage, make_folder
 from reclaim.storage.translation import translated
 
 __all__ = [
     "LISTED",
     "PIECE",
+    "KeyRange",
     "ObjectStorage",
     "Payload",
     "Storage",
     "make_folder",
+    "spread",
     "translated",
 ]

@@ -46,11 +46,16 @@ class Storage(Protocol):
 
     def head(self, address: str) -> StoredObject: ...
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        """Every object below a folder, in no promised order; odd addresses are among them."""
+    def list(self, prefix: str = "", *, after: str = "", until: str = "") -> Iterator[StoredObject]:
+        """Every object below a folder, in no promised order; odd addresses are among them.
+
+        With boundaries those alone that a ``KeyRange`` has.
+        """
         ...
 
-    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, prefix: str = "", *, after: str = "", until: str = ""
+    ) -> Iterator[pa.RecordBatch]:
         """What ``list`` gives, as batches of ``LISTED``: for prefixes with very many objects."""
         ...
 

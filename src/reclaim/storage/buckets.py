@@ -284,11 +284,11 @@ def folders(url: str, prefix: str) -> list[str]:
     return [*whole, *found]
 
 
-def noncurrent(url: str, units: Iterable[str]) -> tuple[int, int]:
+def noncurrent(url: str, within: Iterable[str]) -> tuple[int, int]:
     """The noncurrent versions below some folders: how many, and their bytes."""
     count = size = 0
-    for unit in units:
-        for version in open_bucket(url).versions(f"{unit}/"):
+    for folder in within:
+        for version in open_bucket(url).versions(f"{folder}/"):
             if not version.latest and not version.marker:
                 count, size = count + 1, size + version.size
     return count, size

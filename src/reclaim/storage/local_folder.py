@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from reclaim.clock import to_micros
 from reclaim.errors import Corrupt, InvalidInput, StorageUnavailable, UnsafeFolder
+from reclaim.storage.key_range import KeyRange
 
 LISTED_AT_ONCE = 10_000
 UNLINKERS = 8
@@ -58,17 +59,19 @@ class LocalFolder:
         finally:
             os.close(handle)
 
-    def files(self, folder: str = "") -> Iterator[Files]:
+    def files(self, folder: str = "", *, after: str = "", until: str = "") -> Iterator[Files]:
         """Every file below a folder, with its folders; a few thousand at a time.
 
         What is neither a file nor a folder, such as a socket, is left out. What goes while it is
-        listed was not there.
+        listed was not there. Of what lies outside the boundaries (see ``KeyRange``) no more than
+        the name is looked at.
         """
         listed = Files([], [], [])
-        waiting = [folder.strip("/")]
+        keys = KeyRange(folder.strip("/"), after, until)
+        waiting = [keys.prefix]
         while waiting:
             with suppress(FileNotFoundError, NotADirectoryError):
-                yield from self._scan(waiting.pop(), listed, waiting)
+                yield from self._scan(waiting.pop(), listed, waiting, keys)
         if listed.addresses:
             yield listed
 
@@ -77,7 +80,8 @@ class LocalFolder:
         whole, rest = Files([], [], []), Files([], [], [])
         folders: list[str] = []
         with suppress(FileNotFoundError, NotADirectoryError):
-            for listed in chain(self._scan(folder.strip("/"), rest, folders), [rest]):
+            within = folder.strip("/")
+            for listed in chain(self._scan(within, rest, folders, KeyRange(within)), [rest]):
                 whole.addresses.extend(listed.addresses)
                 whole.sizes.extend(listed.sizes)
                 whole.changed.extend(listed.changed)
@@ -171,23 +175,33 @@ class LocalFolder:
                 raise self._link(address) from None
             raise
 
-    def _scan(self, folder: str, listed: Files, folders: list[str]) -> Iterator[Files]:
+    def _scan(
+        self, folder: str, listed: Files, folders: list[str], keys: KeyRange
+    ) -> Iterator[Files]:
         """Add the files and folders in a folder; gives what is listed whenever it is much."""
         addresses, sizes, changed = listed
         before = f"{folder}/" if folder else ""
+        boundaries = keys.names(before)
+        if boundaries is None:
+            return
+        low, high = boundaries
         handle = self._walk(folder)
         try:
             device = os.fstat(handle).st_dev
             with os.scandir(handle) as entries:
                 for entry in entries:
+                    name = entry.name
+                    # A folder whose own name comes too early may hold keys that do not.
+                    early = name <= low
+                    if (early and not low.startswith(name)) or (high and name > high):
+                        continue
                     try:
                         status = entry.stat(follow_symlinks=False)
                     except FileNotFoundError:
                         continue
-                    name = entry.name
                     kind = stat.S_IFMT(status.st_mode)
                     if kind == stat.S_IFREG:
-                        if "#" in name and _UPLOAD.search(name):
+                        if early or ("#" in name and _UPLOAD.search(name)):
                             continue
                         addresses.append(before + name)
                         sizes.append(status.st_size)

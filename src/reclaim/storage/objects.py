@@ -29,9 +29,14 @@ from reclaim.errors import (
 from reclaim.model import StoredObject
 from reclaim.storage import buckets
 from reclaim.storage.base import LISTED, Payload
+from reclaim.storage.bounded import Bounded
+from reclaim.storage.key_range import KeyRange
 from reclaim.storage.local_folder import LISTED_AT_ONCE, Files, LocalFolder, shown
 from reclaim.storage.translation import translated
 from reclaim.urls import path_of
+
+LISTED_IN_RANGE = 1_000
+"""Keys that are taken at once from a range with an end: as many as S3 gives in one answer."""
 
 PIECE = 8 * 1024 * 1024
 """How much of a stream goes into one request."""
@@ -112,38 +117,54 @@ class ObjectStorage:
                 return StoredObject(address, status.st_size, changed)
             return _stored(obstore.head(self._store, address))
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+    def list(self, prefix: str = "", *, after: str = "", until: str = "") -> Iterator[StoredObject]:
         with translated("list", prefix or self.url):
             if self._local is not None:
-                for files in self._local.files(prefix):
+                for files in self._local.files(prefix, after=after, until=until):
                     yield from _files(files)
                 return
-            last = ""
+            last = after
+            keys = Bounded(KeyRange(prefix, after, until))
             try:
-                for page in obstore.list(self._store, prefix or None):
+                for page in obstore.list(self._store, prefix or None, offset=keys.offset):
                     for meta in page:
                         last = meta["path"]
-                        yield _stored(meta)
+                        if keys.has(last):
+                            yield _stored(meta)
+                    if keys.ended:
+                        return
             except UNREADABLE_KEY as error:
-                yield from self._bucket(error).objects(_below(prefix), after=last)
+                rest = self._bucket(error).objects(_below(prefix), after=last)
+                yield from keys.until_ended(rest)
 
-    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, prefix: str = "", *, after: str = "", until: str = ""
+    ) -> Iterator[pa.RecordBatch]:
         with translated("list", prefix or self.url):
             if self._local is not None:
-                yield from map(_batch, self._local.files(prefix))
+                yield from map(_batch, self._local.files(prefix, after=after, until=until))
                 return
-            last = ""
+            last = after
+            keys = Bounded(KeyRange(prefix, after, until))
+            # What lies beyond the end of a range is asked for in vain.
+            at_once = LISTED_IN_RANGE if until else LISTED_AT_ONCE
             try:
                 for page in obstore.list(
-                    self._store, prefix or None, chunk_size=LISTED_AT_ONCE, return_arrow=True
+                    self._store,
+                    prefix or None,
+                    offset=keys.offset,
+                    chunk_size=at_once,
+                    return_arrow=True,
                 ):
                     found = pa.record_batch(page)
                     columns = [found.column(name) for name in ("path", "size", "last_modified")]
                     typed = [c.cast(f.type) for c, f in zip(columns, LISTED, strict=True)]
-                    yield pa.record_batch(typed, schema=LISTED)
+                    yield keys.only(pa.record_batch(typed, schema=LISTED))
+                    if keys.ended:
+                        return
                     last = columns[0][-1].as_py() if found.num_rows else last
             except UNREADABLE_KEY as error:
-                rest = self._bucket(error).objects(_below(prefix), after=last)
+                rest = keys.until_ended(self._bucket(error).objects(_below(prefix), after=last))
                 while rows := list(islice(rest, LISTED_AT_ONCE)):
                     yield _as_batch(rows)
 

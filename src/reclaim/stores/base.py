@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -19,7 +19,7 @@ from reclaim.clock import Clock
 from reclaim.model import Lease, Ref, Run, RunState, Snapshot, SnapshotId
 from reclaim.policy import Policy
 from reclaim.safety import SAFETY
-from reclaim.storage import Storage
+from reclaim.storage import KeyRange, Storage
 from reclaim.storage.buckets import Upload
 from reclaim.stores.findings import Advance, Finding
 
@@ -37,8 +37,8 @@ CONTAINERS = pa.schema(
 )
 """Containers that snapshots need, such as ranges or manifests."""
 
-TOP = "top"
-"""The detail of a container that need not be read any more."""
+NO_READ = "no read"
+"""The detail of a container that need not be read, or not any more: its name is enough."""
 
 ENTRIES = pa.schema(
     [
@@ -82,6 +82,9 @@ DRAWN = pa.schema(
 )
 """Snapshots as a plan draws them; null where the store does not know."""
 
+Margin = Literal["objects", "work", "records"]
+"""Which of the ``Margins`` a kind of objects has."""
+
 QUARANTINE = "quarantine"
 """The kind of what a run has set aside. Only the run that did so, or its end, touches it."""
 
@@ -114,32 +117,52 @@ class Format(Protocol):
         ...
 
     @property
-    def top(self) -> str:
-        """The kind of the containers that snapshots name themselves."""
+    def reads(self) -> frozenset[str]:
+        """The kinds of snapshot containers that have to be read to know what they list.
+
+        The others are taken by name. A format that reads any is a ``ReadsContainers``.
+        """
         ...
 
-    def aside(self, run_id: str) -> str:
+    def quarantine_path(self, run_id: str) -> str:
         """The folder, inside the prefix, where a run sets objects aside; they are of the kind
         ``QUARANTINE``, which is in no order."""
         ...
 
-    def units(self, storage: Storage) -> Iterator[str]:
-        """Folders that together hold every object of the store, none inside another."""
+    def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
+        """Key ranges that together hold every object of the store, each object in one of them."""
+        ...
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Why an object goes that no snapshot ever listed: a sentence for each kind."""
+        ...
+
+    @property
+    def margins(self) -> Mapping[str, Margin]:
+        """The margin by which each kind in the order is judged."""
+        ...
+
+    @property
+    def guard_noun(self) -> str:
+        """What people call a guard; "" for a store without any."""
         ...
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
-        """For each address its kind, branch and partition; "" where it has none."""
-        ...
+        """For each address its ``kind``, what it ``belongs_to``, and its ``guard``.
 
-    def flatten(self, tops: pa.Table) -> pa.Table | None:
-        """All objects of snapshots, as ``CONTAINERS``, where names alone tell; otherwise None.
-
-        ``tops`` has an address, a kind and a cause for each snapshot.
+        What it belongs to is what people are told, such as a branch. While its guard is open,
+        nothing is taken of what it protects. Both are "" where there is none.
         """
         ...
 
-    def containers(self, storage: Storage, top: str) -> pa.Table:
-        """The containers that a snapshot's own container lists, as ``CONTAINERS``."""
+
+@runtime_checkable
+class ReadsContainers(Format, Protocol):
+    """A format in which names do not tell all that a snapshot needs."""
+
+    def containers(self, storage: Storage, address: str) -> pa.Table:
+        """The containers that a snapshot container lists, as ``CONTAINERS``."""
         ...
 
     def entries(self, storage: Storage, container: Mapping[str, Any], *, paths: bool) -> pa.Table:
@@ -151,8 +174,12 @@ class Format(Protocol):
 class DecodesSnapshots(Format, Protocol):
     """A format whose snapshots are files that have to be read to know their graph."""
 
-    def survey(self, storage: Storage, units: Sequence[str]) -> pa.Table:
-        """The objects of folders, as ``SNAPSHOTS``; one that cannot be read has a fault."""
+    def has_snapshots(self, keys: KeyRange) -> bool:
+        """Whether a key range is one that a survey reads; others are listed only."""
+        ...
+
+    def survey(self, storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
+        """The objects of key ranges, as ``SNAPSHOTS``; one that cannot be read has a fault."""
         ...
 
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
@@ -171,8 +198,8 @@ class Survey:
 class Reader(Protocol):
     """Reads many snapshots at once, on other machines where there are any."""
 
-    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
-        """The objects of folders, as ``SNAPSHOTS``."""
+    def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
+        """The objects of key ranges, as ``SNAPSHOTS``."""
         ...
 
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
@@ -192,11 +219,12 @@ class SnapshotCounts:
 class Observation:
     """What a store says of itself, from one consistent read where it allows that.
 
-    ``tops`` has for each snapshot the address of its own container, for those that have one;
-    snapshots that are condemned already are in it and not among ``ids``. ``held`` are
+    ``containers`` has by kind the addresses of the containers that snapshots name themselves. A
+    snapshot may have one of each kind, or none; snapshots that are condemned already are in it and
+    not among ``ids``. What is taken by name need not be there. ``held`` are
     files with addresses that are needed by something else than a snapshot; the name of each ends
-    with the SHA-256 that it must have, before its suffix. Of ``partitions``, one
-    that is neither open nor closed is not known at all.
+    with the SHA-256 that it must have, before its suffix. A guard that is neither open nor closed
+    is not known at all.
     """
 
     refs: tuple[Ref, ...]
@@ -204,11 +232,12 @@ class Observation:
     """The snapshots that are to be judged."""
     leases: tuple[Lease, ...]
     busy: frozenset[str]
-    tops: Mapping[SnapshotId, str]
+    containers: Mapping[str, Mapping[SnapshotId, str]]
     marked: Mapping[SnapshotId, str]
     """Snapshots with a mark that is not terminal, and condemned ones: id → state."""
     closed: frozenset[str]
     open: frozenset[str]
+    """The guards of objects (see ``Format.describe``)."""
     held: tuple[str, ...]
     held_count: int
     read_at: datetime
@@ -251,6 +280,12 @@ class Margins:
     """Of what a run wrote for itself and no longer needs; another may still be reading it."""
     records: timedelta = SAFETY.records
     """Of plans and journals."""
+
+    def age(self, margin: Margin) -> timedelta:
+        """How old an object must be of a kind with this margin."""
+        if margin == "work":
+            return max(self.objects, self.work)
+        return self.records if margin == "records" else self.objects
 
 
 class HeldLock(Protocol):
@@ -480,12 +515,13 @@ class Restored:
 class Quarantines(Protocol):
     """A store that can have snapshots back whose objects were set aside; see ``SetsAside``."""
 
-    def taken(self, run_id: str) -> Mapping[SnapshotId, str | None]:
-        """The snapshots that a run condemned, with their containers, as far as it has any."""
+    def taken(self, run_id: str) -> Mapping[SnapshotId, Mapping[str, str]]:
+        """The snapshots that a run condemned, with those of their containers, by kind, that tell
+        whether they are whole."""
         ...
 
-    def waiting(self, run_id: str) -> Collection[str]:
-        """The containers of snapshots that a run condemned and has not set aside."""
+    def waiting(self, run_id: str) -> Mapping[str, Collection[str]]:
+        """By kind the containers of snapshots that a run condemned and has not set aside."""
         ...
 
 

@@ -5,19 +5,31 @@ It is the oracle that Spark is held to, and what tests run that step through a r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.clock import Clock, SystemClock
-from reclaim.engine.base import Containers, Found, Objects, Swept, count_landmarks, flat_containers
+from reclaim.engine.base import (
+    ConfirmRequest,
+    Containers,
+    ExpandRequest,
+    FindRequest,
+    Found,
+    IncompleteRequest,
+    Objects,
+    RecallRequest,
+    SweepRequest,
+    Swept,
+    count_landmarks,
+    named_containers,
+)
 from reclaim.engine.tasks import inventory, judging, reading, recall
-from reclaim.engine.tasks.deleting import FAILED, GOING, JOURNAL, Deleter, Pace, delete
-from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Rules
+from reclaim.engine.tasks.deleting import FAILED, GOING, JOURNAL, Pace, delete
+from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS
 from reclaim.engine.tasks.parts import (
     Opener,
     Part,
@@ -27,14 +39,13 @@ from reclaim.engine.tasks.parts import (
     write_hashed,
     write_part,
 )
-from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.recall import RANKED
-from reclaim.storage import LISTED, buckets, hashed_files
-from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
+from reclaim.storage import LISTED, KeyRange, buckets, hashed_files
+from reclaim.stores.base import CONTAINERS, NO_READ, SNAPSHOTS, DecodesSnapshots, Format
 
 
-class PlainEngine:
+class OracleEngine:
     """Runs tasks in this process. ``step`` is called before each of them."""
 
     def __init__(
@@ -48,74 +59,68 @@ class PlainEngine:
         self._clock = clock or SystemClock()
         self._step = step
 
-    def list(self, format: Format, units: Sequence[str], place: Place) -> Objects:
+    def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
         storage = format.view(self._open(format.root))
         batches: list[pa.Table] = []
-        for unit in units:
-            self._step(f"list {unit}")
-            batches += [pa.Table.from_batches([batch]) for batch in storage.batches(unit)]
+        for keys in ranges:
+            self._step(f"list {keys.prefix}")
+            listed = storage.batches(keys.prefix, after=keys.after, until=keys.until)
+            batches += [pa.Table.from_batches([batch]) for batch in listed]
         return Objects(place.url, self._write(place, "part", LISTED, batches))
 
-    def survey(self, format: DecodesSnapshots, units: Sequence[str]) -> pa.Table:
+    def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
         storage = format.view(self._open(format.root))
         tables = [SNAPSHOTS.empty_table()]
-        for unit in units:
-            self._step(f"survey {unit}")
-            tables.append(format.survey(storage, [unit]))
+        for keys in ranges:
+            self._step(f"survey {keys.prefix}")
+            tables.append(format.survey(storage, [keys]))
         return pa.concat_tables(tables)
 
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
         self._step("snapshots")
         return format.snapshots(format.view(self._open(format.root)), addresses)
 
-    def noncurrent(self, format: Format, units: Sequence[str]) -> tuple[int, int]:
-        return buckets.noncurrent(format.root, units)
+    def noncurrent(self, format: Format, folders: Sequence[str]) -> tuple[int, int]:
+        return buckets.noncurrent(format.root, folders)
 
-    def expand(
-        self, format: Format, tops: pa.Table, place: Place, *, known: Sequence[Part] = ()
-    ) -> Containers:
-        if flat := flat_containers(format, tops, place, self._open(place.url)):
-            return flat
+    def expand(self, request: ExpandRequest) -> Containers:
+        format, place = request.format, request.place
+        if named := named_containers(format, request.containers, place, self._open(place.url)):
+            return named
         storage = format.view(self._open(format.root))
         there = set()
-        for part in known:
+        for part in request.known:
             rows = read_part(self._open(place.url), part)
             live = rows.filter(pc.equal(rows.column("cause"), LIVE))
             there |= set(live.column("address").to_pylist())
         best: dict[str, dict[str, object]] = {}
         read = 0
-        for table in reading.expand(format, storage, tops):
+        for table in reading.expand(format, storage, request.containers):
             self._step("expand")
             for row in table.to_pylist():
                 before = best.get(row["address"])
                 if before is None or row["cause"] < before["cause"]:
                     best[row["address"]] = row
-            read += table.column("cause")[0].as_py() == LIVE
+            read += sum(
+                row["cause"] == LIVE and row["detail"] == NO_READ for row in table.to_pylist()
+            )
         rows = [row for address, row in sorted(best.items()) if address not in there]
         found = pa.Table.from_pylist(rows, schema=CONTAINERS)
         live = found.filter(pc.equal(found.column("cause"), LIVE))
         return Containers(
             self._write(place, "part", CONTAINERS, [found]),
-            tops=read,
+            of_snapshots=read,
             containers=live.num_rows,
             entries=pc.sum(live.column("entries")).as_py() or 0,
             dead=found.num_rows - live.num_rows,
         )
 
-    def find(
-        self,
-        format: Format,
-        objects: Objects,
-        containers: Containers,
-        held: Sequence[str],
-        rules: Rules,
-        place: Place,
-        work: Place,  # noqa: ARG002
-    ) -> Found:
+    def find(self, request: FindRequest) -> Found:
+        format, objects, place = request.format, request.objects, request.place
         found = Found()
-        live, dead = self._needed(format, containers, held, place, found)
+        live, dead = self._needed(format, request.containers, request.held, place, found)
         kept: list[pa.Table] = []
-        paths = rules.load_paths(self._open(place.url))
+        paths = request.rules.load_paths(self._open(place.url))
         for rows in self._objects(format, objects):
             self._step("find")
             found.objects += rows.num_rows
@@ -135,21 +140,21 @@ class PlainEngine:
             table = pa.table(columns, schema=SURVIVORS)
             needless = [address.lower() not in live for address in addresses]
             survivors = table.filter(pa.array(needless, pa.bool_()))
-            candidates, verdict = judging.judge(format, survivors, rules, paths)
+            candidates, verdict = judging.judge(format, survivors, request.rules, paths)
             found.verdict.add(verdict)
             kept.append(candidates)
         found.parts = self._write(place, "part", CANDIDATES, kept)
         return found
 
-    def verify(self, parts: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
+    def verify(self, files: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
         counts: dict[str, tuple[int, int]] = {}
-        for part in parts:
+        for part in files:
             rows = read_part(self._open(place.url), part)
             counts = judging.add_kinds(counts, judging.count_kinds(rows))
         return counts
 
     def intersect(
-        self, candidates: Sequence[Part], others: Sequence[Part], place: Place
+        self, planned: Sequence[Part], others: Sequence[Part], place: Place
     ) -> Sequence[Part]:
         storage = self._open(place.url)
         listed = {
@@ -158,33 +163,24 @@ class PlainEngine:
             for address in read_part(storage, part, ["address"]).column("address").to_pylist()
         }
         both = []
-        for part in candidates:
+        for part in planned:
             self._step("intersect")
             rows = read_part(storage, part)
             in_both = [address in listed for address in rows.column("address").to_pylist()]
             both.append(rows.filter(pa.array(in_both, pa.bool_())))
         return self._write_kinds(place, both)
 
-    def confirm(
-        self,
-        format: Format,
-        candidates: Sequence[Part],
-        revived: Containers,
-        held: Sequence[str],
-        closed: frozenset[str],
-        done: Sequence[Part],
-        place: Place,
-        work: Place,  # noqa: ARG002
-    ) -> Found:
+    def confirm(self, request: ConfirmRequest) -> Found:
+        place = request.place
         found = Found()
-        live, _ = self._needed(format, revived, held, place, found)
+        live, _ = self._needed(request.format, request.revived, request.held, place, found)
         storage = self._open(place.url)
-        for part in done:
+        for part in request.done:
             rows = read_part(storage, part, ["address", "outcome"])
-            over = rows.filter(pc.not_equal(rows.column("outcome"), FAILED))
-            live |= set(reading.folded(over.column("address")).to_pylist())
+            done = rows.filter(pc.not_equal(rows.column("outcome"), FAILED))
+            live |= set(reading.folded(done.column("address")).to_pylist())
         kept = []
-        for part in candidates:
+        for part in request.candidates:
             self._step("confirm")
             rows = read_part(storage, part)
             kept.append(
@@ -192,8 +188,8 @@ class PlainEngine:
                     pa.array(
                         [
                             row["address"].lower() not in live
-                            and (not row["partition"] or row["partition"] in closed)
-                            for row in rows.select(["address", "partition"]).to_pylist()
+                            and (not row["guard"] or row["guard"] in request.closed)
+                            for row in rows.select(["address", "guard"]).to_pylist()
                         ],
                         pa.bool_(),
                     )
@@ -202,30 +198,22 @@ class PlainEngine:
         found.parts = self._write_kinds(place, kept)
         return found
 
-    def sweep(
-        self,
-        format: Format,
-        candidates: Sequence[Part],
-        kind: str,
-        done: Sequence[Part],
-        deleter: Deleter,
-        time: timedelta,
-        place: Place,
-    ) -> Swept:
+    def sweep(self, request: SweepRequest) -> Swept:
+        format, place, kind = request.format, request.place, request.kind
         storage, own = format.view(self._open(format.root)), self._open(place.url)
-        deadline = self._clock.now() + time
-        over: set[str] = set()
-        for part in done:
-            over |= set(read_part(own, part, ["address"]).column("address").to_pylist())
+        deadline = self._clock.now() + request.time
+        done: set[str] = set()
+        for part in request.done:
+            done |= set(read_part(own, part, ["address"]).column("address").to_pylist())
         swept = Swept()
         tables = []
         todo = 0
-        for part in candidates:
+        for part in request.candidates:
             if part.group != kind:
                 continue
             rows = read_part(own, part)
             rows = rows.filter(
-                pa.array([a not in over for a in rows.column("address").to_pylist()], pa.bool_())
+                pa.array([a not in done for a in rows.column("address").to_pylist()], pa.bool_())
             )
             todo += rows.num_rows
             self._step(f"sweep {kind}")
@@ -233,69 +221,60 @@ class PlainEngine:
                 format,
                 storage,
                 rows,
-                deleter=deleter,
+                deleter=request.deleter,
                 in_time=lambda: self._clock.now() < deadline,
                 pace=Pace(sleep=lambda _seconds: None),
             ):
                 tables.append(journal)
                 swept.outcome.count(journal)
-        swept.parts = self._write(place, f"{kind}-{len(done)}", JOURNAL, tables)
+        swept.parts = self._write(place, f"{kind}-{len(request.done)}", JOURNAL, tables)
         swept.finished = sum(table.num_rows for table in tables) == todo
         return swept
 
-    def recall(
-        self,
-        intended: Sequence[Part],
-        journal: Sequence[Part],
-        source: Place,
-        aside: Aside | None,
-        place: Place,
-    ) -> Sequence[Part]:
+    def recall(self, request: RecallRequest) -> Sequence[Part]:
         self._step("recall")
-        storage = self._open(source.url)
+        storage = self._open(request.source.url)
         best: dict[str, dict[str, Any]] = {}
-        for parts, ranked in ((intended, recall.intended), (journal, recall.journaled)):
+        ranks = ((request.intended, recall.intended), (request.journal, recall.journaled))
+        for parts, ranked in ranks:
             for part in parts:
                 for row in ranked(read_part(storage, part)).to_pylist():
                     before = best.setdefault(row["address"], row)
                     if row["rank"] < before["rank"]:
                         best[row["address"]] = row
         rows = pa.Table.from_pylist(list(best.values()), schema=RANKED).select(GOING.names)
-        return self._write(place, "recalled", GOING, [recall.where(rows, aside)])
+        moved = recall.where(rows, request.aside)
+        return self._write(request.place, "recalled", GOING, [moved])
 
     def ended(self) -> bool:
         # Its tasks run in the call itself.
         return True
 
-    def needed(self, format: Format, tops: pa.Table, place: Place) -> Sequence[Part]:
-        if not tops.num_rows:
+    def needed(self, format: Format, named: pa.Table, place: Place) -> Sequence[Part]:
+        if not named.num_rows:
             return ()
         self._step("needed")
-        rows = pa.concat_tables(reading.needed(format, format.view(self._open(format.root)), tops))
+        storage = format.view(self._open(format.root))
+        rows = pa.concat_tables(reading.needed(format, storage, named))
         return [write_hashed(self._open(place.url), place.at("needed"), rows)]
 
-    def incomplete(
-        self,
-        format: Format,
-        tops: pa.Table,
-        objects: Objects,
-        place: Place,  # noqa: ARG002
-        *,
-        without: Collection[str] = (),
-    ) -> frozenset[str]:
+    def incomplete(self, request: IncompleteRequest) -> frozenset[str]:
+        format = request.format
         storage = format.view(self._open(format.root))
         there = {
             address
-            for rows in self._objects(format, objects)
+            for rows in self._objects(format, request.objects)
             for address in reading.folded(rows.column("address")).to_pylist()
         }
-        there -= set(reading.folded(pa.array(without, pa.string())).to_pylist())
+        there -= set(reading.folded(pa.array(request.without, pa.string())).to_pylist())
         found = set()
-        for table in reading.owned(format, storage, tops):
+        for table in reading.owned(format, storage, request.containers):
             self._step("verify")
-            for needed in reading.needs(format, storage, table.select(CONTAINERS.names)):
-                if not there.issuperset(needed.column("address").to_pylist()):
-                    found.add(table.column("owner")[0].as_py())
+            for row in range(table.num_rows):
+                container = table.slice(row, 1)
+                for needed in reading.needs(format, storage, container.select(CONTAINERS.names)):
+                    if not there.issuperset(needed.column("address").to_pylist()):
+                        found.add(container.column("owner")[0].as_py())
         return frozenset(found)
 
     def _needed(

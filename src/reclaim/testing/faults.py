@@ -64,13 +64,15 @@ class FaultyStorage(StorageWrapper):
         self._ask("head", address)
         return super().head(address)
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+    def list(self, prefix: str = "", *, after: str = "", until: str = "") -> Iterator[StoredObject]:
         self._ask("list", prefix)
-        return super().list(prefix)
+        return super().list(prefix, after=after, until=until)
 
-    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, prefix: str = "", *, after: str = "", until: str = ""
+    ) -> Iterator[pa.RecordBatch]:
         self._ask("list", prefix)
-        return super().batches(prefix)
+        return super().batches(prefix, after=after, until=until)
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
         self._ask("folders", prefix)
@@ -163,12 +165,14 @@ class ListingStorage(StorageWrapper):
         super().__init__(inner)
         self._change = change
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        return iter(self._change(super().list(prefix)))
+    def list(self, prefix: str = "", *, after: str = "", until: str = "") -> Iterator[StoredObject]:
+        return iter(self._change(super().list(prefix, after=after, until=until)))
 
-    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, prefix: str = "", *, after: str = "", until: str = ""
+    ) -> Iterator[pa.RecordBatch]:
         # One object at a time, so that what came before an error has been seen.
-        for found in self.list(prefix):
+        for found in self.list(prefix, after=after, until=until):
             yield from as_batches([found])
 
 

@@ -38,11 +38,13 @@ class StorageWrapper:
     def head(self, address: str) -> StoredObject:
         return self.inner.head(address)
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        return self.inner.list(prefix)
+    def list(self, prefix: str = "", *, after: str = "", until: str = "") -> Iterator[StoredObject]:
+        return self.inner.list(prefix, after=after, until=until)
 
-    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
-        return self.inner.batches(prefix)
+    def batches(
+        self, prefix: str = "", *, after: str = "", until: str = ""
+    ) -> Iterator[pa.RecordBatch]:
+        return self.inner.batches(prefix, after=after, until=until)
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
         return self.inner.folders(prefix)
@@ -99,13 +101,15 @@ class ClockedStorage(StorageWrapper):
     def head(self, address: str) -> StoredObject:
         return self._dated(super().head(address))
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
-        return (self._dated(stored) for stored in super().list(prefix))
+    def list(self, prefix: str = "", *, after: str = "", until: str = "") -> Iterator[StoredObject]:
+        return (self._dated(stored) for stored in super().list(prefix, after=after, until=until))
 
-    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, prefix: str = "", *, after: str = "", until: str = ""
+    ) -> Iterator[pa.RecordBatch]:
         if self._folder is not None:
-            return super().batches(prefix)
-        return as_batches(self.list(prefix))
+            return super().batches(prefix, after=after, until=until)
+        return as_batches(self.list(prefix, after=after, until=until))
 
     def _stamp(self, address: str) -> None:
         now = self._clock.now() + self.skew

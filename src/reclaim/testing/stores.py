@@ -9,18 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from reclaim.engine.tasks import reading
 from reclaim.engine.tasks.deleting import check_inside
-from reclaim.engine.tasks.reading import LIVE
 from reclaim.errors import Conflict, OwnedAddress
 from reclaim.model import SnapshotId
+from reclaim.run.causes import live_containers
 from reclaim.storage import hashed_files
-from reclaim.stores.base import CONTAINERS, ENTRIES, Observation, ObserveRequest, Store
-from reclaim.testing.engine import PlainEngine
+from reclaim.stores.base import (
+    CONTAINERS,
+    ENTRIES,
+    NO_READ,
+    Observation,
+    ObserveRequest,
+    ReadsContainers,
+    Store,
+)
+from reclaim.testing.engine import OracleEngine
 
 
 class Subject(Protocol):
@@ -72,25 +80,33 @@ class StoreContract:
         _, prefix = subject.store.place("contract")
         work = f"{prefix}work/"
         store = subject.store
-        engine = PlainEngine(lambda _url: store.storage, clock=store.clock)
+        engine = OracleEngine(lambda _url: store.storage, clock=store.clock)
         return store.observe(
             ObserveRequest(store.storage, work, engine, timedelta(0), settled=settled)
         )
+
+    def named(self, seen: Observation) -> set[SnapshotId]:
+        """The snapshots that have containers."""
+        return {found for addresses in seen.containers.values() for found in addresses}
 
     def held(self, subject: Subject, seen: Observation) -> list[str]:
         storage = subject.store.storage
         tables = [hashed_files.read(storage, file) for file in seen.held]
         return [address for table in tables for address in table.column("address").to_pylist()]
 
-    def test_units_cover_every_object_once(self, subject: Subject) -> None:
+    def test_key_ranges_cover_every_object_once(self, subject: Subject) -> None:
         subject.live()
         subject.dead()
         store = subject.store
-        units = list(store.format.units(store.storage))
-        folders = sorted(f"{unit.rstrip('/')}/" for unit in units)
-        assert len(set(folders)) == len(folders)
+        ranges = list(store.format.key_ranges(store.storage))
+        folders = sorted({f"{keys.prefix.rstrip('/')}/" for keys in ranges})
+        assert len(set(ranges)) == len(ranges)
         assert not any(a != b and b.startswith(a) for a in folders for b in folders)
-        listed = [stored.address for unit in units for stored in store.storage.list(unit)]
+        listed = [
+            stored.address
+            for keys in ranges
+            for stored in store.storage.list(keys.prefix, after=keys.after, until=keys.until)
+        ]
         assert len(listed) == len(set(listed))
         assert subject.objects() <= set(listed)
         assert all(address.startswith(store.format.prefix) for address in listed)
@@ -106,6 +122,9 @@ class StoreContract:
         assert all(kinds[address] in format.order for address in found)
         data = {kinds[address] for address, kind in found.items() if kind == "data"}
         assert kinds[f"{place}plan.json"] not in data
+        assert format.margins.keys() == set(format.order)
+        assert format.reasons.keys() <= set(format.order)
+        assert format.guard_noun or not any(row["guard"] for row in told)
         assert not {kinds[address] for address in outside} & set(format.order)
 
     def test_nothing_outside_is_the_stores(self, subject: Subject) -> None:
@@ -121,25 +140,33 @@ class StoreContract:
     def test_containers_and_entries_are_complete(self, subject: Subject) -> None:
         found = subject.live()
         store, seen = subject.store, self.observed(subject)
-        address, kind = seen.tops[found], store.format.top
-        tops = reading.tops_table({address: LIVE}, kind)
-        if (flat := store.format.flatten(tops)) is not None:
-            assert flat.schema.equals(CONTAINERS)
-            told = {row["address"]: row["kind"] for row in flat.to_pylist()}
-            assert told.items() >= subject.needs(found).items()
-            return
-        expanded = pa.concat_tables(reading.expand(store.format, store.storage, tops))
+        named = live_containers(seen, [found])
+        assert store.format.reads <= set(store.format.order)
+        expanded = pa.concat_tables(reading.expand(store.format, store.storage, named))
         assert expanded.schema.equals(CONTAINERS)
-        read = {address: kind}
+        read: dict[str, str] = {}
         for container in expanded.to_pylist():
-            if container["address"] == address:
+            read[container["address"]] = self.kind_of(subject, container)
+            if container["detail"] == NO_READ:
                 continue
-            read[container["address"]] = container["kind"]
+            assert isinstance(store.format, ReadsContainers)
             entries = store.format.entries(store.storage, container, paths=True)
             assert entries.schema.equals(ENTRIES)
             assert entries.num_rows == container["entries"]
             read |= dict.fromkeys(entries.column("address").to_pylist(), "data")
-        assert read == dict(subject.needs(found))
+        # What is taken by name need not be there.
+        by_name = set(named.column("address").to_pylist()) if not store.format.reads else set()
+        needs = dict(subject.needs(found))
+        assert read.items() >= needs.items()
+        assert read.keys() - needs.keys() <= by_name
+
+    def kind_of(self, subject: Subject, container: Mapping[str, Any]) -> str:
+        """The kind that a container is collected as."""
+        format = subject.store.format
+        if container["kind"] in format.order:
+            return str(container["kind"])
+        described = format.describe(pa.array([container["address"]]))
+        return str(described.field("kind")[0].as_py())
 
     def test_observe_tells_the_living_from_the_dead(self, subject: Subject) -> None:
         live, dead = subject.live(), subject.dead()
@@ -147,7 +174,7 @@ class StoreContract:
         assert {live, dead} <= seen.ids
         assert live in {ref.snapshot for ref in seen.refs}
         assert dead not in {ref.snapshot for ref in seen.refs}
-        assert {live, dead} <= seen.tops.keys()
+        assert {live, dead} <= self.named(seen)
         assert not seen.marked
         assert seen.read_at <= subject.store.clock.now()
         assert not seen.open & seen.closed
@@ -162,7 +189,7 @@ class StoreContract:
                 assert staged in held
             if uploading is not None:
                 told = subject.store.format.describe(pa.array([uploading])).to_pylist()
-                assert uploading in held or told[0]["partition"] in seen.open
+                assert uploading in held or told[0]["guard"] in seen.open
 
     def test_a_mark_is_provisional(self, subject: Subject) -> None:
         dead = subject.dead()
@@ -186,12 +213,12 @@ class StoreContract:
             held.release([dead])
             assert not subject.usable(dead)
             seen = self.observed(subject)
-            assert dead in seen.tops
+            assert dead in self.named(seen)
             assert dead not in seen.ids
             subject.swept(dead)
             assert held.collect([dead, live]) == 1
         seen = self.observed(subject)
-        assert dead not in seen.tops
+        assert dead not in self.named(seen)
         assert dead not in seen.marked
         assert live in seen.ids
         assert not subject.usable(dead)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark.daemon import manager
 
-import reclaim.engine.spark.work  # noqa: F401
+from reclaim.engine.spark.work import candidates, containers, listing, taking  # noqa: F401
 
 if __name__ == "__main__":
     # The first array that is made of Python's values looks for pandas, and loads it.

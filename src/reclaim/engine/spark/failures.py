@@ -61,8 +61,8 @@ def _translate(text: str) -> ReclaimError:
         try:
             # Whatever follows on the line is Spark's.
             body, _ = json.JSONDecoder().raw_decode(rest)
-            found = _KINDS.get(body["kind"], ReclaimError)
-            return found(body["message"], hint=body.get("hint"), **body.get("details", {}))
+            error = _KINDS.get(body["kind"], ReclaimError)
+            return error(body["message"], hint=body.get("hint"), **body.get("details", {}))
         except ValueError:
             pass
     return Unavailable(
@@ -76,9 +76,9 @@ def _said(text: str) -> str:
     raised = _RAISED.findall(text)
     if raised:
         return str(raised[-1])
-    found = _CAUSE.search(text)
+    cause = _CAUSE.search(text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return found[1] if found else lines[0] if lines else "it gave no reason"
+    return cause[1] if cause else lines[0] if lines else "it gave no reason"
 
 
 def _kinds(root: type[ReclaimError]) -> Iterator[tuple[str, type[ReclaimError]]]:

@@ -1,34 +1,19 @@
-"""The schemas of frames, in Spark's words; those of files are Arrow's, beside what writes them."""
+"""Schemas in Spark's words, from Arrow's, which stand beside what reads and writes the rows."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-_TYPES = {pa.string(): "string", pa.int64(): "bigint", pa.int32(): "int"}
+_TYPES = {
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+}
 
 
-def of(schema: pa.Schema) -> str:
-    """The schema of a table of work."""
+def spark_schema(schema: pa.Schema) -> str:
+    """The schema of a frame whose rows have the columns of a table."""
     return ", ".join(f"`{field.name}` {_TYPES[field.type]}" for field in schema)
-
-
-LINES = "address string, rows bigint, sha256 string, group string, told string"
-"""What a task gives back: the parts that it wrote, and what it has to tell."""
-
-LISTED = "address string, size bigint, last_modified timestamp"
-CONTAINERS = "address string, kind string, detail string, entries bigint, cause int"
-
-OWNED = f"owner string, {CONTAINERS}"
-NEEDS = "owner string, address string"
-
-READ = "address string, path string, kind string, entries bigint, cause int"
-SURVIVORS = (
-    "address string, size bigint, last_modified timestamp, path string, kind string, cause int"
-)
-CANDIDATES = (
-    "address string, size bigint, last_modified timestamp, kind string, branch string, "
-    "partition string, path string, reason string"
-)
-GOING = "address string, size bigint, kind string, reason string, identity string"
-RANKED = f"{GOING}, rank int"
-PACKED = "rows binary"

@@ -36,7 +36,6 @@ CONNECT_PORT = 15002
 REACH_SECONDS = 10
 
 TASKS_VARIABLE = "RECLAIM_SPARK_TASKS"
-TASKS = 4
 PARTITIONS = "spark.sql.shuffle.partitions"
 
 SETTINGS: Mapping[str, str] = {
@@ -75,7 +74,8 @@ def build_session(
     master = master or os.environ.get(MASTER_VARIABLE)
     # Executors on this machine must run the same Python, with the same libraries.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    chosen = {**SETTINGS, PARTITIONS: str(2 * _tasks()), **(settings or {})}
+    tasks_in_environment()
+    chosen = {**SETTINGS, **(settings or {})}
     try:
         # A session that runs already is used as it is; what it cannot change any more stays.
         with _quiet(), _own_interrupts():
@@ -163,9 +163,11 @@ def _without(name: str) -> Iterator[None]:
             os.environ[name] = value
 
 
-def _tasks() -> int:
-    """How many tasks a job is cut into: few on one machine, more where there are many cores."""
-    text = os.environ.get(TASKS_VARIABLE, str(TASKS))
+def tasks_in_environment() -> int | None:
+    """How many tasks a large job is cut into, if the environment says so."""
+    text = os.environ.get(TASKS_VARIABLE)
+    if text is None:
+        return None
     if not text.isdecimal() or not int(text):
         raise InvalidInput(f"{TASKS_VARIABLE} is {text!r}", hint="give it a number, such as 200")
     return int(text)

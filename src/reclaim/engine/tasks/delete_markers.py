@@ -99,7 +99,7 @@ class Mark:
 
         return [taken(target) for target in targets]
 
-    def one(self, storage: Storage, target: Target) -> Taken:
+    def take_one(self, storage: Storage, target: Target) -> Taken:
         return self.page(storage, [target], lambda: True)[0]
 
     def _note(self, storage: Storage, going: dict[str, Version], targets: Sequence[Target]) -> None:
@@ -149,9 +149,9 @@ class Unmark:
         return RESTORED
 
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
-        return each(storage, targets, lambda target: self.one(storage, target), in_time)
+        return each(storage, targets, lambda target: self.take_one(storage, target), in_time)
 
-    def one(self, storage: Storage, target: Target) -> Taken:
+    def take_one(self, storage: Storage, target: Target) -> Taken:
         bucket, covered = open_bucket(storage.url), Covered.parse(target.identity)
         if covered is None:
             return Taken(UNTOUCHED)
@@ -185,9 +185,9 @@ class Expunge:
         return DELETED
 
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
-        return each(storage, targets, lambda target: self.one(storage, target), in_time)
+        return each(storage, targets, lambda target: self.take_one(storage, target), in_time)
 
-    def one(self, storage: Storage, target: Target) -> Taken:
+    def take_one(self, storage: Storage, target: Target) -> Taken:
         bucket, covered = open_bucket(storage.url), Covered.parse(target.identity)
         if covered is None or covered.marker == NONE:
             # A marker that is there nevertheless may be somebody else's.

@@ -95,7 +95,7 @@ class Deleter(Protocol):
         """
         ...
 
-    def one(self, storage: Storage, target: Target) -> Taken:
+    def take_one(self, storage: Storage, target: Target) -> Taken:
         """Take one. It may have been taken before."""
         ...
 
@@ -117,7 +117,7 @@ class Remove:
         storage.delete_page([target.address for target in targets])
         return [Taken(DELETED)] * len(targets)
 
-    def one(self, storage: Storage, target: Target) -> Taken:
+    def take_one(self, storage: Storage, target: Target) -> Taken:
         storage.delete(target.address)
         return Taken(DELETED)
 
@@ -208,7 +208,7 @@ def _take(
         if not in_time():
             return None
         try:
-            taken.append(deleter.one(storage, target))
+            taken.append(deleter.take_one(storage, target))
         except ReclaimError as error:
             taken.append(Taken(FAILED, error=str(error)))
             if strict:

@@ -1,7 +1,7 @@
 """Groups of objects by where they are: folders of paths, as deep as a bounded number allows.
 
-A *where* is a branch and a folder of the logical path. Tasks count by folder. One that finds too
-many of a kind closes folders: all that is below a closed one counts as being in it, here and in
+A *where* is what objects belong to, such as a branch, and a folder of the logical path. Tasks count
+by folder. One that finds too many of a kind closes folders: all that is below a closed one counts as being in it, here and in
 every other task, so that no number of a folder is only a part of it. What is left, the driver
 merges into the folders above until few enough are left to be read.
 """
@@ -29,7 +29,7 @@ TOGETHER = 5_000
 SHOWN = 50
 """How many of a kind a plan has."""
 
-GROUPS = ["kind", "reason", "branch", "folder", "age"]
+GROUPS = ["kind", "reason", "belongs_to", "folder", "age"]
 
 TOP = "/"
 """The folder of what lies in none."""
@@ -103,8 +103,8 @@ class Places:
             at = counted.column_names.index("folder")
             counted = counted.set_column(at, "folder", cut)
             names = changed.set_column(at, "folder", _shortened(changed.column("folder"), depth))
-            each = names.group_by(["kind", "branch", "folder"]).aggregate([])
-            columns = (each.column(name).to_pylist() for name in ("kind", "branch", "folder"))
+            each = names.group_by(["kind", "belongs_to", "folder"]).aggregate([])
+            columns = (each.column(name).to_pylist() for name in ("kind", "belongs_to", "folder"))
             closed |= {(kind, (branch, one)) for kind, branch, one in zip(*columns, strict=True)}
             sums = [("size_sum", "sum"), ("size_count", "sum")]
             counted = counted.group_by(GROUPS).aggregate(sums)

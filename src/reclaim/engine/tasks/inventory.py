@@ -19,8 +19,6 @@ from reclaim.storage import LISTED, Storage, translated
 from reclaim.stores.base import Format
 
 MODIFIED = ("last_modified", "last_modified_date")
-ODD = r"(^|/)\.{0,2}(/|$)|[\x00-\x1f\x7f]"
-"""In keys that no object of ours has: empty parts, parts of dots, control characters."""
 
 
 def find_inventory(storage: Storage, address: str, format: Format) -> Objects:
@@ -33,12 +31,12 @@ def find_inventory(storage: Storage, address: str, format: Format) -> Objects:
             raise NotFound(f"there is no inventory at {storage.url}/{address}") from error
     parts = []
     columns: tuple[str, str, str] | None = None
-    for stored in sorted(files, key=lambda found: found.address):
+    for stored in sorted(files, key=lambda stored: stored.address):
         file = _open(storage, stored.address)
-        found = _columns(file.schema_arrow.names, stored.address)
-        if columns not in (None, found):
+        named = _columns(file.schema_arrow.names, stored.address)
+        if columns not in (None, named):
             raise InvalidInput("the files of the inventory have different columns")
-        columns = found
+        columns = named
         for number in range(file.num_row_groups):
             rows = file.metadata.row_group(number).num_rows
             parts.append(Part(stored.address, rows, "", str(number)))
@@ -71,12 +69,9 @@ def _listed(table: pa.Table, file: str, objects: Objects, format: Format) -> pa.
     if key.null_count:
         raise _unreadable(file, "there is a row without a key")
     key = key.cast(pa.string())
-    # What the sweep would refuse is never a candidate; folders' markers are among it.
-    mine = pc.and_not(
-        pc.starts_with(key, objects.cut + format.prefix), pc.match_substring_regex(key, ODD)
-    )
-    if not pc.all(mine).as_py():
-        key, size, modified = (column.filter(mine) for column in (key, size, modified))
+    inside = pc.starts_with(key, objects.cut + format.prefix)
+    if not pc.all(inside).as_py():
+        key, size, modified = (column.filter(inside) for column in (key, size, modified))
     if objects.cut:
         key = pc.utf8_slice_codeunits(key, start=len(objects.cut))
     modified = _times(modified, file)

@@ -1,6 +1,6 @@
 """Judging objects that no snapshot reaches: which of them may go, and why.
 
-Everything that is not certain stays: what is young, what lies in an open partition, what is of a
+Everything that is not certain stays: what is young, what an open guard protects, what is of a
 kind that is not ours to judge, what has an address that is odd.
 """
 
@@ -39,8 +39,9 @@ CANDIDATES = pa.schema(
         pa.field("size", pa.int64(), nullable=False),
         pa.field("last_modified", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field("kind", pa.string(), nullable=False),
-        pa.field("branch", pa.string(), nullable=False),
-        pa.field("partition", pa.string(), nullable=False),
+        # What people are told that it belongs to, and what protects it while that is open.
+        pa.field("belongs_to", pa.string(), nullable=False),
+        pa.field("guard", pa.string(), nullable=False),
         pa.field("path", pa.string()),
         pa.field("reason", pa.string(), nullable=False),
     ]
@@ -64,8 +65,9 @@ class Rules:
     cutoffs: Mapping[str, datetime]
     closed: frozenset[str]
     open: frozenset[str]
-    causes: Sequence[str]
-    """The sentences for causes, the live one (number 0) included."""
+    """The guards that are known."""
+    causes: Sequence[str | None]
+    """The sentences for causes, the live one (number 0) included; None leaves it to the kind."""
     reasons: Mapping[str, str]
     """The sentences for kinds that no dead container lists."""
     now: datetime
@@ -85,18 +87,18 @@ class Verdict:
     """What was found, in numbers."""
 
     places: Places = field(default_factory=Places)
-    """What may go, by kind, reason, branch, folder and age."""
+    """What may go, by kind, reason, what it belongs to, folder and age."""
     staying: Tally = field(default_factory=dict)
     """(kind, why) of what nothing reaches and stays nevertheless."""
     largest: list[tuple[int, str, str]] = field(default_factory=list)
     strangers: Counter[str] = field(default_factory=Counter)
-    """Partitions that are not known at all."""
+    """Guards that are not known at all."""
     odd: list[str] = field(default_factory=list)
     """The first few addresses that are odd (see ``urls.ODD_ADDRESS``)."""
 
     @property
     def going(self) -> Tally:
-        """(kind, reason, branch, folder, age) of what may go."""
+        """(kind, reason, what it belongs to, folder, age) of what may go."""
         return self.places.tally
 
     @property
@@ -155,15 +157,17 @@ def judge(
     rows = rows.combine_chunks()
     address = rows.column("address")
     described = pa.chunked_array(format.describe(address.combine_chunks()))
-    shape, branch, partition = (pc.struct_field(described, [at]) for at in range(3))
-    kind = pc.coalesce(rows.column("kind"), shape)
+    shape, belongs_to, guard = (
+        pc.struct_field(described, name) for name in ("kind", "belongs_to", "guard")
+    )
+    # A container's own kind says more than its name, unless it is not collected as such.
+    own = pc.is_in(rows.column("kind"), pa.array(rules.cutoffs, pa.string()))
+    kind = pc.if_else(own, rows.column("kind"), shape)
     foreign = pc.invert(pc.starts_with(address, format.prefix))
     odd = pc.match_substring_regex(address, ODD_ADDRESS)
     cutoff = _lookup(shape, rules.cutoffs, pa.timestamp("us", tz="UTC"))
-    closed = pc.or_(
-        pc.equal(partition, ""), pc.is_in(partition, pa.array(rules.closed, pa.string()))
-    )
-    opened = pc.is_in(partition, pa.array(rules.open, pa.string()))
+    closed = pc.or_(pc.equal(guard, ""), pc.is_in(guard, pa.array(rules.closed, pa.string())))
+    opened = pc.is_in(guard, pa.array(rules.open, pa.string()))
     stranger = pc.and_not(pc.and_(pc.invert(closed), pc.invert(opened)), odd)
     protected = pc.is_null(cutoff)
     for folder in rules.protected:
@@ -174,8 +178,8 @@ def judge(
         "outside the store",
         ODD,
         "not collected",
-        "unknown partition",
-        "in an open partition",
+        f"unknown {format.guard_noun}",
+        f"in an open {format.guard_noun}",
         "too young",
     )
     going = pc.is_null(stays)
@@ -187,8 +191,8 @@ def judge(
         "size": rows.column("size"),
         "last_modified": rows.column("last_modified"),
         "kind": kind,
-        "branch": branch,
-        "partition": partition,
+        "belongs_to": belongs_to,
+        "guard": guard,
         "path": _paths(rows, paths),
         "reason": pc.fill_null(reason, "nothing refers to it"),
     }
@@ -198,7 +202,7 @@ def judge(
         judged.append_column("why", stays).filter(pc.invert(going)), ["kind", "why"]
     )
     verdict.strangers = Counter(
-        partition.filter(stranger).unique().to_pylist() if pc.any(stranger).as_py() else []
+        guard.filter(stranger).unique().to_pylist() if pc.any(stranger).as_py() else []
     )
     verdict.odd = sorted(address.filter(odd).slice(0, NAMED).to_pylist())
     if candidates.num_rows:
@@ -263,8 +267,8 @@ def _largest(candidates: pa.Table) -> list[tuple[int, str, str]]:
     order = pc.select_k_unstable(
         candidates, k=min(LARGEST, candidates.num_rows), sort_keys=[("size", "descending")]
     )
-    top = candidates.take(order).select(["size", "address", "path"]).to_pylist()
-    return [(row["size"], row["address"], row["path"] or "") for row in top]
+    largest = candidates.take(order).select(["size", "address", "path"]).to_pylist()
+    return [(row["size"], row["address"], row["path"] or "") for row in largest]
 
 
 def _lookup(keys: pa.ChunkedArray, values: Mapping[str, object], type: pa.DataType) -> pa.Array:
@@ -273,5 +277,5 @@ def _lookup(keys: pa.ChunkedArray, values: Mapping[str, object], type: pa.DataTy
     return pa.chunked_array([pa.array(list(values.values()), type)]).take(at)
 
 
-def _take(numbers: pa.ChunkedArray, sentences: Sequence[str]) -> pa.ChunkedArray:
+def _take(numbers: pa.ChunkedArray, sentences: Sequence[str | None]) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(list(sentences), pa.string())]).take(numbers)

@@ -73,14 +73,14 @@ class SetAside:
 
     def _timely(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
         """Move one; back again if it was stopped for so long that others may be at work by now."""
-        taken = self.one(storage, target)
+        taken = self.take_one(storage, target)
         if taken.outcome == QUARANTINED and not in_time():
             with suppress(NotFound):
                 storage.move(self.aside.of(target.address), target.address, size=target.size)
             raise TimeOver
         return taken
 
-    def one(self, storage: Storage, target: Target) -> Taken:
+    def take_one(self, storage: Storage, target: Target) -> Taken:
         aside = self.aside.of(target.address)
         if self.again and (kept := look(storage, aside)) is not None:
             return self._taken_before(storage, target, kept)
@@ -125,7 +125,7 @@ class BringBack:
         self._flush(storage, targets, taken)
         return taken
 
-    def one(self, storage: Storage, target: Target) -> Taken:
+    def take_one(self, storage: Storage, target: Target) -> Taken:
         taken = self._one(storage, target)
         self._flush(storage, [target], [taken])
         return taken
@@ -179,7 +179,7 @@ class Discard:
             storage.delete_page(going)
         return taken
 
-    def one(self, storage: Storage, target: Target) -> Taken:
+    def take_one(self, storage: Storage, target: Target) -> Taken:
         taken = self._look(storage, target)
         if taken.outcome == DELETED:
             storage.delete(target.address)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from reclaim.errors import Corrupt, NotFound, UnknownVersion
 from reclaim.storage import Storage
-from reclaim.stores.base import CONTAINERS, TOP, Format
+from reclaim.stores.base import CONTAINERS, NO_READ, Format, ReadsContainers
 
 LIVE = 0
 """The cause of what is live: none. Every other number is an index into a plan's causes."""
 
-TOPS = pa.schema(
+SNAPSHOT_CONTAINERS = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         pa.field("kind", pa.string(), nullable=False),
@@ -25,11 +25,29 @@ TOPS = pa.schema(
 """The containers that snapshots name themselves."""
 
 
-def tops_table(causes: Mapping[str, int], kind: str) -> pa.Table:
-    """Tops of one kind, as ``TOPS``: the cause of each by its address."""
-    kinds = pa.repeat(pa.scalar(kind, pa.string()), len(causes))
-    addresses = pa.array(causes.keys(), pa.string())
-    return pa.table([addresses, kinds, pa.array(causes.values(), pa.int32())], schema=TOPS)
+def snapshot_containers(
+    addresses: Sequence[str], kind: str, causes: Sequence[int] | None = None
+) -> pa.Table:
+    """Containers of one kind, as ``SNAPSHOT_CONTAINERS``; live ones, unless causes are given."""
+    rows = len(addresses)
+    columns = (
+        pa.array(addresses, pa.string()),
+        pa.repeat(pa.scalar(kind, pa.string()), rows),
+        pa.repeat(pa.scalar(LIVE, pa.int32()), rows) if causes is None else pa.array(causes),
+    )
+    return pa.table(
+        [c.cast(f.type) for c, f in zip(columns, SNAPSHOT_CONTAINERS, strict=True)],
+        schema=SNAPSHOT_CONTAINERS,
+    )
+
+
+def each_once(tables: Sequence[pa.Table]) -> pa.Table:
+    """Snapshot containers together, each address once; what is live anywhere is live."""
+    whole = pa.concat_tables([SNAPSHOT_CONTAINERS.empty_table(), *tables])
+    grouped = whole.group_by("address", use_threads=False)
+    once = grouped.aggregate([("kind", "first"), ("cause", "min")])
+    columns = [once.column(name) for name in ("address", "kind_first", "cause_min")]
+    return pa.table(columns, schema=SNAPSHOT_CONTAINERS)
 
 
 READ = pa.schema(
@@ -47,48 +65,77 @@ READ = pa.schema(
 UNREADABLE = (Corrupt, NotFound, UnknownVersion)
 
 
-def expand(format: Format, storage: Storage, tops: pa.Table) -> Iterator[pa.Table]:
-    """The containers of tops, and the tops themselves (their entries are their containers)."""
-    for top in tops.to_pylist():
-        cause = top["cause"]
+def expand(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
+    """Snapshot containers, and the containers that they list, which count as their entries."""
+    named, unread = _by_name(format, containers)
+    if named.num_rows:
+        yield as_named(named)
+    for container in unread.to_pylist():
+        cause = container["cause"]
         try:
-            found = format.containers(storage, top["address"])
+            listed = _reader(format).containers(storage, container["address"])
         except UNREADABLE:
             if cause == LIVE:
                 raise
             # Of a dead snapshot something may have been collected before.
-            found = CONTAINERS.empty_table()
-        itself = [top["address"], top["kind"], TOP, found.num_rows, cause]
+            listed = CONTAINERS.empty_table()
+        itself = [container["address"], container["kind"], NO_READ, listed.num_rows, cause]
         arrays = [pa.array([v], f.type) for v, f in zip(itself, CONTAINERS, strict=True)]
-        causes = pa.array([cause] * found.num_rows, pa.int32())
-        listed = found.set_column(CONTAINERS.get_field_index("cause"), CONTAINERS.field(4), causes)
+        causes = pa.array([cause] * listed.num_rows, pa.int32())
+        at = CONTAINERS.get_field_index("cause")
+        listed = listed.set_column(at, CONTAINERS.field(at), causes)
         yield pa.concat_tables([pa.table(arrays, schema=CONTAINERS), listed])
+
+
+def as_named(containers: pa.Table) -> pa.Table:
+    """Snapshot containers that are taken by name, as ``CONTAINERS``."""
+    rows = containers.num_rows
+    columns = (
+        containers.column("address"),
+        containers.column("kind"),
+        pa.repeat(pa.scalar(NO_READ, pa.string()), rows),
+        pa.repeat(pa.scalar(0, pa.int64()), rows),
+        containers.column("cause"),
+    )
+    return pa.table(columns, schema=CONTAINERS)
+
+
+def _by_name(format: Format, containers: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Snapshot containers that are taken by name, and those that have to be read."""
+    has_to = pc.is_in(containers.column("kind"), pa.array(format.reads, pa.string()))
+    return containers.filter(pc.invert(has_to)), containers.filter(has_to)
+
+
+def _reader(format: Format) -> ReadsContainers:
+    if not isinstance(format, ReadsContainers):
+        raise TypeError(f"{type(format).__name__} has containers to read and does not read any")
+    return format
 
 
 def read(
     format: Format, storage: Storage, containers: pa.Table, *, paths: bool
 ) -> Iterator[pa.Table]:
     """What containers list. A live one that cannot be read stops the run."""
-    tops = pc.equal(containers.column("detail"), TOP)
-    if pc.any(tops).as_py():
+    no_read = pc.equal(containers.column("detail"), NO_READ)
+    if pc.any(no_read).as_py():
         # They have been read, or need not be; there may be very many of them.
-        known = containers.filter(tops)
+        known = containers.filter(no_read)
         path = pa.nulls(known.num_rows, pa.string())
         kind, entries, cause = (known.column(name) for name in ("kind", "entries", "cause"))
         yield pa.table([known.column("address"), path, kind, entries, cause], schema=READ)
-    for container in containers.filter(pc.invert(tops)).to_pylist():
+    for container in containers.filter(pc.invert(no_read)).to_pylist():
         try:
-            found = format.entries(storage, container, paths=paths)
+            listed = _reader(format).entries(storage, container, paths=paths)
         except UNREADABLE:
             if container["cause"] == LIVE:
                 raise
             yield _itself(container, 0)
             continue
         yield _itself(container, container["entries"])
-        rows = found.num_rows
+        rows = listed.num_rows
         columns = (
-            found.column("address"),
-            found.column("path"),
+            listed.column("address"),
+            listed.column("path"),
             pa.nulls(rows, pa.string()),
             pa.nulls(rows, pa.int64()),
             pa.repeat(pa.scalar(container["cause"], pa.int32()), rows),
@@ -102,7 +149,7 @@ def _itself(container: Mapping[str, Any], entries: int) -> pa.Table:
 
 
 OWNED = pa.schema([pa.field("owner", pa.string(), nullable=False), *CONTAINERS])
-"""Containers, each with the top that lists it."""
+"""Containers, each with the snapshot container that lists it."""
 
 NEEDS = pa.schema(
     [
@@ -126,25 +173,31 @@ NOWHERE = ""
 """What something needs that cannot even be read: an address that no object has."""
 
 
-def owned(format: Format, storage: Storage, tops: pa.Table) -> Iterator[pa.Table]:
-    """The containers of each top; one that is nowhere for a top that cannot be read."""
-    for top in tops.column("address").to_pylist():
+def owned(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
+    """The containers of each snapshot container; one that is nowhere if it cannot be read.
+
+    What is taken by name needs only itself.
+    """
+    named, unread = _by_name(format, containers)
+    if named.num_rows:
+        yield pa.table([named.column("address"), *as_named(named).columns], schema=OWNED)
+    for address in unread.column("address").to_pylist():
         try:
-            found = format.containers(storage, top)
+            listed = _reader(format).containers(storage, address)
         except UNREADABLE:
-            nowhere = [NOWHERE, "", TOP, 0, LIVE]
-            found = pa.table(
+            nowhere = [NOWHERE, "", NO_READ, 0, LIVE]
+            listed = pa.table(
                 [pa.array([v], f.type) for v, f in zip(nowhere, CONTAINERS, strict=True)],
                 schema=CONTAINERS,
             )
-        owners = pa.repeat(pa.scalar(top, pa.string()), found.num_rows)
-        yield pa.table([owners, *found.columns], schema=OWNED)
+        owners = pa.repeat(pa.scalar(address, pa.string()), listed.num_rows)
+        yield pa.table([owners, *listed.columns], schema=OWNED)
 
 
-def needed(format: Format, storage: Storage, tops: pa.Table) -> Iterator[pa.Table]:
+def needed(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
     """Every address that snapshots need, as far as their containers can be read."""
-    yield tops.select(["address"])
-    for table in owned(format, storage, tops):
+    yield containers.select(["address"])
+    for table in owned(format, storage, containers):
         yield table.select(["address"])
         for rows in needs(format, storage, table.select(CONTAINERS.names)):
             yield rows.select(["address"])
@@ -154,11 +207,14 @@ def needs(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa
     """What each container lists, ``folded``; of one that cannot be read, an address that is
     nowhere."""
     for container in containers.to_pylist():
-        nowhere = pa.chunked_array([[NOWHERE]], pa.string())
         try:
-            missing = container["detail"] == TOP
-            found = nowhere if missing else format.entries(storage, container, paths=False)[0]
+            if container["detail"] == NO_READ:
+                # Itself: by its name, or nowhere.
+                addresses = pa.chunked_array([[container["address"]]], pa.string())
+            else:
+                entries = _reader(format).entries(storage, container, paths=False)
+                addresses = entries.column("address")
         except UNREADABLE:
-            found = nowhere
-        owners = pa.repeat(pa.scalar(container["address"], pa.string()), len(found))
-        yield pa.table([owners, folded(found)], schema=NEEDS)
+            addresses = pa.chunked_array([[NOWHERE]], pa.string())
+        owners = pa.repeat(pa.scalar(container["address"], pa.string()), len(addresses))
+        yield pa.table([owners, folded(addresses)], schema=NEEDS)

@@ -172,15 +172,15 @@ class Examination:
             *(ref.snapshot for ref in seen.history.refs),
             *(one.snapshot for one in seen.leases),
         ]
-        tops = {seen.metaranges[one] for one in live} - {""}
+        metaranges = {seen.metaranges[one] for one in live} - {""}
         opened = {seen.metaranges[one] for one in named} - {""}
-        yield from sorted(tops)
+        yield from sorted(metaranges)
         storage, format = self._store.storage, self._store.format
         read: set[str] = set()
-        for top in sorted(tops if self._deep else opened):
-            if top not in there:
+        for metarange in sorted(metaranges if self._deep else opened):
+            if metarange not in there:
                 continue
-            for container in format.containers(storage, top).to_pylist():
+            for container in format.containers(storage, metarange).to_pylist():
                 address = container["address"]
                 if address in read:
                     continue

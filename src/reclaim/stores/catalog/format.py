@@ -13,11 +13,20 @@ from reclaim.catalog.addresses import ROOT
 from reclaim.catalog.content import ranges as containers
 from reclaim.catalog.content.ranges import RangeInfo
 from reclaim.errors import Corrupt, NotFound
-from reclaim.storage import Storage
-from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE
+from reclaim.storage import KeyRange, Storage
+from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE, Margin
 
 DATA, RANGE, METARANGE, CONTAINER = "data", "range", "metarange", "container"
 WORK, RECORD, EPOCH, UNKNOWN = "work", "record", "epoch", "unknown"
+
+REASONS = {
+    DATA: "uploaded, and in no commit",
+    CONTAINER: "written for a commit that failed",
+    WORK: "left behind by a run",
+    RECORD: "a record of an old run",
+}
+DELETED = "the repository was deleted"
+MARGINS: Mapping[str, Margin] = {WORK: "work", RECORD: "records"}
 
 MANY_BRANCHES = 64
 
@@ -48,18 +57,21 @@ class CatalogFormat:
         return (*kinds, UNKNOWN, EPOCH) if self.deleted else kinds
 
     @property
-    def top(self) -> str:
-        return METARANGE
+    def reads(self) -> frozenset[str]:
+        return frozenset((METARANGE,))
 
-    def aside(self, run_id: str) -> str:
+    def quarantine_path(self, run_id: str) -> str:
         return f"{self.prefix}_reclaim/{QUARANTINE}/{run_id}/"
 
-    def units(self, storage: Storage) -> Iterator[str]:
+    def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
         """The folders of branches, or of their partitions where that is not too many to ask for.
 
         Objects in places that we never write to are not listed, and so never collected, unless
-        the whole repository is to go.
+        the whole repository is to go. A partition holds a bounded number of objects.
         """
+        return map(KeyRange, self._folders(storage))
+
+    def _folders(self, storage: Storage) -> Iterator[str]:
         if self.deleted:
             yield self.prefix.rstrip("/")
             return
@@ -73,8 +85,21 @@ class CatalogFormat:
             yield from _folders(storage, f"{self.prefix}_reclaim/{part}")
         yield f"{self.prefix}_reclaim/epoch"
 
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        return dict.fromkeys(self.order, DELETED) if self.deleted else REASONS
+
+    @property
+    def margins(self) -> Mapping[str, Margin]:
+        own: Mapping[str, Margin] = {} if self.deleted else MARGINS
+        return {kind: own.get(kind, "objects") for kind in self.order}
+
+    @property
+    def guard_noun(self) -> str:
+        return "partition"
+
     def describe(self, addresses: pa.Array) -> pa.StructArray:
-        """Kind, branch and partition of addresses, from their parts."""
+        """What addresses are, from their parts: they belong to branches, guarded by partitions."""
         inside = pc.utf8_slice_codeunits(addresses, start=len(self.prefix))
         inside = pc.if_else(pc.starts_with(addresses, self.prefix), inside, "")
         parts = pc.split_pattern(inside, "/")
@@ -100,13 +125,11 @@ class CatalogFormat:
         )
         branch = pc.if_else(data, second, "")
         partition = pc.if_else(pc.or_(data, meta), third, "")
-        return pc.make_struct(kind, branch, partition, field_names=["kind", "branch", "partition"])
+        names = ["kind", "belongs_to", "guard"]
+        return pc.make_struct(kind, branch, partition, field_names=names)
 
-    def flatten(self, tops: pa.Table) -> pa.Table | None:  # noqa: ARG002
-        return None
-
-    def containers(self, storage: Storage, top: str) -> pa.Table:
-        found = containers.decode_metarange(_read(storage, top), top)
+    def containers(self, storage: Storage, address: str) -> pa.Table:
+        found = containers.decode_metarange(_read(storage, address), address)
         columns = (
             [info.address for info in found],
             [RANGE] * len(found),

@@ -25,7 +25,7 @@ from reclaim.storage import Storage
 from reclaim.storage.buckets import Upload
 from reclaim.stores.base import Observation, ObserveRequest, SnapshotCounts
 from reclaim.stores.catalog.examination import Examination, old_uploads, unknown_partitions
-from reclaim.stores.catalog.format import CatalogFormat
+from reclaim.stores.catalog.format import METARANGE, CatalogFormat
 from reclaim.stores.catalog.held import HeldRepository
 from reclaim.stores.catalog.uploads import abort_uploads
 from reclaim.stores.findings import Advance, Finding
@@ -75,10 +75,12 @@ class CatalogStore:
             snapshots=roots.history.snapshots,
             leases=roots.leases,
             busy=roots.history.busy,
-            tops={
-                SnapshotId(found): metarange
-                for found, metarange in roots.metaranges.items()
-                if metarange
+            containers={
+                METARANGE: {
+                    SnapshotId(found): metarange
+                    for found, metarange in roots.metaranges.items()
+                    if metarange
+                }
             },
             marked={SnapshotId(found): state for found, state in roots.states.items()},
             closed=roots.closed | roots.overdue,
@@ -106,12 +108,15 @@ class CatalogStore:
     def lock_holder(self) -> str | None:
         return locks.find_holder(self._workspace)
 
-    def taken(self, run_id: str) -> Mapping[SnapshotId, str | None]:
+    def taken(self, run_id: str) -> Mapping[SnapshotId, Mapping[str, str]]:
         taken = undoing.taken(self._workspace, run_id)
-        return {commit_id: commit.metarange or None for commit_id, commit in taken.items()}
+        return {
+            commit_id: {METARANGE: commit.metarange} if commit.metarange else {}
+            for commit_id, commit in taken.items()
+        }
 
-    def waiting(self, run_id: str) -> Collection[str]:
-        return undoing.waiting(self._workspace, run_id)
+    def waiting(self, run_id: str) -> Mapping[str, Collection[str]]:
+        return {METARANGE: undoing.waiting(self._workspace, run_id)}
 
     def record_plan(self, run_id: str, digest: str) -> None:
         plans.record_plan(self._workspace, run_id, digest)

@@ -42,7 +42,7 @@ def find_uploads(store: CatalogStore, seen: Roots) -> Unfinished | None:
     not_closed = seen.open | seen.overdue | seen.in_flight
     uploads = list(open_bucket(store.storage.url).uploads(store.format.prefix))
     addresses = pa.array([upload.address for upload in uploads], pa.string())
-    partitions = store.format.describe(addresses).field("partition").to_pylist()
+    partitions = store.format.describe(addresses).field("guard").to_pylist()
     cutoff = seen.read_at - Margins().objects
     over: list[Upload] = []
     young: list[Upload] = []

@@ -10,9 +10,10 @@ OURS = ".reclaim"
 """Everything of ours. A server takes no notice of such a folder."""
 
 ARCHIVE, ROLLUP = ".larch", ".rollup.hex"
-SHARD = re.compile("[0-9a-f]{3}")
-STEM_SIZE = 3 + 1 + 40
+SHARD_SIZE = 3
+STEM_SIZE = SHARD_SIZE + 1 + 40
 """How long the names of a layer's objects are, without what they end with."""
+SHARD = re.compile(f"[0-9a-f]{{{SHARD_SIZE}}}")
 _FILE = re.compile(
     rf"(?:^|/)([0-9a-f]{{3}})/(\1[0-9a-f]{{37}})(?:{re.escape(ARCHIVE)}|{re.escape(ROLLUP)})?\Z"
 )

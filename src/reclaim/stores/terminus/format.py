@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.clock import to_micros
-from reclaim.storage import Storage
-from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE, TOP
+from reclaim.model import SnapshotId
+from reclaim.storage import KeyRange, Storage
+from reclaim.stores.base import QUARANTINE, Margin
 from reclaim.stores.sidecar.records import FILE as RUN_FILE
-from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, STEM_SIZE
+from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, SHARD_SIZE
 from reclaim.stores.terminus.reading import read_layers, told
-from reclaim.stores.terminus.view import Facts, LayerView, is_shard
+from reclaim.stores.terminus.view import LayerView, is_shard
 
 LAYER, ROLLUP_FILE, WORK, RECORD, UNKNOWN = "layer", "rollup", "work", "record", "unknown"
+DIRECTORY = "directory"
+"""A layer's container that is a directory instead of an archive. As an object it is a layer."""
 RUN = "run"
 """What says that there was a run. It stays: without it nobody finds what the run set aside."""
 
@@ -48,17 +48,29 @@ class TerminusFormat:
         return ROLLUP_FILE, LAYER, WORK, RECORD
 
     @property
-    def top(self) -> str:
-        return LAYER
+    def reads(self) -> frozenset[str]:
+        return frozenset()
 
-    def aside(self, run_id: str) -> str:
+    def quarantine_path(self, run_id: str) -> str:
         return f"{self.prefix}{OURS}/{QUARANTINE}/{run_id}/"
 
-    def units(self, storage: Storage) -> Iterator[str]:
+    def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
         view = self.view(storage)
-        yield from view.shards()
+        yield from map(KeyRange, view.shards())
         runs, _ = view.folders(f"{self.prefix}{OURS}/runs")
-        yield from runs
+        yield from map(KeyRange, runs)
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        return {WORK: "left behind by a run", RECORD: "a record of an old run"}
+
+    @property
+    def margins(self) -> Mapping[str, Margin]:
+        return {ROLLUP_FILE: "objects", LAYER: "objects", WORK: "work", RECORD: "records"}
+
+    @property
+    def guard_noun(self) -> str:
+        return ""
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
         inside = pc.starts_with(addresses, self.prefix)
@@ -102,56 +114,32 @@ class TerminusFormat:
             UNKNOWN,
         )
         blank = pa.array([""]).take(pa.array([0] * len(addresses), pa.int64()))
-        return pc.make_struct(kind, blank, blank, field_names=["kind", "branch", "partition"])
+        return pc.make_struct(kind, blank, blank, field_names=["kind", "belongs_to", "guard"])
 
-    def flatten(self, tops: pa.Table) -> pa.Table:
-        """The objects that layers may have: an archive, a directory, a rollup file.
+    def layer_objects(self, layers: Sequence[SnapshotId]) -> Mapping[str, Mapping[SnapshotId, str]]:
+        """The objects that layers may have, by kind: an archive, a directory, a rollup file.
 
         Whether they are there makes no difference: what is live is only not taken.
         """
-        bare = pc.utf8_slice_codeunits(tops.column("address"), 0, len(self.prefix) + STEM_SIZE)
-        kinds = {ARCHIVE: LAYER, "": LAYER, ROLLUP: ROLLUP_FILE}
-        tables = []
-        for suffix, kind in kinds.items():
-            rows = tops.num_rows
-            columns = (
-                pc.binary_join_element_wise(bare, suffix, ""),
-                _repeat(kind, rows),
-                _repeat(TOP, rows),
-                pa.array(np.zeros(rows, np.int64)),
-                tops.column("cause"),
-            )
-            tables.append(pa.table(columns, schema=CONTAINERS))
-        return pa.concat_tables(tables)
+        ids = pa.array(layers, pa.string())
+        shards = pc.utf8_slice_codeunits(ids, 0, SHARD_SIZE)
+        stems = pc.binary_join_element_wise(self.prefix, shards, "/", ids, "")
+        kinds = {LAYER: ARCHIVE, DIRECTORY: "", ROLLUP_FILE: ROLLUP}
+        return {
+            kind: dict(zip(layers, _with_end(stems, end).to_pylist(), strict=True))
+            for kind, end in kinds.items()
+        }
 
-    def containers(self, storage: Storage, top: str) -> pa.Table:  # noqa: ARG002
-        return CONTAINERS.empty_table()
+    def has_snapshots(self, keys: KeyRange) -> bool:
+        return is_shard(keys.prefix)
 
-    def entries(
-        self,
-        storage: Storage,  # noqa: ARG002
-        container: Mapping[str, Any],  # noqa: ARG002
-        *,
-        paths: bool,  # noqa: ARG002
-    ) -> pa.Table:
-        return ENTRIES.empty_table()
-
-    def survey(self, storage: Storage, units: Sequence[str]) -> pa.Table:
-        """The objects in folders, and of each layer what it refers to."""
+    def survey(self, storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
+        """The objects in shards, and of each layer what it refers to."""
         view = self.view(storage)
-        addresses: list[str] = []
-        others: list[Facts] = []
-        for unit in units:
-            if is_shard(unit):
-                addresses += (f"{unit}/{name}" for name in view.names(unit))
-            else:
-                others += (
-                    (one.address, one.size, to_micros(one.last_modified)) for one in view.list(unit)
-                )
+        addresses = [address for keys in ranges for address in view.addresses(keys)]
         rollups = {address for address in addresses if address.endswith(ROLLUP)}
-        found = read_layers(view, addresses, rollups)
         # What goes while it is listed was not there.
-        return pa.concat_tables([found.rows, told(others)])
+        return read_layers(view, addresses, rollups).rows
 
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
         """Some layers, by the address of their archive or directory."""
@@ -163,5 +151,5 @@ class TerminusFormat:
         return pa.concat_tables([found.rows, told(gone, fault="it is not there any more")])
 
 
-def _repeat(text: str, rows: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text, pa.string()), rows)
+def _with_end(texts: pa.Array, end: str) -> pa.Array:
+    return pc.binary_join_element_wise(texts, end, "") if end else texts

@@ -60,6 +60,6 @@ class HeldTerminus(HeldSidecar):
             return Restored(len(loadable), (), named)
         self._end(run_id)
         view = survey.view
-        strays = view.strays(self._format.aside(run_id).rstrip("/"))
+        strays = view.strays(self._format.quarantine_path(run_id).rstrip("/"))
         named += (f"{view.path(stray)} is not of a layer, and was left" for stray in strays)
         return Restored(len(loadable), named, ())

@@ -124,7 +124,8 @@ class Observer:
         if not layers:
             return seen
         every = with_quarantined(self.layers, quarantines, self.survey, reader)
-        kept = (needed_by(layers, every) & seen.tops.keys()) - self.reached
+        there = frozenset().union(*seen.containers.values())
+        kept = (needed_by(layers, every) & there) - self.reached
         self.reached |= kept
         return replace(
             seen,
@@ -220,17 +221,18 @@ class Observer:
         ids, faults = found.graph.ids, found.graph.faults
         states = self.lists.states()
         dead = [layer for layer in range(len(found)) if layer not in reached]
-        tops = dict(zip(ids, found.addresses.to_pylist(), strict=False))
+        layers = ids[: len(found)]
+        there = frozenset(layers)
         condemned = {one for one, state in states.items() if state is Condemnation.CONDEMNED}
         return Observation(
             refs=tuple(
                 Ref(label.name, RefKind.LABEL, label.layer) for label in marked.named if label.layer
             ),
-            ids=frozenset(tops) - (condemned - self.reached),
+            ids=there - (condemned - self.reached),
             leases=tuple(marked.leases),
             busy=frozenset(),
-            tops=tops,
-            marked={layer: state.value for layer, state in states.items() if layer in tops},
+            containers=self.survey.format.layer_objects(layers),
+            marked={layer: state.value for layer, state in states.items() if layer in there},
             closed=frozenset(),
             open=frozenset(),
             held=(),

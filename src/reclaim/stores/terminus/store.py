@@ -122,12 +122,13 @@ class TerminusStore:
         first = [one for one in by_layer if one not in found.numbers]
         return [address for one in (*first, *order) for address in by_layer[one]]
 
-    def taken(self, run_id: str) -> Mapping[SnapshotId, str | None]:
-        return dict.fromkeys(self._sidecar.lists.taken_by(run_id))
+    def taken(self, run_id: str) -> Mapping[SnapshotId, Mapping[str, str]]:
+        """Without containers: ``restore`` looks itself whether a layer can be loaded."""
+        return {layer: {} for layer in self._sidecar.lists.taken_by(run_id)}
 
-    def waiting(self, run_id: str) -> Collection[str]:  # noqa: ARG002
+    def waiting(self, run_id: str) -> Mapping[str, Collection[str]]:  # noqa: ARG002
         """None: a run condemns layers that are old enough, and sets all of them aside."""
-        return ()
+        return {}
 
     def needed(self, run_id: str, reader: Reader) -> Collection[str]:
         """What of a run's quarantine labels, leases or layers refer to now: a second mark."""

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from reclaim.errors import Corrupt, Gone, NotFound, UnknownVersion
 from reclaim.model import SnapshotId
-from reclaim.storage import Storage
+from reclaim.storage import KeyRange, Storage
 from reclaim.stores.base import SNAPSHOTS, Reader
 from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP, STEM_SIZE, layer_of, stem
 from reclaim.stores.terminus.format import LAYER, ROLLUP_FILE, TerminusFormat
@@ -26,12 +26,12 @@ class Survey:
     """Lists and reads the layers of one store."""
 
     def __init__(self, format: TerminusFormat, storage: Storage) -> None:
-        self._format = format
+        self.format = format
         self.view = self._view = format.view(storage)
 
     def look(self, reader: Reader) -> pa.Table:
         """List every layer and read it at once, where the reader reads."""
-        return reader.survey(self._format, self._view.shards())
+        return reader.survey(self.format, [KeyRange(shard) for shard in self._view.shards()])
 
     def named(self) -> pa.Array:
         """The addresses of everything in the shards that has the name of a layer's object."""
@@ -41,7 +41,7 @@ class Survey:
             for shard in shards
         ]
         addresses = pa.concat_arrays([pa.array([], pa.string()), *names])
-        kinds = self._format.describe(addresses).field("kind")
+        kinds = self.format.describe(addresses).field("kind")
         return addresses.filter(pc.is_in(kinds, pa.array([LAYER, ROLLUP_FILE])))
 
     def ids(self, named: pa.Array) -> pa.Array:
@@ -72,7 +72,7 @@ class Survey:
         """Some objects, wherever they lie, as ``SNAPSHOTS``."""
         if not addresses:
             return SNAPSHOTS.empty_table()
-        rows = reader.snapshots(self._format, addresses)
+        rows = reader.snapshots(self.format, addresses)
         if rows.num_rows != len(addresses):
             raise Corrupt(f"{len(addresses)} objects were to be read and {rows.num_rows} were")
         return rows
@@ -80,7 +80,7 @@ class Survey:
     def aside(self, run_id: str) -> dict[SnapshotId, list[str]]:
         """What a run has set aside, by layer."""
         found: dict[SnapshotId, list[str]] = {}
-        shards, _ = self._view.folders(self._format.aside(run_id).rstrip("/"))
+        shards, _ = self._view.folders(self.format.quarantine_path(run_id).rstrip("/"))
         for shard in shards:
             for one in self._view.list(shard):
                 if layer := layer_of(one.address):
@@ -134,17 +134,17 @@ class Survey:
 
     def _layers(self, named: pa.Array) -> pa.Array:
         """The layer that each of some objects in the shards belongs to."""
-        start = len(self._format.prefix) + STEM_SIZE - ID_SIZE
+        start = len(self.format.prefix) + STEM_SIZE - ID_SIZE
         return pc.utf8_slice_codeunits(named, start, start + ID_SIZE)
 
     def _there(
         self, layers: Iterable[SnapshotId], ends: Collection[str] = (ARCHIVE, "", ROLLUP)
     ) -> Sequence[str]:
         """Those of the objects that some layers may have that are there."""
-        bases = (f"{self._format.prefix}{stem(layer)}" for layer in layers)
+        bases = (f"{self.format.prefix}{stem(layer)}" for layer in layers)
         each = (base + end for base in bases for end in ends)
         return [address for address, _, _ in self._view.there(each)]
 
     def _top(self, layer: SnapshotId) -> str:
-        base = f"{self._format.prefix}{stem(layer)}"
+        base = f"{self.format.prefix}{stem(layer)}"
         return base + ARCHIVE if self._view.path(base + ARCHIVE).exists() else base

@@ -21,7 +21,7 @@ import pyarrow as pa
 from reclaim.clock import from_micros
 from reclaim.errors import Corrupt, NotFound, OwnedAddress, Refused
 from reclaim.model import StoredObject
-from reclaim.storage import LISTED, Payload, Storage, translated
+from reclaim.storage import LISTED, KeyRange, Payload, Storage, translated
 from reclaim.stores.base import QUARANTINE
 from reclaim.stores.terminus.addresses import (
     ARCHIVE,
@@ -80,27 +80,32 @@ class LayerView:
         self._inside(ours)
         self._inside(self._runs)
 
-    def batches(self, prefix: str = "") -> Iterator[pa.RecordBatch]:
+    def batches(
+        self, prefix: str = "", *, after: str = "", until: str = ""
+    ) -> Iterator[pa.RecordBatch]:
         if not is_shard(prefix):
-            yield from self._inner.batches(prefix)
+            yield from self._inner.batches(prefix, after=after, until=until)
             return
-        if rows := self.layers(prefix):
+        if rows := self.layers(KeyRange(prefix, after, until)):
             columns = zip(*rows, strict=True)
             arrays = [pa.array(c, f.type) for c, f in zip(columns, LISTED, strict=True)]
             yield pa.record_batch(arrays, schema=LISTED)
 
-    def list(self, prefix: str = "") -> Iterator[StoredObject]:
+    def list(self, prefix: str = "", *, after: str = "", until: str = "") -> Iterator[StoredObject]:
         if not is_shard(prefix):
-            yield from self._inner.list(prefix)
+            yield from self._inner.list(prefix, after=after, until=until)
             return
-        for address, size, changed in self.layers(prefix):
+        for address, size, changed in self.layers(KeyRange(prefix, after, until)):
             yield StoredObject(address, size, from_micros(changed))
 
-    def layers(self, folder: str) -> Sequence[Facts]:
+    def layers(self, keys: KeyRange) -> Sequence[Facts]:
         """The objects of layers in a shard. What goes while it is listed was not there."""
-        return self.there(
-            address for name in self.names(folder) if layer_of(address := f"{folder}/{name}")
-        )
+        return self.there(address for address in self.addresses(keys) if layer_of(address))
+
+    def addresses(self, keys: KeyRange) -> Sequence[str]:
+        """The addresses of all that lies in a shard, whatever it is."""
+        inside = (f"{keys.prefix}/{name}" for name in self.names(keys.prefix))
+        return [address for address in inside if address in keys]
 
     def names(self, folder: str) -> Sequence[str]:
         """The names of all that lies in a shard, and nothing else of it."""

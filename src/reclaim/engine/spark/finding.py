@@ -1,0 +1,216 @@
+"""Finding candidates: what is live is written down as keys, and objects are compared with those.
+
+A key has eight bytes for each address. Up to ``lookup_limit`` of them are loaded by every process
+that judges objects, so that the objects stay where they are; beyond that Spark joins the two by
+key. Where nothing has to be read and there is little to compare, the driver does it by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from reclaim.engine.base import ConfirmRequest, Containers, FindRequest, Found, Read
+from reclaim.engine.spark.failures import Work
+from reclaim.engine.spark.frames import Frames, Lines, map_rows
+from reclaim.engine.spark.keys import KeysOf
+from reclaim.engine.spark.work import candidates, containers
+from reclaim.engine.spark.work.candidates import Source
+from reclaim.engine.spark.work.containers import JOIN_KEY
+from reclaim.engine.spark.work.lines import after, files_table
+from reclaim.engine.spark.work.parts import read_parts
+from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Verdict
+from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part
+from reclaim.engine.tasks.reading import LIVE, READ
+from reclaim.storage import LISTED
+from reclaim.stores.base import CONTAINERS, Format
+
+LOOKUP_LIMIT = 32_000_000
+"""A quarter of a gigabyte of keys in each process."""
+DRIVER_ROW_LIMIT = 1_000_000
+"""So many rows are compared on the driver: some hundred megabytes, and about a second."""
+
+Keys = tuple[Part, ...]
+"""Files with the keys of what is live."""
+
+
+class Finder:
+    """Compares objects and candidates with what is live."""
+
+    def __init__(
+        self, frames: Frames, *, lookup_limit: int, driver_row_limit: int, keys_of: KeysOf
+    ) -> None:
+        self._frames = frames
+        self._lookup_limit = lookup_limit
+        self._driver_row_limit = driver_row_limit
+        self._keys_of = keys_of
+
+    def find(self, request: FindRequest) -> Found:
+        source = Source(request.format, request.objects)
+        judge = partial(candidates.judge, request.format, request.rules, request.place)
+        if self._fits_driver(request):
+            return self._find_on_driver(request, source, judge)
+        live, read = self._write_keys(
+            request.format, request.containers, request.held, (), request.work
+        )
+        found = Found(read=read)
+        objects = _rows(request.objects.parts)
+        if request.containers.dead or self._exceed_lookup(live):
+            seen = self._write_survivors(source, live, request.work)
+            survivors = self._frames.rows_of(request.place.url, seen.parts, SURVIVORS)
+            if request.containers.dead:
+                dead = self._dead(request.format, request.containers, request.place)
+                survivors = survivors.drop("path", "kind", "cause").join(
+                    dead, on="address", how="left"
+                )
+            _count(found, seen)
+            lines = self._frames.run(survivors.select(*SURVIVORS.names), judge, shuffled=objects)
+        else:
+            look = partial(candidates.survivors, source, request.work.url, live, self._keys_of)
+            files = self._frames.files(request.objects.parts)
+            lines = self._frames.run(files, partial(candidates.with_counts, look, judge))
+            _count(found, lines)
+        return _judged(found, lines)
+
+    def confirm(self, request: ConfirmRequest) -> Found:
+        live, read = self._write_keys(
+            request.format, request.revived, request.held, request.done, request.work
+        )
+        keep = partial(candidates.keep_closed, request.closed, request.place)
+        files = self._frames.files(request.candidates)
+        url = request.place.url
+        if self._exceed_lookup(live):
+            with_keys = partial(candidates.with_keys, partial(read_parts, url), self._keys_of)
+            rows = files.map(with_keys, CANDIDATES.append(JOIN_KEY))
+            left = rows.join(self._key_rows(live, url), on="key", how="left_anti")
+            shuffled = _rows(request.candidates) + _rows(live)
+            lines = self._frames.run(left.select(*CANDIDATES.names), keep, shuffled=shuffled)
+        else:
+            drop = partial(candidates.unlisted, url, live, self._keys_of)
+            lines = self._frames.run(files, partial(after, drop, keep))
+        return Found(parts=lines.parts, read=read)
+
+    def _fits_driver(self, request: FindRequest) -> bool:
+        """Whether less time goes into the work than into the jobs that would spread it.
+
+        Only where containers are taken by name: reading is for executors.
+        """
+        if request.format.reads:
+            return False
+        rows = _rows((*request.objects.parts, *request.containers.parts))
+        return rows <= self._driver_row_limit
+
+    def _find_on_driver(self, request: FindRequest, source: Source, judge: Work) -> Found:
+        """What ``find`` does, by the same tasks, in this process."""
+        work = request.work
+        storage = open_storage(work.url)
+        tables = [read_part(storage, part) for part in request.containers.parts]
+        named = pa.concat_tables([CONTAINERS.empty_table(), *tables])
+        is_live = pc.equal(named.column("cause"), LIVE)
+        extra = containers.extra_sources(request.held, ())
+        needed = pa.concat_tables([named.filter(is_live), extra])
+        write = partial(containers.write_keys, source.format, work, self._keys_of)
+        written = _run_here(write, needed)
+        found = Found(read=_read(written))
+        live = tuple(written.parts)
+        look = partial(candidates.survivors, source, work.url, live, self._keys_of)
+        dead = named.filter(pc.invert(is_live)).select(["address", "kind", "cause"])
+        explain = partial(candidates.explain, dead, judge)
+        with_counts = partial(candidates.with_counts, look, explain)
+        lines = _run_here(with_counts, files_table(source.objects.parts))
+        _count(found, lines)
+        return _judged(found, lines)
+
+    def _write_keys(
+        self,
+        format: Format,
+        needed: Containers,
+        held: Sequence[str],
+        done: Sequence[Part],
+        place: Place,
+    ) -> tuple[Keys, Read]:
+        """Write down the keys of all that is needed, or was done, and say how much was read."""
+        rows = self._frames.frame(containers.extra_sources(held, done))
+        extra = len(held) + len(done)
+        if extra > 1:
+            rows = rows.repartition(min(2 * self._frames.tasks, extra))
+        if needed.containers:
+            listed = self._frames.rows_of(place.url, needed.parts, CONTAINERS)
+            tasks = min(2 * self._frames.tasks, needed.containers)
+            live = listed.where(F.col("cause") == LIVE).repartition(tasks)
+            rows = live.select(*CONTAINERS.names).union(rows)
+        write = partial(containers.write_keys, format, place, self._keys_of)
+        lines = self._frames.run(rows, write)
+        return tuple(lines.parts), _read(lines)
+
+    def _write_survivors(self, source: Source, live: Keys, place: Place) -> Lines:
+        """Write down the objects whose keys are not live; the reports count all of them."""
+        files = self._frames.files(source.objects.parts)
+        write = partial(candidates.write_survivors, place)
+        if not self._exceed_lookup(live):
+            look = partial(candidates.survivors, source, place.url, live, self._keys_of)
+            return self._frames.run(files, partial(candidates.with_counts, look, write))
+        shuffled = _rows(source.objects.parts) + _rows(live)
+        read = partial(candidates.with_keys, source.read, self._keys_of)
+        rows = files.map(read, LISTED.append(JOIN_KEY))
+        left = rows.join(self._key_rows(live, place.url), on="key", how="left_anti")
+        lines = self._frames.run(left.select(*LISTED.names), write, shuffled=shuffled)
+        landmark = F.col("address").isin(list(source.objects.landmarks)).cast("long")
+        totals = rows.agg(
+            F.count("size").alias("objects"),
+            F.sum("size").alias("size"),
+            F.sum(landmark).alias("landmarks"),
+        )
+        (whole,) = self._frames.collect(totals)
+        report = {name: whole[name] or 0 for name in ("objects", "size", "landmarks")}
+        return Lines([*lines.rows, {"address": "", "report": json.dumps(report)}])
+
+    def _key_rows(self, live: Keys, url: str) -> DataFrame:
+        files = self._frames.files(live)
+        return files.map(partial(containers.read_keys, url), pa.schema([JOIN_KEY]))
+
+    def _exceed_lookup(self, live: Keys) -> bool:
+        return _rows(live) > self._lookup_limit
+
+    def _dead(self, format: Format, needed: Containers, place: Place) -> DataFrame:
+        """What dead containers listed, each address once, with the least cause."""
+        rows = self._frames.rows_of(place.url, needed.parts, CONTAINERS)
+        tasks = min(2 * self._frames.tasks, needed.dead)
+        spread = rows.where(F.col("cause") != LIVE).repartition(tasks)
+        listed = map_rows(spread, partial(containers.read_dead, format), READ)
+        # Of equal causes the first path: what a plan says must not depend on who was read first.
+        best = F.min(F.struct("cause", "path", "kind")).alias("best")
+        each = listed.groupBy("address").agg(best)
+        return each.select("address", "best.path", "best.kind", "best.cause")
+
+
+def _rows(parts: Sequence[Part]) -> int:
+    return sum(part.rows for part in parts)
+
+
+def _run_here(work: Work, rows: pa.Table) -> Lines:
+    """What a task gives back, without Spark."""
+    return Lines([line for table in work(iter([rows])) for line in table.to_pylist()])
+
+
+def _read(lines: Lines) -> Read:
+    return Read(lines.sum("containers"), lines.sum("entries"), lines.sum("held"))
+
+
+def _count(found: Found, lines: Lines) -> None:
+    found.objects += lines.sum("objects")
+    found.size += lines.sum("size")
+    found.landmarks += lines.sum("landmarks")
+
+
+def _judged(found: Found, lines: Lines) -> Found:
+    found.parts = lines.parts
+    for report in lines.reports():
+        found.verdict.add(Verdict.decode(report["verdict"]))
+    return found

@@ -1,0 +1,147 @@
+"""Frames: work spread over the tasks of a session, and the jobs that do it.
+
+How many tasks a job has follows from its work and from the cores of the cluster.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from reclaim.engine.spark.cores import count_tasks
+from reclaim.engine.spark.failures import Work, task, translated
+from reclaim.engine.spark.jobs import Jobs
+from reclaim.engine.spark.schemas import spark_schema
+from reclaim.engine.spark.session import PARTITIONS
+from reclaim.engine.spark.work.lines import LINES, PACKED, files_table, in_shares, packed, unpacked
+from reclaim.engine.spark.work.parts import read_parts
+from reclaim.engine.tasks.parts import Part
+
+SENT_WITH_TASKS = 1024 * 1024
+"""Work of at most so many bytes is sent along with the tasks themselves."""
+ROWS_OF_A_TASK = 50_000
+"""Rows that are worth a task of their own where Spark joins or groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Rows that stand for work. Where they are few, ``rows`` has only the numbers of shares."""
+
+    rows: DataFrame
+    shares: Sequence[pa.Table] | None = None
+
+    def map(self, work: Work, schema: pa.Schema) -> DataFrame:
+        """What work makes of the rows, on executors."""
+        if self.shares is not None:
+            work = partial(in_shares, self.shares, work)
+        return map_rows(self.rows, work, schema)
+
+
+def map_rows(rows: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
+    """What work makes of rows, on executors."""
+    return rows.mapInArrow(task(work), spark_schema(schema))
+
+
+class Frames:
+    """Makes frames on one session, and runs the jobs on them."""
+
+    def __init__(self, spark: SparkSession, tasks: int | None = None) -> None:
+        self._spark = spark
+        self._given = tasks
+        self._partitions = 0
+        self.jobs = Jobs(spark)
+
+    @cached_property
+    def tasks(self) -> int:
+        """How many tasks a large job is cut into; asked for when the first one comes."""
+        if self._given:
+            return self._given
+        with translated():
+            return count_tasks(self._spark)
+
+    def deal(self, shares: Sequence[pa.Table]) -> Spread:
+        """Shares, a task for each. Spark would deal out rows by chance."""
+        with translated():
+            return Spread(self._spark.range(0, len(shares), 1, len(shares)), shares)
+
+    def spread(self, table: pa.Table) -> Spread:
+        """Rows, each of which is worth a task, evenly among no more tasks than that."""
+        tasks = max(1, min(2 * self.tasks, table.num_rows))
+        if table.nbytes > SENT_WITH_TASKS:
+            return Spread(self.frame(table).repartition(tasks))
+        numbers = [pa.array(range(first, table.num_rows, tasks)) for first in range(tasks)]
+        return self.deal([table.take(each.cast(pa.int64())) for each in numbers])
+
+    def files(self, parts: Sequence[Part]) -> Spread:
+        """Parts, for tasks to read."""
+        return self.spread(files_table(parts))
+
+    def rows_of(self, url: str, parts: Sequence[Part], schema: pa.Schema) -> DataFrame:
+        """The rows of parts, each verified by its hash before any of it is used."""
+        return self.files(parts).map(partial(read_parts, url), schema)
+
+    def frame(self, table: pa.Table) -> DataFrame:
+        """A table as it is."""
+        with translated():
+            # A table without rows does not tell its types by itself under Connect.
+            return self._spark.createDataFrame(table, schema=spark_schema(table.schema))
+
+    def run(self, rows: DataFrame | Spread, work: Work, *, shuffled: int = 0) -> Lines:
+        """Run a job whose tasks write files; what comes back is a few lines for each task.
+
+        ``shuffled`` are the rows that Spark has to group or join for it.
+        """
+        self._set_partitions(-(-shuffled // ROWS_OF_A_TASK))
+        spread = rows if isinstance(rows, Spread) else Spread(rows)
+        with self.jobs.run():
+            return Lines(spread.map(work, LINES).collect())
+
+    def collect(self, rows: DataFrame, *, shuffled: int = 0) -> Sequence[Any]:
+        """Run a job that has few rows."""
+        self._set_partitions(-(-shuffled // ROWS_OF_A_TASK))
+        with self.jobs.run():
+            return rows.collect()
+
+    def gather(self, spread: Spread, work: Work, schema: pa.Schema) -> pa.Table:
+        """Run a job whose tables come to the driver."""
+        with self.jobs.run():
+            return unpacked(spread.map(partial(packed, work), PACKED).toArrow(), schema)
+
+    def _set_partitions(self, wanted: int) -> None:
+        """Say into how many pieces Spark cuts what it groups or joins."""
+        partitions = max(1, min(2 * self.tasks, wanted))
+        if partitions != self._partitions:
+            with translated():
+                self._spark.conf.set(PARTITIONS, str(partitions))
+            self._partitions = partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """What the tasks of a job gave back."""
+
+    rows: Sequence[Any]
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The files that they wrote."""
+        return [
+            Part(row["address"], row["rows"], row["sha256"], row["group"])
+            for row in self.rows
+            if row["address"]
+        ]
+
+    def reports(self) -> Iterator[Any]:
+        for row in self.rows:
+            if row["report"]:
+                yield json.loads(row["report"])
+
+    def sum(self, name: str) -> int:
+        """A count in the reports, all together."""
+        return sum(int(report.get(name) or 0) for report in self.reports())

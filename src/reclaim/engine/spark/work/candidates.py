@@ -1,0 +1,169 @@
+"""Candidates: objects that nothing live reaches, from the listing to the files of a plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.engine.base import Objects, count_landmarks
+from reclaim.engine.spark import keys
+from reclaim.engine.spark.failures import Work
+from reclaim.engine.spark.keys import Key, KeysOf
+from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in
+from reclaim.engine.spark.work.parts import read_parts
+from reclaim.engine.tasks import judging, reading
+from reclaim.engine.tasks.inventory import read_inventory
+from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
+from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_parts
+from reclaim.storage import LISTED
+from reclaim.stores.base import Format
+
+Seen = Iterator[tuple[pa.Table, dict[str, int]]]
+"""Rows, each table with counts of what was looked at to find them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where objects are read from."""
+
+    format: Format
+    objects: Objects
+
+    def read(self, files: Tables) -> Tables:
+        storage = open_storage(self.objects.url)
+        for part in parts_in(files):
+            if self.objects.verified:
+                yield read_part(storage, part)
+            else:
+                yield read_inventory(storage, part, self.objects, self.format)
+
+    def folded(self, files: Tables) -> Tables:
+        """The addresses alone, as ``reading.needs`` gives them."""
+        for table in self.read(files):
+            yield pa.table({"address": reading.folded(table.column("address"))})
+
+
+def all_but(without: frozenset[str], read: Work, files: Tables) -> Tables:
+    """Folded rows but for a few addresses."""
+    few = reading.folded(pa.array(sorted(without), pa.string()))
+    for table in read(files):
+        yield table.filter(pc.invert(pc.is_in(table.column("address"), few)))
+
+
+def with_keys(read: Work, keys_of: KeysOf, files: Tables) -> Tables:
+    """Rows with their keys, for Spark to join them by."""
+    for table in read(files):
+        yield table.append_column("key", pa.array(keys_of(table.column("address")).view(np.int64)))
+
+
+def survivors(
+    source: Source, url: str, live: tuple[Part, ...], keys_of: KeysOf, files: Tables
+) -> Seen:
+    """Objects whose keys are not live, with how many there were of all."""
+    loaded = keys.load(url, live)
+    for table in source.read(files):
+        counts = {
+            "objects": table.num_rows,
+            "size": pc.sum(table.column("size")).as_py() or 0,
+            "landmarks": count_landmarks(source.objects, table),
+        }
+        yield _unlisted(table, loaded, keys_of), counts
+
+
+def unlisted(url: str, live: tuple[Part, ...], keys_of: KeysOf, files: Tables) -> Tables:
+    """Rows whose keys are not live."""
+    loaded = keys.load(url, live)
+    for table in read_parts(url, files):
+        yield _unlisted(table, loaded, keys_of)
+
+
+def _unlisted(table: pa.Table, live: Key, keys_of: KeysOf) -> pa.Table:
+    return table.filter(pa.array(~keys.among(keys_of(table.column("address")), live)))
+
+
+def write_survivors(place: Place, rows: Tables) -> Tables:
+    """Write survivors down as they are judged: with a place for where they were listed."""
+    written = write_parts(
+        open_storage(place.url), stem_in(place.below("survivors")), map(_bare, rows)
+    )
+    yield lines_of(written, {})
+
+
+def _bare(table: pa.Table) -> pa.Table:
+    blank = [pa.nulls(table.num_rows, field.type) for field in list(SURVIVORS)[3:]]
+    return pa.table([*table.select(LISTED.names).columns, *blank], schema=SURVIVORS)
+
+
+def with_counts(look: Callable[[Tables], Seen], write: Work, files: Tables) -> Tables:
+    """Look, then write; the report also counts what was looked at."""
+    counts = {"objects": 0, "size": 0, "landmarks": 0}
+
+    def rows() -> Tables:
+        for table, seen in look(files):
+            for name, count in seen.items():
+                counts[name] += count
+            yield _bare(table)
+
+    for lines in write(rows()):
+        reports = [
+            json.dumps(json.loads(text) | counts) if text else ""
+            for text in lines.column("report").to_pylist()
+        ]
+        yield lines.set_column(lines.column_names.index("report"), "report", [pa.array(reports)])
+
+
+def judge(format: Format, rules: Rules, place: Place, rows: Tables) -> Tables:
+    """Judge survivors and write down the candidates."""
+    verdict = Verdict()
+    paths = rules.load_paths(open_storage(place.url))
+
+    def judged() -> Tables:
+        for table in rows:
+            candidates, judgement = judging.judge(format, table.cast(SURVIVORS), rules, paths)
+            verdict.add(judgement)
+            yield candidates
+
+    parts = list(write_parts(open_storage(place.url), stem_in(place), judged()))
+    yield lines_of(parts, {"verdict": verdict.encode()})
+
+
+def explain(dead: pa.Table, judge: Work, rows: Tables) -> Tables:
+    """Judge survivors, of which some are known to be dead, and why."""
+
+    def explained() -> Tables:
+        for table in rows:
+            at = pc.index_in(table.column("address"), dead.column("address"))
+            for name in ("kind", "cause"):
+                place = table.column_names.index(name)
+                table = table.set_column(place, SURVIVORS.field(name), dead.column(name).take(at))
+            yield table
+
+    return judge(explained())
+
+
+def keep_closed(closed: frozenset[str], place: Place, rows: Tables) -> Tables:
+    """Write down what no guard or a closed one protects, each kind in files of its own."""
+    known = pa.array([*closed, ""], pa.string())
+    return write_kinds(
+        place, (table.filter(pc.is_in(table.column("guard"), known)) for table in rows)
+    )
+
+
+def write_kinds(place: Place, rows: Tables) -> Tables:
+    """Write candidates down, each kind in files of its own."""
+    kinds: dict[str, list[pa.Table]] = {}
+    for table in rows:
+        kept = table.cast(CANDIDATES)
+        for kind in kept.column("kind").unique().to_pylist():
+            kinds.setdefault(kind, []).append(kept.filter(pc.equal(kept.column("kind"), kind)))
+    storage = open_storage(place.url)
+    yield lines_of(
+        replace(part, group=kind)
+        for kind, tables in kinds.items()
+        for part in write_parts(storage, stem_in(place), tables)
+    )

@@ -1,0 +1,130 @@
+"""Containers: reading them, and writing down what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.engine.spark import keys
+from reclaim.engine.spark.keys import Key, KeysOf
+from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
+from reclaim.engine.spark.work.parts import read_parts
+from reclaim.engine.tasks import reading
+from reclaim.engine.tasks.deleting import FAILED
+from reclaim.engine.tasks.parts import (
+    Part,
+    Place,
+    open_storage,
+    read_part,
+    write_hashed,
+    write_parts,
+)
+from reclaim.engine.tasks.reading import LIVE
+from reclaim.storage import Storage, hashed_files
+from reclaim.stores.base import CONTAINERS, NO_READ, Format
+
+HELD, DONE = "held", "done"
+"""The kinds of files that are read for keys besides containers."""
+
+JOIN_KEY = pa.field("key", pa.int64(), nullable=False)
+"""A key as Spark joins by it, which has no unsigned numbers."""
+
+
+def expand(format: Format, containers: Tables) -> Tables:
+    storage = storage_of(format)
+    for table in containers:
+        yield from reading.expand(format, storage, table)
+
+
+def write_containers(place: Place, rows: Tables) -> Tables:
+    """Write down containers that are not known, and tell how many live and dead ones there are.
+
+    One that a snapshot names was read whether it is known or not.
+    """
+    counts = {"of_snapshots": 0, "containers": 0, "entries": 0, "dead": 0}
+
+    def counted() -> Tables:
+        for table in rows:
+            live = pc.equal(table.column("cause"), LIVE)
+            of_snapshots = pc.and_(live, pc.equal(table.column("detail"), NO_READ))
+            counts["of_snapshots"] += pc.sum(of_snapshots).as_py() or 0
+            table = table.filter(pc.is_null(table.column("known"))).select(CONTAINERS.names)
+            live = table.filter(pc.equal(table.column("cause"), LIVE))
+            counts["containers"] += live.num_rows
+            counts["entries"] += pc.sum(live.column("entries")).as_py() or 0
+            counts["dead"] += table.num_rows - live.num_rows
+            yield table.cast(CONTAINERS)
+
+    yield lines_of(write_parts(open_storage(place.url), stem_in(place), counted()), counts)
+
+
+def read_dead(format: Format, containers: Tables) -> Tables:
+    storage = storage_of(format)
+    for table in containers:
+        yield from reading.read(format, storage, table, paths=True)
+
+
+def owned(format: Format, containers: Tables) -> Tables:
+    storage = storage_of(format)
+    for table in containers:
+        yield from reading.owned(format, storage, table)
+
+
+def write_needed(format: Format, place: Place, containers: Tables) -> Tables:
+    """Write down every address that snapshots need, in files that are hashed by name."""
+    storage, own = storage_of(format), open_storage(place.url)
+    rows = [table for part in containers for table in reading.needed(format, storage, part)]
+    parts = [write_hashed(own, stem_in(place), pa.concat_tables(rows))] if rows else []
+    yield lines_of(parts)
+
+
+def needs(format: Format, containers: Tables) -> Tables:
+    storage = storage_of(format)
+    for table in containers:
+        yield from reading.needs(format, storage, table)
+
+
+def extra_sources(held: Sequence[str], done: Sequence[Part]) -> pa.Table:
+    """Files with addresses, in the shape of containers."""
+    rows = [(file, HELD, "", 0, LIVE) for file in held]
+    rows += [(part.address, DONE, part.sha256, part.rows, LIVE) for part in done]
+    columns = zip(*rows, strict=True) if rows else [()] * len(CONTAINERS)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, CONTAINERS, strict=True)]
+    return pa.table(arrays, schema=CONTAINERS)
+
+
+def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> Tables:
+    """Write down the keys of containers and of all that they list, and of files of addresses."""
+    counts = {"containers": 0, "entries": 0, "held": 0}
+    storage, own = storage_of(format), open_storage(place.url)
+    written: list[Key] = []
+    for table in rows:
+        kind = table.column("kind")
+        others = pc.is_in(kind, pa.array([HELD, DONE]))
+        for row in table.filter(others).to_pylist():
+            addresses, count = _addresses(own, row)
+            counts["held"] += count
+            written.append(keys_of(addresses))
+        for read in reading.read(format, storage, table.filter(pc.invert(others)), paths=False):
+            counts["containers"] += read.num_rows - read.column("entries").null_count
+            counts["entries"] += pc.sum(read.column("entries")).as_py() or 0
+            written.append(keys_of(read.column("address")))
+    yield lines_of(write_parts(own, stem_in(place.below("keys")), [keys.table(written)]), counts)
+
+
+def _addresses(storage: Storage, row: Mapping[str, Any]) -> tuple[pa.ChunkedArray, int]:
+    if row["kind"] == HELD:
+        addresses = hashed_files.read(storage, row["address"], ["address"]).column("address")
+        return addresses, len(addresses)
+    part = Part(row["address"], row["entries"], row["detail"])
+    journal = read_part(storage, part, ["address", "outcome"])
+    return journal.filter(pc.not_equal(journal.column("outcome"), FAILED)).column("address"), 0
+
+
+def read_keys(url: str, files: Tables) -> Tables:
+    for table in read_parts(url, files):
+        yield pa.table({"key": pa.array(table.column("key").to_numpy().view(np.int64))})

@@ -1,0 +1,57 @@
+"""Listing: key ranges, snapshots that are files, versions of a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import pyarrow as pa
+
+from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
+from reclaim.engine.tasks.parts import Place, open_storage, write_parts
+from reclaim.storage import LISTED, KeyRange, buckets
+from reclaim.stores.base import DecodesSnapshots, Format
+
+RANGES = pa.schema(
+    [pa.field(name, pa.string(), nullable=False) for name in ("prefix", "after", "until")]
+)
+
+
+def list_keys(format: Format, place: Place, ranges: Tables) -> Tables:
+    """List key ranges."""
+
+    def listed() -> Tables:
+        storage = storage_of(format)
+        for table in ranges:
+            for row in table.to_pylist():
+                for batch in storage.batches(row["prefix"], after=row["after"], until=row["until"]):
+                    yield pa.Table.from_batches([batch], schema=LISTED)
+
+    yield lines_of(write_parts(open_storage(place.url), stem_in(place), listed()))
+
+
+def count_noncurrent(format: Format, folders: Tables) -> Tables:
+    """Count the versions that a bucket keeps of what is not there any more."""
+    counts = {"objects": 0, "size": 0}
+    for table in folders:
+        objects, size = buckets.noncurrent(format.root, table.column("folder").to_pylist())
+        counts["objects"] += objects
+        counts["size"] += size
+    yield lines_of([], counts)
+
+
+def survey(format: DecodesSnapshots, rows: Tables) -> Tables:
+    storage = storage_of(format)
+    for table in rows:
+        yield format.survey(storage, [KeyRange(**row) for row in table.to_pylist()])
+
+
+def read_snapshots(format: DecodesSnapshots, rows: Tables) -> Tables:
+    storage = storage_of(format)
+    for table in rows:
+        yield format.snapshots(storage, table.column("address").to_pylist())
+
+
+def ranges_table(ranges: Sequence[KeyRange]) -> pa.Table:
+    """Key ranges as rows, for tasks to list."""
+    return pa.Table.from_pylist([asdict(keys) for keys in ranges], schema=RANGES)

@@ -1,0 +1,93 @@
+"""Listings that end: the keys of a range, from a storage that lists from some key on.
+
+Where a range ends is known by the first key beyond it, which holds only if the storage lists keys
+in order. So the order is watched, and a storage that has none is refused: what a listing leaves
+out without a word could count as missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.errors import Refused
+from reclaim.model import StoredObject
+from reclaim.storage.key_range import KeyRange
+
+
+class Bounded:
+    """The keys of one range while they are listed; ``ended`` once there can be no more of them.
+
+    Only names directly in the folder tell: some storages list what is in a folder inside it where
+    the folder's own name stands.
+    """
+
+    def __init__(self, keys: KeyRange) -> None:
+        self._keys = keys
+        self._folder = f"{keys.prefix}/" if keys.prefix else ""
+        self._last = ""
+        self.ended = False
+
+    @property
+    def offset(self) -> str | None:
+        """The key after which a storage is asked to list: one just before the range begins.
+
+        A storage that lists folder by folder would otherwise leave out a folder whose name is the
+        boundary itself, and whose keys all come after it.
+        """
+        head, last = self._keys.after[:-1], self._keys.after[-1:]
+        if not last:
+            return None
+        before = "." if last == "0" else chr(ord(last) - 1)
+        return f"{head}{before}~~~~" if before > " " else None
+
+    def has(self, key: str) -> bool:
+        """Whether a key that was listed is of the range."""
+        if not self._keys.until:
+            return key > self._keys.after
+        if "/" not in key[len(self._folder) :]:
+            self._follow(key)
+            self.ended = self.ended or key > self._keys.until
+        return key in self._keys
+
+    def until_ended(self, listed: Iterator[StoredObject]) -> Iterator[StoredObject]:
+        for stored in listed:
+            if self.has(stored.address):
+                yield stored
+            if self.ended:
+                return
+
+    def only(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that are of the range."""
+        keys, address = self._keys, batch.column("address")
+        if not batch.num_rows or not (keys.after or keys.until):
+            return batch
+        inside = pc.greater(address, keys.after)
+        if keys.until:
+            inside = pc.and_(inside, pc.less_equal(address, keys.until))
+            names = self._direct(address)
+            if len(names) > 1 and not pc.all(pc.greater(names[1:], names[:-1])).as_py():
+                raise self._refusal()
+            if len(names):
+                self._follow(names[0].as_py())
+                self._last = names[-1].as_py()
+                self.ended = self._last > keys.until
+        return batch if pc.all(inside).as_py() else batch.filter(inside)
+
+    def _direct(self, address: pa.Array) -> pa.Array:
+        """The addresses of what lies directly in the folder."""
+        below = pc.utf8_slice_codeunits(address, len(self._folder))
+        return address.filter(pc.less(pc.find_substring(below, "/"), 0))
+
+    def _follow(self, key: str) -> None:
+        if key <= self._last:
+            raise self._refusal()
+        self._last = key
+
+    def _refusal(self) -> Refused:
+        return Refused(
+            f"the storage does not list the keys of {self._keys.prefix} in order",
+            hint="a listing that is shared between tasks could leave some out; nothing was deleted",
+        )

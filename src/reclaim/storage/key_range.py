@@ -1,0 +1,95 @@
+"""Key ranges: the pieces that a listing is cut into, so that many tasks can share one folder.
+
+Keys are compared as text, one character after the other, which is the order in which object
+storages list them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The keys below the folder ``prefix`` that come after ``after``, up to ``until``.
+
+    A key that is ``until`` itself belongs to the range, one that is ``after`` itself does not, so
+    that the ranges of a folder meet without a gap. An empty boundary is none. Boundaries are whole
+    keys. They should be short and have letters and digits only below the folder: then storages
+    that list folder by folder agree on the order as well.
+    """
+
+    prefix: str
+    after: str = ""
+    until: str = ""
+
+    def __contains__(self, key: str) -> bool:
+        return key > self.after and (not self.until or key <= self.until)
+
+    def names(self, folder: str) -> tuple[str, str] | None:
+        """The boundaries for what follows the path of a folder; None if all of it is outside."""
+        after = before = ""
+        if self.after.startswith(folder):
+            after = self.after[len(folder) :]
+        elif self.after > folder:
+            return None
+        if self.until.startswith(folder):
+            before = self.until[len(folder) :]
+        if self.until and not before and self.until <= folder:
+            return None
+        return after, before
+
+
+def spread(folder: str, alphabet: str, pieces: int) -> Iterator[KeyRange]:
+    """The ranges of one flat folder whose names are random and begin with letters of an alphabet.
+
+    Together they hold every key of the folder, also keys that begin otherwise.
+    """
+    letters = sorted(set(alphabet))
+    depth, combinations = 1, len(letters)
+    while combinations < pieces:
+        depth, combinations = depth + 1, combinations * len(letters)
+    edges = [
+        f"{folder}/{_word(number * combinations // pieces, letters, depth)}"
+        for number in range(1, pieces)
+    ]
+    for after, until in zip(["", *edges], [*edges, ""], strict=True):
+        yield KeyRange(folder, after, until)
+
+
+def _word(number: int, letters: Sequence[str], depth: int) -> str:
+    word = ""
+    for _ in range(depth):
+        number, at = divmod(number, len(letters))
+        word = letters[at] + word
+    return word
+
+
+def shares(ranges: Iterable[KeyRange], tasks: int) -> list[list[KeyRange]]:
+    """Ranges dealt out to at most so many tasks.
+
+    Ranges of one folder that meet are put together, until there is one of them for each task: a
+    folder on a disk has to be looked through for each of its ranges.
+    """
+    dealt = [
+        merged
+        for _, folder in groupby(ranges, key=lambda keys: keys.prefix)
+        for merged in _merged(list(folder), tasks)
+    ]
+    return [share for first in range(tasks) if (share := dealt[first::tasks])]
+
+
+def _merged(ranges: Sequence[KeyRange], most: int) -> Iterator[KeyRange]:
+    pieces = min(most, len(ranges))
+    edges = [number * len(ranges) // pieces for number in range(pieces + 1)]
+    for first, last in pairwise(edges):
+        joined = ranges[first]
+        for other in ranges[first + 1 : last]:
+            if not joined.until or joined.until != other.after:
+                yield joined
+                joined = other
+            else:
+                joined = KeyRange(joined.prefix, joined.after, other.until)
+        yield joined
