@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 
-from reclaim.engine.tasks.reading import LIVE, each_once, snapshot_containers
+from reclaim.engine.tasks.reading import (
+    LIVE,
+    SNAPSHOT_CONTAINERS,
+    each_once,
+    snapshot_containers,
+)
 from reclaim.errors import Corrupt
 from reclaim.model import SnapshotId
 from reclaim.run.decide import Decided
 from reclaim.stores.base import Observation
+from reclaim.stores.named_containers import NamedContainers
 
 EXPIRED = "its commits expire by the policy"
 UNREACHED = "its commits are reached by no branch, tag or lease"
@@ -48,8 +54,16 @@ def find_containers(seen: Observation, decided: Decided) -> pa.Table:
         for snapshot in addresses.keys() - known.keys():
             known[snapshot] = numbers[_cause(snapshot, seen, decided)]
         causes = list(map(known.__getitem__, addresses))
-        tables.append(snapshot_containers(list(addresses.values()), kind, causes))
+        tables.append(snapshot_containers(_column(addresses), kind, causes))
+    if all(isinstance(addresses, NamedContainers) for addresses in seen.containers.values()):
+        return pa.concat_tables([SNAPSHOT_CONTAINERS.empty_table(), *tables])
     return each_once(tables)
+
+
+def _column(addresses: Mapping[SnapshotId, str]) -> pa.Array:
+    if isinstance(addresses, NamedContainers):
+        return addresses.column
+    return pa.array(list(addresses.values()), pa.string())
 
 
 def live_containers(seen: Observation, snapshots: Collection[SnapshotId]) -> pa.Table:

@@ -26,19 +26,18 @@ SNAPSHOT_CONTAINERS = pa.schema(
 
 
 def snapshot_containers(
-    addresses: Sequence[str], kind: str, causes: Sequence[int] | None = None
+    addresses: pa.Array | Sequence[str], kind: str, causes: Sequence[int] | None = None
 ) -> pa.Table:
     """Containers of one kind, as ``SNAPSHOT_CONTAINERS``; live ones, unless causes are given."""
     rows = len(addresses)
     columns = (
-        pa.array(addresses, pa.string()),
+        addresses if isinstance(addresses, pa.Array) else pa.array(addresses, pa.string()),
         pa.repeat(pa.scalar(kind, pa.string()), rows),
-        pa.repeat(pa.scalar(LIVE, pa.int32()), rows) if causes is None else pa.array(causes),
+        pa.repeat(pa.scalar(LIVE, pa.int32()), rows)
+        if causes is None
+        else pa.array(causes, pa.int32()),
     )
-    return pa.table(
-        [c.cast(f.type) for c, f in zip(columns, SNAPSHOT_CONTAINERS, strict=True)],
-        schema=SNAPSHOT_CONTAINERS,
-    )
+    return pa.table(columns, schema=SNAPSHOT_CONTAINERS)
 
 
 def each_once(tables: Sequence[pa.Table]) -> pa.Table:

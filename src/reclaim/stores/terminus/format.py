@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from reclaim.model import SnapshotId
 from reclaim.storage import KeyRange, Storage
 from reclaim.stores.base import QUARANTINE, Margin
+from reclaim.stores.named_containers import NamedContainers
 from reclaim.stores.sidecar.records import FILE as RUN_FILE
-from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, SHARD_SIZE
+from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, SHARD_SIZE, stem
 from reclaim.stores.terminus.reading import read_layers, told
 from reclaim.stores.terminus.view import LayerView, is_shard
 
@@ -116,19 +117,23 @@ class TerminusFormat:
         blank = pa.array([""]).take(pa.array([0] * len(addresses), pa.int64()))
         return pc.make_struct(kind, blank, blank, field_names=["kind", "belongs_to", "guard"])
 
-    def layer_objects(self, layers: Sequence[SnapshotId]) -> Mapping[str, Mapping[SnapshotId, str]]:
+    def layer_objects(
+        self, layers: Sequence[SnapshotId], known: Collection[SnapshotId]
+    ) -> Mapping[str, NamedContainers]:
         """The objects that layers may have, by kind: an archive, a directory, a rollup file.
 
         Whether they are there makes no difference: what is live is only not taken.
         """
         ids = pa.array(layers, pa.string())
         shards = pc.utf8_slice_codeunits(ids, 0, SHARD_SIZE)
-        stems = pc.binary_join_element_wise(self.prefix, shards, "/", ids, "")
-        kinds = {LAYER: ARCHIVE, DIRECTORY: "", ROLLUP_FILE: ROLLUP}
-        return {
-            kind: dict(zip(layers, _with_end(stems, end).to_pylist(), strict=True))
-            for kind, end in kinds.items()
-        }
+
+        def named(end: str) -> NamedContainers:
+            column = pc.binary_join_element_wise(self.prefix, shards, "/", ids, end, "")
+            return NamedContainers(
+                layers, known, column, lambda layer: f"{self.prefix}{stem(layer)}{end}"
+            )
+
+        return {LAYER: named(ARCHIVE), DIRECTORY: named(""), ROLLUP_FILE: named(ROLLUP)}
 
     def has_snapshots(self, keys: KeyRange) -> bool:
         return is_shard(keys.prefix)
@@ -149,7 +154,3 @@ class TerminusFormat:
         # Whoever asked has seen them, so that to have gone is a fault.
         gone = [(address, 0, 0) for address in found.gone]
         return pa.concat_tables([found.rows, told(gone, fault="it is not there any more")])
-
-
-def _with_end(texts: pa.Array, end: str) -> pa.Array:
-    return pc.binary_join_element_wise(texts, end, "") if end else texts

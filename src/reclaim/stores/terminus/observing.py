@@ -231,7 +231,7 @@ class Observer:
             ids=there - (condemned - self.reached),
             leases=tuple(marked.leases),
             busy=frozenset(),
-            containers=self.survey.format.layer_objects(layers),
+            containers=self.survey.format.layer_objects(layers, there),
             marked={layer: state.value for layer, state in states.items() if layer in there},
             closed=frozenset(),
             open=frozenset(),

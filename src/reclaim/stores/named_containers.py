@@ -1,0 +1,43 @@
+"""Containers by name: addresses that follow from the ids of snapshots, of which there may be many.
+
+They are a mapping like any other, and also a column, so that nobody has to make a text of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from reclaim.model import SnapshotId
+
+
+class NamedContainers(Mapping[SnapshotId, str]):
+    """The containers of one kind. No two snapshots have the same, and no other kind has it."""
+
+    def __init__(
+        self,
+        snapshots: Sequence[SnapshotId],
+        known: Collection[SnapshotId],
+        column: pa.Array,
+        name: Callable[[SnapshotId], str],
+    ) -> None:
+        """``known`` are the same snapshots, to look them up, and ``column`` their addresses."""
+        self._snapshots = snapshots
+        self._known = known
+        self._name = name
+        self.column = column
+
+    def __getitem__(self, snapshot: SnapshotId) -> str:
+        if snapshot not in self._known:
+            raise KeyError(snapshot)
+        return self._name(snapshot)
+
+    def __contains__(self, snapshot: object) -> bool:
+        return snapshot in self._known
+
+    def __iter__(self) -> Iterator[SnapshotId]:
+        return iter(self._snapshots)
+
+    def __len__(self) -> int:
+        return len(self._snapshots)
