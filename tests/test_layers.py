@@ -46,7 +46,7 @@ LIBRARY_ROOMS = {
 PYSPARK_AT_TOP = "reclaim/engine/spark/"
 
 # What is in stores/ and is no kind of store.
-SHARED_BY_STORES = {"base", "findings", "registry", "sidecar", "format", "observation", "abilities"}
+SHARED_BY_STORES = {"base", "findings", "named_containers", "registry", "sidecar"}
 
 CLOCK_ROOM = "clock"
 CLOCK_CALLS = {

@@ -64,8 +64,8 @@ def test_an_object_of_a_live_layer_that_would_not_be_kept(
     assert past.live
     named = TerminusFormat.layer_objects
 
-    def losing(format: TerminusFormat, layers: Any) -> Mapping[str, Mapping[SnapshotId, str]]:
-        return {one: {} if one == kind else names for one, names in named(format, layers).items()}
+    def losing(format: TerminusFormat, *layers: Any) -> Mapping[str, Mapping[SnapshotId, str]]:
+        return {one: {} if one == kind else names for one, names in named(format, *layers).items()}
 
     monkeypatch.setattr(TerminusFormat, "layer_objects", losing)
     with pytest.raises(IncompleteRead, match="of layers that stay"):

@@ -1,9 +1,9 @@
 """Groups of objects by where they are: folders of paths, as deep as a bounded number allows.
 
 A *where* is what objects belong to, such as a branch, and a folder of the logical path. Tasks count
-by folder. One that finds too many of a kind closes folders: all that is below a closed one counts as being in it, here and in
-every other task, so that no number of a folder is only a part of it. What is left, the driver
-merges into the folders above until few enough are left to be read.
+by folder. One that finds too many of a kind closes folders: all that is below a closed one counts
+as being in it, here and in every other task, so that no number of a folder is only a part of it.
+What is left, the driver merges into the folders above until few enough are left to be read.
 """
 
 from __future__ import annotations
