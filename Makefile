@@ -4,10 +4,10 @@ TESTFLAGS ?= -n $(PYTEST_WORKERS)
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak lint format lock bench clean
+.PHONY: help setup demo test test-fast soak lint format lock bench clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Make .venv with all extras, and see to Java
 	@scripts/setup.sh
@@ -17,6 +17,13 @@ demo: setup ## Run the demonstration
 
 test: lint ## Lint, then run the tests (TESTFLAGS, PYTEST_WORKERS)
 	$(BIN)/python -m pytest $(TESTFLAGS)
+
+test-fast: setup ## Run the pure rooms and one of each store, without servers and Spark
+	$(BIN)/python -m pytest $(TESTFLAGS) -k "not server and not postgres" \
+		tests/test_layers.py tests/test_safety_times.py tests/test_renewal.py \
+		tests/policy tests/history tests/storage \
+		tests/collect/test_catalog_store.py tests/collect/test_quarantine.py \
+		tests/terminus/test_store.py tests/terminus/test_path.py
 
 soak: setup ## Run the state machines and random histories of collection for hours
 	RECLAIM_SOAK=1 $(BIN)/python -m pytest $(TESTFLAGS) \
