@@ -269,11 +269,11 @@ def test_what_comes_back_counts_as_written_now(versioned_bucket: str) -> None:
     storage = ObjectStorage.open(f"{versioned_bucket}/{uuid4().hex}")
     storage.put("x", b"some bytes")
     before = storage.head("x").last_modified
-    [taken] = Mark("notes/").page(storage, [Target("x", 10)], lambda: True)
+    [taken] = Mark("notes/", "begun").page(storage, [Target("x", 10)], lambda: True)
     assert taken.identity
     sleep(1.1)
     for _ in range(2):
-        Unmark().one(storage, Target("x", 10, taken.identity))
+        Unmark().one(storage, Target("x", 10, taken.identity), lambda: True)
     assert storage.get("x") == b"some bytes"
     assert storage.head("x").last_modified > before
     [left] = open_bucket(storage.url).versions("x")
@@ -353,9 +353,9 @@ def test_the_current_version_is_never_deleted(versioned_bucket: str) -> None:
     identity = Covered(UNKNOWN, current.id, current.etag).identity
     for deleter in (Expunge(), Unmark()):
         with suppress(Conflict):
-            deleter.one(storage, Target("x", 10, identity))
+            deleter.one(storage, Target("x", 10, identity), lambda: True)
         assert storage.get("x") == b"some bytes"
-    assert Expunge().one(storage, Target("x", 10, identity)).outcome == UNTOUCHED
+    assert Expunge().one(storage, Target("x", 10, identity), lambda: True).outcome == UNTOUCHED
 
 
 def test_markers_without_a_journal(versioned: World) -> None:
@@ -425,7 +425,8 @@ def test_what_is_covered_is_not_covered_again(versioned_bucket: str) -> None:
     storage = ObjectStorage.open(f"{versioned_bucket}/{uuid4().hex}")
     storage.put("x", b"some bytes")
     outcomes = [
-        Mark("notes/").page(storage, [Target("x", 10)], lambda: True)[0].outcome for _ in range(2)
+        Mark("notes/", "begun").page(storage, [Target("x", 10)], lambda: True)[0].outcome
+        for _ in range(2)
     ]
     assert outcomes == [QUARANTINED, MISSING]
     markers = [one for one in open_bucket(storage.url).versions_of("x") if one.marker]

@@ -9,13 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from reclaim.engine.tasks.deleting import Target, TimeOver
-from reclaim.engine.tasks.quarantine import Aside, SetAside
 from reclaim.errors import ClockSkew, Partial, Refused, UnsafeFolder
 from reclaim.model import RunState
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, Move, Way, find_record
-from reclaim.storage import Storage
 from reclaim.testing.storage import StorageWrapper
 from tests.collect.test_promises import aside_of, check_back, dies_at, run_of
 from tests.collect.world import NAME, World, bury, opening, whole
@@ -151,29 +148,6 @@ def test_what_comes_back_one_by_one_is_flushed_too(local: World) -> None:
     with pytest.raises(Partial):
         local.undo(run, storage=Watching(local.storage))
     assert flushed == set(local.candidates(plan)) - {min(local.candidates(plan))}
-
-
-class Stalling(StorageWrapper):
-    """Its first move takes so long that all time is over."""
-
-    def __init__(self, inner: Storage) -> None:
-        super().__init__(inner)
-        self.over = False
-
-    def move(self, source: str, target: str, *, size: int, fresh: object = None) -> None:
-        super().move(source, target, size=size)
-        self.over = True
-
-
-def test_a_page_that_stalls_takes_nothing_any_more(local: World) -> None:
-    """Whoever went on meanwhile has brought everything back; so does the late one."""
-    for name in ("x", "y", "z"):
-        local.storage.put(f"store/{name}", b"bytes")
-    storage = Stalling(local.storage)
-    targets = [Target(f"store/{name}", 5) for name in ("x", "y", "z")]
-    with pytest.raises(TimeOver):
-        SetAside(Aside("store/", "store/q/")).page(storage, targets, lambda: not storage.over)
-    assert {one.address for one in local.storage.list("store")} == {one.address for one in targets}
 
 
 def test_the_record_of_a_run_that_can_be_undone_outlives_an_older_plan(local: World) -> None:

@@ -7,6 +7,7 @@ from tests.planted.bug import Bug
 PROMISES = "tests/collect/test_promises.py"
 MARKERS = "tests/collect/test_markers.py"
 WINDOWS = "tests/collect/test_windows.py"
+LATE = "tests/collect/test_late_tasks.py"
 
 BUGS: dict[str, Bug] = {
     "commits brought back without a look at what they need": Bug(
@@ -126,11 +127,35 @@ BUGS: dict[str, Bug] = {
         wrong="",
         test=f"{WINDOWS}::test_a_purge_by_a_clock_that_is_ahead",
     ),
-    "a page that stalled keeps what it moved": Bug(
+    "what was moved after an undo stays aside": Bug(
         "reclaim.engine.tasks.quarantine",
         right="if taken.outcome == QUARANTINED and not in_time():",
         wrong="if False:",
-        test=f"{WINDOWS}::test_a_page_that_stalls_takes_nothing_any_more",
+        test=f"{LATE}::test_what_is_moved_after_an_undo_is_put_back",
+    ),
+    "what is late is put back although another apply counts on it": Bug(
+        "reclaim.engine.tasks.quarantine",
+        right="if look(storage, self.undo_begun) is None or ",
+        wrong="if ",
+        test=f"{LATE}::test_what_another_apply_counted_stays_aside",
+    ),
+    "an undo does not say that it has begun": Bug(
+        "reclaim.run.undo",
+        right="        self._store.storage.put(begun, now.isoformat().encode())\n",
+        wrong="        return\n",
+        test=f"{LATE}::test_what_is_moved_after_an_undo_is_put_back",
+    ),
+    "the source of a copy goes however long the copy took": Bug(
+        "reclaim.storage.objects",
+        right="        last_check()\n",
+        wrong="",
+        test=f"{LATE}::test_a_copy_that_took_too_long_is_not_followed_by_a_delete",
+    ),
+    "one by one there is always time": Bug(
+        "reclaim.engine.tasks.deleting",
+        right="taken.append(deleter.one(storage, target, in_time))",
+        wrong="taken.append(deleter.one(storage, target, lambda: True))",
+        test=f"{LATE}::test_one_by_one_nothing_is_taken_too_late",
     ),
     "what is covered already is covered again": Bug(
         "reclaim.storage.buckets",

@@ -4,16 +4,18 @@ An *object* has an address relative to the root of its storage. *Buckets* are wh
 ask of S3: versions, delete markers, odd keys.
 """
 
-from reclaim.storage.base import LISTED, Payload, Storage
+from reclaim.storage.base import LISTED, LastCheck, Payload, Storage, unchecked
 from reclaim.storage.objects import PIECE, ObjectStorage, make_folder
 from reclaim.storage.translation import translated
 
 __all__ = [
     "LISTED",
     "PIECE",
+    "LastCheck",
     "ObjectStorage",
     "Payload",
     "Storage",
     "make_folder",
     "translated",
+    "unchecked",
 ]

@@ -23,9 +23,10 @@ from reclaim.engine.tasks.deleting import (
     Taken,
     Target,
     TimeOver,
+    check_time,
 )
 from reclaim.engine.tasks.parts import Part
-from reclaim.engine.tasks.quarantine import QUARANTINED, UNTOUCHED, each
+from reclaim.engine.tasks.quarantine import QUARANTINED, UNTOUCHED, each, look
 from reclaim.engine.tasks.recall import COVERING
 from reclaim.errors import Conflict
 from reclaim.storage import Storage
@@ -59,10 +60,11 @@ class Mark:
     """Covers what is current with delete markers.
 
     Which versions are about to be covered is written below ``notes`` first: if the journal is lost,
-    that tells which markers must be this run's.
+    that tells which markers must be this run's. ``undo_begun`` is as for ``SetAside``.
     """
 
     notes: str
+    undo_begun: str
 
     @property
     def outcome(self) -> str:
@@ -79,12 +81,12 @@ class Mark:
         if not going:
             return [Taken(MISSING)] * len(targets)
         self._note(storage, going, targets)
-        if not in_time():
-            raise TimeOver
+        check_time(in_time)
         markers, failed = bucket.cover(list(going))
         if not in_time():
-            # It was stopped for so long that others may be at work by now.
-            bucket.uncover(markers)
+            # It was stopped for so long that an undo may have looked before.
+            if look(storage, self.undo_begun) is not None:
+                bucket.uncover(markers)
             raise TimeOver
 
         def taken(target: Target) -> Taken:
@@ -99,8 +101,8 @@ class Mark:
 
         return [taken(target) for target in targets]
 
-    def one(self, storage: Storage, target: Target) -> Taken:
-        return self.page(storage, [target], lambda: True)[0]
+    def one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
+        return self.page(storage, [target], in_time)[0]
 
     def _note(self, storage: Storage, going: dict[str, Version], targets: Sequence[Target]) -> None:
         """Write down what is about to be covered, in a file whose name tells its hash and rows."""
@@ -149,9 +151,9 @@ class Unmark:
         return RESTORED
 
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
-        return each(storage, targets, lambda target: self.one(storage, target), in_time)
+        return each(storage, targets, lambda target: self.one(storage, target, in_time), in_time)
 
-    def one(self, storage: Storage, target: Target) -> Taken:
+    def one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
         bucket, covered = open_bucket(storage.url), Covered.parse(target.identity)
         if covered is None:
             return Taken(UNTOUCHED)
@@ -167,10 +169,12 @@ class Unmark:
                 )
             if kept.size != target.size or kept.etag != covered.etag:
                 raise Conflict(f"the version of {target.address} under its marker is another one")
+            check_time(in_time)
             bucket.renew(kept)
             versions = bucket.versions_of(target.address)
         if kept is None or not _same(bucket, versions[0], kept):
             _check_etag(versions[0], covered, target)
+        check_time(in_time)
         _drop(bucket, versions, covered)
         return Taken(RESTORED)
 
@@ -184,9 +188,9 @@ class Expunge:
         return DELETED
 
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
-        return each(storage, targets, lambda target: self.one(storage, target), in_time)
+        return each(storage, targets, lambda target: self.one(storage, target, in_time), in_time)
 
-    def one(self, storage: Storage, target: Target) -> Taken:
+    def one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
         bucket, covered = open_bucket(storage.url), Covered.parse(target.identity)
         if covered is None or covered.marker == NONE:
             # A marker that is there nevertheless may be somebody else's.
@@ -200,6 +204,7 @@ class Expunge:
         if covered.marker == UNKNOWN:
             # It was about to be covered; whether it was, nothing tells for certain.
             return Taken(MISSING)
+        check_time(in_time)
         _drop(bucket, versions, covered)
         return Taken(MISSING if kept is None else DELETED)
 

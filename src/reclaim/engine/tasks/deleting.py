@@ -79,6 +79,12 @@ class TimeOver(Exception):
     """The time of a wave ended in the middle of a page; what was done of it is done again."""
 
 
+def check_time(in_time: InTime) -> None:
+    """Stop, unless there is time for one more request."""
+    if not in_time():
+        raise TimeOver
+
+
 class Deleter(Protocol):
     """A way to take objects away. It travels to the executors."""
 
@@ -95,8 +101,8 @@ class Deleter(Protocol):
         """
         ...
 
-    def one(self, storage: Storage, target: Target) -> Taken:
-        """Take one. It may have been taken before."""
+    def one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
+        """Take one. It may have been taken before; and it may be too late, as for several."""
         ...
 
 
@@ -117,7 +123,12 @@ class Remove:
         storage.delete_page([target.address for target in targets])
         return [Taken(DELETED)] * len(targets)
 
-    def one(self, storage: Storage, target: Target) -> Taken:
+    def one(
+        self,
+        storage: Storage,
+        target: Target,
+        in_time: InTime,  # noqa: ARG002 - one request
+    ) -> Taken:
         storage.delete(target.address)
         return Taken(DELETED)
 
@@ -205,15 +216,16 @@ def _take(
             return page
     taken: list[Taken] = []
     for target in targets:
-        if not in_time():
-            return None
         try:
-            taken.append(deleter.one(storage, target))
+            check_time(in_time)
+            taken.append(deleter.one(storage, target, in_time))
+        except TimeOver:
+            break
         except ReclaimError as error:
             taken.append(Taken(FAILED, error=str(error)))
             if strict:
                 break
-    return taken
+    return taken or None
 
 
 def check_inside(format: Format, addresses: Sequence[str]) -> None:
