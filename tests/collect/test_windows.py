@@ -161,3 +161,21 @@ def test_the_record_of_a_run_that_can_be_undone_outlives_an_older_plan(local: Wo
     assert any(one.address.endswith("plan.json") for one in local.storage.list(plan.place.prefix))
     assert local.undo(plan.document.run).snapshots == 2
     check_back(local, past)
+
+
+def test_what_is_set_aside_is_flushed(local: World) -> None:
+    """Before the journal says that it is in quarantine."""
+    bury(local)
+    plan = local.plan()
+    flushed: set[str] = set()
+
+    class Watching(StorageWrapper):
+        def flush_moved(self, addresses: Iterable[str]) -> None:
+            moved = list(addresses)
+            flushed.update(moved)
+            super().flush_moved(moved)
+
+    run = local.apply(plan, way=MOVE, storage=Watching(local.storage)).run
+    folder = local.store().format.aside(run)
+    prefix = local.store().format.prefix
+    assert flushed == {folder + one.removeprefix(prefix) for one in local.candidates(plan)}

@@ -127,6 +127,12 @@ BUGS: dict[str, Bug] = {
         wrong="",
         test=f"{WINDOWS}::test_a_purge_by_a_clock_that_is_ahead",
     ),
+    "what was set aside need not last": Bug(
+        "reclaim.engine.tasks.quarantine",
+        right="target, one in pairs if one.outcome == QUARANTINED\n",
+        wrong="target, one in pairs if False\n",
+        test=f"{WINDOWS}::test_what_is_set_aside_is_flushed",
+    ),
     "what was moved after an undo stays aside": Bug(
         "reclaim.engine.tasks.quarantine",
         right="if taken.outcome == QUARANTINED and not in_time():",

@@ -75,7 +75,13 @@ class SetAside:
         return QUARANTINED
 
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
-        return each(storage, targets, lambda target: self._take(storage, target, in_time), in_time)
+        taken = each(storage, targets, lambda target: self._take(storage, target, in_time), in_time)
+        # Before the journal says that it is aside.
+        pairs = zip(targets, taken, strict=True)
+        storage.flush_moved(
+            self.aside.of(target.address) for target, one in pairs if one.outcome == QUARANTINED
+        )
+        return taken
 
     def one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
         return self.page(storage, [target], in_time)[0]
