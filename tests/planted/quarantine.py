@@ -127,6 +127,18 @@ BUGS: dict[str, Bug] = {
         wrong="",
         test=f"{WINDOWS}::test_a_purge_by_a_clock_that_is_ahead",
     ),
+    "markers are set whether or not the bucket keeps versions": Bug(
+        "reclaim.engine.tasks.delete_markers",
+        right="        _check_versioning(bucket)\n",
+        wrong="",
+        test=f"{MARKERS}::test_a_bucket_that_is_suspended_while_markers_are_set[before]",
+    ),
+    "a marker in the place of the bytes is as good as any": Bug(
+        "reclaim.engine.tasks.delete_markers",
+        right="        _check_markers(markers, going)\n",
+        wrong="",
+        test=f"{MARKERS}::test_a_bucket_that_is_suspended_while_markers_are_set[within]",
+    ),
     "what was set aside need not last": Bug(
         "reclaim.engine.tasks.quarantine",
         right="target, one in pairs if one.outcome == QUARANTINED\n",

@@ -8,7 +8,7 @@ never one that is current.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -28,13 +28,17 @@ from reclaim.engine.tasks.deleting import (
 from reclaim.engine.tasks.parts import Part
 from reclaim.engine.tasks.quarantine import QUARANTINED, UNTOUCHED, each, look
 from reclaim.engine.tasks.recall import COVERING
-from reclaim.errors import Conflict
+from reclaim.errors import Conflict, VersioningOff
 from reclaim.storage import Storage
-from reclaim.storage.buckets import Bucket, Version, open_bucket
+from reclaim.storage.buckets import ENABLED, NULL_VERSION, Bucket, Version, open_bucket
 from reclaim.storage.hashed_files import encode
 
 UNKNOWN, NONE = "?", "-"
 """Instead of a marker's id: the journal that had it was lost; the bucket said there is none."""
+
+
+SHOWN = 5
+"""How many objects a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +85,11 @@ class Mark:
         if not going:
             return [Taken(MISSING)] * len(targets)
         self._note(storage, going, targets)
+        # Page by page: a bucket can be suspended at any moment.
+        _check_versioning(bucket)
         check_time(in_time)
         markers, failed = bucket.cover(list(going))
+        _check_markers(markers, going)
         if not in_time():
             # It was stopped for so long that an undo may have looked before.
             if look(storage, self.undo_begun) is not None:
@@ -207,6 +214,30 @@ class Expunge:
         check_time(in_time)
         _drop(bucket, versions, covered)
         return Taken(MISSING if kept is None else DELETED)
+
+
+def _check_versioning(bucket: Bucket) -> None:
+    if (status := bucket.versioning()) != ENABLED:
+        raise VersioningOff(
+            f"the bucket {bucket.name} keeps no versions any more ({status or 'off'}), and a "
+            "delete marker would lose what it covers",
+            hint="switch its versioning on again, then apply the plan again, or undo the run",
+        )
+
+
+def _check_markers(markers: Mapping[str, str], going: Mapping[str, Version]) -> None:
+    """Stop when a bucket was suspended meanwhile: a marker is in the place of the null version."""
+    covered = [address for address, marker in markers.items() if marker == NULL_VERSION]
+    if not covered:
+        return
+    lost = [address for address in covered if going[address].id == NULL_VERSION]
+    named = ", ".join(lost[:SHOWN]) + (", ..." if len(lost) > SHOWN else "")
+    raise VersioningOff(
+        f"the versioning of the bucket was suspended while objects were covered; {len(lost)} of "
+        f"them had no version of their own and are lost{': ' + named if lost else ''}",
+        hint="switch the versioning on again and undo the run, which brings back all others",
+        lost=len(lost),
+    )
 
 
 def _check_size(version: Version, target: Target) -> bool:

@@ -16,7 +16,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.errors import OwnedAddress, ReclaimError, StorageUnavailable
+from reclaim.errors import OwnedAddress, ReclaimError, StorageUnavailable, VersioningOff
 from reclaim.storage import Storage
 from reclaim.stores.base import Format
 from reclaim.urls import ODD_ADDRESS
@@ -207,6 +207,9 @@ def _take(
             page = deleter.page(storage, targets, in_time)
         except TimeOver:
             return None
+        except VersioningOff:
+            # It concerns every object, so that none of them may be tried.
+            raise
         except StorageUnavailable:
             pace.refused(len(targets))
         except ReclaimError:
@@ -221,6 +224,8 @@ def _take(
             taken.append(deleter.one(storage, target, in_time))
         except TimeOver:
             break
+        except VersioningOff:
+            raise
         except ReclaimError as error:
             taken.append(Taken(FAILED, error=str(error)))
             if strict:
