@@ -15,7 +15,7 @@
     ├── Refused                  exit 6   HTTP 422   a safety rule said no
     │   ├── ClockSkew, OwnedAddress, NestedStorage
     │   ├── ForeignStorage, StorageAhead, AnotherDatabase
-    │   ├── UnsafeFolder, UnknownVersion
+    │   ├── UnsafeFolder, VersioningOff, UnknownVersion
     │   └── PlanRefused, IncompleteRead, TooMuch, OutOfTime
     ├── Partial                  exit 7   HTTP 500   stopped on the way; run it again
     ├── Corrupt                  exit 8   HTTP 500   look before anything else runs
@@ -183,6 +183,12 @@ class UnsafeFolder(Refused):
     """A storage folder holds a link or a mount, under which a file can have a second name."""
 
     kind = "unsafe_folder"
+
+
+class VersioningOff(Refused):
+    """A bucket does not keep versions any more, so that a delete marker would lose bytes."""
+
+    kind = "versioning_off"
 
 
 class UnknownVersion(Refused):

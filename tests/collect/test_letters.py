@@ -18,7 +18,7 @@ from reclaim.catalog.names import check_ref_name
 from reclaim.errors import InvalidName
 from reclaim.model import StoredObject
 from reclaim.run.removal import Move
-from reclaim.storage import Payload, Storage
+from reclaim.storage import LastCheck, Payload, Storage, unchecked
 from reclaim.testing import StorageWrapper
 from tests.collect.world import NAME, World, whole
 
@@ -60,8 +60,18 @@ class LetterBlind(StorageWrapper):
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
         return super().folders(self._real(prefix))
 
-    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
-        super().move(self._real(source), self._real(target), size=size, fresh=fresh)
+    def move(
+        self,
+        source: str,
+        target: str,
+        *,
+        size: int,
+        fresh: datetime | None = None,
+        last_check: LastCheck = unchecked,
+    ) -> None:
+        super().move(
+            self._real(source), self._real(target), size=size, fresh=fresh, last_check=last_check
+        )
 
     def delete(self, address: str) -> None:
         super().delete(self._real(address))

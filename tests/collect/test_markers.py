@@ -8,10 +8,12 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from time import sleep
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import boto3  # type: ignore[import-untyped]
+import pyarrow as pa
 import pytest
 
 from reclaim.catalog.database.schema import CommitState
@@ -19,7 +21,7 @@ from reclaim.engine.tasks import deleting
 from reclaim.engine.tasks.delete_markers import UNKNOWN, Covered, Expunge, Mark, Unmark
 from reclaim.engine.tasks.deleting import MISSING, Target
 from reclaim.engine.tasks.quarantine import QUARANTINED, UNTOUCHED
-from reclaim.errors import Conflict, Gone, Partial, Refused
+from reclaim.errors import Conflict, Gone, Partial, Refused, VersioningOff
 from reclaim.model import RunState
 from reclaim.policy import from_options
 from reclaim.run.journal import Journal
@@ -270,11 +272,11 @@ def test_what_comes_back_counts_as_written_now(versioned_bucket: str) -> None:
     storage = ObjectStorage.open(f"{versioned_bucket}/{uuid4().hex}")
     storage.put("x", b"some bytes")
     before = storage.head("x").last_modified
-    [taken] = Mark("notes/").page(storage, [Target("x", 10)], lambda: True)
+    [taken] = Mark("notes/", "begun").page(storage, [Target("x", 10)], lambda: True)
     assert taken.identity
     sleep(1.1)
     for _ in range(2):
-        Unmark().take_one(storage, Target("x", 10, taken.identity))
+        Unmark().take_one(storage, Target("x", 10, taken.identity), lambda: True)
     assert storage.get("x") == b"some bytes"
     assert storage.head("x").last_modified > before
     [left] = open_bucket(storage.url).versions("x")
@@ -354,9 +356,9 @@ def test_the_current_version_is_never_deleted(versioned_bucket: str) -> None:
     identity = Covered(UNKNOWN, current.id, current.etag).identity
     for deleter in (Expunge(), Unmark()):
         with suppress(Conflict):
-            deleter.take_one(storage, Target("x", 10, identity))
+            deleter.take_one(storage, Target("x", 10, identity), lambda: True)
         assert storage.get("x") == b"some bytes"
-    assert Expunge().take_one(storage, Target("x", 10, identity)).outcome == UNTOUCHED
+    assert Expunge().take_one(storage, Target("x", 10, identity), lambda: True).outcome == UNTOUCHED
 
 
 def test_markers_without_a_journal(versioned: World) -> None:
@@ -426,8 +428,63 @@ def test_what_is_covered_is_not_covered_again(versioned_bucket: str) -> None:
     storage = ObjectStorage.open(f"{versioned_bucket}/{uuid4().hex}")
     storage.put("x", b"some bytes")
     outcomes = [
-        Mark("notes/").page(storage, [Target("x", 10)], lambda: True)[0].outcome for _ in range(2)
+        Mark("notes/", "begun").page(storage, [Target("x", 10)], lambda: True)[0].outcome
+        for _ in range(2)
     ]
     assert outcomes == [QUARANTINED, MISSING]
     markers = [one for one in open_bucket(storage.url).versions_of("x") if one.marker]
     assert len(markers) == 1
+
+
+@pytest.mark.parametrize("when", ["before", "within"])
+def test_a_bucket_that_is_suspended_while_markers_are_set(
+    s3: SeaweedFS, tmp_path: Path, when: str
+) -> None:
+    """Nothing more is covered, and what was lost is told."""
+    bucket = s3.new_bucket()
+    storage = ObjectStorage.open(f"{bucket}/{uuid4().hex}")
+    addresses = [f"store/{number}" for number in range(6)]
+    for address in addresses:
+        # Written before the bucket keeps versions: the one version that can be lost.
+        storage.put(address, b"some bytes")
+    set_versioning(bucket, "Enabled")
+    cover, current = Bucket.cover, Bucket.current
+
+    def covering(self: Bucket, named: Sequence[str]) -> Any:
+        if when == "within":
+            set_versioning(bucket, "Suspended")
+        return cover(self, named)
+
+    def looking(self: Bucket, address: str) -> Any:
+        if when == "before" and address == addresses[2]:
+            set_versioning(bucket, "Suspended")
+        return current(self, address)
+
+    rows = pa.table({"address": addresses, "size": [10] * 6, "kind": ["data"] * 6})
+    rows = rows.append_column("reason", pa.array([""] * 6))
+    format: Any = SimpleNamespace(prefix="store/", sequential=False)
+    taken: list[str] = []
+
+    def mark() -> None:
+        for journal in deleting.delete(
+            format,
+            storage,
+            rows,
+            deleter=Mark("notes/", "begun"),
+            in_time=lambda: True,
+            pace=deleting.Pace(sleep=lambda _seconds: None),
+        ):
+            taken.extend(journal.column("address").to_pylist())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Bucket, "cover", covering)
+        patch.setattr(Bucket, "current", looking)
+        with pytest.raises(VersioningOff) as stopped:
+            mark()
+    there = {one.address for one in storage.list("store")}
+    if when == "within":
+        assert (taken, stopped.value.details["lost"]) == ([], 2)
+        assert addresses[0] in str(stopped.value)
+    else:
+        assert taken == addresses[:2]
+    assert there == set(addresses[2:])

@@ -9,13 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from reclaim.engine.tasks.deleting import Target, TimeOver
-from reclaim.engine.tasks.quarantine import Aside, SetAside
 from reclaim.errors import ClockSkew, Partial, Refused, UnsafeFolder
 from reclaim.model import RunState
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, Move, Way, find_record
-from reclaim.storage import Storage
 from reclaim.testing.storage import StorageWrapper
 from tests.collect.test_promises import aside_of, check_back, dies_at, run_of
 from tests.collect.world import NAME, World, bury, opening, whole
@@ -153,29 +150,6 @@ def test_what_comes_back_one_by_one_is_flushed_too(local: World) -> None:
     assert flushed == set(local.candidates(plan)) - {min(local.candidates(plan))}
 
 
-class Stalling(StorageWrapper):
-    """Its first move takes so long that all time is over."""
-
-    def __init__(self, inner: Storage) -> None:
-        super().__init__(inner)
-        self.over = False
-
-    def move(self, source: str, target: str, *, size: int, fresh: object = None) -> None:
-        super().move(source, target, size=size)
-        self.over = True
-
-
-def test_a_page_that_stalls_takes_nothing_any_more(local: World) -> None:
-    """Whoever went on meanwhile has brought everything back; so does the late one."""
-    for name in ("x", "y", "z"):
-        local.storage.put(f"store/{name}", b"bytes")
-    storage = Stalling(local.storage)
-    targets = [Target(f"store/{name}", 5) for name in ("x", "y", "z")]
-    with pytest.raises(TimeOver):
-        SetAside(Aside("store/", "store/q/")).page(storage, targets, lambda: not storage.over)
-    assert {one.address for one in local.storage.list("store")} == {one.address for one in targets}
-
-
 def test_the_record_of_a_run_that_can_be_undone_outlives_an_older_plan(local: World) -> None:
     past = bury(local)
     plan = local.plan()
@@ -187,3 +161,21 @@ def test_the_record_of_a_run_that_can_be_undone_outlives_an_older_plan(local: Wo
     assert any(one.address.endswith("plan.json") for one in local.storage.list(plan.place.prefix))
     assert local.undo(plan.document.run).snapshots == 2
     check_back(local, past)
+
+
+def test_what_is_set_aside_is_flushed(local: World) -> None:
+    """Before the journal says that it is in quarantine."""
+    bury(local)
+    plan = local.plan()
+    flushed: set[str] = set()
+
+    class Watching(StorageWrapper):
+        def flush_moved(self, addresses: Iterable[str]) -> None:
+            moved = list(addresses)
+            flushed.update(moved)
+            super().flush_moved(moved)
+
+    run = local.apply(plan, way=MOVE, storage=Watching(local.storage)).run
+    folder = local.store().format.quarantine_path(run)
+    prefix = local.store().format.prefix
+    assert flushed == {folder + one.removeprefix(prefix) for one in local.candidates(plan)}

@@ -16,9 +16,10 @@ NEVER_COVERED = Change(
 )
 NOT_WAITED_FOR = Change(
     "reclaim.run.promises",
-    right="tops = dict.fromkeys(store.waiting(run.id), LIVE)",
-    wrong="tops: dict[str, int] = {}",
+    right="    waiting = store.waiting(run.id).items()\n",
+    wrong="    waiting = ()\n",
 )
+LATE = "tests/collect/test_late_tasks.py"
 
 BUGS: dict[str, Bug] = {
     "the record of a run of an older plan is not found": Bug(
@@ -52,8 +53,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what came back is as old as it was": Bug(
         "reclaim.engine.tasks.quarantine",
-        right="size=kept.size, fresh=self.undos[-1])",
-        wrong="size=kept.size)",
+        right="                fresh=self.undos[-1],\n",
+        wrong="",
         test="tests/collect/test_undo.py"
         "::test_what_is_back_and_in_no_commit_has_its_margin[embedded]",
     ),
@@ -152,11 +153,53 @@ BUGS: dict[str, Bug] = {
         wrong="",
         test=f"{WINDOWS}::test_a_purge_by_a_clock_that_is_ahead",
     ),
-    "a page that stalled keeps what it moved": Bug(
+    "markers are set whether or not the bucket keeps versions": Bug(
+        "reclaim.engine.tasks.delete_markers",
+        right="        _check_versioning(bucket)\n",
+        wrong="",
+        test=f"{MARKERS}::test_a_bucket_that_is_suspended_while_markers_are_set[before]",
+    ),
+    "a marker in the place of the bytes is as good as any": Bug(
+        "reclaim.engine.tasks.delete_markers",
+        right="        _check_markers(markers, going)\n",
+        wrong="",
+        test=f"{MARKERS}::test_a_bucket_that_is_suspended_while_markers_are_set[within]",
+    ),
+    "what was set aside need not last": Bug(
+        "reclaim.engine.tasks.quarantine",
+        right="target, one in pairs if one.outcome == QUARANTINED\n",
+        wrong="target, one in pairs if False\n",
+        test=f"{WINDOWS}::test_what_is_set_aside_is_flushed",
+    ),
+    "what was moved after an undo stays aside": Bug(
         "reclaim.engine.tasks.quarantine",
         right="if taken.outcome == QUARANTINED and not in_time():",
         wrong="if False:",
-        test=f"{WINDOWS}::test_a_page_that_stalls_takes_nothing_any_more",
+        test=f"{LATE}::test_what_is_moved_after_an_undo_is_put_back",
+    ),
+    "what is late is put back although another apply counts on it": Bug(
+        "reclaim.engine.tasks.quarantine",
+        right="if look(storage, self.undo_begun) is None or ",
+        wrong="if ",
+        test=f"{LATE}::test_what_another_apply_counted_stays_aside",
+    ),
+    "an undo does not say that it has begun": Bug(
+        "reclaim.run.undo",
+        right="        self._store.storage.put(begun, now.isoformat().encode())\n",
+        wrong="        return\n",
+        test=f"{LATE}::test_what_is_moved_after_an_undo_is_put_back",
+    ),
+    "the source of a copy goes however long the copy took": Bug(
+        "reclaim.storage.objects",
+        right="        last_check()\n",
+        wrong="",
+        test=f"{LATE}::test_a_copy_that_took_too_long_is_not_followed_by_a_delete",
+    ),
+    "one by one there is always time": Bug(
+        "reclaim.engine.tasks.deleting",
+        right="taken.append(deleter.take_one(storage, target, in_time))",
+        wrong="taken.append(deleter.take_one(storage, target, lambda: True))",
+        test=f"{LATE}::test_one_by_one_nothing_is_taken_too_late",
     ),
     "what is covered already is covered again": Bug(
         "reclaim.storage.buckets",
@@ -173,7 +216,7 @@ BUGS: dict[str, Bug] = {
         besides=(
             Change(
                 "reclaim.run.promises",
-                right="if not run.unfinished and run.quarantine != MARKED:",
+                right="if not run.unfinished and aside.way != MARKED:",
                 wrong="if not run.unfinished:",
             ),
         ),
@@ -227,7 +270,7 @@ BUGS: dict[str, Bug] = {
         besides=(
             Change(
                 "reclaim.run.promises",
-                right="if not run.unfinished and run.quarantine != MARKED:",
+                right="if not run.unfinished and aside.way != MARKED:",
                 wrong="if True:",
             ),
             NOT_WAITED_FOR,

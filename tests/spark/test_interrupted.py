@@ -53,8 +53,8 @@ class Hanging(Delete):
                     time.sleep(0.02)
                 return Remove().page(storage, targets, in_time)
 
-            def take_one(self, storage: Storage, target: Target) -> Taken:
-                return self.page(storage, [target], lambda: True)[0]
+            def take_one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
+                return self.page(storage, [target], in_time)[0]
 
         return Hang()
 

@@ -120,7 +120,7 @@ class Move:
         pass
 
     def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:
-        return SetAside(_aside(store, run_id), again=journal.begun)
+        return SetAside(_aside(store, run_id), undo_begun(store, run_id), again=journal.begun)
 
     def settle(self, held: Held, ids: Collection[SnapshotId]) -> int:
         return setting_aside(held).set_aside(ids)
@@ -201,8 +201,8 @@ class Markers:
     def check_back(self, store: Store) -> None:
         _check_versioning(store, "switch the bucket's versioning on again, then repeat it")
 
-    def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:  # noqa: ARG002
-        return Mark(journal.own.below(NOTES).prefix)
+    def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:
+        return Mark(journal.own.below(NOTES).prefix, undo_begun(store, run_id))
 
     def settle(self, held: Held, ids: Collection[SnapshotId]) -> int:
         return setting_aside(held).set_aside(ids)
@@ -297,6 +297,14 @@ def _check_versioning(store: Store, hint: str) -> None:
         raise Refused(
             f"delete markers need a bucket with versioning; it is {shown} here", hint=hint
         )
+
+
+def undo_begun(store: Store, run_id: str) -> str:
+    """The address of a file that is there once an undo of a run has begun.
+
+    A task that was stopped for too long cannot ask the store, whose storage is all that it has.
+    """
+    return Place(*store.place(run_id)).below("undo").at("begun")
 
 
 def _aside(store: Store, run_id: str) -> Aside:

@@ -24,7 +24,7 @@ from reclaim.model import Run, RunState, SnapshotId
 from reclaim.run.checks import check_clock
 from reclaim.run.ends import told_as_partial
 from reclaim.run.journal import Journal
-from reclaim.run.removal import AsideWay, setting_aside, way_of
+from reclaim.run.removal import AsideWay, setting_aside, undo_begun, way_of
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.undo_edit import stopped_early, undo_edit
@@ -179,6 +179,11 @@ class _Undoing:
         summary = {**self._run.summary, **begun.record()}
         self._held.finish(self._run.id, RunState.PARTIAL, summary)
         self._run = replace(self._run, state=RunState.PARTIAL, summary=summary)
+        # Then for the tasks of an apply that may wake up late. In this order, because from the
+        # record on no other apply can count on what such a task puts back.
+        note = undo_begun(self._store, self._run.id)
+        self._store.storage.put(note, now.isoformat().encode())
+        self._store.storage.flush([note])
 
     def _partial(
         self, undone: Undone, failures: Mapping[str, str], waits: Sequence[str]

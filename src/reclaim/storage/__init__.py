@@ -5,7 +5,7 @@ folder's listing. *Buckets* are what obstore does not
 ask of S3: versions, delete markers, odd keys.
 """
 
-from reclaim.storage.base import LISTED, Payload, Storage
+from reclaim.storage.base import LISTED, LastCheck, Payload, Storage, unchecked
 from reclaim.storage.key_range import KeyRange, spread
 from reclaim.storage.objects import PIECE, ObjectStorage, make_folder
 from reclaim.storage.translation import translated
@@ -14,10 +14,12 @@ __all__ = [
     "LISTED",
     "PIECE",
     "KeyRange",
+    "LastCheck",
     "ObjectStorage",
     "Payload",
     "Storage",
     "make_folder",
     "spread",
     "translated",
+    "unchecked",
 ]

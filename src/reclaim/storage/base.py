@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import BinaryIO, Protocol
 
@@ -11,6 +11,12 @@ import pyarrow as pa
 from reclaim.model import StoredObject
 
 Payload = bytes | Iterator[bytes]
+LastCheck = Callable[[], None]
+
+
+def unchecked() -> None:
+    """The last check of whoever has nothing to check."""
+
 
 LISTED = pa.schema(
     [
@@ -67,10 +73,21 @@ class Storage(Protocol):
         """Copy inside the storage, without moving the bytes through this process."""
         ...
 
-    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
+    def move(
+        self,
+        source: str,
+        target: str,
+        *,
+        size: int,
+        fresh: datetime | None = None,
+        last_check: LastCheck = unchecked,
+    ) -> None:
         """Move an object inside the storage; the source goes only when the target is whole.
 
         With ``fresh`` it counts as written then; where moving is copying it is written now anyway.
+
+        ``last_check`` is asked right before the source goes. If it raises, the source stays; where
+        moving is copying, the copy stays too.
         """
         ...
 

@@ -21,6 +21,8 @@ from reclaim.model import StoredObject
 from reclaim.urls import is_odd
 
 ENABLED = "enabled"
+NULL_VERSION = "null"
+"""The id of what a bucket wrote that did not keep versions; there is one for each object."""
 PIECE = 8 * 1024 * 1024
 LARGEST_COPY = 5 * 1024**3
 """More than this S3 does not copy in one request."""
@@ -141,7 +143,7 @@ class Bucket:
                     return None
                 raise
         etag = (found.get("ETag") or "").strip('"')
-        version = found.get("VersionId") or "null"
+        version = found.get("VersionId") or NULL_VERSION
         return Version(address, version, found["ContentLength"], True, False, etag)
 
     def cover(self, addresses: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:

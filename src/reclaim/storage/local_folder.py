@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from reclaim.clock import to_micros
 from reclaim.errors import Corrupt, InvalidInput, StorageUnavailable, UnsafeFolder
+from reclaim.storage.base import LastCheck, unchecked
 from reclaim.storage.key_range import KeyRange
 
 LISTED_AT_ONCE = 10_000
@@ -115,7 +116,15 @@ class LocalFolder:
         for _ in _unlinkers().map(lambda each: each(), work):
             pass
 
-    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
+    def move(
+        self,
+        source: str,
+        target: str,
+        *,
+        size: int,
+        fresh: datetime | None = None,
+        last_check: LastCheck = unchecked,
+    ) -> None:
         """Rename a file of this size; with ``fresh`` it counts as written then."""
         (here, name), (there, new_name) = _split(source), _split(target)
         with self.open(here) as origin:
@@ -127,6 +136,7 @@ class LocalFolder:
                 exact = to_micros(fresh) * 1000
                 os.utime(name, ns=(exact, exact), dir_fd=origin, follow_symlinks=False)
             with self.open(there, create=True) as goal:
+                last_check()
                 os.rename(name, new_name, src_dir_fd=origin, dst_dir_fd=goal)
 
     def flush(self, address: str) -> None:

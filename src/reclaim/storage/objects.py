@@ -28,7 +28,7 @@ from reclaim.errors import (
 )
 from reclaim.model import StoredObject
 from reclaim.storage import buckets
-from reclaim.storage.base import LISTED, Payload
+from reclaim.storage.base import LISTED, LastCheck, Payload, unchecked
 from reclaim.storage.bounded import Bounded
 from reclaim.storage.key_range import KeyRange
 from reclaim.storage.local_folder import LISTED_AT_ONCE, Files, LocalFolder, shown
@@ -193,14 +193,24 @@ class ObjectStorage:
     def _is_s3(self) -> bool:
         return self.url.startswith("s3://")
 
-    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
+    def move(
+        self,
+        source: str,
+        target: str,
+        *,
+        size: int,
+        fresh: datetime | None = None,
+        last_check: LastCheck = unchecked,
+    ) -> None:
         if self._local is not None:
             with translated("move", source):
-                self._local.move(source, target, size=size, fresh=fresh)
+                self._local.move(source, target, size=size, fresh=fresh, last_check=last_check)
             return
         self._copy(source, target, size)
         if (found := self.head(target).size) != size:
             raise Corrupt(f"{source} was copied to {target} as {found} bytes instead of {size}")
+        # A copy can take longer than any other request.
+        last_check()
         self.delete(source)
 
     def delete(self, address: str) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from reclaim.errors import ReclaimError, StorageUnavailable
 from reclaim.model import StoredObject
-from reclaim.storage import Payload, Storage
+from reclaim.storage import LastCheck, Payload, Storage, unchecked
 from reclaim.testing.storage import StorageWrapper, as_batches
 
 Fault = Callable[[str, str], None]
@@ -82,9 +82,17 @@ class FaultyStorage(StorageWrapper):
         self._ask("copy", target)
         super().copy(source, target)
 
-    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
+    def move(
+        self,
+        source: str,
+        target: str,
+        *,
+        size: int,
+        fresh: datetime | None = None,
+        last_check: LastCheck = unchecked,
+    ) -> None:
         self._ask("move", source)
-        super().move(source, target, size=size, fresh=fresh)
+        super().move(source, target, size=size, fresh=fresh, last_check=last_check)
 
     def delete(self, address: str) -> None:
         self._ask("delete", address)

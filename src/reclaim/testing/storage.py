@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from reclaim.clock import Clock
 from reclaim.model import StoredObject
-from reclaim.storage import LISTED, ObjectStorage, Payload, Storage
+from reclaim.storage import LISTED, LastCheck, ObjectStorage, Payload, Storage, unchecked
 
 
 class StorageWrapper:
@@ -52,8 +52,16 @@ class StorageWrapper:
     def copy(self, source: str, target: str) -> None:
         self.inner.copy(source, target)
 
-    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
-        self.inner.move(source, target, size=size, fresh=fresh)
+    def move(
+        self,
+        source: str,
+        target: str,
+        *,
+        size: int,
+        fresh: datetime | None = None,
+        last_check: LastCheck = unchecked,
+    ) -> None:
+        self.inner.move(source, target, size=size, fresh=fresh, last_check=last_check)
 
     def delete(self, address: str) -> None:
         self.inner.delete(address)
@@ -93,8 +101,16 @@ class ClockedStorage(StorageWrapper):
         super().copy(source, target)
         self._stamp(target)
 
-    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
-        super().move(source, target, size=size, fresh=fresh)
+    def move(
+        self,
+        source: str,
+        target: str,
+        *,
+        size: int,
+        fresh: datetime | None = None,
+        last_check: LastCheck = unchecked,
+    ) -> None:
+        super().move(source, target, size=size, fresh=fresh, last_check=last_check)
         if self._folder is None:
             self._stamp(target)
 

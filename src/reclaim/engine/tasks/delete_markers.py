@@ -8,7 +8,7 @@ never one that is current.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -23,17 +23,22 @@ from reclaim.engine.tasks.deleting import (
     Taken,
     Target,
     TimeOver,
+    check_time,
 )
 from reclaim.engine.tasks.parts import Part
-from reclaim.engine.tasks.quarantine import QUARANTINED, UNTOUCHED, each
+from reclaim.engine.tasks.quarantine import QUARANTINED, UNTOUCHED, each, look
 from reclaim.engine.tasks.recall import COVERING
-from reclaim.errors import Conflict
+from reclaim.errors import Conflict, VersioningOff
 from reclaim.storage import Storage
-from reclaim.storage.buckets import Bucket, Version, open_bucket
+from reclaim.storage.buckets import ENABLED, NULL_VERSION, Bucket, Version, open_bucket
 from reclaim.storage.hashed_files import encode
 
 UNKNOWN, NONE = "?", "-"
 """Instead of a marker's id: the journal that had it was lost; the bucket said there is none."""
+
+
+SHOWN = 5
+"""How many objects a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +64,11 @@ class Mark:
     """Covers what is current with delete markers.
 
     Which versions are about to be covered is written below ``notes`` first: if the journal is lost,
-    that tells which markers must be this run's.
+    that tells which markers must be this run's. ``undo_begun`` is as for ``SetAside``.
     """
 
     notes: str
+    undo_begun: str
 
     @property
     def outcome(self) -> str:
@@ -79,12 +85,15 @@ class Mark:
         if not going:
             return [Taken(MISSING)] * len(targets)
         self._note(storage, going, targets)
-        if not in_time():
-            raise TimeOver
+        # Page by page: a bucket can be suspended at any moment.
+        _check_versioning(bucket)
+        check_time(in_time)
         markers, failed = bucket.cover(list(going))
+        _check_markers(markers, going)
         if not in_time():
-            # It was stopped for so long that others may be at work by now.
-            bucket.uncover(markers)
+            # It was stopped for so long that an undo may have looked before.
+            if look(storage, self.undo_begun) is not None:
+                bucket.uncover(markers)
             raise TimeOver
 
         def taken(target: Target) -> Taken:
@@ -99,8 +108,8 @@ class Mark:
 
         return [taken(target) for target in targets]
 
-    def take_one(self, storage: Storage, target: Target) -> Taken:
-        return self.page(storage, [target], lambda: True)[0]
+    def take_one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
+        return self.page(storage, [target], in_time)[0]
 
     def _note(self, storage: Storage, going: dict[str, Version], targets: Sequence[Target]) -> None:
         """Write down what is about to be covered, in a file whose name tells its hash and rows."""
@@ -149,9 +158,11 @@ class Unmark:
         return RESTORED
 
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
-        return each(storage, targets, lambda target: self.take_one(storage, target), in_time)
+        return each(
+            storage, targets, lambda target: self.take_one(storage, target, in_time), in_time
+        )
 
-    def take_one(self, storage: Storage, target: Target) -> Taken:
+    def take_one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
         bucket, covered = open_bucket(storage.url), Covered.parse(target.identity)
         if covered is None:
             return Taken(UNTOUCHED)
@@ -168,10 +179,12 @@ class Unmark:
                 raise Conflict(
                     f"{target.address} was written and deleted again since; its versions were left"
                 )
+            check_time(in_time)
             bucket.renew(kept)
             versions = bucket.versions_of(target.address)
         if kept is None or not _same(bucket, versions[0], kept):
             _check_etag(versions[0], covered, target)
+        check_time(in_time)
         _drop(bucket, versions, covered)
         return Taken(RESTORED)
 
@@ -185,9 +198,11 @@ class Expunge:
         return DELETED
 
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
-        return each(storage, targets, lambda target: self.take_one(storage, target), in_time)
+        return each(
+            storage, targets, lambda target: self.take_one(storage, target, in_time), in_time
+        )
 
-    def take_one(self, storage: Storage, target: Target) -> Taken:
+    def take_one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
         bucket, covered = open_bucket(storage.url), Covered.parse(target.identity)
         if covered is None or covered.marker == NONE:
             # A marker that is there nevertheless may be somebody else's.
@@ -202,8 +217,33 @@ class Expunge:
         if covered.marker == UNKNOWN:
             # It was about to be covered; whether it was, nothing tells for certain.
             return Taken(MISSING)
+        check_time(in_time)
         _drop(bucket, versions, covered)
         return Taken(MISSING if kept is None else DELETED)
+
+
+def _check_versioning(bucket: Bucket) -> None:
+    if (status := bucket.versioning()) != ENABLED:
+        raise VersioningOff(
+            f"the bucket {bucket.name} keeps no versions any more ({status or 'off'}), and a "
+            "delete marker would lose what it covers",
+            hint="switch its versioning on again, then apply the plan again, or undo the run",
+        )
+
+
+def _check_markers(markers: Mapping[str, str], going: Mapping[str, Version]) -> None:
+    """Stop when a bucket was suspended meanwhile: a marker is in the place of the null version."""
+    covered = [address for address, marker in markers.items() if marker == NULL_VERSION]
+    if not covered:
+        return
+    lost = [address for address in covered if going[address].id == NULL_VERSION]
+    named = ", ".join(lost[:SHOWN]) + (", ..." if len(lost) > SHOWN else "")
+    raise VersioningOff(
+        f"the versioning of the bucket was suspended while objects were covered; {len(lost)} of "
+        f"them had no version of their own and are lost{': ' + named if lost else ''}",
+        hint="switch the versioning on again and undo the run, which brings back all others",
+        lost=len(lost),
+    )
 
 
 def _check_size(version: Version, target: Target) -> bool:

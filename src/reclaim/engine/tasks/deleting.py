@@ -16,7 +16,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.errors import OwnedAddress, ReclaimError, StorageUnavailable
+from reclaim.errors import OwnedAddress, ReclaimError, StorageUnavailable, VersioningOff
 from reclaim.storage import Storage
 from reclaim.stores.base import Format
 from reclaim.urls import ODD_ADDRESS
@@ -79,6 +79,12 @@ class TimeOver(Exception):
     """The time of a wave ended in the middle of a page; what was done of it is done again."""
 
 
+def check_time(in_time: InTime) -> None:
+    """Stop, unless there is time for one more request."""
+    if not in_time():
+        raise TimeOver
+
+
 class Deleter(Protocol):
     """A way to take objects away. It travels to the executors."""
 
@@ -95,8 +101,8 @@ class Deleter(Protocol):
         """
         ...
 
-    def take_one(self, storage: Storage, target: Target) -> Taken:
-        """Take one. It may have been taken before."""
+    def take_one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
+        """Take one. It may have been taken before; and it may be too late, as for several."""
         ...
 
 
@@ -117,7 +123,12 @@ class Remove:
         storage.delete_page([target.address for target in targets])
         return [Taken(DELETED)] * len(targets)
 
-    def take_one(self, storage: Storage, target: Target) -> Taken:
+    def take_one(
+        self,
+        storage: Storage,
+        target: Target,
+        in_time: InTime,  # noqa: ARG002 - one request
+    ) -> Taken:
         storage.delete(target.address)
         return Taken(DELETED)
 
@@ -196,6 +207,9 @@ def _take(
             page = deleter.page(storage, targets, in_time)
         except TimeOver:
             return None
+        except VersioningOff:
+            # It concerns every object, so that none of them may be tried.
+            raise
         except StorageUnavailable:
             pace.refused(len(targets))
         except ReclaimError:
@@ -205,15 +219,18 @@ def _take(
             return page
     taken: list[Taken] = []
     for target in targets:
-        if not in_time():
-            return None
         try:
-            taken.append(deleter.take_one(storage, target))
+            check_time(in_time)
+            taken.append(deleter.take_one(storage, target, in_time))
+        except TimeOver:
+            break
+        except VersioningOff:
+            raise
         except ReclaimError as error:
             taken.append(Taken(FAILED, error=str(error)))
             if strict:
                 break
-    return taken
+    return taken or None
 
 
 def check_inside(format: Format, addresses: Sequence[str]) -> None:

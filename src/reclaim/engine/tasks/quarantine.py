@@ -3,6 +3,11 @@
 What is set aside keeps its address below a folder of the run. Each step can be done again: an
 object that is not where it is taken from has been taken before. What was set aside is known by
 the identity that the journal has of it, so that nothing else is ever brought back or deleted.
+
+Whoever moves something asks for the time right before its source goes. A pause can still come in
+between, so it asks once more afterwards. What was moved too late stays aside, where whoever comes
+next looks for it: another apply, a purge, or an undo. Only when an undo has begun, which may have
+looked before, is it put back.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from reclaim.engine.tasks.deleting import (
     Taken,
     Target,
     TimeOver,
+    check_time,
 )
 from reclaim.errors import Conflict, NotFound, OwnedAddress
 from reclaim.model import StoredObject
@@ -55,11 +61,13 @@ class Aside:
 class SetAside:
     """Moves objects of the store aside.
 
-    ``again`` says that the same plan was applied before: then what is aside already was promised
-    to somebody, and nothing is moved over it.
+    ``undo_begun`` is the address of the file that an undo of the run writes before it looks at
+    anything. ``again`` says that the same plan was applied before: then what is aside already was
+    promised to somebody, and nothing is moved over it.
     """
 
     aside: Aside
+    undo_begun: str
     again: bool = False
 
     @property
@@ -67,36 +75,63 @@ class SetAside:
         return QUARANTINED
 
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
-        return each(
-            storage, targets, lambda target: self._timely(storage, target, in_time), in_time
+        taken = each(storage, targets, lambda target: self._take(storage, target, in_time), in_time)
+        # Before the journal says that it is aside.
+        pairs = zip(targets, taken, strict=True)
+        storage.flush_moved(
+            self.aside.of(target.address) for target, one in pairs if one.outcome == QUARANTINED
         )
+        return taken
 
-    def _timely(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
-        """Move one; back again if it was stopped for so long that others may be at work by now."""
-        taken = self.take_one(storage, target)
+    def take_one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
+        return self.page(storage, [target], in_time)[0]
+
+    def _take(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
+        taken = self._set_aside(storage, target, in_time)
         if taken.outcome == QUARANTINED and not in_time():
-            with suppress(NotFound):
-                storage.move(self.aside.of(target.address), target.address, size=target.size)
+            self._give_back(storage, target)
             raise TimeOver
         return taken
 
-    def take_one(self, storage: Storage, target: Target) -> Taken:
+    def _give_back(self, storage: Storage, target: Target) -> None:
+        """Put back what was moved too late for an undo that has begun.
+
+        Unless one has begun, it stays: another apply may have counted it as set aside, and whoever
+        begins from now on looks there.
+        """
+        if look(storage, self.undo_begun) is None or look(storage, target.address) is not None:
+            return
+        aside = self.aside.of(target.address)
+        # The undo may be faster. Where moving is copying, it finds both and takes care of them.
+        with suppress(NotFound):
+            if storage.at_once == 1:
+                storage.move(aside, target.address, size=target.size)
+            else:
+                storage.copy(aside, target.address)
+
+    def _set_aside(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
         aside = self.aside.of(target.address)
         if self.again and (kept := look(storage, aside)) is not None:
-            return self._taken_before(storage, target, kept)
+            return self._taken_before(storage, target, kept, in_time)
         try:
-            storage.move(target.address, aside, size=target.size)
+            storage.move(
+                target.address, aside, size=target.size, last_check=lambda: check_time(in_time)
+            )
         except NotFound:
             moved = look(storage, aside)
             return Taken(MISSING) if moved is None else _set_aside(storage, moved)
         return _set_aside(storage, storage.head(aside))
 
-    def _taken_before(self, storage: Storage, target: Target, kept: StoredObject) -> Taken:
+    def _taken_before(
+        self, storage: Storage, target: Target, kept: StoredObject, in_time: InTime
+    ) -> Taken:
         if look(storage, target.address) is not None:
             if not storage.same(target.address, kept.address):
                 raise Conflict(
                     f"{target.address} was written anew after it had been set aside; both were left"
                 )
+            # Comparing them takes its time too.
+            check_time(in_time)
             storage.delete(target.address)
         return _set_aside(storage, kept)
 
@@ -121,14 +156,12 @@ class BringBack:
         return RESTORED
 
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
-        taken = each(storage, targets, lambda target: self._one(storage, target), in_time)
+        taken = each(storage, targets, lambda target: self._one(storage, target, in_time), in_time)
         self._flush(storage, targets, taken)
         return taken
 
-    def take_one(self, storage: Storage, target: Target) -> Taken:
-        taken = self._one(storage, target)
-        self._flush(storage, [target], [taken])
-        return taken
+    def take_one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
+        return self.page(storage, [target], in_time)[0]
 
     def _flush(self, storage: Storage, targets: Sequence[Target], taken: Sequence[Taken]) -> None:
         """Make what came back last, before anything says that it is back."""
@@ -137,16 +170,23 @@ class BringBack:
             self.aside.home(target.address) for target, one in pairs if one.outcome == RESTORED
         )
 
-    def _one(self, storage: Storage, target: Target) -> Taken:
+    def _one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
         home = self.aside.home(target.address)
         kept = look(storage, target.address)
         if kept is None:
             return self._not_aside(storage, target, home)
         check_own(storage, kept, target, self.undos)
         if look(storage, home) is None:
-            storage.move(target.address, home, size=kept.size, fresh=self.undos[-1])
+            storage.move(
+                target.address,
+                home,
+                size=kept.size,
+                fresh=self.undos[-1],
+                last_check=lambda: check_time(in_time),
+            )
         elif storage.same(home, target.address):
             # It was brought back before, or made again.
+            check_time(in_time)
             storage.delete(target.address)
         else:
             raise Conflict(f"{home} holds other bytes now than were set aside; both were left")
@@ -176,12 +216,14 @@ class Discard:
         taken = each(storage, targets, lambda target: self._look(storage, target), in_time)
         pairs = zip(targets, taken, strict=True)
         if going := [target.address for target, one in pairs if one.outcome == DELETED]:
+            check_time(in_time)
             storage.delete_page(going)
         return taken
 
-    def take_one(self, storage: Storage, target: Target) -> Taken:
+    def take_one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
         taken = self._look(storage, target)
         if taken.outcome == DELETED:
+            check_time(in_time)
             storage.delete(target.address)
         return taken
 
@@ -242,8 +284,7 @@ def each(
     """
 
     def timely(target: Target) -> T:
-        if not in_time():
-            raise TimeOver
+        check_time(in_time)
         return work(target)
 
     if storage.at_once == 1:

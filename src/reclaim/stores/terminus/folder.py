@@ -16,6 +16,7 @@ from pathlib import Path
 
 from reclaim.clock import to_micros
 from reclaim.errors import Conflict, Corrupt, Refused, UnsafeFolder
+from reclaim.storage import LastCheck, unchecked
 
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 """How a file is opened: not through a link, and without waiting for the other end of a pipe."""
@@ -75,7 +76,15 @@ class StoreFolder:
         finally:
             os.close(handle)
 
-    def rename(self, source: str, target: str, *, size: int, fresh: datetime | None) -> None:
+    def rename(
+        self,
+        source: str,
+        target: str,
+        *,
+        size: int,
+        fresh: datetime | None,
+        last_check: LastCheck = unchecked,
+    ) -> None:
         """Move a directory with its files; what is at the target already is never replaced."""
         (here, name), (there, new_name) = _split(source), _split(target)
         with self.open(here) as origin, self.open(there, create=True) as goal:
@@ -90,12 +99,13 @@ class StoreFolder:
             try:
                 os.stat(new_name, dir_fd=goal, follow_symlinks=False)
             except FileNotFoundError:
+                last_check()
                 os.rename(name, new_name, src_dir_fd=origin, dst_dir_fd=goal)
                 return
         # It was made again, or brought back before.
-        self.drop_copy(source, target)
+        self.drop_copy(source, target, last_check)
 
-    def drop_copy(self, source: str, target: str) -> None:
+    def drop_copy(self, source: str, target: str, last_check: LastCheck = unchecked) -> None:
         """Delete an object of which a copy is elsewhere; one that differs is a ``Conflict``."""
         if not self.same(source, target):
             raise Conflict(
@@ -103,6 +113,7 @@ class StoreFolder:
                 f"{self.root / source}; both were left",
                 hint="look which of the two can be loaded, move the other one away, then try again",
             )
+        last_check()
         if stat.S_ISDIR(self.status(source).st_mode):
             self.remove(source)
             return

@@ -21,7 +21,15 @@ import pyarrow as pa
 from reclaim.clock import from_micros
 from reclaim.errors import Corrupt, NotFound, OwnedAddress, Refused
 from reclaim.model import StoredObject
-from reclaim.storage import LISTED, KeyRange, Payload, Storage, translated
+from reclaim.storage import (
+    LISTED,
+    KeyRange,
+    LastCheck,
+    Payload,
+    Storage,
+    translated,
+    unchecked,
+)
 from reclaim.stores.base import QUARANTINE
 from reclaim.stores.terminus.addresses import (
     ARCHIVE,
@@ -151,18 +159,26 @@ class LayerView:
                 return StoredObject(address, size, from_micros(changed))
         return self._inner.head(address)
 
-    def move(self, source: str, target: str, *, size: int, fresh: datetime | None = None) -> None:
+    def move(
+        self,
+        source: str,
+        target: str,
+        *,
+        size: int,
+        fresh: datetime | None = None,
+        last_check: LastCheck = unchecked,
+    ) -> None:
         self._check_takeable(source)
         with translated("move", source):
             if stat.S_ISDIR(self.folder.status(source).st_mode):
-                self.folder.rename(source, target, size=size, fresh=fresh)
+                self.folder.rename(source, target, size=size, fresh=fresh, last_check=last_check)
                 return
             if layer_of(source):
                 with suppress(FileNotFoundError):
                     self.folder.status(target)
-                    self.folder.drop_copy(source, target)
+                    self.folder.drop_copy(source, target, last_check)
                     return
-        self._inner.move(source, target, size=size, fresh=fresh)
+        self._inner.move(source, target, size=size, fresh=fresh, last_check=last_check)
 
     def delete(self, address: str) -> None:
         self._check_takeable(address)
