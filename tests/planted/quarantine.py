@@ -185,7 +185,7 @@ BUGS: dict[str, Bug] = {
     ),
     "an undo does not say that it has begun": Bug(
         "reclaim.run.undo",
-        right="        self._store.storage.put(begun, now.isoformat().encode())\n",
+        right="        self._store.storage.put(note, now.isoformat().encode())\n",
         wrong="        return\n",
         test=f"{LATE}::test_what_is_moved_after_an_undo_is_put_back",
     ),
