@@ -20,8 +20,9 @@ from reclaim.engine.tasks.judging import Rules, Tally
 from reclaim.engine.tasks.parts import Opener, Place, open_storage, write_part
 from reclaim.errors import InvalidInput, ReclaimError
 from reclaim.ids import new_uid
+from reclaim.lock import edit_in_progress
 from reclaim.model import SnapshotId
-from reclaim.policy import Policy
+from reclaim.policy import Policy, policy_document
 from reclaim.run import plan_file, plan_snapshots
 from reclaim.run.causes import CAUSES, causes_of, find_dead, find_tops
 from reclaim.run.checks import (
@@ -262,6 +263,8 @@ class _Planning:
         return Objects(place.url, parts if rows.num_rows else ())
 
     def _decide(self, seen: Observation) -> Decided:
+        if seen.editor is not None and not self._options.policy.empty:
+            raise edit_in_progress(seen.editor)
         return decide_seen(
             self._options.policy,
             seen,
@@ -306,10 +309,8 @@ class _Planning:
         written = plan_snapshots.write(
             self._storage,
             self._place.at("snapshots.parquet"),
-            decided.history,
-            decided.live,
+            decided,
             dead,
-            decided.edit,
         )
         read = found.read
         return PlanDocument(
@@ -328,6 +329,7 @@ class _Planning:
             read_at=seen.read_at,
             cutoff=self._started - self._options.margins.objects,
             policy=list(_words(self._options.policy)),
+            rules=policy_document(self._options.policy),
             inventory=self._options.inventory_name,
             versioning=self._versioning,
             noncurrent=self._noncurrent,

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from reclaim.engine.tasks.parts import Part, read_part, write_part
 from reclaim.errors import PlanRefused
-from reclaim.history import Edit
-from reclaim.model import History, Ref, RefKind, SnapshotId
+from reclaim.model import Ref, RefKind, SnapshotId
+from reclaim.run.decide import Decided
 from reclaim.storage import Storage
 
 Parents = tuple[SnapshotId, ...]
@@ -21,6 +21,9 @@ SNAPSHOTS = pa.schema(
         pa.field("live", pa.bool_(), nullable=False),
         # Why it goes, of those that are not live.
         pa.field("rule", pa.string()),
+        # Whether the policy does not keep it, and whether no ref reaches it once history is edited.
+        pa.field("expired", pa.bool_(), nullable=False),
+        pa.field("released", pa.bool_(), nullable=False),
         # The parents before and after, of those that are edited.
         pa.field("before", pa.list_(pa.string())),
         pa.field("after", pa.list_(pa.string())),
@@ -37,6 +40,10 @@ class PlannedSnapshots:
 
     live: frozenset[SnapshotId]
     dead: Mapping[SnapshotId, str]
+    expired: frozenset[SnapshotId]
+    """What the policy did not keep."""
+    released: frozenset[SnapshotId]
+    """What no ref reaches once history is edited."""
     reparent: Mapping[SnapshotId, tuple[Parents, Parents]]
     delete_refs: tuple[Ref, ...]
 
@@ -44,11 +51,12 @@ class PlannedSnapshots:
 def write(
     storage: Storage,
     address: str,
-    history: History,
-    live: frozenset[SnapshotId],
+    decided: Decided,
     dead: Mapping[SnapshotId, str],
-    edit: Edit,
 ) -> Part:
+    history, live, edit = decided.history, decided.live, decided.edit
+    expired = history.numbers.keys() - decided.decisions.kept
+    released = set(edit.unreachable)
     parents = {one.id: one.parents for one in history.snapshots} if edit.reparent else {}
     edited = {one: parents[one] for one in edit.reparent}
     ids, refs = [*live, *dead], edit.delete_refs
@@ -57,6 +65,8 @@ def write(
         "id": [*ids, *(ref.snapshot for ref in refs)],
         "live": [True] * len(live) + [False] * (len(dead) + len(refs)),
         "rule": [*[None] * len(live), *dead.values(), *none],
+        "expired": [*(one in expired for one in ids), *([False] * len(refs))],
+        "released": [*(one in released for one in ids), *([False] * len(refs))],
         "before": [*map(edited.get, ids), *none] if edit.reparent else None,
         "after": [*map(edit.reparent.get, ids), *none] if edit.reparent else None,
         "ref": [*[None] * len(ids), *(ref.name for ref in refs)] if refs else None,
@@ -75,6 +85,8 @@ def read(storage: Storage, part: Part) -> PlannedSnapshots:
     dead: dict[SnapshotId, str] = {}
     reparent: dict[SnapshotId, tuple[Parents, Parents]] = {}
     refs: list[Ref] = []
+    expired: set[SnapshotId] = set()
+    released: set[SnapshotId] = set()
     rows = read_part(storage, part)
     if not rows.schema.equals(SNAPSHOTS):
         raise PlanRefused(f"{part.address} does not list snapshots", hint="plan it again")
@@ -87,6 +99,12 @@ def read(storage: Storage, part: Part) -> PlannedSnapshots:
             live.add(found)
         else:
             dead[found] = row["rule"] or ""
+        if row["expired"]:
+            expired.add(found)
+        if row["released"]:
+            released.add(found)
         if row["after"] is not None:
             reparent[found] = tuple(row["before"]), tuple(row["after"])
-    return PlannedSnapshots(frozenset(live), dead, reparent, tuple(refs))
+    return PlannedSnapshots(
+        frozenset(live), dead, frozenset(expired), frozenset(released), reparent, tuple(refs)
+    )

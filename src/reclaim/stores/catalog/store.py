@@ -85,6 +85,7 @@ class CatalogStore:
             held=tuple(request.prefix + file for file in roots.files),
             held_count=roots.held,
             read_at=roots.read_at,
+            editor=roots.history.editor,
         )
 
     def place(self, run_id: str) -> tuple[str, str]:
