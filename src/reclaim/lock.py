@@ -133,3 +133,12 @@ class TimedLock(ABC):
             yield
         finally:
             self._renewal.close()
+
+
+def edit_in_progress(run_id: str) -> Conflict:
+    """What is told when somebody would decide on top of the edit of a run."""
+    return Conflict(
+        f"run {run_id} has edited the history, and may still take that back",
+        hint=f"wait until it has ended; if it died, take its edit back: reclaim undo {run_id}",
+        run=run_id,
+    )

@@ -335,6 +335,7 @@ STEPS = (
     "begin",
     "start",
     "close_overdue",
+    "read_history",
     "edit_history",
     "observe",
     "condemn",

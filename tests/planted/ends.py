@@ -113,20 +113,20 @@ BUGS: dict[str, Bug] = {
     ),
     "an edit without marks that is not noticed": Bug(
         "reclaim.catalog.collection.leftovers",
-        right="        return bool(rollback.find_left_over(connection, workspace))",
+        right="        return bool(provisional.find_editors(connection, workspace.repo_uid))",
         wrong="        return False",
         test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses"
         "[rolled back first-elsewhere]",
     ),
     "a run that set something aside rolled back": Bug(
-        "reclaim.catalog.collection.rollback",
+        "reclaim.catalog.collection.provisional",
         right="        if not run.promoted and not has_condemned(",
         wrong="        if not has_condemned(",
         test=f"{EDIT_THEN_STOP}::test_a_quarantine_without_dead_commits_is_not_forgotten",
     ),
     "a run that condemned something rolled back": Bug(
-        "reclaim.catalog.collection.rollback",
-        right="        if not run.promoted and not has_condemned(connection, uid, run.id)",
+        "reclaim.catalog.collection.provisional",
+        right="        if not run.promoted and not has_condemned(connection, repo_uid, run.id)",
         wrong="        if not run.promoted",
         test=f"{EDIT_THEN_STOP}::test_what_was_promoted_is_not_rolled_back[after promote]",
     ),

@@ -9,11 +9,19 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 
-from tests.planted import collecting, deciding, ends, quarantine, terminus, trusting
+from tests.planted import collecting, deciding, edits, ends, quarantine, terminus, trusting
 from tests.planted.bug import Bug
 
 VARIABLE = "RECLAIM_PLANTED"
-BUGS = collecting.BUGS | deciding.BUGS | ends.BUGS | quarantine.BUGS | terminus.BUGS | trusting.BUGS
+BUGS = (
+    collecting.BUGS
+    | deciding.BUGS
+    | edits.BUGS
+    | ends.BUGS
+    | quarantine.BUGS
+    | terminus.BUGS
+    | trusting.BUGS
+)
 
 
 class _Loader(SourceFileLoader):

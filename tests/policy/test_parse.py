@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import json
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reclaim.errors import InvalidInput
 from reclaim.model import Ref, RefKind, SnapshotId
@@ -15,10 +18,13 @@ from reclaim.policy import (
     Rules,
     from_options,
     parse_policy,
+    policy_document,
     read_policy,
     require_rules,
 )
+from reclaim.policy.rules import PERIODS
 
+UNITS = ("y", "m", "w", "d", "h", "min", "s")
 NOW = datetime(2026, 3, 31, 12, tzinfo=UTC)
 
 
@@ -246,3 +252,50 @@ def test_a_text_that_would_take_more_than_it_is_worth(text: str, problem: str) -
     with pytest.raises(InvalidInput, match=problem) as caught:
         read_policy(text)
     assert len(caught.value.message) < 1000
+
+
+def _rules() -> st.SearchStrategy[Rules]:
+    durations = st.builds(
+        lambda amounts: Duration.parse(
+            "".join(f"{amount}{unit}" for amount, unit in zip(amounts, UNITS, strict=True))
+        ),
+        st.tuples(*(st.integers(1, 999) for _ in UNITS)),
+    ) | st.sampled_from(["30d", "1y6m", "12h", "001w"]).map(Duration.parse)
+    instants = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-3))]))
+    count = st.none() | st.integers(1, 10**12)
+    counts = {f"keep_{name}": count for name in ("last", *PERIODS)}
+    return st.builds(
+        Rules,
+        older_than=st.none() | durations | instants,
+        keep_within=st.none() | durations,
+        keep_merge_bases=st.booleans(),
+        **counts,
+    )
+
+
+@given(
+    st.builds(
+        Policy,
+        _rules(),
+        st.lists(
+            st.tuples(
+                st.builds(
+                    Match,
+                    st.text(min_size=1, max_size=8),
+                    st.sampled_from([None, RefKind.BRANCH, RefKind.TAG]),
+                ),
+                _rules(),
+            ),
+            max_size=3,
+        ).map(tuple),
+    )
+)
+def test_a_policy_that_is_written_down_is_read_back_as_it_was(policy: Policy) -> None:
+    document = json.loads(json.dumps(policy_document(policy)))
+    assert parse_policy(document) == policy
+    assert read_policy(json.dumps(document)) == policy
+
+
+def test_a_duration_that_cannot_be_written_down_is_refused() -> None:
+    with pytest.raises(InvalidInput):
+        policy_document(Policy(Rules(keep_within=Duration(rest=timedelta(microseconds=1)))))

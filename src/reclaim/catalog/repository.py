@@ -152,9 +152,14 @@ class Repository:
         """All commits and refs, from one snapshot, to plan an edit of the history from."""
         return history_edit.read_history(self._workspace, self.default_branch)
 
-    def edit_history(self, edit: HistoryEdit, *, kind: str, summary: Mapping[str, Any]) -> Run:
-        """Apply an edit of the history whole, and record how to undo it."""
-        return history_edit.apply_edit(self._workspace, edit, kind=kind, summary=summary)
+    def edit_history(
+        self, edit: HistoryEdit, read: HistoryRead, *, kind: str, summary: Mapping[str, Any]
+    ) -> Run | None:
+        """Apply an edit of the history whole, and record how to undo it.
+
+        None, with nothing done, if the history is not the one that was read any more.
+        """
+        return history_edit.apply_edit(self._workspace, edit, read, kind=kind, summary=summary)
 
     def release_left_over(self) -> int:
         """Take back the marks and edits of runs that died, unless a run is at work."""

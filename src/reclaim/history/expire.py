@@ -46,6 +46,7 @@ def expire(
     limit: Collection[Ref] | None = None,
     delete_expired_tags: bool = False,
     delete_expired_branches: bool = False,
+    deletable: Collection[Ref] | None = None,
     busy: Collection[str] = (),
     keep_bases_of: Collection[Ref] = (),
 ) -> Edit:
@@ -53,8 +54,9 @@ def expire(
 
     Origins are always kept. A ref's tip never goes: when it is expired it stays with its
     ancestors as they stand, unless its ref may be deleted; the default branch and the branches
-    in ``busy`` may not. ``limit`` narrows what is edited or deleted to these refs and what they
-    reach; what is kept does not depend on it.
+    in ``busy`` may not, nor may others than the ``deletable`` where these are given. ``limit``
+    narrows what is edited or deleted to these refs and what they reach; what is kept does not
+    depend on it.
     """
     stays = bytearray(
         [
@@ -64,7 +66,7 @@ def expire(
     )
 
     def doomed(ref: Ref, tip: int) -> bool:
-        if stays[tip]:
+        if stays[tip] or (deletable is not None and ref not in deletable):
             return False
         if ref.kind is RefKind.TAG:
             return delete_expired_tags

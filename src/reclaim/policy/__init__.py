@@ -7,7 +7,13 @@ rules* at its first-parent chain. A *decision* says of one snapshot whether it s
 
 from reclaim.policy.duration import Duration
 from reclaim.policy.evaluate import Decisions, evaluate
-from reclaim.policy.parse import from_options, parse_policy, read_policy, require_rules
+from reclaim.policy.parse import (
+    from_options,
+    parse_policy,
+    policy_document,
+    read_policy,
+    require_rules,
+)
 from reclaim.policy.rules import Match, Policy, Rules
 
 __all__ = [
@@ -19,6 +25,7 @@ __all__ = [
     "evaluate",
     "from_options",
     "parse_policy",
+    "policy_document",
     "read_policy",
     "require_rules",
 ]

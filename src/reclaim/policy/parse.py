@@ -31,7 +31,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from reclaim.errors import InvalidInput
 from reclaim.model import RefKind
 from reclaim.policy.duration import Duration
-from reclaim.policy.rules import Match, Policy, Rules
+from reclaim.policy.rules import Match, Policy, Rules, instant_text
 
 MOST_CHARACTERS = 1_000_000
 LONGEST_SHOWN = 200
@@ -131,6 +131,33 @@ def parse_policy(data: object, *, source: str = "the policy") -> Policy:
             for rules in [entry.rules()]
         ),
     )
+
+
+def policy_document(policy: Policy) -> dict[str, Any]:
+    """A policy as a file would hold it; ``parse_policy`` makes the very same one of it."""
+    document = {
+        "default": _written(policy.default),
+        "rules": [
+            {"match": match.glob, "kind": str(match.kind or "any"), **_written(rules)}
+            for match, rules in policy.matches
+        ],
+    }
+    if parse_policy(document) != policy:
+        raise InvalidInput("the policy has durations or times that cannot be written down")
+    return document
+
+
+def _written(rules: Rules) -> dict[str, Any]:
+    given = {name: getattr(rules, name) for name in _Fields.model_fields}
+    return {
+        name: instant_text(value)
+        if isinstance(value, datetime)
+        else str(value)
+        if isinstance(value, Duration)
+        else value
+        for name, value in given.items()
+        if value is not None and value is not False
+    }
 
 
 def from_options(**options: object) -> Policy:

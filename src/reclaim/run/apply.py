@@ -30,6 +30,7 @@ from reclaim.errors import (
 )
 from reclaim.ids import new_uid
 from reclaim.model import EDIT_TAKEN_BACK, PROMOTED, Quarantine, Run, RunState, SnapshotId
+from reclaim.policy import parse_policy
 from reclaim.run import plan_file, plan_snapshots
 from reclaim.run.causes import find_dead, live_containers
 from reclaim.run.checks import check_budget, check_clock, check_counted
@@ -40,6 +41,7 @@ from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.promises import keep_promises
 from reclaim.run.removal import DELETE, Way
+from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.trust import COMPARED, Basis, find_basis
@@ -47,6 +49,7 @@ from reclaim.stores.base import (
     ClosesOverdue,
     EditsHistory,
     Held,
+    HistorySeen,
     Observation,
     ObserveRequest,
     Store,
@@ -307,11 +310,7 @@ class _Applying:
                 )
             )
         with stage("expire") as expiring:
-            expiring.facts["edited"] = len(decided.reparent)
-            if decided.reparent or decided.delete_refs:
-                # An error need not mean that it was not saved.
-                self._edited = not self._promoted
-                _editing(self._held).edit_history(decided.reparent, decided.delete_refs)
+            expiring.facts["edited"] = self._edit(decided)
         with stage("condemn") as condemning:
             seen, now = self._condemn(decided)
             condemning.facts["live"] = len(now.live)
@@ -380,6 +379,31 @@ class _Applying:
         counted = self._engine.verify([file.part for file in files], self._place)
         check_counted(planned, counted, plan_snapshots.read(self._storage, planned.snapshots.part))
         return plan_snapshots.read(self._storage, self._basis.document.snapshots.part)
+
+    def _edit(self, decided: PlannedSnapshots) -> int:
+        """Take out of the history what expires, by the plan and as it stands; returns how many
+        snapshots got other parents."""
+        policy = parse_policy(self._basis.document.rules, source="the plan's policy")
+        if policy.empty or self._store.deleted:
+            return 0
+        held = _editing(self._held)
+        if self._begun and not self._promoted and held.roll_back() is None:
+            # An edit of an apply that died would hide from the rules what it took out.
+            self._promoted = self._facts[PROMOTED] = True
+
+        def make(again: EditAgain, seen: HistorySeen) -> bool:
+            # An error need not mean that it was not saved.
+            self._edited = not self._promoted
+            return held.edit_history(again.edit.reparent, again.edit.delete_refs, seen)
+
+        reviewed = ReviewedEdit(
+            policy,
+            self._basis.document.read_at,
+            decided.expired,
+            decided.released,
+            decided.delete_refs,
+        )
+        return len(make_edit(reviewed, held.read_history, make).reparent)
 
     def _promote(self) -> int:
         """Make the marks terminal. An error need not mean that they are not."""

@@ -110,7 +110,7 @@ def decide(
     edit = expire(
         history,
         decisions.kept,
-        limit=_named(refs, limit) if limit else None,
+        limit=find_named(refs, limit) if limit else None,
         delete_expired_tags=delete_expired_tags,
         delete_expired_branches=delete_expired_branches,
         busy=frozenset(busy),
@@ -151,7 +151,8 @@ def _number(history: History, lease: Lease) -> int:
     return history.numbers[lease.snapshot]
 
 
-def _named(found: Sequence[Ref], names: Sequence[str]) -> list[Ref]:
+def find_named(found: Sequence[Ref], names: Sequence[str]) -> list[Ref]:
+    """The refs with some names."""
     known = {ref.name: ref for ref in found}
     for name in names:
         if name not in known:

@@ -1,7 +1,7 @@
 """Expire: plan an edit of a repository's history from a policy, show it, apply it.
 
-The plan is made from one snapshot and is pure from there on. Applying it conflicts with whatever
-changed the same commits since; new commits and refs do not disturb it.
+The plan is made from one snapshot and is pure from there on. When the history has changed by the
+time it is applied, it is decided again, and what expires by both decisions is taken out.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from reclaim.catalog import HistoryEdit, HistoryRead, Repository
 from reclaim.catalog.collection.taking_back import EXPIRE
 from reclaim.history import Edit
 from reclaim.history.graph import reachable
+from reclaim.lock import edit_in_progress
 from reclaim.model import Decision, Run, SnapshotId
 from reclaim.policy import Decisions, Policy, require_rules
 from reclaim.run.decide import check_counts, decide
+from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
+from reclaim.stores.base import HistorySeen
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class ExpirePlan:
     read: HistoryRead
     decisions: Decisions
     edit: Edit
+    reviewed: ReviewedEdit
 
     def reached(self) -> Iterator[Decision]:
         """The decisions for snapshots that some ref reaches before the edit, newest first."""
@@ -56,7 +60,7 @@ def plan_expire(
 ) -> ExpirePlan:
     """Decide what of a repository's history expires. Changes nothing."""
     require_rules(policy)
-    read = repository.read_history()
+    read = _read(repository)
     check_counts((read.expected[0], len(read.snapshots)))
     decided = decide(
         policy,
@@ -68,23 +72,41 @@ def plan_expire(
         delete_expired_tags=delete_expired_tags,
         delete_expired_branches=delete_expired_branches,
     )
-    return ExpirePlan(read, decided.decisions, decided.edit)
+    edit = decided.edit
+    expired = decided.history.numbers.keys() - decided.decisions.kept
+    reviewed = ReviewedEdit(
+        policy, read.read_at, expired, frozenset(edit.unreachable), edit.delete_refs, refs
+    )
+    return ExpirePlan(read, decided.decisions, edit, reviewed)
 
 
 def apply_expire(repository: Repository, plan: ExpirePlan) -> Run | None:
     """Apply a plan; None when there was nothing to do."""
     # Commits that a run has marked cannot be edited; one that died has no more use for its marks.
     repository.release_left_over()
-    if plan.edit.empty:
-        return None
-    planned = {snapshot.id: snapshot.parents for snapshot in plan.read.snapshots}
-    edit = HistoryEdit(
-        {found: (planned[found], new) for found, new in plan.edit.reparent.items()},
-        plan.edit.delete_refs,
-    )
-    summary = {
-        "reparented": len(plan.edit.reparent),
-        "released": len(plan.released()),
-        "deleted_refs": [ref.name for ref in plan.edit.delete_refs],
-    }
-    return repository.edit_history(edit, kind=EXPIRE, summary=summary)
+    runs: list[Run] = []
+
+    def make(again: EditAgain, seen: HistorySeen) -> bool:
+        assert isinstance(seen, HistoryRead)
+        edit = again.edit
+        summary = {
+            "reparented": len(edit.reparent),
+            "released": len(again.released),
+            "deleted_refs": [ref.name for ref in edit.delete_refs],
+        }
+        written = HistoryEdit.of(seen, edit.reparent, edit.delete_refs)
+        run = repository.edit_history(written, seen, kind=EXPIRE, summary=summary)
+        if run is not None:
+            runs.append(run)
+        return run is not None
+
+    make_edit(plan.reviewed, lambda: _read(repository), make)
+    return runs[0] if runs else None
+
+
+def _read(repository: Repository) -> HistoryRead:
+    """The history, unless there is an edit in it that may still be taken back."""
+    read = repository.read_history()
+    if read.editor is not None:
+        raise edit_in_progress(read.editor)
+    return read

@@ -19,6 +19,7 @@ from reclaim.engine.tasks.judging import Rules
 from reclaim.engine.tasks.parts import Opener, Place, open_storage, write_part
 from reclaim.errors import InvalidInput, ReclaimError
 from reclaim.ids import new_uid
+from reclaim.lock import edit_in_progress
 from reclaim.policy import Policy
 from reclaim.run import plan_file, plan_snapshots
 from reclaim.run.causes import CAUSES, causes_of, find_containers, find_dead_ids
@@ -268,6 +269,8 @@ class _Planning:
         return replace(objects, parts=(surveyed, *objects.parts))
 
     def _decide(self, seen: Observation) -> Decided:
+        if seen.editor is not None and not self._options.policy.empty:
+            raise edit_in_progress(seen.editor)
         return decide_seen(
             self._options.policy,
             seen,

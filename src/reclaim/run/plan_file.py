@@ -114,6 +114,9 @@ class PlanDocument(_Model):
     read_at: AwareDatetime
     cutoff: AwareDatetime
     policy: list[str]
+    """The policy as people read it."""
+    rules: dict[str, Any]
+    """The policy as ``policy.parse`` reads it: by it an apply decides again."""
     inventory: str | None
     versioning: str = ""
     """Whether the bucket keeps versions; then deletes alone free nothing."""

@@ -5,7 +5,7 @@ The file alone is enough to draw the history before and after, and to explain it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,9 @@ SNAPSHOTS = pa.schema(
         pa.field("parents", pa.list_(pa.string())),
         # The parents that the plan gives it; null where they stay as they are.
         pa.field("new_parents", pa.list_(pa.string())),
+        # Whether the policy does not keep it, and whether no ref reaches it once history is edited.
+        pa.field("expired", pa.bool_(), nullable=False),
+        pa.field("released", pa.bool_(), nullable=False),
         # What points at it, before the plan is applied.
         pa.field("refs", pa.list_(REF)),
         # One of ``SnapshotVerdict``.
@@ -57,6 +60,10 @@ class PlannedSnapshots:
     live: frozenset[SnapshotId]
     dead: Mapping[SnapshotId, str]
     """Why each goes, in one sentence."""
+    expired: frozenset[SnapshotId]
+    """What the policy did not keep."""
+    released: frozenset[SnapshotId]
+    """What no ref reaches once history is edited."""
     reparent: Mapping[SnapshotId, tuple[Parents, Parents]]
     delete_refs: tuple[Ref, ...]
 
@@ -70,6 +77,8 @@ def write(storage: Storage, address: str, seen: Observation, decided: Decided) -
         ids,
         *(drawn.column(name) for name in ("written_at", "message", "parents")),
         _of(ids, decided.edit.reparent, SNAPSHOTS.field("new_parents").type),
+        _among(ids, decided.history.numbers.keys() - decided.decisions.kept),
+        _among(ids, decided.edit.unreachable),
         _of(ids, _refs(seen, decided), SNAPSHOTS.field("refs").type),
         verdicts,
         reasons,
@@ -90,6 +99,8 @@ def read(storage: Storage, part: Part) -> PlannedSnapshots:
     return PlannedSnapshots(
         frozenset(rows.filter(live).column("id").to_pylist()),
         dict(zip(dead.column("id").to_pylist(), rules.to_pylist(), strict=True)),
+        frozenset(rows.filter(rows.column("expired")).column("id").to_pylist()),
+        frozenset(rows.filter(rows.column("released")).column("id").to_pylist()),
         {
             row["id"]: (tuple(row["parents"] or ()), tuple(row["new_parents"]))
             for row in edited.select(["id", "parents", "new_parents"]).to_pylist()
@@ -136,6 +147,10 @@ def _refs(seen: Observation, decided: Decided) -> Mapping[SnapshotId, list[dict[
         told = {"kind": ref.kind.value, "name": ref.name, "deleted": ref in deleted}
         refs.setdefault(ref.snapshot, []).append(told)
     return refs
+
+
+def _among(ids: pa.Array, snapshots: Iterable[SnapshotId]) -> pa.Array:
+    return pc.is_in(ids, pa.array(list(snapshots), pa.string()))
 
 
 def _of(ids: pa.Array, values: Mapping[SnapshotId, object], type: pa.DataType) -> pa.Array:

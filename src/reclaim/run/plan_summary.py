@@ -11,7 +11,7 @@ from reclaim.engine.tasks import judging
 from reclaim.engine.tasks.grouping import Tally, few
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.model import SnapshotId
-from reclaim.policy import Policy
+from reclaim.policy import Policy, policy_document
 from reclaim.run.causes import causes_of
 from reclaim.run.decide import Decided
 from reclaim.run.plan_file import (
@@ -68,6 +68,7 @@ def summarize(store: Store, findings: Findings) -> PlanDocument:
         read_at=seen.read_at,
         cutoff=findings.cutoff,
         policy=list(_words(findings.policy)),
+        rules=policy_document(findings.policy),
         inventory=findings.inventory,
         versioning=findings.versioning,
         noncurrent=findings.noncurrent,

@@ -108,7 +108,7 @@ def find_basis(
 
 
 def _check_history(planned: PlanDocument, opener: Opener, place: Place) -> None:
-    """Refuse edits of the history: the rules that they follow from are not in the plan."""
+    """Refuse edits of the history: the rules that they follow from are the plan's own."""
     decided = plan_snapshots.read(opener(place.url), planned.snapshots.part)
     if decided.reparent or decided.delete_refs or planned.deleted_refs:
         raise PlanRefused(

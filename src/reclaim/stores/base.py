@@ -261,6 +261,8 @@ class Observation:
     """Snapshots that are not live and that are damaged, or being written just now."""
     warnings: tuple[str, ...] = ()
     """What a person who reads the plan should know."""
+    editor: str | None = None
+    """A run whose edit of the history was seen and may still be taken back."""
 
 
 BUDGET = SAFETY.budget
@@ -448,18 +450,39 @@ class Store(Protocol):
 # What a store may be able to do besides.
 
 
+class HistorySeen(Protocol):
+    """A history as it was read at once, to decide on an edit of it."""
+
+    @property
+    def snapshots(self) -> Sequence[Snapshot]: ...
+
+    @property
+    def refs(self) -> Sequence[Ref]: ...
+
+    @property
+    def busy(self) -> frozenset[str]:
+        """The branches that somebody works on."""
+        ...
+
+
 @runtime_checkable
 class EditsHistory(Protocol):
     """A held store whose history can be edited: new parents, refs that go, all or nothing."""
 
+    def read_history(self) -> HistorySeen:
+        """The history as it stands, without what runs that died made of it."""
+        ...
+
     def edit_history(
         self,
-        reparent: Mapping[SnapshotId, tuple[tuple[SnapshotId, ...], tuple[SnapshotId, ...]]],
+        reparent: Mapping[SnapshotId, tuple[SnapshotId, ...]],
         delete_refs: Sequence[Ref],
-    ) -> None:
-        """Edit as the run planned. What is in place already counts as done.
+        seen: HistorySeen,
+    ) -> bool:
+        """Edit a history as was decided on what was seen of it.
 
-        A conflict only if a snapshot has other parents than planned, or a ref to go has moved.
+        False, with nothing done, if that decision need not hold any more: somebody edited the
+        history since, or made or moved a ref so that it reaches more.
         """
         ...
 

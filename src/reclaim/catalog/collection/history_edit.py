@@ -1,8 +1,8 @@
 """Editing history in place: new parents for commits, refs that go. The way back is ``undoing``.
 
-An edit is planned from one snapshot of the history and applied in one transaction. It conflicts
-only when a commit to be edited has other parents than planned, or a ref to be deleted has moved;
-new commits and new refs do not matter to it. Contents, ids and times of commits never change.
+An edit is decided on one read of the history and made in one transaction, if the history is still
+the one that was read: nobody edited it since, and no ref is new or has moved, but for plain commits
+on top of a branch. Contents, ids and times of commits never change.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, exists, func, insert, literal, select, update
 
-from reclaim.catalog.collection import records
+from reclaim.catalog.collection import history_compare, records
 from reclaim.catalog.collection.locks import Lock
+from reclaim.catalog.collection.provisional import check_settled, find_editors
 from reclaim.catalog.database.schema import (
     CommitState,
     TokenState,
@@ -50,8 +51,9 @@ Parents = tuple[SnapshotId, ...]
 class HistoryRead:
     """What an edit is planned from: all commits and refs, from one snapshot of the database.
 
-    ``busy`` names the branches with staged changes or pending uploads. ``expected`` is how many
-    commits the database counted, and how many of them name a metarange.
+    ``busy`` names the branches with staged changes or pending uploads; ``editor`` is a run whose
+    edit is part of what was read and may still be taken back. The ``version`` grows with each edit.
+    ``expected`` is how many commits the database counted, and how many of them name a metarange.
     """
 
     snapshots: tuple[Snapshot, ...]
@@ -59,6 +61,8 @@ class HistoryRead:
     busy: frozenset[str]
     read_at: datetime
     expected: tuple[int, int]
+    version: int
+    editor: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,14 @@ class HistoryEdit:
 
     reparent: Mapping[SnapshotId, tuple[Parents, Parents]]
     delete_refs: Sequence[Ref] = ()
+
+    @classmethod
+    def of(
+        cls, read: HistoryRead, reparent: Mapping[SnapshotId, Parents], delete_refs: Sequence[Ref]
+    ) -> HistoryEdit:
+        """New parents for commits of a history that was read."""
+        parents = {one.id: one.parents for one in read.snapshots if one.id in reparent}
+        return cls({one: (parents[one], new) for one, new in reparent.items()}, delete_refs)
 
 
 def read_history(workspace: Workspace, default_branch: str) -> HistoryRead:
@@ -104,7 +116,16 @@ def history(
         Ref(ref.name, ref.kind, SnapshotId(ref.commit), ref.default)
         for ref in refs.list_all(connection, uid, default_branch)
     )
-    return HistoryRead(snapshots, named, _busy(connection, uid), now, _count(connection, uid))
+    editors = find_editors(connection, uid)
+    return HistoryRead(
+        snapshots,
+        named,
+        _busy(connection, uid),
+        now,
+        _count(connection, uid),
+        history_compare.version(connection, uid),
+        editors[0].id if editors else None,
+    )
 
 
 def _count(connection: Connection, repo_uid: str) -> tuple[int, int]:
@@ -121,11 +142,22 @@ def _count(connection: Connection, repo_uid: str) -> tuple[int, int]:
 
 
 def apply_edit(
-    workspace: Workspace, edit: HistoryEdit, *, kind: str, summary: Mapping[str, Any]
-) -> Run:
-    """Apply an edit whole, and record what it takes to undo it."""
+    workspace: Workspace,
+    edit: HistoryEdit,
+    read: HistoryRead,
+    *,
+    kind: str,
+    summary: Mapping[str, Any],
+) -> Run | None:
+    """Apply an edit whole, and record what it takes to undo it.
 
-    def work(connection: Connection) -> Run:
+    None, with nothing done, if the history is not the one that was read any more.
+    """
+
+    def work(connection: Connection) -> Run | None:
+        if not history_compare.is_as_read(connection, workspace.repo_uid, read):
+            return None
+        check_settled(connection, workspace.repo_uid)
         run = Run(new_uid(), kind, RunState.DONE, workspace.clock.now(), summary)
         records.insert_run(connection, workspace, run)
         edit_history(connection, workspace, run.id, edit)
@@ -148,14 +180,20 @@ def edit_history(
         bump(connection, uid)
 
 
-def edit_under(workspace: Workspace, lock: Lock, edit: HistoryEdit) -> None:
-    """Apply the edit of the run that holds the lock, whole."""
+def edit_under(workspace: Workspace, lock: Lock, edit: HistoryEdit, read: HistoryRead) -> bool:
+    """Apply the edit of the run that holds the lock, whole.
 
-    def work(connection: Connection) -> None:
+    False, with nothing done, if the history is not the one that was read any more.
+    """
+
+    def work(connection: Connection) -> bool:
         lock.assure(connection)
+        if not history_compare.is_as_read(connection, workspace.repo_uid, read):
+            return False
         edit_history(connection, workspace, lock.run_id, edit)
+        return True
 
-    workspace.database.transact(work)
+    return workspace.database.transact(work)
 
 
 def _reparent(

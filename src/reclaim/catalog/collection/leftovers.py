@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
-from reclaim.catalog.collection import commit_states, locks, rollback
+from reclaim.catalog.collection import commit_states, locks, provisional, rollback
 from reclaim.catalog.collection.locks import Lock
 from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.catalog.workspace import Workspace
@@ -42,4 +42,4 @@ def _any(workspace: Workspace) -> bool:
     with workspace.database.read() as connection:
         if connection.execute(query.limit(1)).first() is not None:
             return True
-        return bool(rollback.find_left_over(connection, workspace))
+        return bool(provisional.find_editors(connection, workspace.repo_uid))

@@ -9,29 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, exists, or_, select
+from sqlalchemy import Connection
 
 from reclaim.catalog.collection import commit_states, history_edit, records
 from reclaim.catalog.collection.locks import Lock
+from reclaim.catalog.collection.provisional import find_editors, has_condemned
 from reclaim.catalog.collection.taking_back import take_back
-from reclaim.catalog.database.schema import CommitState, run_edits, run_refs, runs
-from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.refs import refs
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import NotFound
-from reclaim.model import EDIT_TAKEN_BACK, Run, RunState
-
-TAKEN = (CommitState.CONDEMNED, CommitState.QUARANTINED)
-
-
-def has_condemned(connection: Connection, repo_uid: str, run_id: str) -> bool:
-    """Whether a run has condemned some commit that did not come back."""
-    condemned = select(commit_rows.c.id).where(
-        commit_rows.c.repo_uid == repo_uid,
-        commit_rows.c.run_id == run_id,
-        commit_rows.c.state.in_((*TAKEN, CommitState.COLLECTED)),
-    )
-    return connection.execute(condemned.limit(1)).first() is not None
+from reclaim.model import EDIT_TAKEN_BACK, RunState
 
 
 def roll_back(workspace: Workspace, lock: Lock, run_id: str) -> Sequence[str] | None:
@@ -62,7 +49,8 @@ def roll_back_left_over(workspace: Workspace, lock: Lock) -> int:
 
     def work(connection: Connection) -> int:
         lock.assure(connection)
-        left_over = [run for run in find_left_over(connection, workspace) if run.id != lock.run_id]
+        editors = find_editors(connection, workspace.repo_uid)
+        left_over = [run for run in editors if run.id != lock.run_id]
         if not left_over:
             return 0
         try:
@@ -78,22 +66,6 @@ def roll_back_left_over(workspace: Workspace, lock: Lock) -> int:
         return len(left_over)
 
     return workspace.database.transact(work)
-
-
-def find_left_over(connection: Connection, workspace: Workspace) -> list[Run]:
-    """The runs that edited history and are at work, or died, before they promoted anything."""
-    uid = workspace.repo_uid
-    edited = [exists().where(table.c.run_id == runs.c.id) for table in (run_edits, run_refs)]
-    query = (
-        select(runs)
-        .where(runs.c.repo_uid == uid, runs.c.state == RunState.STARTED, or_(*edited))
-        .order_by(runs.c.started_at.desc(), runs.c.id)
-    )
-    return [
-        run
-        for run in map(records.decode, connection.execute(query))
-        if not run.promoted and not has_condemned(connection, uid, run.id)
-    ]
 
 
 def _roll_back(connection: Connection, workspace: Workspace, run_id: str) -> Sequence[str]:

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row, select, update
 from reclaim.catalog.collection import history_edit, records
 from reclaim.catalog.collection.commit_states import set_state
 from reclaim.catalog.collection.locks import Lock
-from reclaim.catalog.collection.rollback import TAKEN, has_condemned
+from reclaim.catalog.collection.provisional import TAKEN, has_condemned
 from reclaim.catalog.collection.taking_back import EXPIRE, has_edited, take_back
 from reclaim.catalog.database.schema import CommitState, runs
 from reclaim.catalog.database.schema import commits as commit_rows

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from reclaim.catalog import HistoryEdit
+from reclaim.catalog import HistoryEdit, HistoryRead
 from reclaim.catalog.collection import (
     commit_states,
     copies,
@@ -22,7 +22,7 @@ from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.locks import Lock
 from reclaim.model import Ref, Run, RunState, SnapshotId
 from reclaim.safety import SAFETY
-from reclaim.stores.base import Restored
+from reclaim.stores.base import HistorySeen, Restored
 
 
 class HeldRepository:
@@ -66,13 +66,19 @@ class HeldRepository:
 
     # History
 
+    def read_history(self) -> HistoryRead:
+        return history_edit.read_history(self._workspace, self._access.default_branch)
+
     def edit_history(
         self,
-        reparent: Mapping[SnapshotId, tuple[tuple[SnapshotId, ...], tuple[SnapshotId, ...]]],
+        reparent: Mapping[SnapshotId, tuple[SnapshotId, ...]],
         delete_refs: Sequence[Ref],
-    ) -> None:
-        """Apply the run's edit of the history whole; what is in place already counts as done."""
-        history_edit.edit_under(self._workspace, self.lock, HistoryEdit(reparent, delete_refs))
+        seen: HistorySeen,
+    ) -> bool:
+        """Apply the run's edit of the history whole, if it is still as it was seen."""
+        assert isinstance(seen, HistoryRead)
+        edit = HistoryEdit.of(seen, reparent, delete_refs)
+        return history_edit.edit_under(self._workspace, self.lock, edit, seen)
 
     def undo_edit(self) -> Sequence[str]:
         return undoing.undo_edit(self._workspace, self.lock, self.lock.run_id)

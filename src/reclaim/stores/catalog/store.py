@@ -91,6 +91,7 @@ class CatalogStore:
             read_at=roots.read_at,
             expected=SnapshotCounts(*roots.history.expected),
             read=SnapshotCounts(len(ids), sum(1 for found in ids if roots.metaranges.get(found))),
+            editor=roots.history.editor,
         )
 
     def place(self, run_id: str) -> tuple[str, str]:

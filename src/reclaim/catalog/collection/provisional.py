@@ -1,0 +1,51 @@
+"""Provisional edits of the history: those of runs that have not promoted anything.
+
+Until a run promotes, its edit may be taken back, by itself or by whoever has the lock next. So
+nobody decides on top of such an edit: what it hides may be part of the history again.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, exists, or_, select
+
+from reclaim.catalog.collection import records
+from reclaim.catalog.database.schema import CommitState, run_edits, run_refs, runs
+from reclaim.catalog.database.schema import commits as commit_rows
+from reclaim.lock import edit_in_progress
+from reclaim.model import Run, RunState
+
+TAKEN = (CommitState.CONDEMNED, CommitState.QUARANTINED)
+
+
+def has_condemned(connection: Connection, repo_uid: str, run_id: str) -> bool:
+    """Whether a run has condemned some commit that did not come back."""
+    condemned = select(commit_rows.c.id).where(
+        commit_rows.c.repo_uid == repo_uid,
+        commit_rows.c.run_id == run_id,
+        commit_rows.c.state.in_((*TAKEN, CommitState.COLLECTED)),
+    )
+    return connection.execute(condemned.limit(1)).first() is not None
+
+
+def find_editors(connection: Connection, repo_uid: str) -> list[Run]:
+    """The runs that edited history and are at work, or died, before they promoted anything.
+
+    The newest first.
+    """
+    edited = [exists().where(table.c.run_id == runs.c.id) for table in (run_edits, run_refs)]
+    query = (
+        select(runs)
+        .where(runs.c.repo_uid == repo_uid, runs.c.state == RunState.STARTED, or_(*edited))
+        .order_by(runs.c.started_at.desc(), runs.c.id)
+    )
+    return [
+        run
+        for run in map(records.decode, connection.execute(query))
+        if not run.promoted and not has_condemned(connection, repo_uid, run.id)
+    ]
+
+
+def check_settled(connection: Connection, repo_uid: str) -> None:
+    """Refuse to edit a history that has an edit in it which may still be taken back."""
+    for run in find_editors(connection, repo_uid):
+        raise edit_in_progress(run.id)
