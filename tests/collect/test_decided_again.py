@@ -209,6 +209,20 @@ def test_new_commits_do_not_disturb(world: World, when: str) -> None:
     world.check()
 
 
+def test_what_the_plan_kept_in_a_history_stays_in_it(local: World, line: Line) -> None:
+    """Also where a ref reaches it by now whose rules do not keep it."""
+    tags_expire = ((Match("x", RefKind.TAG), from_options(older_than="1h").default),)
+    planned = plan(local, Policy(Rules(keep_last=2), tags_expire))
+    local.repo.create_tag("x", line.ids["c"])
+    main = local.repo.branch("main")
+    for number in range(2):
+        main.put("new", f"{number}".encode())
+        main.commit("new")
+    local.apply(planned)
+    assert line.log(local) == "??dcr"
+    line.check(local, "dcr")
+
+
 def test_a_history_that_never_stands_still(local: World, line: Line) -> None:
     planned = plan(local, TAGS_KEEP_ALL)
     made: list[str] = []

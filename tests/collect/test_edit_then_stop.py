@@ -11,7 +11,9 @@ from reclaim.catalog.collection.history_edit import set_parents
 from reclaim.catalog.database.schema import CommitState, run_edits, run_refs
 from reclaim.errors import (
     Conflict,
+    DatabaseLocked,
     DatabaseUnavailable,
+    OutOfSpace,
     Partial,
     PlanRefused,
     Refused,
@@ -357,3 +359,61 @@ def test_a_tag_that_was_made_anew_is_somebody_elses(
     assert local.repo.tags() == [tag]
     assert commit_states(local.repo)[tag.commit] == CommitState.LIVE
     local.check()
+
+
+NOT_SAVED: dict[str, BaseException] = {
+    "another writer": DatabaseLocked("locked by another writer for 30 s"),
+    "a full disk": OutOfSpace("the disk of the database is full"),
+    "a lost connection": DatabaseUnavailable("whether it was saved is not known"),
+    "a person": KeyboardInterrupt(),
+}
+
+
+@pytest.mark.parametrize("way", [DELETE, Move()], ids=["deletes", "sets aside"])
+@pytest.mark.parametrize("cause", NOT_SAVED)
+def test_a_promote_that_was_not_saved_did_not_happen(
+    local: World, log: list[str], cause: str, way: Way
+) -> None:
+    """What it would have promised, another run would collect for good."""
+    plan = plan_old(local)
+    error = NOT_SAVED[cause]
+
+    def refuse() -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        local.apply(plan, store=stepped(local.store(), At("before promote", refuse)), way=way)
+    check_as_before(local, log)
+    assert local.repo.runs()[0].state == RunState.STOPPED
+    local.age()
+    gc(local)
+    check_as_before(local, log)
+    assert local.undo(plan.document.run).left == ()
+    check_as_before(local, log)
+
+
+@pytest.mark.parametrize("step", ["before taken", "before restore", "after finish"])
+@pytest.mark.parametrize("killed", [False, True], ids=["fails", "killed"])
+def test_an_undo_of_it_that_is_cut_off(
+    local: World, log: list[str], step: str, killed: bool
+) -> None:
+    """Its edit does not become one that was made for good."""
+    plan = plan_old(local)
+    kill(local, plan, "after edit_history", Move())
+    local.clock.advance(minutes=11)
+
+    def cut_off() -> None:
+        raise Killed if killed else StorageUnavailable("down")
+
+    at = At(step, cut_off)
+    with pytest.MonkeyPatch.context() as patch:
+        if killed:
+            patch.setattr(locks, "_give_back", lambda *_: None)
+        with pytest.raises((Killed, StorageUnavailable, Partial)):
+            local.undo(plan.document.run, store=stepped(local.store(), at), step=at)
+    assert at.done
+    local.age()
+    gc(local)
+    check_as_before(local, log)
+    assert local.undo(plan.document.run).left == ()
+    check_as_before(local, log)

@@ -92,16 +92,40 @@ def test_whatever_stops_an_apply_before_promote(local: World, cause: str, step: 
     finishes(local, plan)
 
 
+NOT_KNOWN = DatabaseUnavailable("whether it was saved is not known")
+
+
 def test_whether_it_was_promoted_is_not_known(local: World) -> None:
-    """The connection was lost while it was saved: it counts as promoted, and no mark stays."""
+    """The connection was lost while it was saved: the store is asked, and no mark stays."""
     bury(local)
     plan = local.plan()
-    for step in ("before promote", "after promote"):
-        at = At(step, raising(DatabaseUnavailable("whether it was saved is not known")))
-        with pytest.raises(Partial):
+    for step, error, state in (
+        ("before promote", DatabaseUnavailable, RunState.STOPPED),
+        ("after promote", Partial, RunState.PARTIAL),
+    ):
+        at = At(step, raising(NOT_KNOWN))
+        with pytest.raises(error):
             local.apply(plan, store=stepped(local.store(), at))
         assert "provisional" not in leftovers(local.repo).values()
-        assert local.repo.runs()[0].state == RunState.PARTIAL
+        assert local.repo.runs()[0].state == state
+    finishes(local, plan)
+    local.quiet()
+
+
+@pytest.mark.parametrize("step", ["before promote", "after promote"])
+def test_nor_can_the_store_be_asked(local: World, step: str) -> None:
+    """Then it counts as promoted."""
+    bury(local)
+    plan = local.plan()
+    with pytest.MonkeyPatch.context() as patch:
+
+        def go() -> None:
+            patch.setattr(HeldRepository, "roll_back", lambda _: raising(NOT_KNOWN)())
+            raise NOT_KNOWN
+
+        with pytest.raises(Partial):
+            local.apply(plan, store=stepped(local.store(), At(step, go)))
+    assert local.repo.runs()[0].state == RunState.PARTIAL
     finishes(local, plan)
     local.quiet()
 

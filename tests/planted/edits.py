@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted.bug import Bug
 
 AGAIN = "tests/collect/test_decided_again.py"
+STOPPED = "tests/collect/test_edit_then_stop.py"
 
 BUGS: dict[str, Bug] = {
     "an edit made as it was planned": Bug(
@@ -17,7 +18,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.run.reviewed_edit",
         right="        going = self.expired - decisions.kept\n",
         wrong="        going = history.numbers.keys() - decisions.kept\n",
-        test=f"{AGAIN}::test_new_commits_do_not_disturb[embedded-before the apply]",
+        test=f"{AGAIN}::test_what_the_plan_kept_in_a_history_stays_in_it",
     ),
     "what the plan left in reach gets out of reach": Bug(
         "reclaim.run.reviewed_edit",
@@ -42,6 +43,19 @@ BUGS: dict[str, Bug] = {
         right="if self._begun and not self._promoted and held.roll_back() is None:",
         wrong="if self._begun and self._promoted:",
         test=f"{AGAIN}::test_so_does_one_that_was_made_after_an_apply_was_killed",
+    ),
+    "a promote that was not saved counts as one": Bug(
+        "reclaim.run.apply",
+        right="        if not self._facts.get(PROMOTED) and not",
+        wrong="        if not (self._condemned or self._promoted) and not",
+        test=f"{STOPPED}::test_a_promote_that_was_not_saved_did_not_happen"
+        "[another writer-sets aside]",
+    ),
+    "an undo notes that it began before the edit is taken back": Bug(
+        "reclaim.run.undo",
+        right="            if not self._run.promoted and isinstance(self._held, EditsHistory):",
+        wrong="            if not self._run.id:",
+        test=f"{STOPPED}::test_an_undo_of_it_that_is_cut_off[killed-before restore]",
     ),
     "a plan on top of an edit that may be taken back": Bug(
         "reclaim.run.plan",

@@ -46,7 +46,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.run.apply",
         right="        except LockLost:\n            self._condemned = False",
         wrong="        except Exception:\n            self._condemned = False",
-        test=f"{PARTIAL}::test_whether_it_was_promoted_is_not_known",
+        test=f"{PARTIAL}::test_nor_can_the_store_be_asked[after promote]",
     ),
     "a partial run that counts as stopped after a second try": Bug(
         "reclaim.run.apply",
@@ -100,8 +100,8 @@ BUGS: dict[str, Bug] = {
     ),
     "an edit that stays when its run stops": Bug(
         "reclaim.run.apply",
-        right="        if not (self._condemned or self._promoted) and isinstance(",
-        wrong="        if self._condemned and isinstance(",
+        right="        if not self._facts.get(PROMOTED) and not",
+        wrong="        if self._condemned and not",
         test=f"{EDIT_THEN_STOP}::test_one_that_stops_takes_its_edit_back[after condemn-sets aside]",
     ),
     "an edit that stays when its run is killed": Bug(

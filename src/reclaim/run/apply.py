@@ -267,22 +267,28 @@ class _Applying:
             return
         partial = self._condemned or self._begun
         state = RunState.PARTIAL if partial else RunState.STOPPED
-        if not (self._condemned or self._promoted) and isinstance(self._held, EditsHistory):
-            state = self._take_edit_back(self._held, state)
+        if not self._facts.get(PROMOTED) and not self._store.deleted:
+            state = self._take_edit_back(state)
         said = {"error": cause_of(error)} | self._facts
         with suppress(Exception):
             self._held.finish(self._run, state, said)
 
-    def _take_edit_back(self, held: EditsHistory, state: RunState) -> RunState:
-        """Take the edit back, of a run that promoted nothing; returns what the run is then."""
+    def _take_edit_back(self, state: RunState) -> RunState:
+        """Take the edit back, unless the run has promoted; returns what the run is then.
+
+        The store knows whether what is not known here was saved.
+        """
+        if not isinstance(self._held, EditsHistory):
+            return state
         try:
-            left = held.roll_back()
+            left = self._held.roll_back()
         except Exception:
             # Left as started, it is rolled back by whoever has the lock next.
             return RunState.STARTED if self._edited or self._begun else state
         if left is None:
-            # An earlier apply died as it promoted.
-            return state
+            self._condemned = self._facts[PROMOTED] = True
+            return RunState.PARTIAL
+        self._condemned = False
         if self._edited or self._begun:
             self._facts[EDIT_TAKEN_BACK] = True
         if left:
@@ -406,7 +412,7 @@ class _Applying:
         return len(make_edit(reviewed, held.read_history, make).reparent)
 
     def _promote(self) -> int:
-        """Make the marks terminal. An error need not mean that they are not."""
+        """Make the marks terminal. An error need not mean that they are not; see ``_stop``."""
         self._condemned = True
         try:
             return self._held.promote()

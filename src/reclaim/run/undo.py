@@ -28,7 +28,7 @@ from reclaim.run.removal import AsideWay, setting_aside, undo_begun, way_of
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.undo_edit import stopped_early, undo_edit
-from reclaim.stores.base import QUARANTINE, Held, Quarantines, Store
+from reclaim.stores.base import QUARANTINE, EditsHistory, Held, Quarantines, Store
 
 MANY_FAILED = 10_000
 """With more failures than this an undo goes no further."""
@@ -129,6 +129,9 @@ class _Undoing:
             store.check()
             check_clock(store, store.storage, own)
             self._held.begin()
+            if not self._run.promoted and isinstance(self._held, EditsHistory):
+                # Before it is noted that it is being undone: then its edit would count as made.
+                self._held.roll_back()
         with stage("recall"):
             # Before it is noted that it is being undone: from then on nobody else may go on.
             rows = self._way.rows(store, self._engine, self._run, own.below("work"), opener)
