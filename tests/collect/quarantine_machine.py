@@ -22,10 +22,11 @@ from reclaim.errors import Conflict, Partial, Refused
 from reclaim.model import RunState
 from reclaim.run.purge import Purged
 from reclaim.run.undo import Undone
+from reclaim.run.ways import MARKED
 from reclaim.storage import Storage
 from reclaim.testing.faults import FaultyStorage, ListingStorage
 from tests.collect.aside_machine import DEATHS, NOT_KEPT, AsideMachine
-from tests.collect.removals import ENABLED
+from tests.collect.removals import ENABLED, OFF, SUSPENDED
 from tests.collect.test_machine import FATAL, Stepping, writes
 from tests.collect.world import NAME, At, stepped, whole
 from tests.dying import Died
@@ -51,10 +52,12 @@ class QuarantineMachine(AsideMachine):
     def bring_all_back(self) -> None:
         """Undo every run that can be, the newest first, when others have cleared the way."""
         self.clear_homes()
-        if self.removal.versioning:
-            self.removal.switch(ENABLED)
-        for run in reversed(self.aside()):
-            self.undo_one(run)
+        # What the server would not show while versioning is on comes back when it is suspended.
+        for status in (ENABLED, SUSPENDED, ENABLED) if self.removal.versioning else (OFF,):
+            if status:
+                self.removal.switch(status)
+            for run in reversed(self.aside()):
+                self.undo_one(run)
 
     # Undo.
 
@@ -214,20 +217,22 @@ class QuarantineMachine(AsideMachine):
     def check_freed(self, due: dict[str, str], *, died: bool) -> None:
         """What is purged takes no space; what others deleted is as they left it."""
         stuck = any(self.is_stuck(name) for name in due.values())
-        for run_id in due:
+        for run_id, name in due.items():
             run = self.run_of(run_id)
             assert run is not None
             purged = run.state == RunState.PURGED
             assert purged or died or stuck
             if purged:
                 for home, data in self.promises.taken.get(run_id, {}).items():
-                    kept = self.removal.set_aside(self.world, run_id, home)
-                    assert data not in kept or home in self.deleted, f"{home} was not freed"
+                    moved = self.promises.set_aside(run_id, home)
+                    covered = self.removal.covered(home) if name == MARKED else ()
+                    freed = moved is None and data not in covered
+                    assert freed or home in self.deleted, f"{home} was not freed"
             if purged or died:
                 # One that died has perhaps begun with it.
                 self.promises.forget(run_id)
         for home, data in self.deleted.items():
-            assert data in self.removal.set_aside(self.world, "", home), f"{home} was somebody's"
+            assert data in self.removal.covered(home), f"{home} was somebody's"
 
 
 def _without_quarantine(listed):  # type: ignore[no-untyped-def]

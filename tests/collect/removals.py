@@ -1,7 +1,7 @@
 """The ways of removal that the machine of quarantine drives, each with a look past the product.
 
-A removal tells where the catalog lies and how its runs set objects aside. It reads what was set
-aside, does what others may do to it, and makes single requests fail or tells of them as steps:
+A removal tells where the catalog lies and how its runs set objects aside. It reads what a bucket
+keeps, does what others may do to it, and makes single requests fail or tells of them as steps:
 all of it around the code under test.
 """
 
@@ -49,8 +49,12 @@ class Removal(Protocol):
         """Switch the bucket's versioning, or leave it off."""
         ...
 
-    def set_aside(self, world: World, run: str, home: str) -> Sequence[bytes]:
-        """The bytes that are kept aside of an object, by a run or by the bucket."""
+    def covered(self, home: str) -> Sequence[bytes]:
+        """The bytes that the bucket keeps of an object and does not show."""
+        ...
+
+    def hides(self, home: str) -> bool:
+        """Whether the server shows nothing that is written to a home, as things are."""
         ...
 
     def write(self, world: World, home: str, data: bytes) -> bool:
@@ -98,9 +102,11 @@ class LocalMove:
     def switch(self, status: str) -> None:
         pass
 
-    def set_aside(self, world: World, run: str, home: str) -> Sequence[bytes]:
-        kept = read(world, at_quarantine(world, run, home))
-        return [] if kept is None else [kept]
+    def covered(self, home: str) -> Sequence[bytes]:
+        return []
+
+    def hides(self, home: str) -> bool:
+        return False
 
     def write(self, world: World, home: str, data: bytes) -> bool:
         world.storage.put(home, data)
@@ -212,6 +218,19 @@ class BucketMove(LocalMove):
         for name in ("cover", "renew", "delete"):
             patch.setattr(Bucket, name, _told(name, getattr(Bucket, name), step))
 
+    def covered(self, home: str) -> Sequence[bytes]:
+        under = [row for row in self._rows(home)[0] if not row["IsLatest"]]
+        named = {"Bucket": self._bucket, "Key": self._key(home)}
+        get = self._buckets.client.get_object
+        answers = [get(**named, VersionId=row["VersionId"]) for row in under]
+        return [answer["Body"].read() for answer in answers]
+
+    def hides(self, home: str) -> bool:
+        """SeaweedFS, other than Amazon's S3, keeps a marker on top that was written while
+        versioning was suspended, whatever is written there once it is on."""
+        markers = self._rows(home)[1] if self.versioning == ENABLED else []
+        return any(row["IsLatest"] and row["VersionId"] == NULL for row in markers)
+
     def _key(self, home: str) -> str:
         return f"{self._prefix}/{home}"
 
@@ -234,16 +253,6 @@ class MarkersRemoval(BucketMove):
 
     def way(self, keep: timedelta) -> AsideWay:
         return Markers(keep)
-
-    def set_aside(self, world: World, run: str, home: str) -> Sequence[bytes]:
-        client = self._buckets.client
-        under = [row for row in self._rows(home)[0] if not row["IsLatest"]]
-        answers = [
-            client.get_object(Bucket=self._bucket, Key=self._key(home), VersionId=row["VersionId"])
-            for row in under
-        ]
-        covered = [answer["Body"].read() for answer in answers]
-        return [*covered, *(super().set_aside(world, run, home) if run else ())]
 
     def deny(self, patch: pytest.MonkeyPatch, nth: int) -> Stepping:
         sixth = every_sixth(nth)
