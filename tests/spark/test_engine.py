@@ -1,4 +1,4 @@
-"""Spark finds what the plain engine finds, however it compares addresses."""
+"""Spark finds what the oracle engine finds, however it compares addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quarantine, undo and purge on Spark give what the plain engine gives, on a disk and on S3."""
+"""Quarantine, undo and purge on Spark give what the oracle engine gives, on a disk and on S3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same on Spark: what the plain engine decides, Spark decides."""
+"""The same on Spark: what the oracle engine decides, Spark decides."""
 
 from __future__ import annotations
 
