@@ -24,8 +24,8 @@ from reclaim.engine.tasks.parts import Place
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.storage import ObjectStorage
-from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
+from reclaim.stores.observation import Margins
 
 MILLION = 1_000_000
 SOON = Margins(objects=timedelta(0))

@@ -46,7 +46,16 @@ LIBRARY_ROOMS = {
 PYSPARK_AT_TOP = "reclaim/engine/spark/"
 
 # What is in stores/ and is no kind of store.
-SHARED_BY_STORES = {"base", "findings", "named_containers", "registry", "sidecar"}
+SHARED_BY_STORES = {
+    "abilities",
+    "base",
+    "findings",
+    "format",
+    "named_containers",
+    "observation",
+    "registry",
+    "sidecar",
+}
 
 CLOCK_ROOM = "clock"
 CLOCK_CALLS = {

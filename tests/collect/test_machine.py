@@ -27,7 +27,7 @@ from reclaim.policy import from_options
 from reclaim.run.apply import Applied
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, Way
-from reclaim.stores.base import Margins
+from reclaim.stores.observation import Margins
 from reclaim.testing.faults import FaultyStorage
 from tests.collect.world import At, Interrupting, stepped
 from tests.collect.writers import BYTES, PATHS, POLICIES, WriterMachine

@@ -23,8 +23,8 @@ from reclaim.run.plan import Plan, PlanOptions
 from reclaim.run.plan_file import File
 from reclaim.run.trust import COMPARED, PREFIX
 from reclaim.storage.hashed_files import decode, encode
-from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
+from reclaim.stores.observation import Margins
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import PostgreSQL
 from tests.catalog import raw

@@ -35,8 +35,9 @@ from reclaim.run.purge import Purged, purge
 from reclaim.run.removal import DELETE, Way
 from reclaim.run.undo import Undone, undo_run
 from reclaim.storage import Storage
-from reclaim.stores.base import Margins, Store
+from reclaim.stores.base import Store
 from reclaim.stores.catalog import CatalogStore
+from reclaim.stores.observation import Margins
 from reclaim.testing import FakeClock, StorageWrapper
 from reclaim.testing.engine import OracleEngine
 from tests import stepping

@@ -24,7 +24,7 @@ from reclaim.engine.base import (
 )
 from reclaim.engine.tasks.parts import Part, Place, read_part
 from reclaim.storage import KeyRange, Storage
-from reclaim.stores.base import DecodesSnapshots, Format
+from reclaim.stores.format import DecodesSnapshots, Format
 
 
 class PairedEngine:

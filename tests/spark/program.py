@@ -24,8 +24,8 @@ from reclaim.engine.tasks.parts import open_storage, read_part
 from reclaim.errors import Conflict
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
+from reclaim.stores.observation import Margins
 from tests.spark.test_interrupted import Hanging, interrupted_once_begun
 
 

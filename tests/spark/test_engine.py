@@ -26,8 +26,8 @@ from reclaim.policy import from_options
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.storage import Storage
-from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
+from reclaim.stores.observation import Margins
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.engine import OracleEngine
 

@@ -23,8 +23,9 @@ from reclaim.run.journal import Journal
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.run.removal import Delete
 from reclaim.storage import Storage
-from reclaim.stores.base import Margins, Store
+from reclaim.stores.base import Store
 from reclaim.stores.catalog import CatalogStore
+from reclaim.stores.observation import Margins
 from reclaim.testing.engine import OracleEngine
 
 PATIENCE = 60.0

@@ -18,8 +18,8 @@ from reclaim.catalog import Catalog
 from reclaim.engine.spark.work import listing
 from reclaim.engine.tasks.parts import Place, open_storage, read_part
 from reclaim.run.plan import PlanOptions, make_plan
-from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
+from reclaim.stores.observation import Margins
 from reclaim.testing.cluster import standalone
 from reclaim.testing.engine import OracleEngine
 

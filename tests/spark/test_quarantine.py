@@ -27,9 +27,9 @@ from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.run.purge import purge
 from reclaim.run.removal import Markers, Move, Way
 from reclaim.run.undo import undo_run
-from reclaim.stores.base import Margins
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.catalog.format import METARANGE
+from reclaim.stores.observation import Margins
 from reclaim.testing.engine import OracleEngine
 from reclaim.testing.servers import SeaweedFS
 from tests.catalog import raw

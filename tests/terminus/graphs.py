@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import pyarrow as pa
 
 from reclaim.model import SnapshotId
-from reclaim.stores.base import SNAPSHOTS
+from reclaim.stores.format import SNAPSHOTS
 from reclaim.stores.terminus import garbage, graph
 from reclaim.stores.terminus.addresses import ARCHIVE, stem
 from reclaim.stores.terminus.garbage import Garbage

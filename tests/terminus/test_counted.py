@@ -13,7 +13,7 @@ from reclaim.errors import IncompleteRead
 from reclaim.model import SnapshotId
 from reclaim.run.plan import make_plan
 from reclaim.storage import KeyRange
-from reclaim.stores.base import DecodesSnapshots
+from reclaim.stores.format import DecodesSnapshots
 from reclaim.stores.terminus.format import TerminusFormat
 from reclaim.stores.terminus.layers import Layers
 from reclaim.stores.terminus.survey import Survey

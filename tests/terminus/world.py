@@ -24,7 +24,8 @@ from reclaim.run.purge import Purged, purge
 from reclaim.run.removal import Move, Way
 from reclaim.run.undo import Undone, undo_run
 from reclaim.storage import ObjectStorage, Storage
-from reclaim.stores.base import Margins, Store
+from reclaim.stores.base import Store
+from reclaim.stores.observation import Margins
 from reclaim.stores.terminus.layer import Layer
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing import ClockedStorage, FakeClock

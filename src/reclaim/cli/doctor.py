@@ -136,7 +136,7 @@ def _spark(running: RunOptions) -> Finding:
 
 def _adopt(session: Session, name: str, *, yes: bool) -> None:
     from reclaim.ids import new_uid
-    from reclaim.stores.base import Adopts, AdoptsUnknown
+    from reclaim.stores.abilities import Adopts, AdoptsUnknown
     from reclaim.stores.registry import find
 
     with session.open() as catalog:
@@ -164,7 +164,7 @@ def _adopt(session: Session, name: str, *, yes: bool) -> None:
 
 
 def _abort_uploads(session: Session, name: str, *, yes: bool) -> None:
-    from reclaim.stores.base import AbortsUploads
+    from reclaim.stores.abilities import AbortsUploads
     from reclaim.stores.registry import find
 
     with session.open() as catalog:

@@ -17,7 +17,7 @@ from reclaim.cli.session import Session, login_name
 
 if TYPE_CHECKING:
     from reclaim.model import Lease
-    from reclaim.stores.base import HoldsLeases
+    from reclaim.stores.abilities import HoldsLeases
 
 
 def register(app: typer.Typer) -> None:
@@ -142,7 +142,7 @@ def _foreign(place: str) -> HoldsLeases | None:
     if ":" not in place:
         return None
     from reclaim.errors import Refused
-    from reclaim.stores.base import HoldsLeases
+    from reclaim.stores.abilities import HoldsLeases
     from reclaim.stores.registry import find_foreign
 
     store = find_foreign(place)

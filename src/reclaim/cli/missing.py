@@ -22,7 +22,7 @@ MissingOption = Annotated[
 
 def allow_missing(store: Store, *, asked: bool) -> None:
     """Tell a store that what is missing is lost for good, if a person said so."""
-    from reclaim.stores.base import AllowsMissing
+    from reclaim.stores.abilities import AllowsMissing
 
     if not asked:
         return

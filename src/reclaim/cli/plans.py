@@ -78,7 +78,7 @@ class PlanningOptions:
     def read(self, rules: RuleOptions) -> Callable[[Store], PlanOptions]:
         """The options of a plan for a store; what does not depend on the store is checked now."""
         from reclaim.run.plan import MOST, PlanOptions
-        from reclaim.stores.base import Margins
+        from reclaim.stores.observation import Margins
 
         policy = rules.read()
         margins = Margins(objects=parse_age("--min-age", self.min_age))

@@ -20,7 +20,7 @@ from reclaim.engine.tasks.parts import Part, Place, write_part
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import LIVE, as_named
 from reclaim.storage import KeyRange, Storage
-from reclaim.stores.base import DecodesSnapshots, Format
+from reclaim.stores.format import DecodesSnapshots, Format
 
 
 @dataclass(frozen=True, slots=True)

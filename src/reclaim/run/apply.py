@@ -45,15 +45,9 @@ from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.trust import COMPARED, Basis, find_basis
-from reclaim.stores.base import (
-    ClosesOverdue,
-    EditsHistory,
-    Held,
-    HistorySeen,
-    Observation,
-    ObserveRequest,
-    Store,
-)
+from reclaim.stores.abilities import ClosesOverdue, EditsHistory, HistorySeen
+from reclaim.stores.base import Held, Store
+from reclaim.stores.observation import Observation, ObserveRequest
 
 ROUNDS = 20
 """How often dead snapshots are looked for before the writers are asked to pause."""

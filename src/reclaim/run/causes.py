@@ -15,8 +15,8 @@ from reclaim.engine.tasks.reading import (
 from reclaim.errors import Corrupt
 from reclaim.model import SnapshotId
 from reclaim.run.decide import Decided
-from reclaim.stores.base import Observation
 from reclaim.stores.named_containers import NamedContainers
+from reclaim.stores.observation import Observation
 
 EXPIRED = "its commits expire by the policy"
 UNREACHED = "its commits are reached by no branch, tag or lease"

@@ -28,7 +28,8 @@ from reclaim.run.decide import Decided
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.storage import Storage
-from reclaim.stores.base import BUDGET, HeldLock, Observation, Store, Survey
+from reclaim.stores.base import HeldLock, Store
+from reclaim.stores.observation import BUDGET, Observation, Survey
 
 LANDMARKS = 100
 """By how many containers an inventory is known."""

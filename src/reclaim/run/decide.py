@@ -11,7 +11,7 @@ from reclaim.history import Edit, build, expire
 from reclaim.history.graph import reachable
 from reclaim.model import History, Lease, Ref, Snapshot, SnapshotId
 from reclaim.policy import Decisions, Policy, evaluate
-from reclaim.stores.base import Observation
+from reclaim.stores.observation import Observation
 
 KEEPS_ALL = Policy()
 UNREACHED = "no branch, tag or lease reaches it"

@@ -19,7 +19,8 @@ from reclaim.model import RunState
 from reclaim.run import environment
 from reclaim.run.apply import COLLECT
 from reclaim.storage import Storage
-from reclaim.stores.base import Examines, ListsLeases, Store
+from reclaim.stores.abilities import Examines, ListsLeases
+from reclaim.stores.base import Store
 from reclaim.stores.findings import Advance, Finding, Level, failed, some
 from reclaim.stores.registry import find_all
 

@@ -18,7 +18,7 @@ from reclaim.model import Decision, Run, SnapshotId
 from reclaim.policy import Decisions, Policy, require_rules
 from reclaim.run.decide import check_counts, decide
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
-from reclaim.stores.base import HistorySeen
+from reclaim.stores.abilities import HistorySeen
 
 
 @dataclass(frozen=True, slots=True)

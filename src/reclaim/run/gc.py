@@ -15,7 +15,8 @@ from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.plan_file import OF_RUNS
 from reclaim.run.removal import DELETE, Way
 from reclaim.run.stages import Watcher
-from reclaim.stores.base import CompactsMetadata, Store
+from reclaim.stores.abilities import CompactsMetadata
+from reclaim.stores.base import Store
 
 
 @dataclass(frozen=True, slots=True)

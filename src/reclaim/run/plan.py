@@ -38,14 +38,9 @@ from reclaim.run.plan_summary import Findings, summarize
 from reclaim.run.promises import keep_promises
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.storage import LISTED, KeyRange, buckets
-from reclaim.stores.base import (
-    DecodesSnapshots,
-    Margins,
-    Observation,
-    ObserveRequest,
-    Store,
-    Survey,
-)
+from reclaim.stores.base import Store
+from reclaim.stores.format import DecodesSnapshots
+from reclaim.stores.observation import Margins, Observation, ObserveRequest, Survey
 from reclaim.urls import is_odd
 
 MOST = 0.9

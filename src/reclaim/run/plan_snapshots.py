@@ -18,7 +18,8 @@ from reclaim.model import Ref, RefKind, SnapshotId
 from reclaim.run.decide import Decided
 from reclaim.run.snapshot_reasons import SENTENCES, SnapshotVerdict, find_reasons
 from reclaim.storage import Storage
-from reclaim.stores.base import DRAWN, Observation
+from reclaim.stores.format import DRAWN
+from reclaim.stores.observation import Observation
 
 Parents = tuple[SnapshotId, ...]
 

@@ -24,7 +24,8 @@ from reclaim.run.plan_file import (
     StoreName,
     Where,
 )
-from reclaim.stores.base import Observation, Store
+from reclaim.stores.base import Store
+from reclaim.stores.observation import Observation
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,9 @@ from reclaim.errors import Refused
 from reclaim.ids import new_uid
 from reclaim.model import Run, RunState
 from reclaim.run.removal import MARKED, find_record
-from reclaim.stores.base import NeedsOtherSnapshots, Observation, Quarantines, Store
+from reclaim.stores.abilities import NeedsOtherSnapshots, Quarantines
+from reclaim.stores.base import Store
+from reclaim.stores.observation import Observation
 
 
 def keep_promises(

@@ -24,7 +24,9 @@ from reclaim.run.removal import setting_aside, way_of
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.storage import Storage
-from reclaim.stores.base import QUARANTINE, Held, ReportsRereferenced, Store
+from reclaim.stores.abilities import ReportsRereferenced
+from reclaim.stores.base import Held, Store
+from reclaim.stores.format import QUARANTINE
 
 PURGE = "purge"
 """The kind of run that this is."""

@@ -23,7 +23,9 @@ from reclaim.run.journal import Journal
 from reclaim.run.plan_file import PlanDocument
 from reclaim.safety import SAFETY
 from reclaim.storage import KeyRange, buckets
-from reclaim.stores.base import QUARANTINE, Held, Quarantines, SetsAside, Store
+from reclaim.stores.abilities import Quarantines, SetsAside
+from reclaim.stores.base import Held, Store
+from reclaim.stores.format import QUARANTINE
 
 MOVED, MARKED = "moved", "marked"
 """What the records of runs call the two."""

@@ -19,7 +19,7 @@ from reclaim.history.graph import reachable
 from reclaim.model import History, Ref, SnapshotId
 from reclaim.policy import Policy, evaluate
 from reclaim.run.decide import find_named
-from reclaim.stores.base import HistorySeen
+from reclaim.stores.abilities import HistorySeen
 
 ROUNDS = 20
 """How often an edit is decided on before the writers are asked to pause."""

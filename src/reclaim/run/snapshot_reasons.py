@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from reclaim.history.graph import reachable
 from reclaim.model import Decision, SnapshotId
 from reclaim.run.decide import UNREACHED, Decided
-from reclaim.stores.base import Observation
+from reclaim.stores.observation import Observation
 
 SENTENCES = pa.list_(pa.dictionary(pa.int32(), pa.string()))
 

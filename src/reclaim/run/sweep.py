@@ -19,7 +19,8 @@ from reclaim.ids import new_uid
 from reclaim.run.journal import Journal
 from reclaim.safety import SAFETY
 from reclaim.storage import Storage
-from reclaim.stores.base import HeldLock, OrdersDeletes, Store
+from reclaim.stores.abilities import OrdersDeletes
+from reclaim.stores.base import HeldLock, Store
 
 FIRST_WAVE = SAFETY.first_wave
 """How long the first wave may take; each later one may take twice as long as the one before."""

@@ -20,7 +20,8 @@ from reclaim.run import plan_snapshots
 from reclaim.run.plan import MOST, PlanOptions, find_candidates
 from reclaim.run.plan_file import OF_RUNS, PlanDocument
 from reclaim.run.stages import Watcher
-from reclaim.stores.base import Margins, Store
+from reclaim.stores.base import Store
+from reclaim.stores.observation import Margins
 
 PREFIX = 16
 """How many digits of a digest tell a plan from all others."""

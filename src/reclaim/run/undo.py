@@ -28,7 +28,9 @@ from reclaim.run.removal import AsideWay, setting_aside, undo_begun, way_of
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.undo_edit import stopped_early, undo_edit
-from reclaim.stores.base import QUARANTINE, EditsHistory, Held, Quarantines, Store
+from reclaim.stores.abilities import EditsHistory, Quarantines
+from reclaim.stores.base import Held, Store
+from reclaim.stores.format import QUARANTINE
 
 MANY_FAILED = 10_000
 """With more failures than this an undo goes no further."""

@@ -8,7 +8,8 @@ from reclaim.errors import Conflict, NotFound, Refused
 from reclaim.model import Run, RunState
 from reclaim.run.apply import COLLECT
 from reclaim.run.removal import way_of
-from reclaim.stores.base import EditsHistory, Store
+from reclaim.stores.abilities import EditsHistory
+from reclaim.stores.base import Store
 
 EARLY = (RunState.STOPPED, RunState.STARTED)
 """How far a run has come that may not have taken anything away yet."""

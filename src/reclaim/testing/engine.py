@@ -42,7 +42,7 @@ from reclaim.engine.tasks.parts import (
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.recall import RANKED
 from reclaim.storage import LISTED, KeyRange, buckets, hashed_files
-from reclaim.stores.base import CONTAINERS, NO_READ, SNAPSHOTS, DecodesSnapshots, Format
+from reclaim.stores.format import CONTAINERS, NO_READ, SNAPSHOTS, DecodesSnapshots, Format
 
 
 class OracleEngine:

@@ -19,15 +19,9 @@ from reclaim.errors import Conflict, OwnedAddress
 from reclaim.model import SnapshotId
 from reclaim.run.causes import live_containers
 from reclaim.storage import hashed_files
-from reclaim.stores.base import (
-    CONTAINERS,
-    ENTRIES,
-    NO_READ,
-    Observation,
-    ObserveRequest,
-    ReadsContainers,
-    Store,
-)
+from reclaim.stores.base import Store
+from reclaim.stores.format import CONTAINERS, ENTRIES, NO_READ, ReadsContainers
+from reclaim.stores.observation import Observation, ObserveRequest
 from reclaim.testing.engine import OracleEngine
 
 

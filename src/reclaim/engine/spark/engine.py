@@ -39,7 +39,7 @@ from reclaim.engine.tasks.reading import LIVE, NEEDS, OWNED
 from reclaim.engine.tasks.recall import RANKED
 from reclaim.storage import KeyRange
 from reclaim.storage.key_range import shares
-from reclaim.stores.base import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
+from reclaim.stores.format import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
 
 ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 DELETED_BY_A_TASK = 1_000

@@ -29,7 +29,7 @@ from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Verdict
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part
 from reclaim.engine.tasks.reading import LIVE, READ
 from reclaim.storage import LISTED
-from reclaim.stores.base import CONTAINERS, Format
+from reclaim.stores.format import CONTAINERS, Format
 
 LOOKUP_LIMIT = 32_000_000
 """A quarter of a gigabyte of keys in each process."""

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from reclaim.errors import OwnedAddress, ReclaimError, StorageUnavailable, VersioningOff
 from reclaim.storage import Storage
-from reclaim.stores.base import Format
+from reclaim.stores.format import Format
 from reclaim.urls import ODD_ADDRESS
 
 PAGE = 250

@@ -16,7 +16,7 @@ from reclaim.engine.base import Objects
 from reclaim.engine.tasks.parts import Part
 from reclaim.errors import InvalidInput, NotFound
 from reclaim.storage import LISTED, Storage, translated
-from reclaim.stores.base import Format
+from reclaim.stores.format import Format
 
 MODIFIED = ("last_modified", "last_modified_date")
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from reclaim.engine.tasks.grouping import Places, Tally, folders_of
 from reclaim.storage import Storage, hashed_files
-from reclaim.stores.base import Format
+from reclaim.stores.format import Format
 from reclaim.urls import ODD_ADDRESS
 
 SURVIVORS = pa.schema(

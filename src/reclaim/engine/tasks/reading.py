@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from reclaim.errors import Corrupt, NotFound, UnknownVersion
 from reclaim.storage import Storage
-from reclaim.stores.base import CONTAINERS, NO_READ, Format, ReadsContainers
+from reclaim.stores.format import CONTAINERS, NO_READ, Format, ReadsContainers
 
 LIVE = 0
 """The cause of what is live: none. Every other number is an index into a plan's causes."""

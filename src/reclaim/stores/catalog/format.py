@@ -14,7 +14,7 @@ from reclaim.catalog.content import ranges as containers
 from reclaim.catalog.content.ranges import RangeInfo
 from reclaim.errors import Corrupt, NotFound
 from reclaim.storage import KeyRange, Storage
-from reclaim.stores.base import CONTAINERS, ENTRIES, QUARANTINE, Margin
+from reclaim.stores.format import CONTAINERS, ENTRIES, QUARANTINE, Margin
 
 DATA, RANGE, METARANGE, CONTAINER = "data", "range", "metarange", "container"
 WORK, RECORD, EPOCH, UNKNOWN = "work", "record", "epoch", "unknown"

@@ -22,7 +22,7 @@ from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.locks import Lock
 from reclaim.model import Ref, Run, RunState, SnapshotId
 from reclaim.safety import SAFETY
-from reclaim.stores.base import HistorySeen, Restored
+from reclaim.stores.abilities import HistorySeen, Restored
 
 
 class HeldRepository:

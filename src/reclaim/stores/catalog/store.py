@@ -23,12 +23,12 @@ from reclaim.clock import Clock
 from reclaim.model import Lease, Run, SnapshotId
 from reclaim.storage import Storage
 from reclaim.storage.buckets import Upload
-from reclaim.stores.base import Observation, ObserveRequest, SnapshotCounts
 from reclaim.stores.catalog.examination import Examination, old_uploads, unknown_partitions
 from reclaim.stores.catalog.format import METARANGE, CatalogFormat
 from reclaim.stores.catalog.held import HeldRepository
 from reclaim.stores.catalog.uploads import abort_uploads
 from reclaim.stores.findings import Advance, Finding
+from reclaim.stores.observation import Observation, ObserveRequest, SnapshotCounts
 
 SAFETY_BASIS = "Every reference is a row of one database and was read after the listing."
 

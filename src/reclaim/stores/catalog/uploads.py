@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from reclaim.catalog import Roots
 from reclaim.storage.buckets import Upload, open_bucket
-from reclaim.stores.base import Margins
+from reclaim.stores.observation import Margins
 
 if TYPE_CHECKING:
     from reclaim.stores.catalog.store import CatalogStore

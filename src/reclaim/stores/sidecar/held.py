@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from reclaim.model import Run, RunState, SnapshotId
-from reclaim.stores.base import Restored
+from reclaim.stores.abilities import Restored
 from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists, Rules
 from reclaim.stores.sidecar.lock import Lock
 from reclaim.stores.sidecar.records import Records

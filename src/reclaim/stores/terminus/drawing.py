@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.stores.base import DRAWN
+from reclaim.stores.format import DRAWN
 from reclaim.stores.terminus.graph import NONE, Edge, Reached
 from reclaim.stores.terminus.layers import Layers
 

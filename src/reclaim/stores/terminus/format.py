@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from reclaim.model import SnapshotId
 from reclaim.storage import KeyRange, Storage
-from reclaim.stores.base import QUARANTINE, Margin
+from reclaim.stores.format import QUARANTINE, Margin
 from reclaim.stores.named_containers import NamedContainers
 from reclaim.stores.sidecar.records import FILE as RUN_FILE
 from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, SHARD_SIZE, stem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from reclaim.model import SnapshotId
-from reclaim.stores.base import Restored
+from reclaim.stores.abilities import Restored
 from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.stores.sidecar.lock import Lock
 from reclaim.stores.sidecar.sidecar import Sidecar

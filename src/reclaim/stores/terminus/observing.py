@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 from reclaim.clock import Clock, to_micros
 from reclaim.errors import Corrupt, IncompleteRead, OutOfTime
 from reclaim.model import Lease, Ref, RefKind, SnapshotId
-from reclaim.stores.base import BUDGET, SNAPSHOTS, Margins, Observation, Reader, SnapshotCounts
-from reclaim.stores.base import Survey as Seen
+from reclaim.stores.format import SNAPSHOTS, Reader
+from reclaim.stores.observation import BUDGET, Margins, Observation, SnapshotCounts
+from reclaim.stores.observation import Survey as Seen
 from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists
 from reclaim.stores.sidecar.leases import Leases
 from reclaim.stores.terminus import graph

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.model import SnapshotId
-from reclaim.stores.base import Reader
+from reclaim.stores.format import Reader
 from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP
 from reclaim.stores.terminus.layers import Layers

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from reclaim.errors import Corrupt, UnknownVersion
 from reclaim.model import SnapshotId
-from reclaim.stores.base import SNAPSHOTS
+from reclaim.stores.format import SNAPSHOTS
 from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP, layer_of
 from reclaim.stores.terminus.batch import decode_archives
 from reclaim.stores.terminus.files import DICTIONARY_FILES, VALUES_FILE

@@ -14,7 +14,8 @@ from reclaim.clock import Clock, SystemClock
 from reclaim.errors import InvalidInput, NotFound, Refused
 from reclaim.model import Lease, Run, RunState, SnapshotId
 from reclaim.storage import ObjectStorage, Storage
-from reclaim.stores.base import Observation, ObserveRequest, Reader
+from reclaim.stores.format import Reader
+from reclaim.stores.observation import Observation, ObserveRequest
 from reclaim.stores.sidecar.leases import LENGTH, HeldLease
 from reclaim.stores.sidecar.sidecar import Sidecar
 from reclaim.stores.terminus import graph

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from reclaim.errors import Corrupt, Gone, NotFound, UnknownVersion
 from reclaim.model import SnapshotId
 from reclaim.storage import KeyRange, Storage
-from reclaim.stores.base import SNAPSHOTS, Reader
+from reclaim.stores.format import SNAPSHOTS, Reader
 from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP, STEM_SIZE, layer_of, stem
 from reclaim.stores.terminus.format import LAYER, ROLLUP_FILE, TerminusFormat
 from reclaim.stores.terminus.layer import parse_rollup

@@ -30,7 +30,7 @@ from reclaim.storage import (
     translated,
     unchecked,
 )
-from reclaim.stores.base import QUARANTINE
+from reclaim.stores.format import QUARANTINE
 from reclaim.stores.terminus.addresses import (
     ARCHIVE,
     OURS,

@@ -21,7 +21,7 @@ from reclaim.engine.tasks.inventory import read_inventory
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_parts
 from reclaim.storage import LISTED
-from reclaim.stores.base import Format
+from reclaim.stores.format import Format
 
 Seen = Iterator[tuple[pa.Table, dict[str, int]]]
 """Rows, each table with counts of what was looked at to find them."""

@@ -25,7 +25,7 @@ from reclaim.engine.tasks.parts import (
 )
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.storage import Storage, hashed_files
-from reclaim.stores.base import CONTAINERS, NO_READ, Format
+from reclaim.stores.format import CONTAINERS, NO_READ, Format
 
 HELD, DONE = "held", "done"
 """The kinds of files that are read for keys besides containers."""

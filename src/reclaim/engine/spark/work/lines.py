@@ -16,7 +16,7 @@ import pyarrow as pa
 from reclaim.engine.spark.failures import Work
 from reclaim.engine.tasks.parts import Part, Place, open_storage
 from reclaim.storage import Storage
-from reclaim.stores.base import Format
+from reclaim.stores.format import Format
 
 Tables = Iterator[pa.Table]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
 from reclaim.engine.tasks.parts import Place, open_storage, write_parts
 from reclaim.storage import LISTED, KeyRange, buckets
-from reclaim.stores.base import DecodesSnapshots, Format
+from reclaim.stores.format import DecodesSnapshots, Format
 
 RANGES = pa.schema(
     [pa.field(name, pa.string(), nullable=False) for name in ("prefix", "after", "until")]

@@ -12,7 +12,7 @@ from reclaim.engine.tasks import recall
 from reclaim.engine.tasks.deleting import GOING, Deleter, Outcome, Pace, as_going, delete
 from reclaim.engine.tasks.parts import Place, open_storage, write_parts
 from reclaim.engine.tasks.quarantine import Aside
-from reclaim.stores.base import Format
+from reclaim.stores.format import Format
 
 
 def delete_rows(

@@ -1,0 +1,239 @@
+"""What a store may be able to do besides: one protocol for each ability, of it or of its handle.
+
+A run asks whether a store has it, and refuses with a sentence if not. No store carries a stub.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol, runtime_checkable
+
+from reclaim.model import Lease, Ref, Snapshot, SnapshotId
+from reclaim.storage.buckets import Upload
+from reclaim.stores.findings import Advance, Finding
+from reclaim.stores.format import Reader
+from reclaim.stores.observation import Observation
+
+
+class HistorySeen(Protocol):
+    """A history as it was read at once, to decide on an edit of it."""
+
+    @property
+    def snapshots(self) -> Sequence[Snapshot]: ...
+
+    @property
+    def refs(self) -> Sequence[Ref]: ...
+
+    @property
+    def busy(self) -> frozenset[str]:
+        """The branches that somebody works on."""
+        ...
+
+
+@runtime_checkable
+class EditsHistory(Protocol):
+    """A held store whose history can be edited: new parents, refs that go, all or nothing."""
+
+    def read_history(self) -> HistorySeen:
+        """The history as it stands, without what runs that died made of it."""
+        ...
+
+    def edit_history(
+        self,
+        reparent: Mapping[SnapshotId, tuple[SnapshotId, ...]],
+        delete_refs: Sequence[Ref],
+        seen: HistorySeen,
+    ) -> bool:
+        """Edit a history as was decided on what was seen of it.
+
+        False, with nothing done, if that decision need not hold any more: somebody edited the
+        history since, or made or moved a ref so that it reaches more.
+        """
+        ...
+
+    def undo_edit(self) -> Sequence[str]:
+        """Take the edit of the run back that condemned nothing; what was left, in sentences.
+
+        Refused if it did condemn something, or edited nothing. The run counts as undone afterwards.
+        """
+        ...
+
+    def roll_back(self) -> Sequence[str] | None:
+        """Take the edit of a run back that stops, so that it can be made again; what was left.
+
+        None if the run has condemned something, and its edit stands.
+        """
+        ...
+
+
+@runtime_checkable
+class ClosesOverdue(Protocol):
+    """A held store in which what is out of time has to be ended as a state."""
+
+    def close_overdue(self) -> None:
+        """End, for good, what a plan may count as ended: partitions and uploads out of time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What an undo brought back, and sentences about what it did not.
+
+    What was ``left`` has changed since and is somebody else's now; what ``waits`` comes back with a
+    later undo of the same run, once all that it needs is there.
+    """
+
+    snapshots: int
+    left: Sequence[str]
+    waits: Sequence[str]
+
+
+@runtime_checkable
+class Quarantines(Protocol):
+    """A store that can have snapshots back whose objects were set aside; see ``SetsAside``."""
+
+    def taken(self, run_id: str) -> Mapping[SnapshotId, Mapping[str, str]]:
+        """The snapshots that a run condemned, with those of their containers, by kind, that tell
+        whether they are whole."""
+        ...
+
+    def waiting(self, run_id: str) -> Mapping[str, Collection[str]]:
+        """By kind the containers of snapshots that a run condemned and has not set aside."""
+        ...
+
+
+@runtime_checkable
+class SetsAside(Protocol):
+    """What the held handle of a store that quarantines can do."""
+
+    def set_aside(self, ids: Collection[SnapshotId]) -> int:
+        """Note of condemned snapshots that their objects were set aside."""
+        ...
+
+    def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
+        """Take back what a run did to snapshots and refs, all at once, where nothing changed.
+
+        Only snapshots that are whole come back. The run counts as undone afterwards if nothing
+        waits and it is ``complete``: all of its objects are back.
+        """
+        ...
+
+    def forget(self, run_id: str) -> int:
+        """Remove the snapshots whose objects a run set aside; these are deleted by now."""
+        ...
+
+
+@runtime_checkable
+class CompactsMetadata(Protocol):
+    """A store in which something stays that nobody needs: old rows, what runs left that died."""
+
+    def clean(self) -> None:
+        """Remove it; what runs left only while no run holds the lock."""
+        ...
+
+
+@runtime_checkable
+class OrdersDeletes(Protocol):
+    """A store whose objects of one kind go one after the other."""
+
+    def in_order(self, addresses: Sequence[str], reader: Reader) -> Sequence[str]:
+        """Objects, from the first to go to the last; they come back the other way round."""
+        ...
+
+
+@runtime_checkable
+class ReportsRereferenced(Protocol):
+    """A store that may have begun to refer to something that was set aside."""
+
+    def needed(self, run_id: str, reader: Reader) -> Collection[str]:
+        """What of a run's quarantine something refers to now, by where it was set aside."""
+        ...
+
+
+@runtime_checkable
+class ListsLeases(Protocol):
+    """A store that knows who uses its snapshots."""
+
+    def leases(self) -> Sequence[tuple[Lease, bool]]:
+        """All leases, and whether each is valid."""
+        ...
+
+
+@runtime_checkable
+class NeedsOtherSnapshots(Protocol):
+    """A store whose snapshots are of no use without others, such as their parents."""
+
+    def keep_whole(
+        self, seen: Observation, held: Iterable[str], *, besides: str, reader: Reader
+    ) -> Observation:
+        """An observation in which what promised snapshots need is live as well.
+
+        Promised are those that other runs than ``besides`` have set aside and can bring back, and
+        those at the addresses ``held``, which they were about to take or have begun to bring back.
+        """
+        ...
+
+
+@runtime_checkable
+class HoldsLeases(ListsLeases, Protocol):
+    """A store in which snapshots can be leased by whoever uses them."""
+
+    def take_lease(self, snapshot: str, *, holder: str, length: timedelta) -> Lease: ...
+
+    def renew_lease(self, lease: Lease) -> Lease: ...
+
+    def release_lease(self, lease_id: str) -> None: ...
+
+
+@runtime_checkable
+class AllowsMissing(Protocol):
+    """A store that can tell that snapshots are missing which others name."""
+
+    def allow_missing(self) -> None:
+        """Go on without them: a person says that they are lost for good."""
+        ...
+
+
+@runtime_checkable
+class Examines(Protocol):
+    """A store that knows what can be wrong with it; whatever kind it is, ``doctor`` asks it."""
+
+    def findings(self, *, deep: bool, advance: Advance | None) -> Iterator[Finding]:
+        """What is worth telling. ``deep`` looks for all live data.
+
+        With ``advance``, which is told of each object, the bytes of all live data are read as well.
+        """
+        ...
+
+
+@runtime_checkable
+class AdoptsUnknown(Protocol):
+    """A store whose storage can be ahead of what it knows; see ``held.adopt``."""
+
+    def unknown_guards(self) -> Sequence[str]:
+        """What protects objects, or did, and only the storage knows."""
+        ...
+
+
+@runtime_checkable
+class Adopts(Protocol):
+    """The held handle of such a store."""
+
+    def adopt(self, unknown: Collection[str]) -> None:
+        """Register them as closed: a person says that the store is the right one."""
+        ...
+
+
+@runtime_checkable
+class AbortsUploads(Protocol):
+    """A store in whose bucket uploads can be left that were never finished."""
+
+    def old_uploads(self) -> Sequence[Upload]:
+        """Those that are nobody's any more."""
+        ...
+
+    def abort_uploads(self, uploads: Sequence[Upload]) -> int:
+        """Give uploads up; returns the bytes that this frees."""
+        ...

@@ -1,0 +1,193 @@
+"""The format of a store: how its objects are named and its containers read.
+
+It is small, can be pickled, and goes to the executors, which never see a database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from reclaim.storage import KeyRange, Storage
+
+CONTAINERS = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        # What the format needs to read and verify it.
+        pa.field("detail", pa.string(), nullable=False),
+        # How many entries it must have.
+        pa.field("entries", pa.int64(), nullable=False),
+        # 0 for what is live; otherwise the number of what made it dead, among a plan's causes.
+        pa.field("cause", pa.int32(), nullable=False),
+    ]
+)
+"""Containers that snapshots need, such as ranges or manifests."""
+
+
+NO_READ = "no read"
+"""The detail of a container that need not be read, or not any more: its name is enough."""
+
+
+ENTRIES = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("path", pa.string()),
+    ]
+)
+"""What a container lists: addresses in the store, and the logical path where there is one."""
+
+
+SNAPSHOTS = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("last_modified", pa.timestamp("us", tz="UTC"), nullable=False),
+        # The snapshot whose object it is, if it is one's.
+        pa.field("id", pa.string()),
+        # The snapshots that it cannot be loaded without: the one below it, and the one through
+        # which it is loaded instead of all that is below.
+        pa.field("parent", pa.string()),
+        pa.field("through", pa.string()),
+        # The ids that it holds as data; they need not be those of snapshots.
+        pa.field("names", pa.list_(pa.string())),
+        # What else the store wants to know of it.
+        pa.field("note", pa.string()),
+        # Why it cannot be read, if it cannot.
+        pa.field("fault", pa.string()),
+    ]
+)
+"""Snapshots that are files of the storage: a listing, with what tells their graph."""
+
+
+DRAWN = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("written_at", pa.timestamp("us", tz="UTC")),
+        pa.field("message", pa.string()),
+        pa.field("parents", pa.list_(pa.string())),
+        # What keeps it, in a sentence, if it is kept by the store's own rules.
+        pa.field("kept_by", pa.string()),
+    ]
+)
+"""Snapshots as a plan draws them; null where the store does not know."""
+
+
+Margin = Literal["objects", "work", "records"]
+"""Which of the ``Margins`` a kind of objects has."""
+
+
+QUARANTINE = "quarantine"
+"""The kind of what a run has set aside. Only the run that did so, or its end, touches it."""
+
+
+class Format(Protocol):
+    """How the objects of a store are named and its containers read."""
+
+    @property
+    def root(self) -> str:
+        """The URL of the storage; addresses are relative to it."""
+        ...
+
+    @property
+    def prefix(self) -> str:
+        """The store's own part of the storage. Nothing outside it is ever deleted."""
+        ...
+
+    @property
+    def sequential(self) -> bool:
+        """Whether the objects of a kind are to be taken one after the other, as they are listed."""
+        ...
+
+    def view(self, storage: Storage) -> Storage:
+        """The storage with objects as this format counts them; most count files."""
+        ...
+
+    @property
+    def order(self) -> Sequence[str]:
+        """The kinds that may be collected, in the order in which they are deleted."""
+        ...
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The kinds of snapshot containers that have to be read to know what they list.
+
+        The others are taken by name. A format that reads any is a ``ReadsContainers``.
+        """
+        ...
+
+    def quarantine_path(self, run_id: str) -> str:
+        """The folder, inside the prefix, where a run sets objects aside; they are of the kind
+        ``QUARANTINE``, which is in no order."""
+        ...
+
+    def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
+        """Key ranges that together hold every object of the store, each object in one of them."""
+        ...
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Why an object goes that no snapshot ever listed: a sentence for each kind."""
+        ...
+
+    @property
+    def margins(self) -> Mapping[str, Margin]:
+        """The margin by which each kind in the order is judged."""
+        ...
+
+    @property
+    def guard_noun(self) -> str:
+        """What people call a guard; "" for a store without any."""
+        ...
+
+    def describe(self, addresses: pa.Array) -> pa.StructArray:
+        """For each address its ``kind``, what it ``belongs_to``, and its ``guard``.
+
+        What it belongs to is what people are told, such as a branch. While its guard is open,
+        nothing is taken of what it protects. Both are "" where there is none.
+        """
+        ...
+
+
+@runtime_checkable
+class ReadsContainers(Format, Protocol):
+    """A format in which names do not tell all that a snapshot needs."""
+
+    def containers(self, storage: Storage, address: str) -> pa.Table:
+        """The containers that a snapshot container lists, as ``CONTAINERS``."""
+        ...
+
+    def entries(self, storage: Storage, container: Mapping[str, Any], *, paths: bool) -> pa.Table:
+        """What a container lists, verified, as ``ENTRIES``; paths only when asked for."""
+        ...
+
+
+@runtime_checkable
+class DecodesSnapshots(Format, Protocol):
+    """A format whose snapshots are files that have to be read to know their graph."""
+
+    def has_snapshots(self, keys: KeyRange) -> bool:
+        """Whether a key range is one that a survey reads; others are listed only."""
+        ...
+
+    def survey(self, storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
+        """The objects of key ranges, as ``SNAPSHOTS``; one that cannot be read has a fault."""
+        ...
+
+    def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
+        """Some objects, in the same way."""
+        ...
+
+
+class Reader(Protocol):
+    """Reads many snapshots at once, on other machines where there are any."""
+
+    def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
+        """The objects of key ranges, as ``SNAPSHOTS``."""
+        ...
+
+    def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
+        """Some objects, in the same way."""
+        ...

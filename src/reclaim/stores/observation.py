@@ -1,0 +1,125 @@
+"""What a store says of itself when it is observed, and what it needs for that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import pyarrow as pa
+
+from reclaim.model import Lease, Ref, Snapshot, SnapshotId
+from reclaim.safety import SAFETY
+from reclaim.storage import Storage
+from reclaim.stores.format import Margin, Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The objects of a store as ``SNAPSHOTS``, and when it was begun to list them."""
+
+    rows: pa.Table
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotCounts:
+    """How many snapshots there are, and how many of them name a container of their own."""
+
+    snapshots: int
+    containers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a store says of itself, from one consistent read where it allows that.
+
+    ``containers`` has by kind the addresses of the containers that snapshots name themselves. A
+    snapshot may have one of each kind, or none; snapshots that are condemned already are in it and
+    not among ``ids``. What is taken by name need not be there. ``held`` are
+    files with addresses that are needed by something else than a snapshot; the name of each ends
+    with the SHA-256 that it must have, before its suffix. A guard that is neither open nor closed
+    is not known at all.
+    """
+
+    refs: tuple[Ref, ...]
+    ids: frozenset[SnapshotId]
+    """The snapshots that are to be judged."""
+    leases: tuple[Lease, ...]
+    busy: frozenset[str]
+    containers: Mapping[str, Mapping[SnapshotId, str]]
+    marked: Mapping[SnapshotId, str]
+    """Snapshots with a mark that is not terminal, and condemned ones: id → state."""
+    closed: frozenset[str]
+    open: frozenset[str]
+    """The guards of objects (see ``Format.describe``)."""
+    held: tuple[str, ...]
+    held_count: int
+    read_at: datetime
+    expected: SnapshotCounts
+    """What there is, counted in another way than by reading it: by a database, or by names."""
+    read: SnapshotCounts
+    """What was read of that, counted as it was decoded."""
+    snapshots: tuple[Snapshot, ...] = ()
+    """All of ``ids``, in full, unless the store says itself what is live."""
+    reached: frozenset[SnapshotId] | None = None
+    """What is live by the store's own rules, for a store whose history has no policy."""
+    why: Mapping[SnapshotId, str] = field(default_factory=dict)
+    """What snapshots that are not live once were, where the store can tell."""
+    draw: Callable[[], pa.Table] | None = None
+    """Every snapshot as ``DRAWN``, where the store says itself what is live. It is not made before
+    somebody asks for it: there may be very many."""
+    paths: tuple[str, ...] = ()
+    """Files, named as those of ``held`` are, with addresses and the paths under which they were
+    staged: of objects that no snapshot lists. They explain, and protect nothing."""
+    unreadable: frozenset[SnapshotId] = frozenset()
+    """Snapshots that are not live and that are damaged, or being written just now."""
+    warnings: tuple[str, ...] = ()
+    """What a person who reads the plan should know."""
+    editor: str | None = None
+    """A run whose edit of the history was seen and may still be taken back."""
+
+
+BUDGET = SAFETY.budget
+"""From the read of leases to the first delete, or to the end of a mark where that must be quick.
+
+Leases are valid for longer than that.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Margins:
+    """How old things must be before they may go. The defaults suit stores that guess nothing."""
+
+    objects: timedelta = SAFETY.objects
+    """Of an object that nothing refers to."""
+    work: timedelta = SAFETY.work
+    """Of what a run wrote for itself and no longer needs; another may still be reading it."""
+    records: timedelta = SAFETY.records
+    """Of plans and journals."""
+
+    def age(self, margin: Margin) -> timedelta:
+        """How old an object must be of a kind with this margin."""
+        if margin == "work":
+            return max(self.objects, self.work)
+        return self.records if margin == "records" else self.objects
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveRequest:
+    """What a store needs to be observed: where to write, who reads, what counts as old.
+
+    What has to be written down goes below ``prefix`` of the ``destination``; what has to be read
+    of snapshots, the ``reader`` reads, unless a ``survey`` has it already. What is younger than the
+    margin may count as a root.
+
+    With ``settled`` states alone count: what is out of time and was not ended as a state (see
+    ``ClosesOverdue``) still protects its bytes, for its owner may go on with it.
+    """
+
+    destination: Storage
+    prefix: str
+    reader: Reader
+    margin: timedelta
+    survey: Survey | None = None
+    settled: bool = False
