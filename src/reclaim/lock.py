@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 LENGTH = SAFETY.lock_length
 REQUEST = SAFETY.request
+RENEWAL = SAFETY.lock_renewal
 """The longest that one request to the storage may take."""
 TASKS = "tasks"
 """The owner of a lock whose holder has ended, while its tasks may still be at work."""
@@ -128,7 +129,7 @@ class TimedLock(ABC):
     @contextmanager
     def renewed(self) -> Iterator[None]:
         """Renew it in the background while the block runs."""
-        self._renewal.start(SAFETY.lock_renewal)
+        self._renewal.start(RENEWAL)
         try:
             yield
         finally:

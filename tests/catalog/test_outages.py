@@ -11,11 +11,10 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Connection, event, text
 
-from reclaim import storage
 from reclaim.catalog import Catalog, Repository
 from reclaim.catalog.staging import tokens
 from reclaim.errors import DatabaseUnavailable, StorageDenied, StorageUnavailable
-from reclaim.storage import ObjectStorage
+from reclaim.storage import ObjectStorage, objects
 from reclaim.testing.proxy import Fault, Proxy, proxy
 from reclaim.testing.servers import ACCESS_KEY, SECRET_KEY, PostgreSQL, SeaweedFS, postgresql
 
@@ -32,7 +31,7 @@ def faulty(s3: SeaweedFS, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
             "base": 2,
         },
     }
-    monkeypatch.setattr(storage, "RETRY", quick)
+    monkeypatch.setattr(objects, "RETRY", quick)
     with proxy(s3.endpoint) as running:
         monkeypatch.setenv("AWS_ENDPOINT_URL", running.endpoint)
         yield running

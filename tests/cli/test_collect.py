@@ -222,7 +222,7 @@ def test_some_that_cannot_be_deleted(
     made = plan(cli)
     with monkeypatch.context() as broken:
         broken.setattr(Remove, "page", fail)
-        broken.setattr(Remove, "one", fail)
+        broken.setattr(Remove, "take_one", fail)
         error = cli.fails("partial", 7, "apply", made["plan"], "--yes")
         assert error["details"]["failed"] == 1
         assert "partial" in cli.ok("runs", "sales").out

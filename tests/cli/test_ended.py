@@ -13,7 +13,7 @@ from reclaim.cli import exits
 from reclaim.cli.failure import Failure
 from reclaim.cli.signals import Terminated
 from reclaim.errors import StorageUnavailable
-from reclaim.stores.catalog import CatalogStore
+from reclaim.stores.catalog import HeldRepository
 from tests.cli.conftest import CommandLine, Spawn
 from tests.cli.test_killed import MANY, count, wait_for_sweep
 
@@ -108,11 +108,11 @@ def test_an_apply_that_edited_history_and_stopped_is_undone(
     log = cli.ok("log", "sales").out
     plan = cli.ok("plan", "sales", *ALLOWED, "--keep-last", "1", "--json").json
 
-    def fail(_store: CatalogStore) -> None:
+    def fail(_held: HeldRepository) -> None:
         raise StorageUnavailable("down")
 
     with monkeypatch.context() as patch:
-        patch.setattr(CatalogStore, "close_overdue", fail)
+        patch.setattr(HeldRepository, "close_overdue", fail)
         cli.fails("storage_unavailable", 5, "apply", plan["plan"], "--yes")
     # An edit of a run that took nothing away did not happen.
     assert cli.ok("log", "sales").out == log

@@ -80,12 +80,6 @@ BUGS: dict[str, Bug] = {
         wrong="if not run_id:",
         test=f"{EDIT_THEN_STOP}::test_one_that_condemned_something_cannot_be_undone",
     ),
-    "a ref that was made anew deleted again": Bug(
-        "reclaim.catalog.collection.history_edit",
-        right="    if connection.execute(deleted).first() is not None:",
-        wrong="    if not run_id:",
-        test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses[again-elsewhere]",
-    ),
     "what a later run edited counts as somebody else's": Bug(
         "reclaim.catalog.collection.taking_back",
         right="            if editor is None:",

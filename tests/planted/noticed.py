@@ -17,9 +17,13 @@ def check_noticed(name: str) -> None:
         [
             *tests,
             *("-p", plant.__name__, "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "--tb=line"),
+            # A test that fails may leave a connection open; that is not what is looked for.
+            *("-p", "no:unraisableexception"),
         ],
         # Plugins of libraries that happen to be installed take longer to load than most tests.
         {plant.VARIABLE: name, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
     assert done.code == 1, done.output
-    assert re.search(rf"^{len(tests)} failed in", done.output.splitlines()[-1]), done.output
+    assert re.search(rf"^{len(tests)} failed(, \d+ errors?)? in", done.output.splitlines()[-1]), (
+        done.output
+    )

@@ -230,8 +230,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a version that is current is deleted": Bug(
         "reclaim.engine.tasks.delete_markers",
-        right="if kept is not None and not kept.latest:",
-        wrong="if kept is not None:",
+        right="going = [] if kept is None or kept.latest else [kept]",
+        wrong="going = [] if kept is None else [kept]",
         test=f"{MARKERS}::test_the_current_version_is_never_deleted",
         sequence="markers that were not written",
         besides=(NEVER_COVERED,),

@@ -99,7 +99,7 @@ def test_a_forged_plan_that_nobody_vouches_for(world: PairedWorld) -> None:
     made = world.plan()
     dead = set(world.candidates(made))
     wanted = world.needed() & world.there()
-    forge(world, made, lambda rows: [*rows, *naming(wanted)(rows)], allowed_fraction=1.0)
+    forge(world, made, lambda rows: [*rows, *naming(wanted)(rows)], allowed_fraction=100.0)
     forget(world)
     done = world.apply(made)
     assert done.compared

@@ -170,7 +170,7 @@ def test_a_renewal_that_fails_may_be_tried_again(storage: Storage, clock: FakeCl
 def test_it_is_renewed_in_the_background(
     storage: Storage, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timed, "LENGTH", timedelta(milliseconds=20))
+    monkeypatch.setattr(timed, "RENEWAL", timedelta(milliseconds=5))
     renewed = threading.Event()
     whole = Lock.renew
 

@@ -295,16 +295,21 @@ def _check_etag(latest: Version, covered: Covered, target: Target) -> None:
 
 
 def _drop(bucket: Bucket, versions: Sequence[Version], covered: Covered) -> None:
-    """Delete a covered version, then its marker; neither if it is current, and the marker only if
-    nothing else would come up from under it."""
+    """Delete a covered version and its marker; neither if it is current, and the marker only if
+    nothing else would come up from under it.
+
+    A marker that is current goes last: until then the version would come up. Any other goes first,
+    because whoever repeats this may know it only by the version under it.
+    """
     kept = _find(versions, covered)
-    if kept is not None and not kept.latest:
-        bucket.delete([kept])
     at = next(
         (at for at, one in enumerate(versions) if one.marker and one.id == covered.marker), None
     )
-    if at is None:
-        return
-    below = [one for one in versions[at + 1 :] if one.id != covered.version and not one.marker]
-    if not (versions[at].latest and below):
-        bucket.delete([versions[at]])
+    going = [] if kept is None or kept.latest else [kept]
+    if at is not None and not versions[at].latest:
+        going.insert(0, versions[at])
+    elif at is not None:
+        below = [one for one in versions[at + 1 :] if one.id != covered.version and not one.marker]
+        going += [] if below else [versions[at]]
+    for version in going:
+        bucket.delete([version])
