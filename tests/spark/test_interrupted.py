@@ -12,10 +12,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from reclaim.catalog import Catalog
 from reclaim.engine.spark.engine import SparkEngine
+from reclaim.engine.spark.jobs import Jobs
 from reclaim.engine.tasks.deleting import Deleter, InTime, Remove, Taken, Target
 from reclaim.errors import Conflict
 from reclaim.run.apply import apply_plan
@@ -106,6 +108,19 @@ def test_an_interrupted_sweep(spark: SparkSession, tmp_path: Path) -> None:
         assert error.value.details["run"] == plan.document.run
         wait_until_cancelled(spark)
         assert engine.list(store.format, [], plan.place).parts == ()
+
+
+def test_an_interruption_that_spark_answers_with_an_error(spark: SparkSession) -> None:
+    """It is what is told: otherwise Ctrl-C would look like a failure of Spark."""
+
+    def interrupted() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise Py4JError("Answer from Java side is empty")
+
+    with pytest.raises(KeyboardInterrupt), Jobs(spark).run():
+        interrupted()
 
 
 def wait_until_cancelled(spark: SparkSession) -> None:

@@ -33,7 +33,10 @@ class Jobs:
         with translated(), self._tagged():
             try:
                 yield
-            except Exception:
+            except Exception as error:
+                if (interruption := _interruption_in(error)) is not None:
+                    self._cancel()
+                    raise interruption from None
                 # A driver that is told of a failure has cancelled the rest; a server that
                 # could not be reached goes on.
                 if self._remote:
@@ -69,3 +72,11 @@ class Jobs:
             else:
                 # All of the session, as Spark itself does when it is interrupted.
                 self._spark.interruptAll()
+
+
+def _interruption_in(error: Exception) -> BaseException | None:
+    """What interrupted a job, if Spark answered that with an error of its own on the way out."""
+    found: BaseException | None = error
+    while isinstance(found, Exception):
+        found = found.__context__
+    return found
