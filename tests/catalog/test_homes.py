@@ -63,7 +63,8 @@ def test_a_database_named_from_the_working_folder(
 
 def test_a_file_that_is_not_there_any_more_has_no_home(embedded: Backend, tmp_path: Path) -> None:
     catalog = embedded.init()
-    access = catalog.create_repository("sales") and catalog.access("sales")
+    catalog.create_repository("sales")
+    access = catalog.access("sales")
     Path(embedded.location, "catalog.db").rename(tmp_path / "away.db")
     with pytest.raises(AnotherDatabase, match="is not where it was"):
         catalog.home.check()

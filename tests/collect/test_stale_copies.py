@@ -85,7 +85,7 @@ def stage_and_idle(original: Original) -> dict[str, Files]:
     original.repo.branch("main").put("new", b"new")
     for _ in range(3):
         original.world.clock.advance(minutes=1)
-        original.catalog.partitions.renew()
+        original.catalog._partitions.renew()
     return {"main": BEFORE | NEW}
 
 

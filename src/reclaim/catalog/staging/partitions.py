@@ -228,7 +228,9 @@ class Partitions:
         """Leave an epoch if the partition was used since: an idle one must not hide from a copy."""
         ended = partition.ended
         if ended != partition.announced:
-            self.leave(partition, self._database.transact(partial(count, partition=partition)))
+            # Of a deleted repository nobody needs to know.
+            with suppress(NotFound):
+                self.leave(partition, self._database.transact(partial(count, partition=partition)))
             partition.announced = ended
 
     def _forget(self, partition: Partition) -> None:
