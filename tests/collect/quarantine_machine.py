@@ -17,11 +17,11 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
-from reclaim.run.ways import MARKED
 
 from reclaim.errors import Conflict, Partial, Refused
 from reclaim.model import RunState
 from reclaim.run.purge import Purged
+from reclaim.run.removal import MARKED
 from reclaim.run.undo import Undone
 from reclaim.storage import Storage
 from reclaim.testing.faults import FaultyStorage, ListingStorage
