@@ -47,6 +47,31 @@ def test_a_copied_folder_is_refused_until_it_is_adopted(embedded: Backend, tmp_p
     embedded.open().home.check()
 
 
+def test_a_database_named_from_the_working_folder(
+    embedded: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy is refused wherever the process goes afterwards."""
+    embedded.init().create_repository("sales")
+    embedded.close()
+    shutil.copytree(embedded.location, tmp_path / "copy")
+    monkeypatch.chdir(tmp_path)
+    with Catalog.open("sqlite:///copy/catalog.db", clock=embedded.clock) as copy:
+        monkeypatch.chdir("/")
+        with pytest.raises(AnotherDatabase, match="of which this one is a copy"):
+            copies.check(copy.access("sales"))
+
+
+def test_a_file_that_is_not_there_any_more_has_no_home(embedded: Backend, tmp_path: Path) -> None:
+    catalog = embedded.init()
+    catalog.create_repository("sales")
+    access = catalog.access("sales")
+    Path(embedded.location, "catalog.db").rename(tmp_path / "away.db")
+    with pytest.raises(AnotherDatabase, match="is not where it was"):
+        catalog.home.check()
+    Path(tmp_path / "away.db").rename(Path(embedded.location, "catalog.db"))
+    copies.check(access)
+
+
 def test_a_database_that_was_moved_is_the_same(embedded: Backend, tmp_path: Path) -> None:
     embedded.init().create_repository("sales")
     embedded.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from reclaim.catalog import Branch, Catalog, Commit, Repository
 from reclaim.catalog.database.schema import repositories
@@ -135,3 +135,19 @@ def test_a_deleted_repository_does_not_answer_by_commit_either(
     first = put_and_commit(main, b"1")
     catalog.delete_repository("sales")
     assert {name for name in USES if answers(repo, first, name)} == set()
+
+
+def test_no_repository_is_named_like_the_uid_of_another(catalog: Catalog) -> None:
+    first = catalog.create_repository("first")
+    with pytest.raises(InvalidName, match="reads like the uid"):
+        catalog.create_repository(first.uid)
+
+
+def test_a_uid_comes_before_a_name(catalog: Catalog) -> None:
+    """A catalog may have such a name from before."""
+    first, second = catalog.create_repository("first"), catalog.create_repository("second")
+    with catalog._database.write() as connection:
+        named = update(repositories).where(repositories.c.uid == second.uid)
+        connection.execute(named.values(name=first.uid))
+    assert {access.uid for access in catalog.accesses()} == {first.uid, second.uid}
+    assert catalog.access(first.uid).uid == first.uid

@@ -12,7 +12,9 @@ import pytest
 
 from reclaim.catalog import Catalog
 from reclaim.engine.tasks.deleting import Remove
+from reclaim.engine.tasks.parts import open_storage
 from reclaim.errors import StorageDenied
+from reclaim.run import plan_file
 from reclaim.storage import ObjectStorage
 from tests.cli.conftest import CommandLine
 
@@ -170,6 +172,21 @@ def test_an_apply_is_confirmed(
     error = cli.fails("refused", 6, "apply", made["plan"])
     assert "1 object (5 B) of sales" in error["message"]
     assert data(location) == before
+
+
+def test_a_plan_does_not_say_what_its_store_is_called(
+    cli: CommandLine, garbage: None, location: Path, tmp_path: Path, plain: None
+) -> None:
+    """Who wrote it could name one that nobody would miss."""
+    out = tmp_path / "out"
+    cli.ok("plan", "sales", "--out", str(out))
+    storage = open_storage(out.as_uri())
+    place, made = plan_file.find(storage, str(out))
+    store = made.store.model_copy(update={"name": "scratch"})
+    plan_file.write(storage, place, made.model_copy(update={"run": "f" * 32, "store": store}))
+    error = cli.fails("refused", 6, "apply", str(out))
+    assert "of sales" in error["message"]
+    assert cli.ok("apply", str(out), "--yes", "--json").json["store"] == "sales"
 
 
 def test_an_edited_plan_is_refused(

@@ -131,3 +131,51 @@ def test_a_tag_that_was_deleted_twice(local: World) -> None:
     [tag] = local.repo.tags()
     assert local.repo.undo(older) == ["the tag tag"]
     assert local.repo.tags() == [tag]
+
+
+def hide(world: World, *, quarantine: bool) -> Edited:
+    """The older run passes over two commits; the newer one over the commit that it edited."""
+    main = world.repo.branch("main")
+    for number, hours in enumerate((8 * 24, 8 * 24, 1, 30)):
+        main.put("a", f"{number}".encode())
+        main.commit(str(number))
+        world.clock.advance(hours=hours)
+    log = [commit.id for commit in world.repo.log("main")]
+    last_two = from_options(keep_last=2)
+    if quarantine:
+        older = world.apply(world.plan(last_two, allowed_fraction=1.0), way=Move()).run
+    else:
+        older = expire(world, last_two)
+    world.clock.advance(minutes=1)
+    newer = expire(world, from_options(keep_weekly=10))
+    return Edited(log, older, newer)
+
+
+@pytest.mark.parametrize("quarantine", [False, True], ids=["an expiration", "a quarantine"])
+def test_what_a_later_run_hides_waits_for_it(local: World, quarantine: bool) -> None:
+    """Brought back alone, it would hang on nothing."""
+    edited = hide(local, quarantine=quarantine)
+    assert log(local) == [edited.log[0], edited.log[-1]]
+
+    def undo() -> object:
+        return local.undo(edited.older) if quarantine else local.repo.undo(edited.older)
+
+    with pytest.raises((Refused, Partial), match=f"run {edited.newer} edited it since"):
+        undo()
+    if quarantine:
+        # What is back is held for as long as the rest can come back.
+        local.clock.advance(days=2)
+        local.apply(local.plan(allowed_fraction=1.0))
+        for commit in edited.log[2:4]:
+            whole(local.other(), commit)
+
+
+@pytest.mark.parametrize("quarantine", [False, True], ids=["an expiration", "a quarantine"])
+def test_the_newer_first_where_it_hides_the_older(local: World, quarantine: bool) -> None:
+    edited = hide(local, quarantine=quarantine)
+    assert local.repo.undo(edited.newer) == []
+    if quarantine:
+        assert local.undo(edited.older).left == ()
+    else:
+        assert local.repo.undo(edited.older) == []
+    check_back(local, edited)

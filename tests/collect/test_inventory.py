@@ -160,3 +160,14 @@ def test_a_file_that_is_cut_off(local: World) -> None:
         local.storage.put(FILE, broken)
         with pytest.raises(InvalidInput, match=FILE):
             find_inventory(local.storage, FILE, local.store().format)
+
+
+def test_a_key_that_is_listed_twice_refuses_it(local: World) -> None:
+    """As in an inventory of all versions: everything would count twice."""
+    bury(local)
+    found = listed(local)
+    local.clock.advance(days=3)
+    given = inventory(local, [*found, found[0]])
+    local.clock.advance(days=2)
+    with refused(local, InvalidInput, 2):
+        local.plan(inventory=given)

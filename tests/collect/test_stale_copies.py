@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reclaim.catalog import Catalog, Repository
+from reclaim.catalog import Catalog, Commit, Repository
+from reclaim.catalog.refs import committing
 from reclaim.errors import AnotherDatabase, Refused, StorageAhead
 from reclaim.run.removal import Move
 from reclaim.testing import FakeClock
@@ -78,6 +80,15 @@ def stage(original: Original) -> dict[str, Files]:
     return {"main": BEFORE | NEW}
 
 
+def stage_and_idle(original: Original) -> dict[str, Files]:
+    """What is staged within a minute of the last epoch, by an instance that lives on."""
+    original.repo.branch("main").put("new", b"new")
+    for _ in range(3):
+        original.world.clock.advance(minutes=1)
+        original.catalog._partitions.renew()
+    return {"main": BEFORE | NEW}
+
+
 def stage_for_minutes(original: Original) -> dict[str, Files]:
     original.repo.branch("main").put("new", b"new")
     original.world.clock.advance(seconds=61)
@@ -121,8 +132,20 @@ def test_a_copy_may_not_apply_undo_or_purge(original: Original) -> None:
 
 @pytest.mark.parametrize(
     ("change", "closed"),
-    [(commit, True), (commit, False), (stage, True), (stage_for_minutes, False)],
-    ids=["commit, closed", "commit, abandoned", "stage, closed", "stage for minutes, abandoned"],
+    [
+        (commit, True),
+        (commit, False),
+        (stage, True),
+        (stage_for_minutes, False),
+        (stage_and_idle, False),
+    ],
+    ids=[
+        "commit, closed",
+        "commit, abandoned",
+        "stage, closed",
+        "stage for minutes, abandoned",
+        "stage and idle",
+    ],
 )
 def test_what_the_original_wrote_is_in_the_storage(
     original: Original, change: Callable[[Original], dict[str, Files]], closed: bool
@@ -212,3 +235,40 @@ def test_a_commit_that_died_is_collected_once_its_changes_have_landed(local: Wor
 
 def die() -> None:
     raise ZeroDivisionError
+
+
+def test_an_empty_commit_that_takes_what_another_sealed(local: World, tmp_path: Path) -> None:
+    """It had nothing to announce when it began; then it writes what a commit left that died."""
+    bury(local)
+    copied: list[Copy] = []
+
+    def copy() -> None:
+        copied.append(Copy(local, tmp_path))
+        copied[0].become_home()
+
+    def die() -> None:
+        raise ZeroDivisionError
+
+    def leave_sealed() -> None:
+        dying = local.other(lambda storage: Interrupting(storage, "/_reclaim/meta/", die))
+        dying.branch("main").put("new", b"new")
+        with pytest.raises(ZeroDivisionError):
+            dying.branch("main").commit("dies")
+
+    repo = local.other(lambda storage: Interrupting(storage, "/_reclaim/meta/", copy))
+    land = committing.land
+    with pytest.MonkeyPatch.context() as patch:
+
+        def land_late(*args: Any) -> Commit:
+            patch.setattr(committing, "land", land)
+            leave_sealed()
+            return land(*args)
+
+        patch.setattr(committing, "land", land_late)
+        landed = repo.branch("main").commit("empty", allow_empty=True)
+    shows = whole(repo, landed.id)
+    assert shows["new"] == b"new"
+    local.age()
+    copied[0].collect()
+    assert whole(local.other(), landed.id) == shows
+    copied[0].catalog.close()

@@ -12,7 +12,9 @@ from uuid import uuid4
 import boto3  # type: ignore[import-untyped]
 import pytest
 
+from reclaim.catalog.collection import homes
 from reclaim.clock import SystemClock
+from reclaim.errors import AnotherDatabase
 from reclaim.run.doctor import examine
 from reclaim.storage import ObjectStorage, buckets
 from reclaim.storage.buckets import Bucket, Upload, open_bucket
@@ -71,6 +73,20 @@ def test_what_is_nobody_s_any_more_is_given_up(remote: World, aged: timedelta) -
     assert (upload.address, upload.size) == (f"{folder}/left", 1000)
     assert store.abort_uploads([upload]) == 1000
     assert listed(remote) == set()
+
+
+def test_a_copy_of_the_database_gives_nothing_up(
+    remote: World, aged: timedelta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be the original's."""
+    folder = partition_of(remote)
+    remote.backend.close()
+    begin_upload(remote, f"{folder}/left")
+    store = remote.store()
+    monkeypatch.setattr(homes, "same", lambda *_: False)
+    with pytest.raises(AnotherDatabase):
+        store.abort_uploads(store.old_uploads())
+    assert listed(remote) == {f"{folder}/left"}
 
 
 def test_a_writer_that_is_at_work_is_left_alone(remote: World, aged: timedelta) -> None:

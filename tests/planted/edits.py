@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted.bug import Bug
 
 AGAIN = "tests/collect/test_decided_again.py"
+IN_TURN = "tests/collect/test_edits_in_turn.py"
 STOPPED = "tests/collect/test_edit_then_stop.py"
 
 BUGS: dict[str, Bug] = {
@@ -56,6 +57,12 @@ BUGS: dict[str, Bug] = {
         right="            if not self._run.promoted and isinstance(self._held, EditsHistory):",
         wrong="            if not self._run.id:",
         test=f"{STOPPED}::test_an_undo_of_it_that_is_cut_off[killed-before restore]",
+    ),
+    "an undo below an edit that hides it": Bug(
+        "reclaim.catalog.collection.taking_back",
+        right="    if run is not None and not forget:",
+        wrong="    if run is not None and forget:",
+        test=f"{IN_TURN}::test_what_a_later_run_hides_waits_for_it[an expiration]",
     ),
     "a plan on top of an edit that may be taken back": Bug(
         "reclaim.run.plan",

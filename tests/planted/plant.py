@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 
-from tests.planted import collecting, deciding, edits, ends, quarantine, terminus, trusting
+from tests.planted import collecting, copies, deciding, edits, ends, quarantine, terminus, trusting
 from tests.planted.bug import Bug
 
 VARIABLE = "RECLAIM_PLANTED"
 BUGS = (
     collecting.BUGS
+    | copies.BUGS
     | deciding.BUGS
     | edits.BUGS
     | ends.BUGS

@@ -194,6 +194,7 @@ class Catalog:
     def create_repository(self, name: str, *, default_branch: str = "main") -> Repository:
         """Make a repository with an empty first commit on its default branch."""
         names.check_repository_name(name)
+        names.check_no_uid(name)
         names.check_ref_name(default_branch, "branch")
         uid = new_uid()
         now = self._clock.now()
@@ -275,10 +276,13 @@ class Catalog:
         return self._repository(row)
 
     def access(self, name: str) -> RepositoryAccess:
-        """A repository as the collector sees it, by name or, for a deleted one, by its uid."""
+        """A repository as the collector sees it, by its uid, or by name if it is not deleted.
+
+        The uid comes first: a repository may have got another's as its name long ago.
+        """
         with self._database.read() as connection:
             by_uid = select(repositories).where(repositories.c.uid == name)
-            row = connection.execute(_named(name)).first() or connection.execute(by_uid).first()
+            row = connection.execute(by_uid).first() or connection.execute(_named(name)).first()
         if row is None:
             raise NotFound(
                 f"there is no repository {name!r}", hint="list them with `reclaim repo list`"

@@ -31,6 +31,16 @@ def check_repository_name(name: str) -> str:
     return name
 
 
+def check_no_uid(name: str) -> str:
+    """Refuse what reads as the uid of a repository, by which a deleted one is named."""
+    if _COMMIT_LIKE.fullmatch(name):
+        raise InvalidName(
+            f"{name!r} reads like the uid of a repository",
+            hint="choose a name that is not made of 32 hexadecimal digits",
+        )
+    return name
+
+
 def check_ref_name(name: str, kind: str) -> str:
     """Letters, digits, dots, dashes, underscores and slashes; nothing that reads as a commit id."""
     if not _REF.fullmatch(name) or any(not part or part[0] == "." for part in name.split("/")):

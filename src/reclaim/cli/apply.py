@@ -61,7 +61,8 @@ def apply(
         what = f"{objects(document.candidates)} ({size(document.candidate_bytes)})"
         allow_missing(found, asked=unsafe_allow_missing_layers)
         way = asides.way(found)
-        what = f"{what} of {document.store.name}"
+        # Its own name: the plan may claim any.
+        what = f"{what} of {found.name}"
         session.confirm(f"set {what} aside" if way.name else f"delete {what} for good", yes=yes)
         with running.watched() as watcher:
             done = apply_plan(
@@ -73,7 +74,7 @@ def apply(
                 way=way,
                 watcher=watcher,
             )
-    session.output.answer(Outcome(named.name, done, store_option(named.kind, named.uid)))
+    session.output.answer(Outcome(found.name, done, store_option(named.kind, named.uid)))
 
 
 @dataclass(frozen=True, slots=True)

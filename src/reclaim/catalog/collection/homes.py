@@ -39,15 +39,17 @@ class Home:
     def check(self) -> None:
         """Refuse unless this database is the one that the storage names.
 
-        Where nothing was registered yet, or this database cannot be asked who it is, there is
-        nothing to compare.
+        Where nothing was registered yet, or PostgreSQL may not be asked who it is, there is nothing
+        to compare. The file of SQLite can always be asked, if it is where it was opened.
         """
         registered = self._read()
+        identity = self.identity()
+        if identity is None and self._database.is_sqlite:
+            raise self._refusal("has a home, and the file of this database is not where it was")
         if registered is None:
             if self._registered:
                 raise self._refusal("does not say any more which database is its home")
             return
-        identity = self.identity()
         if identity is not None and not same(identity, registered):
             raise self._refusal("has another database as its home, of which this one is a copy")
 

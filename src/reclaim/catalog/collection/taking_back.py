@@ -1,7 +1,7 @@
 """Taking an edit of the history back: parents and refs, where they are as the run left them.
 
 Runs that edited the same commit or deleted a ref of the same name are taken back in turn, the
-newest first: what a later run left waits for the undo of that run.
+newest first: what a later run left waits for the undo of that run. So does what a later run hides.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, exists, or_, select
 
 from reclaim.catalog.collection import history_edit, records
+from reclaim.catalog.collection.covering import find_covering
 from reclaim.catalog.database.schema import branches, run_edits, run_refs, runs, tags
 from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.refs import commits, refs
@@ -69,7 +70,28 @@ def take_back(
     run = records.find_run(connection, workspace.repo_uid, run_id)
     _take_back_parents(connection, workspace, run_id, outcome, forget=forget)
     _take_back_refs(connection, workspace, run_id, run, outcome, forget=forget)
+    if run is not None and not forget:
+        _find_covering(connection, workspace.repo_uid, run, outcome)
     return outcome
+
+
+def _find_covering(connection: Connection, repo_uid: str, run: Run, outcome: TakenBack) -> None:
+    """Wait for later runs that hide what is taken back: nothing would reach it."""
+    query = (
+        select(runs)
+        .where(
+            runs.c.repo_uid == repo_uid,
+            runs.c.id != run.id,
+            runs.c.started_at >= to_micros(run.started_at),
+            or_(*(exists().where(table.c.run_id == runs.c.id) for table in (run_edits, run_refs))),
+        )
+        .order_by(runs.c.started_at.desc(), runs.c.id)
+    )
+    later = [one for one in map(records.decode, connection.execute(query)) if _can_be_undone(one)]
+    edits = select(run_edits.c.commit_id).where(run_edits.c.run_id == run.id)
+    edited = connection.execute(edits).scalars().all()
+    for covering, hidden in find_covering(connection, repo_uid, edited, later).items():
+        outcome.later.setdefault(covering, []).extend(f"the history above {one}" for one in hidden)
 
 
 def _take_back_parents(

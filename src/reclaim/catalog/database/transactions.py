@@ -90,7 +90,8 @@ class Database:
             writes = connection.get_execution_options().get("reclaim_writes", False)
             connection.exec_driver_sql(SQLITE_WRITE if writes else SQLITE_READ)
 
-        return cls(engine, str(file))
+        # Whole, because the working folder of a process may change.
+        return cls(engine, str(file.absolute()))
 
     @classmethod
     def _open_postgresql(cls, url: str) -> Database:

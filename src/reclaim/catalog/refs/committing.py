@@ -146,9 +146,21 @@ def _repeat(workspace: Workspace, sealed: Sealed, note: Note, partition: Partiti
                 view = tokens.read_view(connection, workspace.repo_uid, view.name)
                 if not set(sealed.changes) <= set(view.sealed):
                     raise _taken(connection, sealed.changes, view.name) from None
+                named = tokens.names_partition(connection, view, partition.id)
+            if view.sealed and not named:
+                # There was nothing to seal before; now what others sealed is written.
+                view = _announce_again(workspace, sealed, partition)
     raise TransactionFailed(
         f"the branch {view.name} kept changing while it was being committed", hint="run it again"
     )
+
+
+def _announce_again(workspace: Workspace, sealed: Sealed, partition: Partition) -> View:
+    announced = workspace.database.transact(
+        lambda connection: _announce(connection, workspace, sealed.view.name, partition, sealed)
+    )
+    workspace.partitions.leave(partition, announced.epoch)
+    return announced.view
 
 
 def _write_and_land(workspace: Workspace, view: View, note: Note, partition: Partition) -> Commit:

@@ -59,6 +59,9 @@ class Partition:
     """When an epoch of it was left in the storage."""
     objects: int = 0
     uses: int = 0
+    ended: int = 0
+    """How many uses have ended, and how many had when an epoch was counted last."""
+    announced: int = 0
 
     def new_object(self, branch: str) -> str:
         self.objects += 1
@@ -100,6 +103,7 @@ class Partitions:
         finally:
             with self._lock:
                 partition.uses -= 1
+                partition.ended += 1
                 self._close_idle()
 
     def write(self, repo_uid: str, work: Callable[[Partition], T]) -> T:
@@ -130,6 +134,7 @@ class Partitions:
             for partition in held:
                 try:
                     self._renew(partition)
+                    self._announce(partition)
                 except ReclaimError as error:
                     # Its next use, and every transaction that relies on it, asks the database.
                     log.warning("partition %s could not be renewed: %s", partition.id, error)
@@ -218,6 +223,15 @@ class Partitions:
             partition.renewed_at = now
         else:
             self._forget(partition)
+
+    def _announce(self, partition: Partition) -> None:
+        """Leave an epoch if the partition was used since: an idle one must not hide from a copy."""
+        ended = partition.ended
+        if ended != partition.announced:
+            # Of a deleted repository nobody needs to know.
+            with suppress(NotFound):
+                self.leave(partition, self._database.transact(partial(count, partition=partition)))
+            partition.announced = ended
 
     def _forget(self, partition: Partition) -> None:
         """A partition that was closed by someone else is not written into again."""

@@ -148,6 +148,15 @@ def announce(connection: Connection, view: View, partition: str) -> View:
     return read_view(connection, view.repo_uid, view.name)
 
 
+def names_partition(connection: Connection, view: View, partition: str) -> bool:
+    """Whether a sealed token of a branch names a partition."""
+    query = select(staging_tokens.c.id).where(
+        staging_tokens.c.id.in_([token for token, _ in view.sealed]),
+        staging_tokens.c.partition_id == partition,
+    )
+    return connection.execute(query.limit(1)).first() is not None
+
+
 def withdraw(connection: Connection, before: View, announced: View) -> None:
     """Drop what was announced, unless it has landed."""
     added = set(announced.sealed) - set(before.sealed)

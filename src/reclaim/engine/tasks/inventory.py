@@ -72,6 +72,8 @@ def _listed(table: pa.Table, file: str, objects: Objects, format: Format) -> pa.
     inside = pc.starts_with(key, objects.cut + format.prefix)
     if not pc.all(inside).as_py():
         key, size, modified = (column.filter(inside) for column in (key, size, modified))
+    if pc.count_distinct(key).as_py() != len(key):
+        raise _unreadable(file, "it lists a key twice")
     if objects.cut:
         key = pc.utf8_slice_codeunits(key, start=len(objects.cut))
     modified = _times(modified, file)

@@ -53,7 +53,11 @@ def find_uploads(store: CatalogStore, seen: Roots) -> Unfinished | None:
 
 
 def abort_uploads(store: CatalogStore, uploads: Sequence[Upload]) -> int:
-    """Give uploads up; returns the bytes that this frees."""
+    """Give uploads up; returns the bytes that this frees.
+
+    Not from a copy of the database: they may be the original's.
+    """
+    store.check()
     bucket = open_bucket(store.storage.url)
     for upload in uploads:
         bucket.abort(upload)

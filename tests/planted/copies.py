@@ -1,0 +1,35 @@
+"""Bugs that let a copy of the database collect what the original has."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+HOMES = "tests/catalog/test_homes.py"
+STALE = "tests/collect/test_stale_copies.py"
+
+BUGS: dict[str, Bug] = {
+    "a database known by a name from the working folder": Bug(
+        "reclaim.catalog.database.transactions",
+        right="        return cls(engine, str(file.absolute()))\n",
+        wrong="        return cls(engine, str(file))\n",
+        test=f"{HOMES}::test_a_database_named_from_the_working_folder",
+    ),
+    "a file that cannot be looked at counts as the home": Bug(
+        "reclaim.catalog.collection.homes",
+        right="        if identity is None and self._database.is_sqlite:",
+        wrong="        if identity is None and not self._uid:",
+        test=f"{HOMES}::test_a_file_that_is_not_there_any_more_has_no_home",
+    ),
+    "an idle instance leaves no epoch of what it staged": Bug(
+        "reclaim.catalog.staging.partitions",
+        right="                    self._announce(partition)\n",
+        wrong="",
+        test=f"{STALE}::test_what_the_original_wrote_is_in_the_storage[stage and idle]",
+    ),
+    "an empty commit writes into a partition that nothing names": Bug(
+        "reclaim.catalog.refs.committing",
+        right="            if view.sealed and not named:",
+        wrong="            if view.sealed and not view.name:",
+        test=f"{STALE}::test_an_empty_commit_that_takes_what_another_sealed",
+    ),
+}
