@@ -32,6 +32,8 @@ class Promises:
     commits: dict[str, set[str]] = field(default_factory=dict)
     """The commits that each run took."""
     needs: dict[str, frozenset[str]] = field(default_factory=dict)
+    known: Files = field(default_factory=dict)
+    """The bytes of everything that was ever taken, as they were at first."""
     lost: set[str] = field(default_factory=set)
     """Homes of which others have destroyed what was set aside."""
 
@@ -53,6 +55,7 @@ class Promises:
         """What a run took just now. What it only condemned it owes as well, where it is."""
         self.taken.setdefault(run, {}).update(gone)
         self.commits[run] = self.commits_of(run)
+        self.known = {**gone, **self.known}
         condemned = self.commits_of(run, CommitState.CONDEMNED)
         self.waiting[run] = {commit: self.read(self.needs.get(commit, ())) for commit in condemned}
 
@@ -129,12 +132,17 @@ class Promises:
         """What a run has in quarantine."""
         return read(self.world, at_quarantine(self.world, run, home))
 
-    def check_reason(self, commit: str, foreign: Iterable[str]) -> None:
+    def check_reason(self, commit: str) -> None:
         """A commit that did not come back misses something indeed."""
         if commit not in self.needs:
             return
-        there = self.world.there() - set(foreign) - self.lost
         rows = {row.id: row for row in raw.rows(self.world.repo, commits)}
         parents = json.loads(rows[commit].parents)
         gone = [one for one in parents if rows[one].state != CommitState.LIVE]
-        assert gone or not self.needs[commit] <= there, f"{commit} is whole and was left"
+        there = self.read(self.needs[commit])
+        missing = [
+            home
+            for home in self.needs[commit]
+            if home not in there or there[home] != self.known.get(home, there[home])
+        ]
+        assert gone or missing, f"{commit} is whole and was left"

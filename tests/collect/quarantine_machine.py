@@ -46,8 +46,10 @@ class QuarantineMachine(AsideMachine):
             self.bring_all_back()
             self.world.clock.advance(hours=1)
             self.work(lambda **how: self.world.purge(timedelta(0), **how))
-        finally:
-            super().teardown()
+        except BaseException:
+            self.close()
+            raise
+        super().teardown()
 
     def bring_all_back(self) -> None:
         """Undo every run that can be, the newest first, when others have cleared the way."""
@@ -133,7 +135,7 @@ class QuarantineMachine(AsideMachine):
             repo = catalog.repository(NAME)
             for commit in taken:
                 if any(left.startswith(f"commit {commit}:") for left in named):
-                    self.promises.check_reason(commit, self.foreign)
+                    self.promises.check_reason(commit)
                 else:
                     assert whole(repo, commit) == self.model.commits[commit]
 
