@@ -26,7 +26,7 @@ from reclaim.run.undo import Undone
 from reclaim.storage import Storage
 from reclaim.testing.faults import FaultyStorage, ListingStorage
 from tests.collect.aside_machine import DEATHS, NOT_KEPT, AsideMachine
-from tests.collect.removals import ENABLED, OFF, SUSPENDED
+from tests.collect.removals import ENABLED
 from tests.collect.test_machine import FATAL, Stepping, writes
 from tests.collect.world import NAME, At, stepped, whole
 from tests.dying import Died
@@ -54,12 +54,10 @@ class QuarantineMachine(AsideMachine):
     def bring_all_back(self) -> None:
         """Undo every run that can be, the newest first, when others have cleared the way."""
         self.clear_homes()
-        # What the server would not show while versioning is on comes back when it is suspended.
-        for status in (ENABLED, SUSPENDED, ENABLED) if self.removal.versioning else (OFF,):
-            if status:
-                self.removal.switch(status)
-            for run in reversed(self.aside()):
-                self.undo_one(run)
+        if self.removal.versioning:
+            self.removal.switch(ENABLED)
+        for run in reversed(self.aside()):
+            self.undo_one(run)
 
     # Undo.
 
