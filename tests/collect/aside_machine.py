@@ -49,7 +49,7 @@ class AsideMachine(CollectMachine):
         return self.removal.backend(folder)
 
     def start(self) -> None:
-        self.promises = Promises(self.world, self.removal)
+        self.promises = Promises(self.world)
         super().start()
 
     def undo_one(self, run_id: str) -> None:

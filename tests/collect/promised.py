@@ -11,7 +11,7 @@ from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.errors import ReclaimError
 from reclaim.model import RunState
 from tests.catalog import raw
-from tests.collect.removals import Removal, at_quarantine, read
+from tests.collect.removals import at_quarantine, read
 from tests.collect.world import NAME, Files, World, addresses_of
 
 TAKEN = (CommitState.CONDEMNED, CommitState.QUARANTINED)
@@ -25,13 +25,14 @@ class Promises:
     """
 
     world: World
-    removal: Removal
     taken: dict[str, Files] = field(default_factory=dict)
     waiting: dict[str, dict[str, Files]] = field(default_factory=dict)
     """What commits needed, and was in its place, of those that a run condemned and no more."""
     commits: dict[str, set[str]] = field(default_factory=dict)
     """The commits that each run took."""
     needs: dict[str, frozenset[str]] = field(default_factory=dict)
+    known: Files = field(default_factory=dict)
+    """The bytes of everything that was ever taken, as they were at first."""
     lost: set[str] = field(default_factory=set)
     """Homes of which others have destroyed what was set aside."""
 
@@ -53,6 +54,7 @@ class Promises:
         """What a run took just now. What it only condemned it owes as well, where it is."""
         self.taken.setdefault(run, {}).update(gone)
         self.commits[run] = self.commits_of(run)
+        self.known = {**gone, **self.known}
         condemned = self.commits_of(run, CommitState.CONDEMNED)
         self.waiting[run] = {commit: self.read(self.needs.get(commit, ())) for commit in condemned}
 
@@ -65,8 +67,7 @@ class Promises:
         """From where something was taken, and nothing is now, in the order of the bytes."""
         there = self.world.there()
         taken = {home: data for files in self.taken.values() for home, data in files.items()}
-        away = [home for home in taken if home not in there and home not in self.lost]
-        free = [home for home in away if not self.removal.hides(home)]
+        free = [home for home in taken if home not in there and home not in self.lost]
         return sorted(((home, taken[home]) for home in free), key=lambda one: one[::-1])
 
     def spared(self) -> list[str]:
@@ -106,8 +107,7 @@ class Promises:
                         assert read(self.world, home) == data, f"{home} of {commit} is not there"
 
     def check_back(self, run: str, state: str) -> set[str]:
-        """Every byte is back after an undo; one that is not has others' bytes in its place, or is
-        in quarantine still because the server would not show it.
+        """Every byte is back after an undo; one that is not has others' bytes in its place.
 
         Of a run that is undone nothing at all is missing. Returns what is not back.
         """
@@ -117,24 +117,24 @@ class Promises:
             if there != data:
                 missing.add(home)
                 assert state != RunState.UNDONE, f"{home} is not back, and the run is undone"
-                known = there is not None or home in self.lost
-                assert known or self.is_hidden(run, home), f"{home} is lost"
+                assert there is not None or home in self.lost, f"{home} is lost"
         return missing
-
-    def is_hidden(self, run: str, home: str) -> bool:
-        """Whether a run still has what the server would not show."""
-        return self.set_aside(run, home) is not None and self.removal.hides(home)
 
     def set_aside(self, run: str, home: str) -> bytes | None:
         """What a run has in quarantine."""
         return read(self.world, at_quarantine(self.world, run, home))
 
-    def check_reason(self, commit: str, foreign: Iterable[str]) -> None:
+    def check_reason(self, commit: str) -> None:
         """A commit that did not come back misses something indeed."""
         if commit not in self.needs:
             return
-        there = self.world.there() - set(foreign) - self.lost
         rows = {row.id: row for row in raw.rows(self.world.repo, commits)}
         parents = json.loads(rows[commit].parents)
         gone = [one for one in parents if rows[one].state != CommitState.LIVE]
-        assert gone or not self.needs[commit] <= there, f"{commit} is whole and was left"
+        there = self.read(self.needs[commit])
+        missing = [
+            home
+            for home in self.needs[commit]
+            if home not in there or there[home] != self.known.get(home, there[home])
+        ]
+        assert gone or missing, f"{commit} is whole and was left"

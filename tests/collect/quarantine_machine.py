@@ -26,7 +26,7 @@ from reclaim.run.undo import Undone
 from reclaim.storage import Storage
 from reclaim.testing.faults import FaultyStorage, ListingStorage
 from tests.collect.aside_machine import DEATHS, NOT_KEPT, AsideMachine
-from tests.collect.removals import ENABLED, OFF, SUSPENDED
+from tests.collect.removals import ENABLED
 from tests.collect.test_machine import FATAL, Stepping, writes
 from tests.collect.world import NAME, At, stepped, whole
 from tests.dying import Died
@@ -46,18 +46,18 @@ class QuarantineMachine(AsideMachine):
             self.bring_all_back()
             self.world.clock.advance(hours=1)
             self.work(lambda **how: self.world.purge(timedelta(0), **how))
-        finally:
-            super().teardown()
+        except BaseException:
+            self.close()
+            raise
+        super().teardown()
 
     def bring_all_back(self) -> None:
         """Undo every run that can be, the newest first, when others have cleared the way."""
         self.clear_homes()
-        # What the server would not show while versioning is on comes back when it is suspended.
-        for status in (ENABLED, SUSPENDED, ENABLED) if self.removal.versioning else (OFF,):
-            if status:
-                self.removal.switch(status)
-            for run in reversed(self.aside()):
-                self.undo_one(run)
+        if self.removal.versioning:
+            self.removal.switch(ENABLED)
+        for run in reversed(self.aside()):
+            self.undo_one(run)
 
     # Undo.
 
@@ -133,7 +133,7 @@ class QuarantineMachine(AsideMachine):
             repo = catalog.repository(NAME)
             for commit in taken:
                 if any(left.startswith(f"commit {commit}:") for left in named):
-                    self.promises.check_reason(commit, self.foreign)
+                    self.promises.check_reason(commit)
                 else:
                     assert whole(repo, commit) == self.model.commits[commit]
 

@@ -53,10 +53,6 @@ class Removal(Protocol):
         """The bytes that the bucket keeps of an object and does not show."""
         ...
 
-    def hides(self, home: str) -> bool:
-        """Whether the server shows nothing that is written to a home, as things are."""
-        ...
-
     def write(self, world: World, home: str, data: bytes) -> bool:
         """Write as others do; False if that was over the only copy of what had been set aside."""
         ...
@@ -104,9 +100,6 @@ class LocalMove:
 
     def covered(self, home: str) -> Sequence[bytes]:
         return []
-
-    def hides(self, home: str) -> bool:
-        return False
 
     def write(self, world: World, home: str, data: bytes) -> bool:
         world.storage.put(home, data)
@@ -200,8 +193,26 @@ class BucketMove(LocalMove):
         return Backend("server", str(folder / "catalog"), url, FakeClock())
 
     def switch(self, status: str) -> None:
+        if (self.versioning, status) == (SUSPENDED, ENABLED):
+            self._forget_deleted()
         self._buckets.switch(self._bucket, status)
         self.versioning = status
+
+    def _forget_deleted(self) -> None:
+        """Remove every trace of what was deleted while versioning was suspended.
+
+        SeaweedFS, other than Amazon's S3, keeps such a marker on top of what is written there once
+        versioning is on. It is removed only by writing over it.
+        """
+        client = self._buckets.client
+        pages = client.get_paginator("list_object_versions")
+        for page in pages.paginate(Bucket=self._bucket, Prefix=f"{self._prefix}/"):
+            for marker in page.get("DeleteMarkers", ()):
+                if marker["IsLatest"] and marker["VersionId"] == NULL:
+                    named = {"Bucket": self._bucket, "Key": marker["Key"]}
+                    client.put_object(**named, Body=b"")
+                    for row in self._rows(marker["Key"].removeprefix(f"{self._prefix}/"))[0]:
+                        client.delete_object(**named, VersionId=row["VersionId"])
 
     def write(self, world: World, home: str, data: bytes) -> bool:
         alone = self.versioning == ENABLED or NULL not in self._ids(home)
@@ -224,12 +235,6 @@ class BucketMove(LocalMove):
         get = self._buckets.client.get_object
         answers = [get(**named, VersionId=row["VersionId"]) for row in under]
         return [answer["Body"].read() for answer in answers]
-
-    def hides(self, home: str) -> bool:
-        """SeaweedFS, other than Amazon's S3, keeps a marker on top that was written while
-        versioning was suspended, whatever is written there once it is on."""
-        markers = self._rows(home)[1] if self.versioning == ENABLED else []
-        return any(row["IsLatest"] and row["VersionId"] == NULL for row in markers)
 
     def _key(self, home: str) -> str:
         return f"{self._prefix}/{home}"
