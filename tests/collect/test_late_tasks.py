@@ -9,7 +9,8 @@ import pytest
 from obstore.store import MemoryStore
 
 from reclaim.engine.tasks.deleting import RESTORED, Target, TimeOver
-from reclaim.engine.tasks.quarantine import Aside, BringBack, Discard, SetAside
+from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
+from reclaim.engine.tasks.restoring import BringBack
 from reclaim.errors import Partial, StorageDenied
 from reclaim.model import RunState, StoredObject
 from reclaim.run.removal import DELETE, Move

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from time import sleep
@@ -17,9 +18,11 @@ import pyarrow as pa
 import pytest
 
 from reclaim.catalog.database.schema import CommitState
-from reclaim.engine.tasks import deleting
+from reclaim.engine.tasks import deleting, recall
 from reclaim.engine.tasks.delete_markers import UNKNOWN, Covered, Expunge, Mark, Unmark
-from reclaim.engine.tasks.deleting import MISSING, Target
+from reclaim.engine.tasks.deleting import MISSING, RESTORED, Target
+from reclaim.engine.tasks.notes import RETURNED, find_notes
+from reclaim.engine.tasks.parts import Place, read_part
 from reclaim.engine.tasks.quarantine import QUARANTINED, UNTOUCHED
 from reclaim.errors import Conflict, Gone, Partial, Refused, VersioningOff
 from reclaim.model import RunState
@@ -488,3 +491,43 @@ def test_a_bucket_that_is_suspended_while_markers_are_set(
     else:
         assert taken == addresses[:2]
     assert there == set(addresses[2:])
+
+
+def test_a_copy_with_another_etag_is_known_again(
+    versioned_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Amazon's copy of what was uploaded in parts has another etag than that."""
+    storage = ObjectStorage.open(f"{versioned_bucket}/{uuid4().hex}")
+    bucket = open_bucket(storage.url)
+    parts = b"B" * (9 * 1024 * 1024)
+    storage.put("x", iter([parts]))
+    target = Target("x", len(parts))
+    [taken] = Mark("notes/", "begun").page(storage, [target], lambda: True)
+    delete = Bucket.delete
+
+    def copied(_self: Bucket, source: str, goal: str, _size: int, **version: str) -> None:
+        origin = next(one for one in bucket.versions_of(source) if one.id == version["VersionId"])
+        assert "-" in origin.etag
+        storage.put(goal, parts)
+
+    def dying(self: Bucket, versions: Sequence[Any]) -> None:
+        delete(self, versions)
+        if not versions[0].marker:
+            raise Died
+
+    monkeypatch.setattr(Bucket, "_copy", copied)
+    notes = Place(storage.url, "undo/returned/")
+    undo = Unmark(notes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Bucket, "delete", dying)
+        with pytest.raises(Died):
+            undo.page(storage, [replace(target, identity=taken.identity or "")], lambda: True)
+    [note] = find_notes(storage, "undo", RETURNED)
+    [row] = recall.journaled(read_part(storage, note)).to_pylist()
+    assert row["rank"] < 0
+    again = replace(target, identity=row["identity"])
+    assert [one.outcome for one in undo.page(storage, [again], lambda: True)] == [RESTORED]
+    assert [(one.latest, one.marker) for one in bucket.versions_of("x")] == [(True, False)]
+    storage.put("x", b"?" * len(parts))
+    with pytest.raises(Conflict, match="holds other bytes"):
+        undo.page(storage, [again], lambda: True)

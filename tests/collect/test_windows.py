@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
 from reclaim.errors import ClockSkew, Partial, Refused, UnsafeFolder
-from reclaim.model import RunState
+from reclaim.model import RunState, StoredObject
+from reclaim.run.journal import Journal
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, Move, Way, find_record
+from reclaim.storage import LastCheck, Storage, unchecked
 from reclaim.testing.storage import StorageWrapper
+from tests.collect.dying import dies
 from tests.collect.test_promises import aside_of, check_back, dies_at, run_of
 from tests.collect.world import NAME, World, bury, opening, whole
+from tests.dying import Died
 
 MOVE = Move()
 LATER: dict[str, Way] = {"deletes": DELETE, "moves": Move(timedelta(hours=1))}
@@ -179,3 +184,98 @@ def test_what_is_set_aside_is_flushed(local: World) -> None:
     folder = local.store().format.quarantine_path(run)
     prefix = local.store().format.prefix
     assert flushed == {folder + one.removeprefix(prefix) for one in local.candidates(plan)}
+
+
+def test_other_bytes_written_over_what_no_journal_has(local: World) -> None:
+    """An apply and an undo were cut off; what the undo brought back is known all the same."""
+    past = bury(local)
+    plan = local.plan()
+    run = plan.document.run
+
+    def cut_off(*_: object) -> None:
+        raise Died
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "note", cut_off)
+        with pytest.raises(Died):
+            local.apply(plan, way=MOVE)
+    local.clock.advance(minutes=12)
+    dies_at(local, "before restore", lambda **how: local.undo(run, **how))
+    data = [one for one in local.candidates(plan) if "/branches/" in one]
+    home = next(one for one in data if local.storage.get(one) == b"old y")
+    local.storage.put(home, b"ODD Y")
+    with pytest.raises(Partial, match="neither in quarantine nor at its old place"):
+        local.undo(run)
+    assert run_of(local, plan).state == RunState.PARTIAL
+    assert whole(local.other(), past.first) == past.files[past.first]
+
+
+def test_what_was_made_again_is_known_by_an_undo_that_is_repeated(local: World) -> None:
+    past = bury(local)
+    plan = local.plan()
+    run = local.apply(plan, way=MOVE).run
+    home = min(local.candidates(plan))
+    local.storage.put(home, local.storage.get(aside_of(local, run, home)))
+    dies_at(local, "before restore", lambda **how: local.undo(run, **how))
+    assert local.undo(run).snapshots == 2
+    check_back(local, past)
+
+
+class NewEtags(StorageWrapper):
+    """A storage that copies, and gives every write another etag, as Azure and S3 with KMS do."""
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        self.at_once = 4
+
+    def head(self, address: str) -> StoredObject:
+        found = super().head(address)
+        return replace(found, etag=uuid5(NAMESPACE_OID, f"{address} {found.last_modified}").hex)
+
+    def move(
+        self,
+        source: str,
+        target: str,
+        *,
+        size: int,
+        fresh: datetime | None = None,
+        last_check: LastCheck = unchecked,
+    ) -> None:
+        self.copy(source, target)
+        assert self.head(target).size == size
+        last_check()
+        self.delete(source)
+
+
+@pytest.mark.parametrize("journal", ["kept", "lost"])
+def test_an_undo_that_dies_where_every_write_has_a_new_etag(local: World, journal: str) -> None:
+    """It dies at one write after the other, and each time goes on where it was."""
+    past = bury(local)
+    plan = local.plan()
+    run = local.apply(plan, way=MOVE, storage=NewEtags(local.storage)).run
+    if journal == "lost":
+        change(local, plan, "/journal.json", b"[]")
+    fatal = 1
+    while dies(
+        local,
+        lambda world, **how: world.undo(run, storage=NewEtags(world.storage), **how),
+        fatal,
+    ):
+        local.clock.advance(minutes=12)
+        fatal += 2
+    assert fatal > 10
+    assert not local.aside()
+    assert run_of(local, plan).state == RunState.UNDONE
+    check_back(local, past)
+
+
+def test_other_bytes_where_every_write_has_a_new_etag(local: World) -> None:
+    bury(local)
+    plan = local.plan()
+    storage = NewEtags(local.storage)
+    run = local.apply(plan, way=MOVE, storage=storage).run
+    dies_at(local, "before restore", lambda **how: local.undo(run, storage=storage, **how))
+    home = next(one for one in local.candidates(plan) if local.storage.get(one) == b"old y")
+    local.storage.put(home, b"ODD Y")
+    with pytest.raises(Partial, match="neither in quarantine nor at its old place"):
+        local.undo(run, storage=storage)

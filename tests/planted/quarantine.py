@@ -52,8 +52,8 @@ BUGS: dict[str, Bug] = {
         test="tests/collect/test_quarantine.py::test_parents_and_refs_come_back_as_well[embedded]",
     ),
     "what came back is as old as it was": Bug(
-        "reclaim.engine.tasks.quarantine",
-        right="                fresh=self.undos[-1],\n",
+        "reclaim.engine.tasks.restoring",
+        right="                    fresh=self.undos[-1],\n",
         wrong="",
         test="tests/collect/test_undo.py"
         "::test_what_is_back_and_in_no_commit_has_its_margin[embedded]",
@@ -109,9 +109,9 @@ BUGS: dict[str, Bug] = {
         sequence="a listing that is not complete",
     ),
     "anything of the right size at a home is taken for what was there": Bug(
-        "reclaim.engine.tasks.quarantine",
-        right="elif storage.same(home, target.address):",
-        wrong="elif storage.head(home).size == target.size:",
+        "reclaim.engine.tasks.restoring",
+        right="elif copy is not None and not storage.same(home, target.address):",
+        wrong="elif copy is not None and copy.size != target.size:",
         test=f"{PROMISES}::test_a_foreign_object_at_a_home_stops_nothing_else[embedded-same]",
         sequence="other bytes at a home",
     ),
@@ -124,8 +124,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what is in quarantine is believed without its identity": Bug(
         "reclaim.engine.tasks.quarantine",
-        right='if target.identity in ("", identity_of(storage, stored)):',
-        wrong="if True:",
+        right="if kept.size != target.size or not own:",
+        wrong="if kept.size != target.size:",
         test=f"{PROMISES}::test_other_bytes_in_quarantine_are_neither_brought_back_nor_purged",
     ),
     "the journal goes before the window ends": Bug(
@@ -152,6 +152,30 @@ BUGS: dict[str, Bug] = {
         right="        check_clock(store, store.storage, place)\n",
         wrong="",
         test=f"{WINDOWS}::test_a_purge_by_a_clock_that_is_ahead",
+    ),
+    "a copy that came back is not written down": Bug(
+        "reclaim.engine.tasks.restoring",
+        right="        self._note(storage, [noted for one in prepared",
+        wrong="        self._note(storage, [noted for one in prepared[:0]",
+        test=f"{WINDOWS}::test_an_undo_that_dies_where_every_write_has_a_new_etag[kept]",
+    ),
+    "anything of the right size counts as brought back": Bug(
+        "reclaim.engine.tasks.restoring",
+        right="return identity_of(storage, there) in target.identity.split()",
+        wrong="return bool(target.identity)",
+        test=f"{WINDOWS}::test_other_bytes_where_every_write_has_a_new_etag",
+    ),
+    "what no journal has is renamed without a note": Bug(
+        "reclaim.engine.tasks.restoring",
+        right="            self._note_unknown(storage, targets)\n",
+        wrong="",
+        test=f"{WINDOWS}::test_other_bytes_written_over_what_no_journal_has",
+    ),
+    "a copy over a marker is known by its etag alone": Bug(
+        "reclaim.engine.tasks.delete_markers",
+        right="own = versions[0].id in covered.copies and not versions[0].marker",
+        wrong="own = False",
+        test=f"{MARKERS}::test_a_copy_with_another_etag_is_known_again",
     ),
     "markers are set whether or not the bucket keeps versions": Bug(
         "reclaim.engine.tasks.delete_markers",
@@ -230,8 +254,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a version that is current is deleted": Bug(
         "reclaim.engine.tasks.delete_markers",
-        right="going = [] if kept is None or kept.latest else [kept]",
-        wrong="going = [] if kept is None else [kept]",
+        right="if (kept := _find(older, one.covered)) is not None:",
+        wrong="if (kept := _find(one.versions, one.covered)) is not None:",
         test=f"{MARKERS}::test_the_current_version_is_never_deleted",
         sequence="markers that were not written",
         besides=(NEVER_COVERED,),
@@ -250,7 +274,7 @@ BUGS: dict[str, Bug] = {
     ),
     "which versions are about to be covered is not written down": Bug(
         "reclaim.engine.tasks.delete_markers",
-        right="        self._note(storage, going, targets)\n",
+        right="        write_note(storage, self.notes, noted)\n",
         wrong="",
         test=f"{MARKERS}::test_markers_without_a_journal",
         sequence="markers without a journal, and a purge",
@@ -296,11 +320,11 @@ BUGS: dict[str, Bug] = {
         sequence="an apply and an undo that were repeated",
     ),
     "a repeated undo tells only what it did itself": Bug(
-        "reclaim.engine.tasks.quarantine",
-        right="""nor at its old place")
-        return Taken(RESTORED)""",
-        wrong="""nor at its old place")
-        return Taken(MISSING)""",
+        "reclaim.engine.tasks.restoring",
+        right="""self._is_back(storage, there, target):
+            return Taken(RESTORED)""",
+        wrong="""self._is_back(storage, there, target):
+            return Taken(MISSING)""",
         sequence="an apply and an undo that were repeated",
     ),
 }

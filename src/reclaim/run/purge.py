@@ -145,7 +145,8 @@ def _purge(
         else frozenset()
     )
     back, away = _split(storage, rows, needed, place.below("work")) if needed else ((), rows)
-    for deleter, parts in ((way.back(store, run), back), (way.away(store, run), away)):
+    restoring = way.back(store, run, opener)
+    for deleter, parts in ((restoring, back), (way.away(store, run), away)):
         if parts is away:
             check_budget(store, held.lock, read_at, so_far=f"nothing of run {run.id} was deleted")
         if not parts:

@@ -11,12 +11,15 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from reclaim.engine.base import Containers, Engine, FindRequest, RecallRequest
-from reclaim.engine.tasks.delete_markers import NOTES, Expunge, Mark, Unmark, noted
+from reclaim.engine.tasks.delete_markers import Expunge, Mark, Unmark
 from reclaim.engine.tasks.deleting import Deleter, Remove
 from reclaim.engine.tasks.judging import Rules
+from reclaim.engine.tasks.notes import COVERING, RETURNED, find_notes
 from reclaim.engine.tasks.parts import Opener, Part, Place
-from reclaim.engine.tasks.quarantine import Aside, BringBack, Discard, SetAside
+from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
+from reclaim.engine.tasks.restoring import BringBack
 from reclaim.errors import Corrupt, NotFound, PlanRefused, Refused, UnknownVersion
+from reclaim.ids import new_uid
 from reclaim.model import Quarantine, Run, SnapshotId
 from reclaim.run import plan_file
 from reclaim.run.journal import Journal
@@ -78,7 +81,9 @@ class AsideWay(Way, Protocol):
         """Where an object belongs that is set aside at an address."""
         ...
 
-    def back(self, store: Store, run: Run) -> Deleter: ...
+    def back(self, store: Store, run: Run, opener: Opener) -> Deleter:
+        """Brings objects back; what it notes of them is found by ``rows``."""
+        ...
 
     def away(self, store: Store, run: Run) -> Deleter: ...
 
@@ -146,7 +151,7 @@ class Move:
             engine.recall(
                 RecallRequest(
                     intended,
-                    record.journal.parts(),
+                    [*record.journal.parts(), *record.returned(opener)],
                     record.place,
                     _aside(store, run.id),
                     place.below("recalled"),
@@ -177,8 +182,9 @@ class Move:
     def home(self, store: Store, run: Run, address: str) -> str:
         return _aside(store, run.id).home(address)
 
-    def back(self, store: Store, run: Run) -> Deleter:
-        return BringBack(_aside(store, run.id), _undos(run) or (store.clock.now(),))
+    def back(self, store: Store, run: Run, opener: Opener) -> Deleter:
+        undos = _undos(run) or (store.clock.now(),)
+        return BringBack(_aside(store, run.id), undos, _new_notes(run, opener))
 
     def away(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
         return Discard(_undos(run))
@@ -204,7 +210,7 @@ class Markers:
         _check_versioning(store, "switch the bucket's versioning on again, then repeat it")
 
     def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:
-        return Mark(journal.own.below(NOTES).prefix, undo_begun(store, run_id))
+        return Mark(journal.own.below(COVERING).prefix, undo_begun(store, run_id))
 
     def settle(self, held: Held, ids: Collection[SnapshotId]) -> int:
         return setting_aside(held).set_aside(ids)
@@ -230,8 +236,8 @@ class Markers:
                 "which markers are the run's",
                 hint="restore it from a backup; the objects are noncurrent versions in the bucket",
             )
-        notes = noted(store.storage, record.place.at("apply"))
-        outcomes = [*record.journal.parts(), *notes]
+        notes = find_notes(store.storage, record.place.at("apply"), COVERING)
+        outcomes = [*record.journal.parts(), *notes, *record.returned(opener)]
         recalled = place.below("recalled")
         intended = record.journal.intended()
         return _grouped(
@@ -241,8 +247,8 @@ class Markers:
     def home(self, store: Store, run: Run, address: str) -> str:  # noqa: ARG002
         return address
 
-    def back(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
-        return Unmark()
+    def back(self, store: Store, run: Run, opener: Opener) -> Deleter:  # noqa: ARG002
+        return Unmark(_new_notes(run, opener))
 
     def away(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
         return Expunge()
@@ -263,6 +269,10 @@ class Record:
     place: Place
     journal: Journal
 
+    def returned(self, opener: Opener) -> Sequence[Part]:
+        """What undos of the run have noted of the objects that they brought back."""
+        return find_notes(opener(self.place.url), self.place.at("undo"), RETURNED)
+
 
 def find_record(run: Run, opener: Opener) -> Record | None:
     """The record of a run; None if its plan is not there any more, or cannot be read.
@@ -277,6 +287,14 @@ def find_record(run: Run, opener: Opener) -> Record | None:
         return Record(place, Journal(opener(place.url), applies, applies))
     except (NotFound, PlanRefused, UnknownVersion, Corrupt):
         return None
+
+
+def _new_notes(run: Run, opener: Opener) -> Place | None:
+    """Where an undo of a run notes what it does: beside the plan, as all that is recalled."""
+    record = find_record(run, opener)
+    if record is None:
+        return None
+    return record.place.below("undo").below(new_uid()).below(RETURNED)
 
 
 def _check_store(store: Store) -> None:

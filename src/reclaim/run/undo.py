@@ -143,7 +143,7 @@ class _Undoing:
                 store,
                 self._engine,
                 self._held.lock,
-                self._way.back(store, self._run),
+                self._way.back(store, self._run, opener),
                 candidates=rows,
                 kind=QUARANTINE,
                 journal=journal,

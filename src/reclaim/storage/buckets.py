@@ -204,27 +204,29 @@ class Bucket:
                 digest.update(piece)
         return digest.digest()
 
-    def renew(self, version: Version) -> None:
-        """Make a version the current one, as if it were written now."""
-        self._copy(version.address, version.address, version.size, VersionId=version.id)
+    def renew(self, version: Version) -> str | None:
+        """Make a version the current one, as if it were written now; its new id, if it is told."""
+        return self._copy(version.address, version.address, version.size, VersionId=version.id)
 
     def copy(self, source: str, target: str, size: int) -> None:
         """Copy an object of any size inside the bucket."""
         self._copy(source, target, size)
 
-    def _copy(self, source: str, target: str, size: int, **version: str) -> None:
+    def _copy(self, source: str, target: str, size: int, **version: str) -> str | None:
         origin = {"Bucket": self.name, "Key": self._root + source, **version}
         key = self._root + target
         with _translated(f"a copy of {source}"):
             if size <= LARGEST_COPY:
-                self._client.copy_object(Bucket=self.name, Key=key, CopySource=origin)
-                return
+                answer = self._client.copy_object(Bucket=self.name, Key=key, CopySource=origin)
+                told: str | None = answer.get("VersionId")
+                return told
             from boto3.s3.transfer import TransferConfig  # type: ignore[import-untyped]
 
             parts = TransferConfig(
                 multipart_threshold=LARGEST_COPY, multipart_chunksize=COPIED_PART
             )
             self._client.copy(origin, self.name, key, Config=parts)
+            return None
 
     def uploads(self, prefix: str) -> Iterator[Upload]:
         """The uploads below a prefix that were begun and not finished."""

@@ -7,16 +7,12 @@ never one that is current.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import pyarrow as pa
 
 from reclaim.engine.tasks.deleting import (
     DELETED,
     FAILED,
-    JOURNAL,
     MISSING,
     RESTORED,
     InTime,
@@ -25,13 +21,12 @@ from reclaim.engine.tasks.deleting import (
     TimeOver,
     check_time,
 )
-from reclaim.engine.tasks.parts import Part
+from reclaim.engine.tasks.notes import COVERING, RETURNED, Noted, write_note
+from reclaim.engine.tasks.parts import Place
 from reclaim.engine.tasks.quarantine import QUARANTINED, UNTOUCHED, each, look
-from reclaim.engine.tasks.recall import COVERING
 from reclaim.errors import Conflict, VersioningOff
 from reclaim.storage import Storage
 from reclaim.storage.buckets import ENABLED, NULL_VERSION, Bucket, Version, open_bucket
-from reclaim.storage.hashed_files import encode
 
 UNKNOWN, NONE = "?", "-"
 """Instead of a marker's id: the journal that had it was lost; the bucket said there is none."""
@@ -48,15 +43,20 @@ class Covered:
     marker: str
     version: str
     etag: str
+    copies: tuple[str, ...] = ()
+    """The versions by which undos brought it back."""
 
     @property
     def identity(self) -> str:
-        return " ".join((self.marker, self.version, self.etag))
+        return " ".join((self.marker, self.version, self.etag, *self.copies))
 
     @classmethod
     def parse(cls, identity: str) -> Covered | None:
         """The version with that identity; None if there is none."""
-        return cls(*identity.split(" ")) if identity else None
+        if not identity:
+            return None
+        marker, version, etag, *copies = identity.split(" ")
+        return cls(marker, version, etag, tuple(copies))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,12 @@ class Mark:
         }
         if not going:
             return [Taken(MISSING)] * len(targets)
-        self._note(storage, going, targets)
+        sizes = {target.address: target.size for target in targets}
+        noted = [
+            Noted(address, sizes[address], COVERING, _covering(version).identity)
+            for address, version in going.items()
+        ]
+        write_note(storage, self.notes, noted)
         # Page by page: a bucket can be suspended at any moment.
         _check_versioning(bucket)
         check_time(in_time)
@@ -111,38 +116,15 @@ class Mark:
     def take_one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
         return self.page(storage, [target], in_time)[0]
 
-    def _note(self, storage: Storage, going: dict[str, Version], targets: Sequence[Target]) -> None:
-        """Write down what is about to be covered, in a file whose name tells its hash and rows."""
-        sizes = {target.address: target.size for target in targets}
-        rows = [
-            {
-                "address": address,
-                "size": sizes[address],
-                "kind": "",
-                "reason": "",
-                "outcome": COVERING,
-                "identity": Covered(UNKNOWN, version.id, version.etag).identity,
-            }
-            for address, version in going.items()
-        ]
-        data = encode(pa.Table.from_pylist(rows, schema=JOURNAL))
-        digest = hashlib.sha256(data).hexdigest()
-        storage.put(f"{self.notes}{len(rows)}-{digest}.parquet", data)
 
+@dataclass(frozen=True, slots=True)
+class Uncovering:
+    """An object whose marker is to be taken off, with its versions; or what became of it."""
 
-def noted(storage: Storage, folder: str) -> list[Part]:
-    """The notes below a folder of what was about to be covered."""
-    parts = []
-    for stored in storage.list(folder):
-        *_, directory, name = ("", *stored.address.split("/"))
-        rows, _, digest = name.removesuffix(".parquet").partition("-")
-        if directory == NOTES and rows.isdigit() and digest:
-            parts.append(Part(stored.address, int(rows), digest))
-    return parts
-
-
-NOTES = "covering"
-"""The folder of such notes."""
+    target: Target
+    taken: Taken | None
+    covered: Covered
+    versions: Sequence[Version] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,28 +132,40 @@ class Unmark:
     """Takes a run's markers off again.
 
     What was covered is copied over its marker first, so that it counts as written now and the next
-    run spares it. What somebody wrote there since is left.
+    run spares it. The copy is noted by its version below ``notes`` before the covered version goes:
+    its etag need not be that of what was covered. What somebody wrote there since is left.
     """
+
+    notes: Place | None = None
 
     @property
     def outcome(self) -> str:
         return RESTORED
 
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
-        return each(
-            storage, targets, lambda target: self.take_one(storage, target, in_time), in_time
+        bucket = open_bucket(storage.url)
+        copied = each(
+            storage, targets, lambda target: self._bring_up(bucket, target, in_time), in_time
         )
+        if self.notes is not None:
+            noted = [found for one in copied if (found := self._returned(one))]
+            write_note(storage, self.notes.prefix, noted)
+        return each(storage, copied, lambda one: self._uncover(bucket, one), in_time)
 
     def take_one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
-        bucket, covered = open_bucket(storage.url), Covered.parse(target.identity)
+        return self.page(storage, [target], in_time)[0]
+
+    def _bring_up(self, bucket: Bucket, target: Target, in_time: InTime) -> Uncovering:
+        """Make what was covered, or a copy of it, the current version."""
+        covered = Covered.parse(target.identity)
         if covered is None:
-            return Taken(UNTOUCHED)
+            return Uncovering(target, Taken(UNTOUCHED), Covered(NONE, "", ""))
         versions = bucket.versions_of(target.address)
         covered = _known(covered, versions)
         kept = _find(versions, covered)
         if kept is not None and kept.latest:
             # It was about to be covered and never was, or somebody took the marker off.
-            return Taken(UNTOUCHED)
+            return Uncovering(target, Taken(UNTOUCHED), covered)
         if not versions or (kept is None and versions[0].marker):
             raise Conflict(f"the version of {target.address} that was covered is gone")
         if kept is not None and versions[0].marker:
@@ -180,12 +174,36 @@ class Unmark:
                     f"{target.address} was written and deleted again since; its versions were left"
                 )
             check_time(in_time)
-            bucket.renew(kept)
+            copy = bucket.renew(kept)
+            if copy is not None:
+                covered = replace(covered, copies=(*covered.copies, copy))
             versions = bucket.versions_of(target.address)
-        if kept is None or not _same(bucket, versions[0], kept):
+        own = versions[0].id in covered.copies and not versions[0].marker
+        if not own and (kept is None or not _same(bucket, versions[0], kept)):
             _check_etag(versions[0], covered, target)
-        check_time(in_time)
-        _drop(bucket, versions, covered)
+        return Uncovering(target, None, covered, versions)
+
+    def _returned(self, one: Uncovering) -> Noted | None:
+        """The note of a copy; None if there is none, or if it can be told by its etag."""
+        if one.taken or one.versions[0].etag == one.covered.etag:
+            return None
+        copies = dict.fromkeys((*one.covered.copies, one.versions[0].id))
+        covered = replace(one.covered, copies=tuple(copies))
+        return Noted(one.target.address, one.target.size, RETURNED, covered.identity)
+
+    def _uncover(self, bucket: Bucket, one: Uncovering) -> Taken:
+        """Delete the marker and the covered version, of which a copy is current.
+
+        The marker first: as long as the version is there, it tells which marker was on it.
+        """
+        if one.taken:
+            return one.taken
+        older = one.versions[1:]
+        for old in older:
+            if old.marker and old.id == one.covered.marker:
+                bucket.delete([old])
+        if (kept := _find(older, one.covered)) is not None:
+            bucket.delete([kept])
         return Taken(RESTORED)
 
 
@@ -220,6 +238,11 @@ class Expunge:
         check_time(in_time)
         _drop(bucket, versions, covered)
         return Taken(MISSING if kept is None else DELETED)
+
+
+def _covering(version: Version) -> Covered:
+    """A version that is about to be covered, by a marker that has no id yet."""
+    return Covered(UNKNOWN, version.id, version.etag)
 
 
 def _check_versioning(bucket: Bucket) -> None:

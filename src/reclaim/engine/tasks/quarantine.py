@@ -1,4 +1,4 @@
-"""Setting objects aside instead of deleting them, bringing them back, and ending that.
+"""Setting objects aside instead of deleting them, and deleting them then (see ``restoring``).
 
 What is set aside keeps its address below a folder of the run. Each step can be done again: an
 object that is not where it is taken from has been taken before. What was set aside is known by
@@ -22,7 +22,6 @@ from typing import TypeVar
 from reclaim.engine.tasks.deleting import (
     DELETED,
     MISSING,
-    RESTORED,
     InTime,
     Taken,
     Target,
@@ -34,6 +33,7 @@ from reclaim.model import StoredObject
 from reclaim.storage import Storage
 
 QUARANTINED, UNTOUCHED = "quarantined", "untouched"
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -141,68 +141,6 @@ def _set_aside(storage: Storage, kept: StoredObject) -> Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class BringBack:
-    """Moves what was set aside to where it was, as if it were written now.
-
-    What lies at its old place is left, unless it is the same. On a disk what comes back gets the
-    time of this undo (the last of ``undos``), by which a later one knows it again.
-    """
-
-    aside: Aside
-    undos: tuple[datetime, ...]
-
-    @property
-    def outcome(self) -> str:
-        return RESTORED
-
-    def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
-        taken = each(storage, targets, lambda target: self._one(storage, target, in_time), in_time)
-        self._flush(storage, targets, taken)
-        return taken
-
-    def take_one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
-        return self.page(storage, [target], in_time)[0]
-
-    def _flush(self, storage: Storage, targets: Sequence[Target], taken: Sequence[Taken]) -> None:
-        """Make what came back last, before anything says that it is back."""
-        pairs = zip(targets, taken, strict=True)
-        storage.flush_moved(
-            self.aside.home(target.address) for target, one in pairs if one.outcome == RESTORED
-        )
-
-    def _one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
-        home = self.aside.home(target.address)
-        kept = look(storage, target.address)
-        if kept is None:
-            return self._not_aside(storage, target, home)
-        check_own(storage, kept, target, self.undos)
-        if look(storage, home) is None:
-            storage.move(
-                target.address,
-                home,
-                size=kept.size,
-                fresh=self.undos[-1],
-                last_check=lambda: check_time(in_time),
-            )
-        elif storage.same(home, target.address):
-            # It was brought back before, or made again.
-            check_time(in_time)
-            storage.delete(target.address)
-        else:
-            raise Conflict(f"{home} holds other bytes now than were set aside; both were left")
-        return Taken(RESTORED)
-
-    def _not_aside(self, storage: Storage, target: Target, home: str) -> Taken:
-        there = look(storage, home)
-        if not target.identity:
-            # Nobody knows whether it was ever moved.
-            return Taken(UNTOUCHED if there else MISSING)
-        if there is None or not is_own(storage, there, target, self.undos):
-            raise Conflict(f"{home} is neither in quarantine nor at its old place")
-        return Taken(RESTORED)
-
-
-@dataclass(frozen=True, slots=True)
 class Discard:
     """Deletes for good what a run has set aside."""
 
@@ -243,27 +181,19 @@ def identity_of(storage: Storage, stored: StoredObject) -> str:
     return stored.etag if storage.at_once > 1 else stored.last_modified.isoformat()
 
 
-def is_own(
-    storage: Storage, stored: StoredObject, target: Target, undos: tuple[datetime, ...]
-) -> bool:
-    """Whether an object is the one that a run set aside, there or back at its old place.
-
-    The etag of what was copied in parts depends on the parts; there the size has to do.
-    """
-    if stored.size != target.size:
-        return False
-    if target.identity in ("", identity_of(storage, stored)):
-        return True
-    if storage.at_once == 1:
-        return stored.last_modified in undos
-    return "-" in stored.etag
-
-
 def check_own(
     storage: Storage, kept: StoredObject, target: Target, undos: tuple[datetime, ...]
 ) -> None:
-    """Refuse what is in quarantine and was not put there by the run."""
-    if not is_own(storage, kept, target, undos):
+    """Refuse what is in quarantine and was not put there by the run.
+
+    Its identity is the first that is noted of it; those of its copies may follow.
+    """
+    known, _, _ = target.identity.partition(" ")
+    own = known in ("", identity_of(storage, kept)) or (
+        # An undo that was cut off may have given it its time already.
+        storage.at_once == 1 and kept.last_modified in undos
+    )
+    if kept.size != target.size or not own:
         raise Conflict(f"{kept.address} is not what was set aside there; it was left")
 
 
@@ -276,18 +206,18 @@ def look(storage: Storage, address: str) -> StoredObject | None:
 
 
 def each(
-    storage: Storage, targets: Sequence[Target], work: Callable[[Target], T], in_time: InTime
+    storage: Storage, items: Sequence[S], work: Callable[[S], T], in_time: InTime
 ) -> Sequence[T]:
     """Do something to each object, with as many requests on the way as the storage likes.
 
     Whoever was stopped for a while in the middle does not go on when the time is over.
     """
 
-    def timely(target: Target) -> T:
+    def timely(item: S) -> T:
         check_time(in_time)
-        return work(target)
+        return work(item)
 
     if storage.at_once == 1:
-        return [timely(target) for target in targets]
+        return [timely(item) for item in items]
     with ThreadPoolExecutor(storage.at_once) as pool:
-        return list(pool.map(timely, targets))
+        return list(pool.map(timely, items))

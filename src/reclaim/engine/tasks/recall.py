@@ -2,7 +2,8 @@
 
 A journal can miss the end of an apply that was cut off. What an apply was about to take is written
 down before the first object goes, so that together the two miss nothing. A journal that has an
-object's identity is believed over one that has not.
+object's identity is believed over one that has not, and a note that has those of its copies as
+well is believed over both.
 """
 
 from __future__ import annotations
@@ -11,10 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.tasks.deleting import FAILED, GOING, as_going
+from reclaim.engine.tasks.notes import COVERING, RETURNED
 from reclaim.engine.tasks.quarantine import QUARANTINED, Aside
-
-COVERING = "covering"
-"""The outcome of an object that is about to be covered by a delete marker."""
 
 RANKED = GOING.append(pa.field("rank", pa.int32(), nullable=False))
 """What may have been taken; of an object's rows the one with the least rank is believed."""
@@ -37,6 +36,10 @@ def journaled(rows: pa.Table) -> pa.Table:
     # What failed without telling anything may have been taken nevertheless.
     certain = pc.and_(pc.is_valid(known), pc.is_valid(going.column("identity")))
     ranks = pc.if_else(certain, known, pa.scalar(_NOT_KNOWN, pa.int32()))
+    # Each undo adds to what the one before it noted: the longest is the last.
+    copies = pc.count_substring(going.column("identity"), " ").cast(pa.int32())
+    returned = pc.equal(rows.column("outcome"), RETURNED)
+    ranks = pc.if_else(returned, pc.negate(copies), ranks)
     return going.append_column(RANKED.field("rank"), ranks).cast(RANKED)
 
 
