@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from reclaim.policy.periods import NAME, NUMBER, hour_of
+from reclaim.policy.periods import NAME, NUMBER, hours_of
 
 LABELS: dict[str, Callable[[datetime], object]] = {
     "hourly": lambda one: (one.date(), one.hour),
@@ -32,7 +32,7 @@ def test_a_period_is_named_by_the_calendar(period: str, start: str) -> None:
     first = datetime.fromisoformat(start).replace(tzinfo=UTC)
     for number in range(9 * 24):
         instant = first + timedelta(hours=number)
-        assert NAME[period](NUMBER[period](hour_of(instant))) == instant.strftime(FORMS[period])
+        assert NAME[period](NUMBER[period](*hours_of([instant]))) == instant.strftime(FORMS[period])
 
 
 @pytest.mark.parametrize("period", NUMBER)
@@ -43,5 +43,5 @@ def test_instants_share_a_number_when_they_share_a_period(period: str, start: st
     for number in range(9 * 24):
         instant = first + timedelta(hours=number)
         for told in (instant, instant.astimezone(timezone(timedelta(hours=-7)))):
-            pairs.add((NUMBER[period](hour_of(told)), LABELS[period](instant)))
+            pairs.add((NUMBER[period](*hours_of([told])), LABELS[period](instant)))
     assert len(pairs) == len({one for one, _ in pairs}) == len({one for _, one in pairs})

@@ -16,7 +16,7 @@ from datetime import datetime
 
 from reclaim.model import History
 from reclaim.policy.duration import Duration
-from reclaim.policy.periods import NUMBER, hour_of
+from reclaim.policy.periods import NUMBER, hours_of
 
 NAMED = 3
 """How many refs a reason names."""
@@ -69,7 +69,7 @@ class Periods:
 
 def find_periods(history: History, names: Iterable[str]) -> dict[str, Periods]:
     """The periods of each kind that counting rules name; for ``last`` each snapshot is its own."""
-    hours = [hour_of(snapshot.written_at) for snapshot in history.snapshots]
+    hours = hours_of(snapshot.written_at for snapshot in history.snapshots)
     # An origin stands for its own parent, so that the loop needs no question. What its level is
     # does not matter: levels are compared along one chain only.
     firsts = [above[0] if above else number for number, above in enumerate(history.parents)]
@@ -83,7 +83,8 @@ def find_periods(history: History, names: Iterable[str]) -> dict[str, Periods]:
         levels = [1] * len(hours)
         for number in range(len(hours) - 1, -1, -1):
             first = firsts[number]
-            levels[number] = levels[first] + (numbers[first] != numbers[number])
+            level = levels[first]
+            levels[number] = level if numbers[first] == numbers[number] else level + 1
         periods[name] = Periods(numbers, levels)
     return periods
 

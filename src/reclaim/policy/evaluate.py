@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain, compress
 
+from reclaim.cycles import no_search_for_cycles
 from reclaim.model import Decision, History, Ref, RefKind, SnapshotId
 from reclaim.policy.claims import (
     Periods,
@@ -73,6 +74,7 @@ class Decisions:
             yield Decision(id, True, tuple(keeping))
 
 
+@no_search_for_cycles()
 def evaluate(policy: Policy, history: History, *, now: datetime) -> Decisions:
     """Decide for each snapshot whether it stays.
 
@@ -127,17 +129,13 @@ def _claims(
 
 
 def _kept(history: History, classes: list[ClassClaims]) -> frozenset[SnapshotId]:
-    kept = bytearray(len(history.snapshots))
-    origins = [number for number, above in enumerate(history.parents) if not above]
-    everything = range(len(kept))
+    ids = [snapshot.id for snapshot in history.snapshots]
+    origins = [not above for above in history.parents]
+    kept: set[SnapshotId] = set()
     for claims in classes:
         reach = claims.reached.ranks
-        for number in compress(range(claims.young_end), reach):
-            kept[number] = 1
-        for number in origins:
-            if reach[number]:
-                kept[number] = 1
+        kept.update(compress(ids, reach[: claims.young_end]))
+        kept.update(compress(compress(ids, origins), compress(reach, origins)))
         for rule in claims.tip_rules():
-            for number in compress(everything, rule.ranks):
-                kept[number] = 1
-    return frozenset(compress([snapshot.id for snapshot in history.snapshots], kept))
+            kept.update(compress(ids, rule.ranks))
+    return frozenset(kept)

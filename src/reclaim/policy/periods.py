@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime
 from functools import cache
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY = date(1970, 1, 1).toordinal()
+_FIRST_HOUR = 24 * _FIRST_DAY
 _FIRST_MONDAY = 4
 
 
-def hour_of(instant: datetime) -> int:
-    """The number of the hour; the numbers of all longer periods follow from it."""
-    since = instant - _EPOCH
-    return since.days * 24 + since.seconds // 3600
+def hours_of(instants: Iterable[datetime]) -> list[int]:
+    """The numbers of their hours; the numbers of all longer periods follow from it."""
+    in_utc = [one if one.tzinfo is UTC else one.astimezone(UTC) for one in instants]
+    return [instant.toordinal() * 24 + instant.hour - _FIRST_HOUR for instant in in_utc]
 
 
 @cache
