@@ -44,8 +44,9 @@ def only_run(cli: CommandLine, run: str) -> Any:
 def test_what_an_apply_says(cli: CommandLine, planned: Any, location: Path) -> None:
     said = cli.ok("apply", planned["plan"], "--yes", "--quarantine", "--keep", "3d").out
     first, second = said.splitlines()
-    assert re.fullmatch(r"sales: set aside 7 objects \(.*\) and let go of 2 commits\.", first)
-    assert re.search(r"as much space as before until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\. ", second)
+    done = r"sales: moved 7 objects \(.*\) to quarantine and removed 2 commits\."
+    assert re.fullmatch(done, first)
+    assert re.search(r"purged, possible from \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\. ", second)
     assert second.endswith(f"Undo it with: reclaim undo {planned['run']}")
     assert in_quarantine(location) == 7
     assert cli.ok("get", "sales/main/a", "-").out == "xxx"
@@ -71,7 +72,7 @@ def test_what_an_apply_tells_programs(cli: CommandLine, planned: Any, aside: Any
 
 def test_what_an_apply_asks(cli: CommandLine, planned: Any, location: Path) -> None:
     error = cli.fails("refused", 6, "apply", planned["plan"], "--quarantine")
-    assert "aside" in error["message"]
+    assert error["message"].startswith("refusing to move 7 objects")
     cli.fails("invalid_input", 2, "apply", planned["plan"], "--yes", "--keep", "3d")
     cli.fails("invalid_input", 2, "apply", planned["plan"], "--yes", "--markers")
     bad = ("--quarantine", "--keep", "long")
@@ -85,12 +86,12 @@ def test_what_an_apply_asks(cli: CommandLine, planned: Any, location: Path) -> N
 
 def test_runs_say_what_is_in_quarantine(cli: CommandLine, planned: Any, aside: Any) -> None:
     until = f"{datetime.fromisoformat(aside['until']):%Y-%m-%d %H:%M:%S}"
-    assert f"in quarantine until {until}" in cli.ok("runs", "sales").out
-    assert "set aside 7 objects" in cli.ok("runs").out
+    assert f"kept until {until}" in cli.ok("runs", "sales").out
+    assert "moved 7 objects" in cli.ok("runs").out
     cli.ok("undo", planned["run"])
     line = cli.ok("runs", "sales").out
     assert "undone" in line
-    assert "in quarantine until" not in line
+    assert "kept until" not in line
     assert only_run(cli, planned["run"])["until"] is None
 
 
@@ -127,16 +128,16 @@ def test_an_undo_names_what_it_left(cli: CommandLine, location: Path) -> None:
 
 
 def test_a_purge(cli: CommandLine, planned: Any, aside: Any, location: Path) -> None:
-    assert cli.ok("purge").out == "Nothing is in quarantine for long enough.\n"
+    assert cli.ok("purge").out == "Nothing in quarantine is past its time.\n"
     assert cli.ok("purge", "sales", "--json").json == {"stores": []}
     error = cli.fails("refused", 6, "purge", "--older-than", "0s")
-    assert "what 1 run has set aside" in error["message"]
+    assert "what 1 run moved to quarantine" in error["message"]
     cli.fails("invalid_input", 2, "purge", "--older-than", "old", "--yes")
     cli.fails("not_found", 3, "purge", "none", "--yes")
     assert in_quarantine(location) == aside["objects"]
     said = cli.ok("purge", "sales", "--older-than", "0s", "--yes").out
     assert re.fullmatch(
-        r"sales: deleted 7 objects \(.*\) for good, which 1 run had set aside\.\n", said
+        r"sales: deleted 7 objects \(.*\) from the quarantine of 1 run, for good\.\n", said
     )
     assert in_quarantine(location) == 0
     run = only_run(cli, planned["run"])

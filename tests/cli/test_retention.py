@@ -53,7 +53,7 @@ def test_expire_says_what_it_did(cli: CommandLine, history: list[str]) -> None:
     assert cli.ok("tag", "list", "sales").out
     out = cli.ok("expire", "sales", "--keep-last", "1").out
     assert "reclaim undo" in out
-    assert "Nothing has to be edited." in cli.ok("expire", "sales", "--keep-last", "1").out
+    assert "History stays as it is." in cli.ok("expire", "sales", "--keep-last", "1").out
 
 
 def test_expire_reads_a_policy(cli: CommandLine, history: list[str], tmp_path: Path) -> None:

@@ -82,12 +82,12 @@ def test_what_a_person_is_told(bare: CommandLine, place: Place) -> None:
         assert words.lower() in " ".join(said.lower().split()), words
     where = planned(bare, place)["plan"]
     done = " ".join(bare.ok("apply", where, "--store", place.name, "--yes").out.split())
-    assert "set aside 9 objects" in done
+    assert "moved 9 objects" in done
     assert "9 layers" in done
     run = bare.ok("runs", place.name, "--json").json["runs"][0]["id"]
     assert f"reclaim undo {run} --store terminus:{place.folder}" in done
-    assert "set aside 9 objects" in bare.ok("runs", place.name).out
-    assert "Nothing is in quarantine" in bare.ok("purge", place.name, "--yes").out
+    assert "moved 9 objects" in bare.ok("runs", place.name).out
+    assert "Nothing in quarantine is past" in bare.ok("purge", place.name, "--yes").out
     gone = bare.ok("purge", place.name, "--older-than", "0", "--yes").out
     assert "deleted 9 objects" in gone
     bare.fails("refused", 6, "undo", run, "--store", place.name)

@@ -50,7 +50,7 @@ def apply(
     unsafe_allow_missing_layers: MissingOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Delete what a plan lists, but for what something reaches now. Again, to finish the rest."""
+    """Delete what a plan lists and nothing refers to by now. Safe to run again."""
     from reclaim.run.apply import apply_plan
     from reclaim.run.trust import check_digest
 
@@ -63,7 +63,8 @@ def apply(
         way = asides.way(found)
         # Its own name: the plan may claim any.
         what = f"{what} of {found.name}"
-        session.confirm(f"set {what} aside" if way.name else f"delete {what} for good", yes=yes)
+        action = f"move {what} to quarantine" if way.name else f"delete {what} for good"
+        session.confirm(action, yes=yes)
         with running.watched() as watcher:
             done = apply_plan(
                 found,
@@ -84,7 +85,7 @@ class Outcome:
     store: str
     applied: Applied
     undo: str = ""
-    """What `reclaim undo` needs to find the store, beside the run."""
+    """The option by which `reclaim undo` finds the store."""
 
     def document(self) -> Mapping[str, Any]:
         done = self.applied
@@ -96,31 +97,32 @@ class Outcome:
             yield f"Note: {compared}."
         if self.applied.dropped:
             yield (
-                f"{self.applied.dropped} of the plan were left alone: something reaches them now, "
-                "or an earlier apply had deleted them."
+                f"Skipped {objects(self.applied.dropped)} of the plan: referenced again, "
+                "or removed already."
             )
         if until := self.applied.until:
             yield (
-                f"They take as much space as before until {instant(until)}. "
+                f"No space is freed until they are purged, possible from {instant(until)} UTC. "
                 f"{requests(self.applied)}Undo it with: reclaim undo {self.applied.run}{self.undo}"
             )
 
 
 def sentence(applied: Applied) -> str:
-    """What an apply did, in a few words."""
+    """The summary of an apply, in a few words."""
     done = applied.summary()
-    verb = "set aside" if applied.until else "deleted"
-    said = f"{verb} {objects(done['objects'])} ({size(done['bytes'])})"
+    what = f"{objects(done['objects'])} ({size(done['bytes'])})"
+    said = f"moved {what} to quarantine" if applied.until else f"deleted {what}"
     if done["failed"]:
         said += f", failed on {done['failed']}"
-    said += f" and let go of {snapshots(done['collected'], applied.noun)}"
-    if done["condemned"] > done["collected"]:
-        said += f"; {done['condemned'] - done['collected']} more were condemned"
+    said += f" and removed {snapshots(done['collected'], applied.noun)}"
+    if (waiting := done["condemned"] - done["collected"]) > 0:
+        more = snapshots(waiting, f"more {applied.noun}")
+        said += f"; {more} {'was' if waiting == 1 else 'were'} removed, and their objects go later"
     return said
 
 
 def requests(applied: Applied) -> str:
-    """What setting aside costs beside space, where requests are paid for."""
+    """The cost of a quarantine beside space, where requests are paid for."""
     if not applied.requests:
         return ""
     return f"It took {applied.requests} requests, and bringing them back takes as many. "

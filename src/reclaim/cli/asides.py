@@ -23,7 +23,7 @@ class AsideOptions:
         bool | None,
         typer.Option(
             "--quarantine/--no-quarantine",
-            help="Move objects aside, for `reclaim undo`, or delete them at once. Default: delete "
+            help="Move objects to quarantine, for `reclaim undo`, or delete them. Default: delete "
             "those of a catalog, move those of other stores.",
             show_default=False,
         ),
@@ -39,7 +39,7 @@ class AsideOptions:
         str | None,
         typer.Option(
             metavar="TIME",
-            help="With --quarantine: until `reclaim purge` may delete them. Default: 7d.",
+            help="With --quarantine: how long before `reclaim purge` may delete them. Default: 7d.",
             show_default=False,
         ),
     ] = None

@@ -40,7 +40,7 @@ def create(
         commit = repo.commit(place.ref).id
     session.output.answer(
         Done(
-            f"Made the branch {place.ref} at {commit[:SHORT]}.",
+            f"Created branch {place.ref} at {commit[:SHORT]}.",
             {"repository": place.repository, "name": place.ref, "commit": commit},
         )
     )

@@ -85,14 +85,14 @@ class Demonstration:
         yield f"clean   removed {report.rows_cleaned} rows of staging that nobody reads any more."
         yield (
             f"expire  kept {report.rule}: "
-            f"{report.released} of {report.commits} commits are reached by nothing any more."
+            f"{report.released} of {report.commits} commits are unreachable now."
         )
         going = report.going.values()
         count, total = sum(one.objects for one in going), sum(one.bytes for one in going)
         yield f"plan    found {objects(count)} ({size(total)}) that nothing reaches:"
         rows = [(why, str(one.objects), size(one.bytes)) for why, one in report.going.items()]
         yield Table(("why", "objects", "bytes"), rows, frozenset({"objects", "bytes"}), True)
-        yield f"apply   deleted them, and let go of {commits(report.collected)}."
+        yield f"apply   deleted them, and removed {commits(report.collected)}."
         yield "\nWhat is in the storage:"
         yield _compare("kind", report.before, report.after, "kinds")
         yield "\nWhy data, ranges and metaranges are kept:"

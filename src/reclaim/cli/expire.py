@@ -64,24 +64,25 @@ class Expired:
             yield f"(and {len(decisions) - SHOWN} more; --json shows them all)"
         kept = sum(one.kept for one in decisions)
         verb = "would get" if self.only_planned else "got"
-        yield f"Of {commits(len(decisions))} {kept} stay and {len(decisions) - kept} expire."
+        yield f"Of {commits(len(decisions))}, {kept} stay and {len(decisions) - kept} expire."
         if edit.empty:
-            yield "Nothing has to be edited."
+            yield "History stays as it is."
         else:
             released = len(self.plan.released())
             yield f"{commits(len(edit.reparent))} {verb} other parents."
             reached = "would be" if self.only_planned else "will be"
-            yield f"{commits(released)} {reached} reached by nothing any more."
+            yield f"{commits(released)} {reached} unreachable."
         for ref in edit.delete_refs:
             gone = "would be deleted" if self.only_planned else "was deleted"
             yield f"The {ref.kind} {ref.name} {gone}: its commit is expired."
         for ref in edit.expired_tips:
             if ref not in edit.delete_refs:
                 yield f"The {ref.kind} {ref.name} is at an expired commit, and stays with it."
+        reports = "would report" if self.only_planned else "will report"
         for base in edit.touched_bases:
             yield (
-                f"The base of {base.branch} with the default branch is touched: a merge will "
-                "treat every difference as a conflict."
+                f"Merging {base.branch} with the default branch {reports} every differing path as "
+                "a conflict, because history around their merge base is edited."
             )
         if self.run is not None:
             yield f"No bytes were deleted. To take it back: reclaim undo {self.run.id}"

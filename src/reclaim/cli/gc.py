@@ -48,9 +48,9 @@ def gc(
     from reclaim.run.gc import collect
 
     if (store is None) != everything:
-        raise InvalidInput("name a STORE, or ask for --all", hint="give one of them")
+        raise InvalidInput("give either a STORE or --all")
     if everything and planning.out is not None:
-        raise InvalidInput("several plans do not fit into one place", hint="leave --out out")
+        raise InvalidInput("--out cannot be combined with --all")
     options = planning.read(rules)
     with session.stores(store) as found, running.watched() as watcher:
         engine = running.engine(watcher)

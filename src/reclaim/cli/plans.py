@@ -220,8 +220,9 @@ class Summary:
         noun = plan.store.noun
         yield (
             f"{snapshots(plan.live, noun)} stay, on {plan.refs} refs and "
-            f"{plan.leases} leases. {snapshots(plan.expired, noun)} expire by the policy, "
-            f"{unreached} were reached by nothing already."
+            f"{plan.leases} leases. {snapshots(plan.expired, noun)} "
+            f"{'expires' if plan.expired == 1 else 'expire'} under the policy; "
+            f"{unreached} {'was' if unreached == 1 else 'were'} already unreachable."
         )
         if plan.deleted_refs:
             yield f"Refs that go with their commits: {', '.join(plan.deleted_refs)}."

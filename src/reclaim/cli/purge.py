@@ -1,4 +1,4 @@
-"""``reclaim purge``: delete for good what runs have set aside."""
+"""``reclaim purge``: delete for good what runs have moved to quarantine."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def purge(
         str | None,
         typer.Option(
             metavar="AGE",
-            help="What was set aside so long ago, whatever was said when it was.",
+            help="Purge anything quarantined longer than this, ignoring --keep.",
             show_default=False,
         ),
     ] = None,
     unsafe_allow_missing_layers: MissingOption = False,
     yes: YesOption = False,
 ) -> None:
-    """End the quarantine of runs whose time is over: what they set aside is deleted for good."""
+    """Delete for good what is in quarantine and past its time."""
     from reclaim.run import purge as purging
 
     age = None if older_than is None else parse_age("--older-than", older_than)
@@ -53,8 +53,8 @@ def purge(
             for one, _ in due:
                 allow_missing(one, asked=unsafe_allow_missing_layers)
             count = sum(len(runs) for _, runs in due)
-            what = "1 run has" if count == 1 else f"{count} runs have"
-            session.confirm(f"delete for good what {what} set aside", yes=yes)
+            what = "1 run" if count == 1 else f"{count} runs"
+            session.confirm(f"delete for good what {what} moved to quarantine", yes=yes)
             with running.watched() as watcher:
                 engine = running.engine(watcher)
                 for one, _ in due:
@@ -79,11 +79,11 @@ class Outcome:
 
     def view(self) -> Iterator[Block]:
         if not self.done:
-            yield "Nothing is in quarantine for long enough."
+            yield "Nothing in quarantine is past its time."
         for name, purged in self.done:
             told = purged.summary()
             what = f"{objects(told['objects'])} ({size(told['bytes'])})"
             whose = "1 run" if len(purged.runs) == 1 else f"{len(purged.runs)} runs"
-            yield f"{name}: deleted {what} for good, which {whose} had set aside."
+            yield f"{name}: deleted {what} from the quarantine of {whose}, for good."
             if told["rescued"]:
                 yield f"{objects(told['rescued'])} came back: something refers to them again."

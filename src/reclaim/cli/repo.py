@@ -75,9 +75,7 @@ def create(
             "default_branch": repo.default_branch,
             "created_at": repo.created_at,
         }
-    session.output.answer(
-        Done(f"Made the repository {name} with the branch {default_branch}.", facts)
-    )
+    session.output.answer(Done(f"Created repository {name} with branch {default_branch}.", facts))
 
 
 def list_(session: Session) -> None:

@@ -73,12 +73,12 @@ def _what(run: Run) -> str:
         return "not finished: apply it again" if run.state == "started" else ""
     if not any(done.values()):
         return "nothing to collect"
-    verb = "set aside" if done.get("quarantine") else "deleted"
-    said = [f"{verb} {objects(done.get('objects', 0))} ({size(done.get('bytes', 0))})"]
+    what = f"{objects(done.get('objects', 0))} ({size(done.get('bytes', 0))})"
+    said = [f"moved {what} to quarantine" if done.get("quarantine") else f"deleted {what}"]
     others = ("failed", "dropped", "collected")
     said += [f"{name} {done[name]}" for name in others if done.get(name)]
     if run.quarantine is not None and run.quarantine.until is not None:
-        said.append(f"in quarantine until {instant(run.quarantine.until)}")
+        said.append(f"kept until {instant(run.quarantine.until)}")
     return ", ".join(said)
 
 

@@ -85,7 +85,9 @@ class Session:
         if yes:
             return
         if self.output.for_programs or not sys.stdin.isatty():
-            raise Refused(f"to {what} needs a confirmation", hint="add --yes")
+            raise Refused(
+                f"refusing to {what} without confirmation (no terminal)", hint="use --yes"
+            )
         print(f"Really {what}? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise Refused("not confirmed; nothing was changed")

@@ -34,7 +34,7 @@ def create(
         commit = catalog.repository(place.repository).create_tag(place.ref, ref).id
     session.output.answer(
         Done(
-            f"Made the tag {place.ref} at {commit[:SHORT]}.",
+            f"Created tag {place.ref} at {commit[:SHORT]}.",
             {"repository": place.repository, "name": place.ref, "commit": commit},
         )
     )

@@ -1,4 +1,4 @@
-"""``reclaim undo``: the way back from an expiration, or from a run that set objects aside."""
+"""``reclaim undo``: take back an expiration, or a run with quarantine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def undo(
         ),
     ] = None,
 ) -> None:
-    """Take a run back: an expiration, or an apply with --quarantine. Again, to finish the rest."""
+    """Take a run back: an expiration, or an apply with --quarantine. Safe to run again."""
     from reclaim.catalog.collection.taking_back import EXPIRE
     from reclaim.run.undo_edit import stopped_early
 
