@@ -174,10 +174,10 @@ rules: [{match: a}, {match: "f/*", keep_last: x}] | rules[1] (f/*): keep_last: m
 rules: [{match: a, kind: label}]          | rules[0] (a): kind: input should be 'branch', 'tag' or 'any'
 rules: [{match: a, default: {}}]          | rules[0] (a): default: there is no such field
 {"default": {"keep_last": 0}}             | default: keep_last: must be a whole number of at least 1
-{"rules": [], "rules": []}                | 'rules' is given twice
-default: {keep_last: 1, keep_last: 2}     | 'keep_last' is given twice
-default: {                                | is neither YAML nor JSON
-{                                         | is neither YAML nor JSON
+{"rules": [], "rules": []}                | the policy: duplicate key rules
+default: {keep_last: 1, keep_last: 2}     | the policy:1:25: duplicate key keep_last
+default: {                                | the policy:1:43: not valid YAML: expected
+{                                         | the policy:1:43: not valid JSON: expecting
 just words                                | must have a default, rules or both, not 'just words'
 """  # noqa: E501
 
@@ -243,7 +243,7 @@ BOMB = "a: &a [x, x]\n" + "\n".join(
         ("default: &loop [*loop]", "aliases"),
         ("default: " + "[" * 50 + "]" * 50, "nested more than 20"),
         ("[" * 100_000, "nested more than 20"),
-        ('{"default": ' + "[" * 100_000, "is neither YAML nor JSON"),
+        ('{"default": ' + "[" * 100_000, "nested too deeply"),
         ("# " + "x" * 1_000_000, "longer than 1,000,000"),
         ('default: "' + "x" * 100_000 + '"', "…$"),
     ],

@@ -111,8 +111,23 @@ def read_policy(text: str, *, source: str = "the policy") -> Policy:
         else:
             data = yaml.load(text, _Loader)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise InvalidInput(f"{source} is neither YAML nor JSON: {error}") from None
+        raise InvalidInput(_unreadable(error, source)) from None
     return parse_policy({} if data is None else data, source=source)
+
+
+def _unreadable(error: Exception, source: str) -> str:
+    """``rules.yaml:3:4: duplicate key keep_last``, as far as the place is known."""
+    match error:
+        case json.JSONDecodeError():
+            return f"{source}:{error.lineno}:{error.colno}: not valid JSON: {error.msg.lower()}"
+        case _Misplaced(problem=str(problem), problem_mark=yaml.Mark() as mark):
+            return f"{source}:{mark.line + 1}:{mark.column + 1}: {problem}"
+        case yaml.MarkedYAMLError(problem=str(problem), problem_mark=yaml.Mark() as mark):
+            return f"{source}:{mark.line + 1}:{mark.column + 1}: not valid YAML: {problem}"
+        case RecursionError():
+            return f"{source}: nested too deeply"
+        case _:
+            return f"{source}: {error}"
 
 
 def parse_policy(data: object, *, source: str = "the policy") -> Policy:
@@ -225,9 +240,13 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"{name!r} is given twice")
+            raise ValueError(f"duplicate key {name}")
         found[name] = value
     return found
+
+
+class _Misplaced(yaml.MarkedYAMLError):
+    """Valid YAML that a policy has no use for, and where it stands."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -241,13 +260,17 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise ValueError("aliases (*name) are not taken; write out what each stands for")
+            raise self._misplaced("aliases (*name) are not taken; write out what each stands for")
         self.depth += 1
         if self.depth > DEEPEST:
-            raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+            raise self._misplaced(f"nested more than {DEEPEST} levels deep")
         node: yaml.Node | None = super().compose_node(parent, index)
         self.depth -= 1
         return node
+
+    def _misplaced(self, problem: str) -> _Misplaced:
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        return _Misplaced(problem=problem, problem_mark=event.start_mark)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         names = set()
@@ -255,6 +278,6 @@ class _Loader(yaml.SafeLoader):
             name = self.construct_object(key, deep=True)
             if isinstance(name, str):
                 if name in names:
-                    raise ValueError(f"{name!r} is given twice")
+                    raise _Misplaced(problem=f"duplicate key {name}", problem_mark=key.start_mark)
                 names.add(name)
         return super().construct_mapping(node, deep)
