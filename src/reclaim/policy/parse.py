@@ -269,7 +269,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _misplaced(self, problem: str) -> _Misplaced:
-        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         return _Misplaced(problem=problem, problem_mark=event.start_mark)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
