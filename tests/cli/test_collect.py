@@ -90,7 +90,7 @@ def test_what_a_person_is_told(cli: CommandLine, garbage: None, plain: None) -> 
     said = cli.ok("plan", "sales", *NOW, "--keep-last", "1").out
     for words in (
         "Of ",
-        "its commits expire by the policy",
+        "its commits expire under the policy",
         "uploaded, and in no commit",
         "metarange",
         "main  /",

@@ -100,7 +100,7 @@ CHANGES: dict[str, tuple[Change, tuple[str, ...]]] = {
 def assert_gone(world: World, commit: str) -> None:
     """Nobody can name a commit that was collected, and its readers learn why."""
     repo = world.other()
-    with pytest.raises(Gone, match="condemned by run"):
+    with pytest.raises(Gone, match="removed by run"):
         repo.at(commit).get("a")
     for attempt in (
         lambda: repo.create_branch("again", commit),

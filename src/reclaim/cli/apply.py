@@ -114,10 +114,10 @@ def sentence(applied: Applied) -> str:
     said = f"moved {what} to quarantine" if applied.until else f"deleted {what}"
     if done["failed"]:
         said += f", failed on {done['failed']}"
-    said += f" and removed {snapshots(done['collected'], applied.noun)}"
-    if (waiting := done["condemned"] - done["collected"]) > 0:
-        more = snapshots(waiting, f"more {applied.noun}")
-        said += f"; {more} {'was' if waiting == 1 else 'were'} removed, and their objects go later"
+    waiting = max(0, done["condemned"] - done["collected"])
+    said += f" and removed {snapshots(done['collected'] + waiting, applied.noun)}"
+    if waiting:
+        said += f" (the objects of {waiting} go later)"
     return said
 
 

@@ -18,9 +18,9 @@ from reclaim.run.decide import Decided
 from reclaim.stores.named_containers import NamedContainers
 from reclaim.stores.observation import Observation
 
-EXPIRED = "its commits expire by the policy"
-UNREACHED = "its commits are reached by no branch, tag or lease"
-CONDEMNED = "its commits were condemned by an earlier run"
+EXPIRED = "its commits expire under the policy"
+UNREACHED = "its commits are unreachable: no branch, tag or lease"
+CONDEMNED = "its commits were removed by an earlier run"
 CAUSES = ("live", EXPIRED, UNREACHED, CONDEMNED)
 
 

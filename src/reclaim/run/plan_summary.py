@@ -138,11 +138,12 @@ def _staying(found: Found, store: Store) -> list[Group]:
     tallies = (found.verdict.going, found.verdict.staying)
     others = sum(count for tally in tallies for count, _ in tally.values())
     rest = sum(size for tally in tallies for _, size in tally.values())
+    by = f"{store.noun}, staged, or upload in progress" if store.exact else store.noun
     live = Group(
         objects=found.objects - others,
         bytes=found.size - rest,
         kind="",
-        reason=f"in a {store.noun} that stays{', or staged, or pending' if store.exact else ''}",
+        reason=f"still referenced ({by})",
     )
     return [live, *groups]
 
@@ -156,8 +157,8 @@ def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> 
         )
     for base in decided.edit.touched_bases:
         yield (
-            f"the base of {base.branch} with the default branch is touched: a merge will treat "
-            "every difference as a conflict"
+            f"merging {base.branch} with the default branch will report every differing path as a "
+            "conflict, because history around their merge base is edited"
         )
     for ref in decided.edit.expired_tips:
         if ref not in decided.edit.delete_refs:

@@ -87,7 +87,7 @@ def gone(what: str, run_id: str | None, rule: str | None) -> Gone:
     """The error for something that was condemned, saying by whom and why."""
     by = f"run {run_id}" if run_id else "the online ledger"
     return Gone(
-        f"{what} was condemned by {by}" + (f" ({rule})" if rule else ""),
+        f"{what} was removed by {by}" + (f" ({rule})" if rule else ""),
         hint="it cannot be referred to any more; restore it from another copy",
         run=run_id,
         rule=rule,

@@ -177,7 +177,7 @@ def judge(
         pc.make_struct(foreign, odd, protected, stranger, opened, young),
         "outside the store",
         ODD,
-        "not collected",
+        "Reclaim's own, kept",
         f"unknown {format.guard_noun}",
         f"in an open {format.guard_noun}",
         "too young",
