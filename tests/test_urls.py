@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import chdir
+from pathlib import Path
+
 import pytest
 
 from reclaim.catalog import Catalog
-from reclaim.errors import ReclaimError
+from reclaim.errors import InvalidInput, ReclaimError
 from reclaim.urls import normalize, object_url, redacted, scrubbed
 
 PIECES = ("hqn", "tqr", "wqo")
@@ -81,3 +84,22 @@ def test_a_storage_with_a_secret_is_refused(secret: str) -> None:
         with pytest.raises(ReclaimError) as caught:
             read(f"s3://AKIA:{secret}@bucket/key")
         assert_hidden(caught.value.message)
+
+
+@pytest.mark.parametrize(
+    "location", ["s3:/bucket", "s3:bucket/prefix", "S3A:/b", "file:/data", "gs:b", "postgresql:/x"]
+)
+def test_a_mistyped_scheme_is_no_folder(location: str) -> None:
+    with pytest.raises(InvalidInput, match="neither a URL nor a plain path"):
+        normalize(location)
+
+
+@pytest.mark.parametrize("location", ["./s3:bucket", "data/a:b", "C:/data"])
+def test_a_folder_may_have_a_colon(location: str) -> None:
+    assert normalize(location).startswith("file://")
+
+
+def test_a_catalog_with_a_mistyped_scheme_is_no_folder(tmp_path: Path) -> None:
+    with chdir(tmp_path), pytest.raises(InvalidInput, match="neither a URL nor a plain path"):
+        Catalog.init("postgresql:/user@host/database")
+    assert not list(tmp_path.iterdir())

@@ -14,6 +14,8 @@ from reclaim.errors import InvalidInput
 
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "azure": "az", "abfss": "abfs"}
 _SCHEMES = ("file", "s3", "gs", "az", "abfs", "memory")
+_MISTYPED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+"""What begins like a URL; one letter is a drive."""
 _PLAIN_OBJECT = re.compile(r"(?:s3|gs|az)://[^/@:]+(?:/(?!\.{1,2}(?:/|$))[^/]+)+")
 """An object's address that is spelled as ``object_url`` would spell it."""
 
@@ -49,6 +51,7 @@ def normalize(location: str) -> str:
     if not location.strip():
         raise InvalidInput("a storage location is empty")
     if "://" not in location:
+        check_path(location)
         return _file_url(Path(location))
     try:
         parts = urlsplit(location)
@@ -74,6 +77,16 @@ def normalize(location: str) -> str:
         raise InvalidInput(f"the storage URL {redacted(location)} has a percent sign in its path")
     path = posixpath.normpath("/" + parts.path.strip("/"))
     return f"{scheme}://{parts.netloc}{path}".rstrip("/")
+
+
+def check_path(location: str) -> None:
+    """Refuse what begins like a URL and is none: a mistyped scheme would become a folder."""
+    if _MISTYPED.match(location):
+        raise InvalidInput(
+            f"{redacted(location)} is neither a URL nor a plain path",
+            hint="a URL has :// after its scheme, as in s3://bucket/prefix; a folder with a colon "
+            "in its name is written ./name:of",
+        )
 
 
 def object_url(address: str) -> str:

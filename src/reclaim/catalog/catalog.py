@@ -38,7 +38,7 @@ from reclaim.clock import Clock, SystemClock, from_micros, to_micros
 from reclaim.errors import AlreadyExists, InvalidInput, NotFound
 from reclaim.ids import new_uid
 from reclaim.storage import ObjectStorage, Storage, make_folder
-from reclaim.urls import normalize
+from reclaim.urls import check_path, normalize
 
 DATABASE_FILE = "catalog.db"
 STORAGE_FOLDER = "objects"
@@ -349,6 +349,7 @@ def database_url(location: str | Path) -> str:
         raise InvalidInput("the catalog's location is empty", hint="name a folder or a URL")
     if "://" in text:
         return text
+    check_path(text)
     return f"sqlite:///{Path(text).expanduser().absolute() / DATABASE_FILE}"
 
 
