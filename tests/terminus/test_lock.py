@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +21,7 @@ from reclaim.stores.sidecar.lock import Lock, hold
 from reclaim.stores.terminus.held import HeldTerminus
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.faults import FaultyStorage, Nth
+from reclaim.testing.storage import StorageWrapper
 from tests.terminus.world import At, World, bury, stepped
 
 PREFIX = "store/lock/"
@@ -72,14 +74,46 @@ def test_many_at_once(storage: Storage, clock: FakeClock) -> None:
                 inside -= 1
             lock.give_back()
 
-    running = [threading.Thread(target=work, args=(str(n),)) for n in range(threads)]
-    for one in running:
-        one.start()
-    for one in running:
-        one.join()
+    def work_or_stop(name: str) -> None:
+        try:
+            work(name)
+        except BaseException:
+            # Otherwise the others would wait for this one.
+            start.abort()
+            raise
+
+    with ThreadPoolExecutor(threads) as pool:
+        working = [pool.submit(work_or_stop, str(n)) for n in range(threads)]
+    errors = [error for one in working if (error := one.exception()) is not None]
+    assert not [error for error in errors if not isinstance(error, threading.BrokenBarrierError)]
+    assert not errors
     assert most == 1
     assert taken >= rounds
     assert len(list(storage.list(PREFIX.rstrip("/")))) == 1
+
+
+class Overtaken(StorageWrapper):
+    """Before what was written is made to last, somebody with a later number tidies up."""
+
+    def flush(self, addresses: Iterable[str]) -> None:
+        [address] = addresses
+        self.inner.put(f"{PREFIX}000000000099", self.inner.get(address))
+        self.inner.delete(address)
+        self.inner.flush([address])
+
+
+def test_one_that_is_overtaken_while_it_writes(storage: Storage, clock: FakeClock) -> None:
+    with pytest.raises(Conflict, match="another run took the lock of this store just now"):
+        make(Overtaken(storage), clock).take()
+
+
+def test_a_holder_that_is_overtaken_while_it_renews(storage: Storage, clock: FakeClock) -> None:
+    held = make(storage, clock)
+    held.take()
+    held._storage = Overtaken(storage)
+    with pytest.raises(LockLost, match="lost its lock"):
+        held.renew()
+    held.give_back()
 
 
 def test_it_is_not_taken_over_by_a_clock_that_is_ahead(storage: Storage, clock: FakeClock) -> None:

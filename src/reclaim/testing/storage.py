@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import BinaryIO
@@ -133,7 +134,9 @@ class ClockedStorage(StorageWrapper):
             self._times[address] = now
         else:
             seconds = now.timestamp()
-            os.utime(self._folder / address, (seconds, seconds))
+            # Somebody else may have removed it by now.
+            with suppress(FileNotFoundError):
+                os.utime(self._folder / address, (seconds, seconds))
 
     def _dated(self, stored: StoredObject) -> StoredObject:
         when = self._times.get(stored.address)

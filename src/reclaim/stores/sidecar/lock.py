@@ -175,7 +175,11 @@ class Lock(TimedLock):
         }
         address = self._address(number)
         self._storage.put(address, json.dumps(told).encode(), create=True)
-        self._storage.flush([address])
+        try:
+            self._storage.flush([address])
+        except NotFound as error:
+            # Whoever has a later number tidied up before this one looked for it.
+            raise AlreadyExists(f"{address} was written and removed before") from error
         there = self._numbers()
         if any(other > number for other in there):
             # Others went on while this one slept, and had removed what it met with.
