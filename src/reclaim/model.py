@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -70,10 +70,13 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
-    """Refs and snapshots of one consistent read, ready to be passed over in order of time.
+    """Refs and snapshots of one consistent read, ready to be passed over, children first.
 
-    Snapshots stand newest first and each is older than its children, so a number is smaller than
-    the numbers of its parents. ``tips`` and ``parents`` hold such numbers, ``numbers`` finds them.
+    A snapshot comes after its children, so its number is smaller than the numbers of its parents;
+    among the rest the newest comes first. ``tips`` and ``parents`` hold such numbers, ``numbers``
+    finds them. Times need not follow: clocks run backwards. ``ages`` has for each snapshot its
+    place by time, the newest first, and ``by_time`` the number at each place. Where no clock ran
+    backwards, both are the range of the numbers.
     """
 
     refs: tuple[Ref, ...]
@@ -81,6 +84,13 @@ class History:
     numbers: Mapping[SnapshotId, int]
     parents: tuple[tuple[int, ...], ...]
     tips: tuple[int, ...]
+    ages: Sequence[int]
+    by_time: Sequence[int]
+
+    @property
+    def monotone(self) -> bool:
+        """Whether every snapshot is newer than its parents."""
+        return isinstance(self.ages, range)
 
 
 class Decision(NamedTuple):

@@ -15,12 +15,16 @@ NAMES = ["main", "a", "b", "c"]
 
 @st.composite
 def histories(draw: st.DrawFn, most: int = 14) -> History:
-    """Up to ``most`` snapshots with up to three parents, some origins, some refs of both kinds."""
+    """Up to ``most`` snapshots with up to three parents, some origins, some refs of both kinds.
+
+    In half of them clocks run backwards now and then, or stand still.
+    """
     count = draw(st.integers(1, most))
+    steps = [1, 5, 23, 24, 100, *draw(st.sampled_from([(), (0, -1, -24, -150)]))]
     snapshots = []
     hours = 0
     for number in range(count):
-        hours += draw(st.sampled_from([1, 5, 23, 24, 100]))
+        hours += draw(st.sampled_from(steps))
         older = st.lists(st.integers(0, max(number - 1, 0)), max_size=3, unique=True)
         parents = draw(older) if number else []
         if number and not parents and draw(st.integers(0, 4)):

@@ -149,8 +149,8 @@ def test_equal_times_stand_by_id_and_refs_by_rank() -> None:
     [
         ([("a", "", 0), ("b", "z", 1)], "b", "not there: z"),
         ([("a", "", 0)], "z", "the branch main points at z"),
-        ([("a", "", 1), ("b", "a", 1)], "b", "b is not newer than its parent a"),
-        ([("a", "b", 1), ("b", "", 2)], "b", "a is not newer than its parent b"),
+        ([("a", "b", 1), ("b", "a", 2), ("c", "b", 3)], "c", "b is an ancestor of itself"),
+        ([("a", "a", 1)], "a", "a is an ancestor of itself"),
         ([("a", "", 0), ("a", "", 1)], "a", "two snapshots with the same id"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from operator import attrgetter
 from typing import cast
 
 from hypothesis import given, settings
@@ -39,7 +40,7 @@ def members(case: Case) -> set[str]:
 
 def run(case: Case) -> tuple[Edit, History]:
     edit = expire(*case)
-    return edit, applied(case[0], edit)  # build refuses a parent that is not older
+    return edit, applied(case[0], edit)  # build refuses circles
 
 
 @given(cases())
@@ -90,7 +91,8 @@ def test_tips_stay_and_expired_ones_with_their_ancestors(case: Case) -> None:
 @settings(max_examples=200, deadline=None)
 def test_only_parents_and_marks_change(case: Case) -> None:
     edit, after = run(case)
-    for one, later in zip(case[0].snapshots, after.snapshots, strict=True):
+    before = sorted(case[0].snapshots, key=attrgetter("id"))
+    for one, later in zip(before, sorted(after.snapshots, key=attrgetter("id")), strict=True):
         assert (one.id, one.written_at) == (later.id, later.written_at)
         assert later.marked == (one.id in edit.reparent) == (one.parents != later.parents)
 
@@ -101,7 +103,7 @@ def test_the_second_time_changes_nothing(case: Case) -> None:
     edit, after = run(case)
     again = expire(after, case[1])
     assert again.empty
-    assert again.unreachable == edit.unreachable
+    assert set(again.unreachable) == set(edit.unreachable)
 
 
 @given(histories())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted.bug import Bug
 
 RULES = "tests/policy/test_properties.py::test_it_is_what_the_rules_say"
+BACKWARDS = "tests/policy/test_backwards.py"
 REASONS = "tests/policy/test_properties.py::test_each_reason_names_the_refs_it_is_for"
 
 BUGS: dict[str, Bug] = {
@@ -19,6 +20,24 @@ BUGS: dict[str, Bug] = {
         right="if held and ends[held[-1]] >= level:",
         wrong="if False:",
         test=REASONS,
+    ),
+    "a history is walked in the order of its clocks": Bug(
+        "reclaim.history.graph",
+        right="if any(parent <= number for number, above in enumerate(parents) for",
+        wrong="if any(False and parent for number, above in enumerate(parents) for",
+        test=f"{BACKWARDS}::test_children_come_before_their_parents",
+    ),
+    "what is young is told by its place in the history": Bug(
+        "reclaim.policy.evaluate",
+        right="history.by_time[: claims.young_end]",
+        wrong="range(claims.young_end)",
+        test=f"{BACKWARDS}::test_rules_look_behind_a_clock_that_was_slow[rules0-kept0]",
+    ),
+    "a rule ends at the first old snapshot": Bug(
+        "reclaim.policy.claims",
+        right="history.ages if ends is None else _youngest_below(history)",
+        wrong="history.ages",
+        test=f"{BACKWARDS}::test_rules_look_behind_a_clock_that_was_slow[rules1-kept1]",
     ),
     "bytes are read and not compared": Bug(
         "reclaim.catalog.content.checksums",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -44,11 +45,11 @@ def policies() -> st.SearchStrategy[Policy]:
     return st.builds(Policy, rules(), st.lists(st.tuples(match, rules()), max_size=3).map(tuple))
 
 
-def period(name: str, written: datetime) -> object:
-    written = written.astimezone(UTC)
+def period(name: str, snapshot: Snapshot) -> object:
+    written = snapshot.written_at.astimezone(UTC)
     day = written.date()
     return {
-        "last": written,
+        "last": snapshot.id,
         "hourly": (day, written.hour),
         "daily": day,
         "weekly": day.isocalendar()[:2],
@@ -86,10 +87,11 @@ def keeping(policy: Policy, history: History) -> dict[str, dict[tuple[Rules, str
                 if written >= cutoff:
                     claims[one][rules, "keep_within"].append((cutoff, index))
         for name, count in rules.counts():
-            newest: dict[object, str] = {}
-            for one in chain(parents, ref.snapshot):
-                newest.setdefault(period(name, found[one].written_at), one)
-            for place, one in enumerate(list(newest.values())[:count], start=1):
+            line = chain(parents, ref.snapshot)
+            # A period that comes again, because a clock ran backwards, counts again.
+            periods = groupby(line, key=lambda one: period(name, found[one]))
+            newest = [next(members) for _, members in periods]
+            for place, one in enumerate(newest[:count], start=1):
                 claims[one][rules, f"keep_{name}"].append((place, index))
     return {
         one: {rule: [history.refs[index] for _, index in sorted(refs)] for rule, refs in by.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
 from operator import attrgetter
 
 from reclaim.cycles import no_search_for_cycles
@@ -16,8 +17,9 @@ Parents = Sequence[tuple[int, ...]]
 def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
     """Put refs and snapshots in an order that does not depend on how they came.
 
-    Everything that is named must be there, and a snapshot must be newer than its parents: what
-    is decided from a history with holes could lose data.
+    Everything that is named must be there, and no snapshot may be its own ancestor: what is decided
+    from a history with holes could lose data. Clocks may run backwards: children come before their
+    parents whatever the times say, and only among the rest the newest comes first.
     """
     ordered = sorted(snapshots, key=attrgetter("id"))
     ordered.sort(key=attrgetter("written_at"), reverse=True)
@@ -31,12 +33,14 @@ def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
             f"the history names a snapshot that is not there: {error.args[0]}",
             hint="restore it from a backup; nothing was changed",
         ) from None
-    times = [snapshot.written_at for snapshot in ordered]
-    for number, above in enumerate(parents):
-        for parent in above:
-            if times[parent] >= times[number]:
-                child, older = ordered[number].id, ordered[parent].id
-                raise Corrupt(f"snapshot {child} is not newer than its parent {older}")
+    ages: Sequence[int] = range(len(ordered))
+    by_time = ages
+    if any(parent <= number for number, above in enumerate(parents) for parent in above):
+        ages = _children_first(parents, ordered)
+        ordered = [ordered[age] for age in ages]
+        numbers = {snapshot.id: number for number, snapshot in enumerate(ordered)}
+        parents = tuple([tuple([numbers[p] for p in one.parents]) for one in ordered])
+        by_time = sorted(range(len(ordered)), key=ages.__getitem__)
     named = tuple(sorted(refs, key=_rank))
     for ref in named:
         if ref.snapshot not in numbers:
@@ -45,7 +49,35 @@ def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
                 hint="restore it from a backup; nothing was changed",
             )
     tips = tuple(numbers[ref.snapshot] for ref in named)
-    return History(named, tuple(ordered), numbers, parents, tips)
+    return History(named, tuple(ordered), numbers, parents, tips, ages, by_time)
+
+
+def _children_first(parents: Parents, snapshots: Sequence[Snapshot]) -> list[int]:
+    """An order in which children come before their parents; the newest of those that can be next.
+
+    Snapshots are numbered by time, the newest first.
+    """
+    waiting_for = [0] * len(parents)
+    for above in parents:
+        for parent in above:
+            waiting_for[parent] += 1
+    ready = [number for number, children in enumerate(waiting_for) if not children]
+    heapify(ready)
+    order = []
+    while ready:
+        number = heappop(ready)
+        order.append(number)
+        for parent in parents[number]:
+            waiting_for[parent] -= 1
+            if not waiting_for[parent]:
+                heappush(ready, parent)
+    if len(order) < len(parents):
+        circle = next(number for number, children in enumerate(waiting_for) if children)
+        raise Corrupt(
+            f"snapshot {snapshots[circle].id} is an ancestor of itself, or of one that is",
+            hint="restore the store from a backup; nothing was changed",
+        )
+    return order
 
 
 def reachable(parents: Parents, tips: Iterable[int]) -> bytearray:

@@ -3,7 +3,7 @@
 Refs with the same rules differ only in how far back a rule goes from each of their tips. They are
 ranked by that, the furthest first, then in the order of the history, and ranks are passed down the
 graph: of those that arrive at a snapshot only the ``WIDTH`` best go on. Where a rule has ended for
-a rank, it has ended for all that come after it. So a pass costs a fixed number of traversals,
+a rank, it has ended for all ranks that come after it. So a pass costs a fixed number of traversals,
 however many refs there are, and a snapshot without a claim is not kept by the rule.
 """
 
@@ -39,8 +39,11 @@ class Claims:
 
 
 def first_older(history: History, cutoff: datetime) -> int:
-    """The number of the newest snapshot written before an instant."""
-    return bisect_left(history.snapshots, True, key=lambda seen: seen.written_at < cutoff)
+    """The age of the newest snapshot written before an instant, counted in snapshots."""
+    snapshots = history.snapshots
+    return bisect_left(
+        history.by_time, True, key=lambda number: snapshots[number].written_at < cutoff
+    )
 
 
 def reached(history: History, refs: Sequence[int]) -> Claims:
@@ -60,7 +63,9 @@ def near_tips(history: History, refs: Iterable[int], within: Duration) -> Claims
 class Periods:
     """The period of each snapshot, as a number, and its level.
 
-    Levels grow by one with each period along a first-parent chain, from the oldest on.
+    Levels grow by one with each period along a first-parent chain, from the oldest on. Where a
+    clock ran backwards, a period that comes again counts again: to join the two would make what
+    is kept depend on snapshots that expire.
     """
 
     numbers: Sequence[int]
@@ -118,14 +123,20 @@ def newest_of_periods(
 
 
 def _to_all_parents(history: History, ranked: Sequence[int], ends: list[int] | None) -> Claims:
-    """Pass ranks on to all ancestors, each up to the snapshot with the number of its end."""
+    """Pass ranks on to all ancestors that are younger than the age that is the end of each.
+
+    An old snapshot may have younger ancestors, where a clock ran backwards: a rank goes on as long
+    as there can be any.
+    """
     claims = _at_tips(history, ranked)
+    youngest = history.ages if ends is None else _youngest_below(history)
     for number, above in enumerate(history.parents):
         ranks = claims[number]
         if not ranks:
             continue
-        if ends is not None and ends[ranks[-1]] <= number:
-            ranks = claims[number] = tuple([rank for rank in ranks if ends[rank] > number])
+        if ends is not None and ends[ranks[-1]] <= youngest[number]:
+            age = youngest[number]
+            ranks = claims[number] = tuple([rank for rank in ranks if ends[rank] > age])
             if not ranks:
                 continue
         for parent in above:
@@ -134,7 +145,21 @@ def _to_all_parents(history: History, ranked: Sequence[int], ends: list[int] | N
                 claims[parent] = ranks
             elif there is not ranks:
                 claims[parent] = _merge(there, ranks)
+    if ends is not None and not history.monotone:
+        for number, age in enumerate(history.ages):
+            claims[number] = tuple([rank for rank in claims[number] if ends[rank] > age])
     return Claims(ranked, claims)
+
+
+def _youngest_below(history: History) -> Sequence[int]:
+    """The age of the youngest among each snapshot and its ancestors."""
+    if history.monotone:
+        return history.ages
+    youngest = list(history.ages)
+    for number in range(len(youngest) - 1, -1, -1):
+        for parent in history.parents[number]:
+            youngest[number] = min(youngest[number], youngest[parent])
+    return youngest
 
 
 def _at_tips(history: History, ranked: Iterable[int]) -> list[Ranks]:

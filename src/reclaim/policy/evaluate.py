@@ -134,7 +134,9 @@ def _kept(history: History, classes: list[ClassClaims]) -> frozenset[SnapshotId]
     kept: set[SnapshotId] = set()
     for claims in classes:
         reach = claims.reached.ranks
-        kept.update(compress(ids, reach[: claims.young_end]))
+        young = history.by_time[: claims.young_end]
+        is_reached = map(reach.__getitem__, young)
+        kept.update(compress(map(ids.__getitem__, young), is_reached))
         kept.update(compress(compress(ids, origins), compress(reach, origins)))
         for rule in claims.tip_rules():
             kept.update(compress(ids, rule.ranks))

@@ -35,7 +35,7 @@ class Counted:
 class ClassClaims:
     """What the rules of one class keep, each for which refs.
 
-    What has a number below ``young_end`` is young enough for the age rule, for all refs alike.
+    What has an age below ``young_end`` is young enough for the age rule, for all refs alike.
     """
 
     rules: Rules
@@ -122,8 +122,7 @@ class Reasons:
         """Every reason for which each of some snapshots stays; none for those that go."""
         sentences: list[list[str]] = [[] for _ in range(start, stop)]
         for claims in self.classes:
-            young_end = min(stop, claims.young_end)
-            self._add(sentences, start, young_end, claims.reached, f": {claims.age_reason}")
+            self._add_young(sentences, slice(start, stop), claims)
             if claims.near is not None:
                 within = f": keep_within {claims.rules.keep_within} of the tip"
                 self._add(sentences, start, stop, claims.near, within)
@@ -149,6 +148,13 @@ class Reasons:
         names = self.names[claims]
         for reasons, ranks in zip(sentences, claims.ranks[start:stop], strict=False):
             if ranks:
+                reasons.append(names[ranks] + why)
+
+    def _add_young(self, sentences: list[list[str]], some: slice, claims: ClassClaims) -> None:
+        names, why = self.names[claims.reached], f": {claims.age_reason}"
+        ages = self.history.ages[some]
+        for reasons, ranks, age in zip(sentences, claims.reached.ranks[some], ages, strict=True):
+            if ranks and age < claims.young_end:
                 reasons.append(names[ranks] + why)
 
     def _add_newest(self, sentences: list[list[str]], some: slice, rule: Counted) -> None:
