@@ -121,7 +121,9 @@ class RunState(StrEnum):
 
 PROMOTED = "promoted"
 EDIT_TAKEN_BACK = "edit_taken_back"
-"""Facts in a run's record: its marks were made terminal; its edit of the history is undone."""
+EDITED_BY_LIBRARY = "edited_by_library"
+"""Facts in a run's record: its marks were made terminal; its edit of the history is undone; the
+store's own library has edited the history, or has begun to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,18 @@ class Outcome:
                 f"Skipped {objects(self.applied.dropped)} of the plan: referenced again, "
                 "or removed already."
             )
+        noun = self.applied.noun
+        if spared := self.applied.spared:
+            yield (
+                f"{snapshots(spared, noun)} of the plan stay: the store's own library left them in "
+                "the history, or something names them again."
+            )
+        if unplanned := self.applied.unplanned:
+            yield (
+                f"The store's own library took {snapshots(unplanned, noun)} out of the history "
+                "that the plan does not name. They stay, with all that they need, until a later "
+                "plan names them."
+            )
         if until := self.applied.until:
             yield (
                 f"No space is freed until they are purged, possible from {instant(until)} UTC. "

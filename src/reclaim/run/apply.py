@@ -29,7 +29,15 @@ from reclaim.errors import (
     TooMuch,
 )
 from reclaim.ids import new_uid
-from reclaim.model import EDIT_TAKEN_BACK, PROMOTED, Quarantine, Run, RunState, SnapshotId
+from reclaim.model import (
+    EDIT_TAKEN_BACK,
+    EDITED_BY_LIBRARY,
+    PROMOTED,
+    Quarantine,
+    Run,
+    RunState,
+    SnapshotId,
+)
 from reclaim.policy import parse_policy
 from reclaim.run import plan_file, plan_snapshots
 from reclaim.run.causes import find_dead, live_containers
@@ -37,6 +45,7 @@ from reclaim.run.checks import check_budget, check_clock, check_counted
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.ends import cause_of, told_as_partial
 from reclaim.run.journal import Journal
+from reclaim.run.library_edit import edit_by_library
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.promises import keep_promises
@@ -45,7 +54,7 @@ from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.trust import COMPARED, Basis, find_basis
-from reclaim.stores.abilities import ClosesOverdue, EditsHistory, HistorySeen
+from reclaim.stores.abilities import ClosesOverdue, EditsHistory, Expiration, HistorySeen
 from reclaim.stores.base import Held, Store
 from reclaim.stores.observation import Observation, ObserveRequest
 
@@ -56,7 +65,10 @@ RESULT = "result.json"
 COLLECT = "collect"
 """The kind of run that an apply is."""
 CONDEMNED, COLLECTED, INTENDED = "condemned", "collected", "intended"
-"""The names of counts in a run's record."""
+UNPLANNED, SPARED = "unplanned", "spared"
+"""The names of counts in a run's record. The last two are of an edit by the store's own library:
+snapshots that it took out of history beyond the plan, and those that the plan names and that
+stay."""
 NO_CONTAINERS = Containers((), 0, 0, 0)
 
 
@@ -80,6 +92,9 @@ class Applied:
     """What setting it aside took, where requests are paid for."""
     compared: bool = False
     """Whether all was compared again, because nobody vouched for the plan."""
+    unplanned: int = 0
+    spared: int = 0
+    """Snapshots that the store's library took out of history beyond the plan, or did not."""
 
     @property
     def failed(self) -> int:
@@ -87,7 +102,9 @@ class Applied:
 
     def summary(self) -> dict[str, Any]:
         aside = {} if self.until is None else {"until": self.until.isoformat()}
-        compared = {"compared": COMPARED} if self.compared else {}
+        compared: dict[str, Any] = {"compared": COMPARED} if self.compared else {}
+        library = {UNPLANNED: self.unplanned, SPARED: self.spared}
+        compared |= {name: count for name, count in library.items() if count}
         objects, size = self.outcome.only(DELETED, QUARANTINED)
         counts = {
             "objects": objects,
@@ -238,8 +255,12 @@ class _Applying:
         self._promoted = self._begun and earlier is not None and earlier.promoted
         if self._promoted:
             self._facts[PROMOTED] = True
+        if earlier is not None and earlier.summary.get(EDITED_BY_LIBRARY):
+            self._facts[EDITED_BY_LIBRARY] = True
         # Whether history may be edited by a run that has promoted nothing.
         self._edited = False
+        self._library_edit = basis.document.library_edit
+        self._unplanned: frozenset[SnapshotId] = frozenset()
 
     def run(self) -> Applied:
         again = f"apply the plan again: reclaim apply {self._place}"
@@ -261,7 +282,7 @@ class _Applying:
             return
         partial = self._condemned or self._begun
         state = RunState.PARTIAL if partial else RunState.STOPPED
-        if not self._facts.get(PROMOTED) and not self._store.deleted:
+        if not self._facts.get(PROMOTED) and not self._store.deleted and not self._library_edit:
             state = self._take_edit_back(state)
         said = {"error": cause_of(error)} | self._facts
         with suppress(Exception):
@@ -314,6 +335,7 @@ class _Applying:
         with stage("condemn") as condemning:
             seen, now = self._condemn(decided)
             condemning.facts["live"] = len(now.live)
+            self._compare(decided, now)
         with stage("confirm") as confirming:
             candidates, dropped = self._confirm(decided, seen, now)
             confirming.facts["dropped"] = dropped
@@ -368,6 +390,8 @@ class _Applying:
             self._store.noun,
             self._way.requests(self._store, total.only(QUARANTINED)[0]),
             self._basis.compared,
+            self._facts.get(UNPLANNED, 0),
+            self._facts.get(SPARED, 0),
         )
         self._finish(applied)
         return applied
@@ -386,6 +410,19 @@ class _Applying:
         policy = parse_policy(self._basis.document.rules, source="the plan's policy")
         if policy.empty or self._store.deleted:
             return 0
+        if self._library_edit is not None:
+            return edit_by_library(
+                self._store,
+                self._held,
+                Expiration(
+                    policy,
+                    self._basis.document.read_at,
+                    self._library_edit.delete_expired_tags,
+                    self._library_edit.delete_expired_branches,
+                ),
+                decided,
+                begin=self._note_library_edit,
+            )
         held = _editing(self._held)
         if self._begun and not self._promoted and held.roll_back() is None:
             # An edit of an apply that died would hide from the rules what it took out.
@@ -404,6 +441,17 @@ class _Applying:
             decided.delete_refs,
         )
         return len(make_edit(reviewed, held.read_history, make).reparent)
+
+    def _note_library_edit(self) -> None:
+        """Note that the library edits the history from here on; nobody can take that back."""
+        self._edited = self._facts[EDITED_BY_LIBRARY] = True
+        self._held.finish(self._run, RunState.STARTED, self._facts)
+
+    def _compare(self, decided: PlannedSnapshots, now: Decided) -> None:
+        """Note where the store's library did less than the plan says, and where more."""
+        if self._library_edit is not None:
+            spared = sum(1 for one in decided.dead if one in now.live)
+            self._facts |= {UNPLANNED: len(self._unplanned), SPARED: spared}
 
     def _promote(self) -> int:
         """Make the marks terminal. An error need not mean that they are not; see ``_stop``."""
@@ -437,7 +485,7 @@ class _Applying:
                 place=self._own.below("work"),
                 opener=self._opener,
             )
-            now = decide_seen(KEEPS_ALL, seen)
+            now = self._spare(decided, seen, decide_seen(KEEPS_ALL, seen))
             unmarked = {
                 one: decided.dead.get(one) or now.rule(one)
                 for one in seen.ids
@@ -451,6 +499,17 @@ class _Applying:
             "the history changed faster than what is dead in it could be marked",
             hint="nothing was deleted; apply it again when fewer branches are being deleted",
         )
+
+    def _spare(self, decided: PlannedSnapshots, seen: Observation, now: Decided) -> Decided:
+        """What is live, and what the store's library took out of history beyond the plan.
+
+        Nobody has reviewed that. It stays, with all that it needs, until a later plan names it; for
+        as long as it is not condemned, somebody may name it too.
+        """
+        if self._library_edit is None:
+            return now
+        self._unplanned = seen.ids - now.live - decided.dead.keys()
+        return decide_seen(KEEPS_ALL, seen, spared=self._unplanned) if self._unplanned else now
 
     def _confirm(
         self, decided: PlannedSnapshots, seen: Observation, now: Decided

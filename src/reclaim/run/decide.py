@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,6 +15,8 @@ from reclaim.policy import Decisions, Policy, evaluate
 from reclaim.stores.observation import Observation
 
 KEEPS_ALL = Policy()
+Predict = Callable[[History, AbstractSet[SnapshotId]], Edit]
+"""The edit that somebody else will make of a history, by what the rules keep of it."""
 UNREACHED = "no branch, tag or lease reaches it"
 
 
@@ -48,8 +51,13 @@ def decide_seen(
     *,
     delete_expired_tags: bool = False,
     delete_expired_branches: bool = False,
+    predict: Predict | None = None,
+    spared: Collection[SnapshotId] = (),
 ) -> Decided:
-    """Decide from what a store was seen to be; by its own rules, where it has them."""
+    """Decide from what a store was seen to be; by its own rules, where it has them.
+
+    What is ``spared`` counts as live although nothing names it.
+    """
     check_counts(
         (seen.expected.snapshots, seen.read.snapshots),
         (seen.expected.containers, seen.read.containers),
@@ -70,6 +78,8 @@ def decide_seen(
         now=seen.read_at,
         delete_expired_tags=delete_expired_tags,
         delete_expired_branches=delete_expired_branches,
+        predict=predict,
+        spared=spared,
     )
 
 
@@ -103,20 +113,31 @@ def decide(
     limit: Sequence[str] = (),
     delete_expired_tags: bool = False,
     delete_expired_branches: bool = False,
+    predict: Predict | None = None,
+    spared: Iterable[SnapshotId] = (),
 ) -> Decided:
-    """Decide what stays. A policy without rules keeps everything that is reached."""
+    """Decide what stays. A policy without rules keeps everything that is reached.
+
+    The edit is ours, unless somebody else will make it and ``predict`` says how.
+    """
     history = build(snapshots, refs)
     decisions = evaluate(policy, history, now=now)
-    edit = expire(
-        history,
-        decisions.kept,
-        limit=find_named(refs, limit) if limit else None,
-        delete_expired_tags=delete_expired_tags,
-        delete_expired_branches=delete_expired_branches,
-        busy=frozenset(busy),
-        keep_bases_of=decisions.keep_bases_of,
-    )
-    held = [_number(history, lease) for lease in leases]
+    if predict is not None:
+        edit = predict(history, decisions.kept)
+    else:
+        edit = expire(
+            history,
+            decisions.kept,
+            limit=find_named(refs, limit) if limit else None,
+            delete_expired_tags=delete_expired_tags,
+            delete_expired_branches=delete_expired_branches,
+            busy=frozenset(busy),
+            keep_bases_of=decisions.keep_bases_of,
+        )
+    held = [
+        *(_number(history, lease) for lease in leases),
+        *map(history.numbers.__getitem__, spared),
+    ]
     gone = set(edit.delete_refs)
     tips = [tip for ref, tip in zip(history.refs, history.tips, strict=True) if ref not in gone]
     after = _new_parents(history, edit)

@@ -32,12 +32,14 @@ from reclaim.run.checks import (
     check_partitions,
     find_landmarks,
 )
-from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
-from reclaim.run.plan_file import Noncurrent, PlanDocument
+from reclaim.run.decide import KEEPS_ALL, Decided, Predict, decide_seen
+from reclaim.run.library_edit import find_library_edit, predicting
+from reclaim.run.plan_file import LibraryEdit, Noncurrent, PlanDocument
 from reclaim.run.plan_summary import Findings, summarize
 from reclaim.run.promises import keep_promises
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.storage import LISTED, KeyRange, buckets
+from reclaim.stores.abilities import Expiration
 from reclaim.stores.base import Store
 from reclaim.stores.format import DecodesSnapshots
 from reclaim.stores.observation import Margins, Observation, ObserveRequest, Survey
@@ -131,6 +133,7 @@ class _Planning:
         self._versioning = buckets.versioning(store.storage.url) or ""
         self._noncurrent: Noncurrent | None = None
         self._survey: Survey | None = None
+        self._library_edit: LibraryEdit | None = None
         self._partitions: frozenset[str] = frozenset()
         """The partitions whose folders were listed one by one."""
 
@@ -149,6 +152,7 @@ class _Planning:
     def _plan(self) -> Plan:
         stage, work = self._stages.stage, self._place.below("work")
         with stage("check"):
+            self._library_edit = self._find_library_edit()
             self._store.check()
             check_clock(self._store, self._storage, work)
         with stage("list") as listing:
@@ -220,6 +224,7 @@ class _Planning:
             started_at=self._started,
             cutoff=self._started - self._options.margins.objects,
             policy=self._options.policy,
+            library_edit=self._library_edit,
             inventory=self._options.inventory_name,
             allowed_fraction=self._options.allowed_fraction,
             versioning=self._versioning,
@@ -271,7 +276,29 @@ class _Planning:
             seen,
             delete_expired_tags=self._options.delete_expired_tags,
             delete_expired_branches=self._options.delete_expired_branches,
+            predict=self._predict(seen),
         )
+
+    def _find_library_edit(self) -> LibraryEdit | None:
+        return find_library_edit(
+            self._store,
+            self._options.policy,
+            delete_expired_tags=self._options.delete_expired_tags,
+            delete_expired_branches=self._options.delete_expired_branches,
+        )
+
+    def _predict(self, seen: Observation) -> Predict | None:
+        """What the store's own library will make of the history, if it edits that."""
+        edit = self._library_edit
+        if edit is None:
+            return None
+        asked = Expiration(
+            self._options.policy,
+            seen.read_at,
+            edit.delete_expired_tags,
+            edit.delete_expired_branches,
+        )
+        return predicting(self._store, asked)
 
     def _rules(self, seen: Observation, objects: Objects) -> Rules:
         format = self._store.format

@@ -101,6 +101,13 @@ class Noncurrent(_Model):
     bytes: int
 
 
+class LibraryEdit(_Model):
+    """An edit of the history that the store's own library makes: what it is asked beside rules."""
+
+    delete_expired_tags: bool = False
+    delete_expired_branches: bool = False
+
+
 class PlanDocument(_Model):
     """Everything that a plan says, but for the lists of objects and snapshots beside it."""
 
@@ -117,6 +124,8 @@ class PlanDocument(_Model):
     """The policy as people read it."""
     rules: dict[str, Any]
     """The policy as ``policy.parse`` reads it: by it an apply decides again."""
+    library_edit: LibraryEdit | None = None
+    """If the store's own library edits the history, and not Reclaim."""
     inventory: str | None
     versioning: str = ""
     """Whether the bucket keeps versions; then deletes alone free nothing."""

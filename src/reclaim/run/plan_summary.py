@@ -19,11 +19,13 @@ from reclaim.run.plan_file import (
     File,
     Group,
     Large,
+    LibraryEdit,
     Noncurrent,
     PlanDocument,
     StoreName,
     Where,
 )
+from reclaim.stores.abilities import ExpiresItself
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation
 
@@ -37,6 +39,7 @@ class Findings:
     started_at: datetime
     cutoff: datetime
     policy: Policy
+    library_edit: LibraryEdit | None
     inventory: str | None
     allowed_fraction: float
     versioning: str
@@ -70,6 +73,7 @@ def summarize(store: Store, findings: Findings) -> PlanDocument:
         cutoff=findings.cutoff,
         policy=list(_words(findings.policy)),
         rules=policy_document(findings.policy),
+        library_edit=findings.library_edit,
         inventory=findings.inventory,
         versioning=findings.versioning,
         noncurrent=findings.noncurrent,
@@ -104,6 +108,7 @@ def summarize(store: Store, findings: Findings) -> PlanDocument:
         warnings=[
             *seen.warnings,
             *_warnings(decided, store, findings.noncurrent),
+            *_irreversible(store, findings.library_edit),
             *_odd(found),
         ],
         causes=list(causes_of(seen)),
@@ -165,6 +170,11 @@ def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> 
             yield f"the {ref.kind} {ref.name} is at an expired commit, and stays with it"
     if not store.exact:
         yield "what is live is protected by the margins, not by exact references"
+
+
+def _irreversible(store: Store, edit: LibraryEdit | None) -> Iterator[str]:
+    if edit is not None and isinstance(store, ExpiresItself) and (sentence := store.irreversible()):
+        yield sentence
 
 
 def _odd(found: Found) -> Iterator[str]:

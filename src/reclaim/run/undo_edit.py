@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reclaim.errors import Conflict, NotFound, Refused
-from reclaim.model import Run, RunState
+from reclaim.model import EDITED_BY_LIBRARY, Run, RunState
 from reclaim.run.apply import COLLECT
 from reclaim.run.removal import way_of
 from reclaim.stores.abilities import EditsHistory
@@ -33,6 +33,12 @@ def undo_edit(store: Store, run_id: str) -> Sequence[str]:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
         if not stopped_early(run):
             raise Conflict(f"run {run_id} is {run.state} by now", hint="see `reclaim runs`")
+        if run.summary.get(EDITED_BY_LIBRARY):
+            raise Refused(
+                f"run {run_id} let the library of {store.name} edit the history, which cannot be "
+                "taken back, and stopped before it took anything away",
+                hint=f"nothing was deleted; `reclaim apply {run.place}` finishes it",
+            )
         if not isinstance(held, EditsHistory):
             raise Refused(f"run {run_id} set nothing aside, and edited no history: nothing to undo")
         store.check()

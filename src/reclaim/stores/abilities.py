@@ -6,11 +6,14 @@ A run asks whether a store has it, and refuses with a sentence if not. No store 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol, runtime_checkable
 
-from reclaim.model import Lease, Ref, Snapshot, SnapshotId
+from reclaim.history import Edit
+from reclaim.model import History, Lease, Ref, Snapshot, SnapshotId
+from reclaim.policy import Policy
 from reclaim.storage.buckets import Upload
 from reclaim.stores.findings import Advance, Finding
 from reclaim.stores.format import Reader
@@ -64,6 +67,61 @@ class EditsHistory(Protocol):
         """Take the edit of a run back that stops, so that it can be made again; what was left.
 
         None if the run has condemned something, and its edit stands.
+        """
+        ...
+
+
+BY_REF = "rules by ref"
+"""What a library can do that applies rules to some refs and not to others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expiration:
+    """What a store's own library is asked to take out of its history."""
+
+    policy: Policy
+    now: datetime
+    """When it was planned: ages are counted from then."""
+    delete_expired_tags: bool = False
+    delete_expired_branches: bool = False
+
+
+@runtime_checkable
+class ExpiresItself(Protocol):
+    """A store whose history its own library edits; see ``ExpiresUnderLock`` for its handle."""
+
+    def expressible_rules(self) -> frozenset[str]:
+        """What the library can be asked for: rules and flags by their names in a policy file and
+        on the command line (``older_than``, ``delete_expired_tags``), and ``BY_REF``."""
+        ...
+
+    def predict_edit(
+        self, history: History, kept: AbstractSet[SnapshotId], expiration: Expiration
+    ) -> Edit:
+        """The edit that the library will make of a history, as far as one can know. Pure.
+
+        ``kept`` is what the rules keep, from the whole history; tips and origins need not be in it.
+        """
+        ...
+
+    def irreversible(self) -> str:
+        """What an undo cannot take back of the library's edit, as a plan says it; "" if it can."""
+        ...
+
+
+@runtime_checkable
+class ExpiresUnderLock(Protocol):
+    """The held handle of a store that expires itself."""
+
+    def read_history(self) -> HistorySeen:
+        """The history as it stands."""
+        ...
+
+    def expire_by_library(self, expiration: Expiration) -> None:
+        """Let the library edit the history, which may be edited already.
+
+        It must not delete objects. It may do less or more than was predicted, and fail halfway:
+        the store is observed again before anything is decided on.
         """
         ...
 

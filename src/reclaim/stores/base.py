@@ -95,8 +95,10 @@ class Store(Protocol):
     """A store that can be observed and, by whoever holds its lock, collected."""
 
     kind: str
+    """The scheme by which it is registered; ``catalog`` for our own."""
     name: str
     uid: str
+    """What tells it from every other store: of one with a scheme, the URL of its location."""
     noun: str
     """What its people call a snapshot."""
     deleted: bool
@@ -109,6 +111,8 @@ class Store(Protocol):
     """Whether objects are set aside unless one asks to delete them at once."""
     storage: Storage
     clock: Clock
+    handle: type[Held]
+    """What its lock gives, so that one can ask what a run could do before it takes the lock."""
 
     @property
     def format(self) -> Format: ...

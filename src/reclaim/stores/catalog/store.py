@@ -41,6 +41,7 @@ class CatalogStore:
     exact = True
     quarantine_by_default = False
     safety_basis = SAFETY_BASIS
+    handle = HeldRepository
 
     def __init__(self, access: RepositoryAccess) -> None:
         self._access = access

@@ -87,6 +87,22 @@ class Leases:
             raise
         return lease
 
+    def hold_returned(
+        self, snapshots: Collection[SnapshotId], run_id: str, until: datetime | None
+    ) -> datetime:
+        """Hold snapshots that an undo brings back until the end of the window that its run
+        promised, and a day at least; returns until when.
+
+        Nothing may name them any more: where nobody can take an edit of the history back, they
+        would be garbage as soon as they are there. Only under the lock, before they are off the
+        lists.
+        """
+        now = self._clock.now()
+        end = min(max(until or now, now + SAFETY.after_undo), now + LONGEST)
+        for snapshot in snapshots:
+            self._write(Lease(new_uid(), snapshot, f"undo of run {run_id}", now, end - now))
+        return end
+
     def _check(self, lease: Lease, needs: Needs) -> None:
         # The lists first: what was taken off one of them since is gone, and then found missing.
         lists = self._condemned.all()

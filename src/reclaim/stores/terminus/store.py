@@ -12,12 +12,13 @@ from pathlib import Path
 
 from reclaim.clock import Clock, SystemClock
 from reclaim.errors import InvalidInput, NotFound, Refused
-from reclaim.model import Lease, Run, RunState, SnapshotId
+from reclaim.model import Lease, RunState, SnapshotId
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.format import Reader
 from reclaim.stores.observation import Observation, ObserveRequest
 from reclaim.stores.sidecar.leases import LENGTH, HeldLease
 from reclaim.stores.sidecar.sidecar import Sidecar
+from reclaim.stores.sidecar.store import SidecarStore
 from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.addresses import OURS, ROLLUP, layer_of
 from reclaim.stores.terminus.format import TerminusFormat
@@ -34,7 +35,7 @@ SAFETY_BASIS = (
 )
 
 
-class TerminusStore:
+class TerminusStore(SidecarStore):
     """One store."""
 
     kind = "terminus"
@@ -43,6 +44,7 @@ class TerminusStore:
     quarantine_by_default = True
     deleted = False
     safety_basis = SAFETY_BASIS
+    handle = HeldTerminus
 
     def __init__(
         self,
@@ -71,7 +73,7 @@ class TerminusStore:
         self._view = self.format.view(inner)
         self.storage: Storage = self._view
         ours = f"{self.format.prefix}{OURS}/"
-        self._sidecar = Sidecar(inner, ours, self.clock, runs=self.storage)
+        super().__init__(Sidecar(inner, ours, self.clock, runs=self.storage))
         self._leases = self._sidecar.leases
         self._survey = Survey(self.format, self.storage)
         self._observer = Observer(
@@ -99,9 +101,6 @@ class TerminusStore:
         self._view.check()
         with self._sidecar.lock(run_id) as lock:
             yield HeldTerminus(lock, self._sidecar, self._observer, self.format)
-
-    def lock_holder(self) -> str | None:
-        return self._sidecar.lock_holder()
 
     def clean(self) -> None:
         self._sidecar.clean()
@@ -162,39 +161,9 @@ class TerminusStore:
         """Hold a layer, and all that it needs, for a while."""
         return self._leases.take(_id(layer), self._survey.needs, holder=holder, length=length)
 
-    def renew_lease(self, lease: Lease) -> Lease:
-        return self._leases.renew(lease)
-
-    def release_lease(self, lease_id: str) -> None:
-        self._leases.release(lease_id)
-
-    def leases(self) -> list[tuple[Lease, bool]]:
-        now = self.clock.now()
-        return [(lease, lease.valid_at(now)) for lease in self._leases.all()]
-
     def lease(self, layer: str, *, holder: str = "python") -> AbstractContextManager[HeldLease]:
         """Hold a layer while the block runs; its lease is renewed in the background."""
         return self._leases.held(_id(layer), self._survey.needs, holder=holder)
-
-    # Records
-
-    def place(self, run_id: str) -> tuple[str, str]:
-        return self.storage.url, self._sidecar.run_folder(run_id)
-
-    def record_plan(self, run_id: str, digest: str) -> None:
-        self._sidecar.plans.record(run_id, digest)
-
-    def recorded_plan(self, run_id: str) -> str | None:
-        return self._sidecar.plans.find(run_id)
-
-    def add_run(self, run: Run) -> None:
-        self._sidecar.records.start(run)
-
-    def find_run(self, run_id: str) -> Run | None:
-        return self._sidecar.records.find(run_id)
-
-    def runs(self) -> Sequence[Run]:
-        return self._sidecar.records.all()
 
 
 def open_store(location: str) -> TerminusStore:

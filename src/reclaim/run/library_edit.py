@@ -1,0 +1,126 @@
+"""Edits of a history that the store's own library makes.
+
+A plan predicts what the library will do, so that it can be read; what it is asked for is all that
+can be chosen. An apply predicts again, on the history as it stands, and asks the library only if
+nothing goes by it that the plan did not name. What it did is seen by observing the store again:
+where it did less, more stays; what it did beyond the plan is spared, with all that it needs, until
+a later plan names it (decision 0037).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from reclaim.errors import PlanRefused, Refused
+from reclaim.history import build
+from reclaim.history.graph import reachable
+from reclaim.policy import Policy, Rules, evaluate
+from reclaim.run.decide import Predict
+from reclaim.run.plan_file import LibraryEdit
+from reclaim.run.plan_snapshots import PlannedSnapshots
+from reclaim.stores.abilities import (
+    BY_REF,
+    EditsHistory,
+    Expiration,
+    ExpiresItself,
+    ExpiresUnderLock,
+)
+from reclaim.stores.base import Held, Store
+
+SHOWN = 3
+"""How many of several things a sentence names."""
+
+
+def find_library_edit(
+    store: Store, policy: Policy, *, delete_expired_tags: bool, delete_expired_branches: bool
+) -> LibraryEdit | None:
+    """What the store's own library is to be asked for; None if it has nothing to do with it.
+
+    Refused when it cannot be asked for some rule, and nobody else can edit the history.
+    """
+    if policy.empty or store.deleted or not isinstance(store, ExpiresItself):
+        return None
+    flags = {
+        "delete_expired_tags": delete_expired_tags,
+        "delete_expired_branches": delete_expired_branches,
+    }
+    asked = [*_rules_asked(policy), *(name for name, is_asked in flags.items() if is_asked)]
+    expressible = store.expressible_rules()
+    missing = [one for one in asked if one.split()[0] not in expressible and one not in expressible]
+    if not missing:
+        return LibraryEdit(**flags)
+    if issubclass(store.handle, EditsHistory):
+        return None
+    raise Refused(
+        f"the library of {store.kind} stores edits their history, and cannot be asked for "
+        f"{', '.join(missing)}",
+        hint=f"use only what it can be asked for: {', '.join(sorted(expressible))}",
+        rules=missing,
+    )
+
+
+def _rules_asked(policy: Policy) -> Iterator[str]:
+    """Each rule of a policy in its words, with the refs that it is for."""
+    if policy.matches:
+        yield BY_REF
+    for match, rules in policy.matches:
+        yield from (f"{rule} (for {match.glob})" for rule in _rules(rules))
+    yield from _rules(policy.default)
+
+
+def _rules(rules: Rules) -> Iterator[str]:
+    yield from rules.sentences()
+    if rules.keep_merge_bases:
+        yield "keep_merge_bases"
+
+
+def predicting(store: Store, expiration: Expiration) -> Predict:
+    """What the library of a store will make of a history."""
+    assert isinstance(store, ExpiresItself)
+    library = store
+    return lambda history, kept: library.predict_edit(history, kept, expiration)
+
+
+def edit_by_library(
+    store: Store,
+    held: Held,
+    expiration: Expiration,
+    planned: PlannedSnapshots,
+    *,
+    begin: Callable[[], None],
+) -> int:
+    """Let the library edit the history; returns how many snapshots get other parents, by what was
+    predicted.
+
+    ``begin`` is called right before, for an error of a library need not mean that it did nothing.
+    """
+    if not isinstance(store, ExpiresItself) or not isinstance(held, ExpiresUnderLock):
+        raise PlanRefused(
+            f"the plan lets the library of {store.name} edit its history, which it cannot do here",
+            hint="plan it again",
+        )
+    seen = held.read_history()
+    history = build(seen.snapshots, seen.refs)
+    kept = evaluate(expiration.policy, history, now=expiration.now).kept
+    edit = store.predict_edit(history, kept, expiration)
+    if edit.empty:
+        return 0
+    reached = reachable(history.parents, history.tips)
+    released = [one for one in edit.unreachable if reached[history.numbers[one]]]
+    unplanned = [one for one in released if one not in planned.released]
+    refs = [ref.name for ref in edit.delete_refs if ref not in planned.delete_refs]
+    if unplanned or refs:
+        raise PlanRefused(
+            "the history has changed since it was planned, and the library of "
+            f"{store.name} would take out of it what the plan does not name: "
+            + _some([*refs, *unplanned]),
+            hint="nothing was changed; plan it again",
+        )
+    begin()
+    held.expire_by_library(expiration)
+    return len(edit.reparent)
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:SHOWN])
+    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"

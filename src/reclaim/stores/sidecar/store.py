@@ -1,0 +1,55 @@
+"""What every store with a sidecar does alike: its records, its plans, and its leases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reclaim.clock import Clock
+from reclaim.model import Lease, Run
+from reclaim.storage import Storage
+from reclaim.stores.sidecar.sidecar import Sidecar
+
+
+class SidecarStore:
+    """The part of a store that its sidecar answers for."""
+
+    storage: Storage
+    clock: Clock
+
+    def __init__(self, sidecar: Sidecar) -> None:
+        self._sidecar = sidecar
+
+    def lock_holder(self) -> str | None:
+        return self._sidecar.lock_holder()
+
+    # Records
+
+    def place(self, run_id: str) -> tuple[str, str]:
+        return self.storage.url, self._sidecar.run_folder(run_id)
+
+    def record_plan(self, run_id: str, digest: str) -> None:
+        self._sidecar.plans.record(run_id, digest)
+
+    def recorded_plan(self, run_id: str) -> str | None:
+        return self._sidecar.plans.find(run_id)
+
+    def add_run(self, run: Run) -> None:
+        self._sidecar.records.start(run)
+
+    def find_run(self, run_id: str) -> Run | None:
+        return self._sidecar.records.find(run_id)
+
+    def runs(self) -> Sequence[Run]:
+        return self._sidecar.records.all()
+
+    # Leases
+
+    def renew_lease(self, lease: Lease) -> Lease:
+        return self._sidecar.leases.renew(lease)
+
+    def release_lease(self, lease_id: str) -> None:
+        self._sidecar.leases.release(lease_id)
+
+    def leases(self) -> list[tuple[Lease, bool]]:
+        now = self.clock.now()
+        return [(lease, lease.valid_at(now)) for lease in self._sidecar.leases.all()]
