@@ -41,18 +41,24 @@ def gc(
         str | None, typer.Argument(metavar="STORE", help=STORE, show_default=False)
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every repository, and what deleted ones left.")
+        bool,
+        typer.Option(
+            "--all",
+            help="Every repository, and what deleted ones left; with SCHEME:LOCATION every store "
+            "there.",
+        ),
     ] = False,
 ) -> None:
     """Plan and apply in one go, without asking. With --all a failure of one stops no other."""
     from reclaim.run.gc import collect
 
-    if (store is None) != everything:
+    if store is None and not everything:
         raise InvalidInput("give either a STORE or --all")
     if everything and planning.out is not None:
         raise InvalidInput("--out cannot be combined with --all")
     options = planning.read(rules)
-    with session.stores(store) as found, running.watched() as watcher:
+    found_stores = session.all_stores(store) if everything else session.stores(store)
+    with found_stores as found, running.watched() as watcher:
         engine = running.engine(watcher)
 
         def results() -> Iterator[Result]:
@@ -120,7 +126,7 @@ class Results:
         for one in self._each():
             yield one.line()
         if not self.codes:
-            yield "There is no repository."
+            yield "There is no store."
 
     def _each(self) -> Iterator[Result]:
         for one in self.found:

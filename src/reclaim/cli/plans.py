@@ -14,7 +14,7 @@ from reclaim.cli.describe import instant, objects, size, snapshots
 from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block, Table
 from reclaim.errors import AlreadyExists, InvalidInput, NotFound
-from reclaim.stores.registry import schemes
+from reclaim.stores.registry import name_of, schemes
 from reclaim.urls import normalize, path_of, split
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def find_plan(location: str) -> tuple[Place, PlanDocument]:
 
 def store_option(kind: str, uid: str) -> str:
     """How commands that take a run or a plan name a store that is not of the catalog."""
-    return "" if kind == "catalog" else f" --store {kind}:{path_of(uid)}"
+    return "" if kind == "catalog" else f" --store {name_of(kind, '', uid)}"
 
 
 def shown(place: Place) -> str:

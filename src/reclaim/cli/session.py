@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from reclaim.cli.output import ConsoleOutput, JsonOutput, Output
 from reclaim.errors import InvalidInput, Refused
-from reclaim.urls import path_of
 
 if TYPE_CHECKING:
     from reclaim.catalog import Catalog
@@ -60,12 +59,23 @@ class Session:
             yield list(find_all(catalog)) if name is None else [find(catalog, name)]
 
     @contextmanager
+    def all_stores(self, location: str | None) -> Iterator[Sequence[Store]]:
+        """Every store at a location, as SCHEME:LOCATION; every one of the catalog without any."""
+        from reclaim.stores.registry import find_several
+
+        if location is not None:
+            yield list(find_several(location))
+            return
+        with self.stores(None) as stores:
+            yield stores
+
+    @contextmanager
     def planned(self, store: str | None, kind: str, name: str, uid: str) -> Iterator[Store]:
         """The store that a plan was made for, which has to be the one that was named, if one was.
 
         A plan must not choose a folder by itself, so other stores than the catalog's are named.
         """
-        from reclaim.stores.registry import check_planned, find_planned
+        from reclaim.stores.registry import check_planned, find_planned, name_of
 
         if store is not None:
             with self.stores(store) as [found]:
@@ -75,7 +85,7 @@ class Session:
         if kind != "catalog":
             raise Refused(
                 f"the plan is for a {kind} store, which has to be named",
-                hint=f"add --store {kind}:{path_of(uid)}, if that is the store that you mean",
+                hint=f"add --store {name_of(kind, name, uid)}, if that is the store that you mean",
             )
         with self.open() as catalog:
             yield find_planned(catalog, name=name, uid=uid)

@@ -22,7 +22,7 @@ from reclaim.storage import Storage
 from reclaim.stores.abilities import Examines, ListsLeases
 from reclaim.stores.base import Store
 from reclaim.stores.findings import Advance, Finding, Level, failed, some
-from reclaim.stores.registry import find_all
+from reclaim.stores.registry import find_all, name_of
 
 TOO_OLD = timedelta(days=30)
 
@@ -95,35 +95,37 @@ def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Fi
         if isinstance(store, Examines):
             yield from store.findings(deep=deep, advance=advance)
         if isinstance(store, ListsLeases):
-            yield from _leases(store, store.name)
+            yield from _leases(store, store.name, name_of(store.kind, store.name, store.uid))
         yield _runs(store)
     except ReclaimError as error:
         yield failed("repository", error, store.name)
 
 
-def _leases(store: ListsLeases, name: str) -> Iterator[Finding]:
+def _leases(store: ListsLeases, name: str, named: str) -> Iterator[Finding]:
     lapsed = [lease for lease, is_valid in store.leases() if not is_valid]
     if lapsed:
         holders = some(sorted({lease.holder for lease in lapsed}))
-        hint = f"their holders have died; see `reclaim lease list {name}`"
+        hint = f"their holders have died; see `reclaim lease list {named}`"
         sentence = f"{len(lapsed)} leases have lapsed: {holders}"
         yield Finding(Level.WARNING, "leases", sentence, hint, name)
 
 
 def _runs(store: Store) -> Finding:
     """Whether runs come to their ends, and often enough."""
+    named = name_of(store.kind, store.name, store.uid)
     collects = [run for run in store.runs() if run.kind == COLLECT]
     newest = collects[0] if collects else None
     unfinished = (RunState.STARTED, RunState.PARTIAL)
     if newest and newest.state in unfinished and not store.lock_holder():
         sentence = f"the run {newest.id} was left {newest.state}"
-        hint = f"finish it: reclaim apply {newest.place}"
+        where = "" if named == store.name else f" --store {named}"
+        hint = f"finish it: reclaim apply {newest.place}{where}"
         return Finding(Level.WARNING, "runs", sentence, hint, store.name)
     done = max((run.started_at for run in collects if run.state == RunState.DONE), default=None)
     since = done or getattr(store, "created_at", None)
     if since is not None and store.clock.now() - since > TOO_OLD:
         said = f"the last finished run is of {done:%F}" if done else "it was never collected"
-        hint = f"run `reclaim gc {store.name}` by a scheduler"
+        hint = f"run `reclaim gc {named}` by a scheduler"
         return Finding(Level.WARNING, "runs", said, hint, store.name)
     said = f"last collected {done:%F}" if done else "never collected, and new"
     return Finding(Level.OK, "runs", said, "", store.name)

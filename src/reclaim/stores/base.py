@@ -111,8 +111,11 @@ class Store(Protocol):
     """Whether objects are set aside unless one asks to delete them at once."""
     storage: Storage
     clock: Clock
-    handle: type[Held]
-    """What its lock gives, so that one can ask what a run could do before it takes the lock."""
+
+    @property
+    def handle(self) -> type[Held]:
+        """What its lock gives, so that one can ask what a run could do before it has the lock."""
+        ...
 
     @property
     def format(self) -> Format: ...

@@ -1,16 +1,18 @@
 """Stores by name: a repository of the catalog, or SCHEME:LOCATION for a store of another kind.
 
 A kind is one line in ``OPENERS``, or an entry point of the group ``reclaim.stores`` in a package of
-its own: a function that opens the store at a location. Nothing else names a kind of store.
+its own: a function that opens the store at a location. Nothing else names a kind of store. Where a
+location may hold several stores, what is registered also finds all of them (``FindsStores``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
-from reclaim.errors import NotFound, PlanRefused
+from reclaim.errors import InvalidInput, NotFound, PlanRefused, Refused
+from reclaim.urls import path_of
 
 if TYPE_CHECKING:
     from reclaim.catalog import Catalog, RepositoryAccess
@@ -24,6 +26,15 @@ OPENERS: dict[str, str] = {
 """For each scheme the function that opens a store, as MODULE:FUNCTION."""
 
 
+@runtime_checkable
+class FindsStores(Protocol):
+    """What is registered for a kind of which several may lie at one location."""
+
+    def find_all(self, location: str) -> Iterable[Store]:
+        """Every store at a location, opened."""
+        ...
+
+
 def schemes() -> Sequence[str]:
     """The schemes that come with Reclaim."""
     return sorted(OPENERS)
@@ -34,6 +45,30 @@ def find_foreign(name: str) -> Store | None:
     scheme, separator, location = name.partition(":")
     opener = _opener(scheme) if separator else None
     return None if opener is None else opener(location)
+
+
+def find_several(name: str) -> Iterable[Store]:
+    """Every store at the location of a name with a scheme."""
+    scheme, separator, location = name.partition(":")
+    opener = _opener(scheme) if separator else None
+    if opener is None:
+        raise InvalidInput(
+            f"STORE is {name}, which is one repository, and --all was asked for",
+            hint="give one of them; or --all with SCHEME:LOCATION, where several stores are",
+        )
+    if not isinstance(opener, FindsStores):
+        raise Refused(
+            f"{scheme} stores are found one by one, not all of a location",
+            hint=f"leave --all out, and name each store: {scheme}:LOCATION",
+        )
+    return opener.find_all(location)
+
+
+def name_of(kind: str, name: str, uid: str) -> str:
+    """How commands name a store."""
+    if kind == "catalog":
+        return name
+    return f"{kind}:{path_of(uid) if uid.startswith('file:') else uid}"
 
 
 def find(catalog: Catalog, name: str) -> Store:

@@ -1,0 +1,1 @@
+"""Stores that come from outside: what the door of stores must fit."""

@@ -1,0 +1,165 @@
+"""A shelf whose lock is held.
+
+What is condemned is withdrawn: its entry is moved to a part of the index that the library does not
+know, so that nobody can refer to it any more, and back if it is released. Lists beside the shelf
+say what is condemned; the index follows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from reclaim.clock import Clock
+from reclaim.model import EDITED_BY_LIBRARY, Ref, RefKind, Run, Snapshot, SnapshotId
+from reclaim.stores.abilities import Expiration, Restored
+from reclaim.stores.sidecar.condemned import Condemnation
+from reclaim.stores.sidecar.held import HeldSidecar
+from reclaim.stores.sidecar.lock import Lock
+from reclaim.stores.sidecar.sidecar import Sidecar
+from tests.stores.shelf.library import DEFAULT, Entry, Index, Shelf
+
+WITHDRAWN = "withdrawn"
+"""The key of the index that has the entries of condemned snapshots."""
+
+
+def withdrawn_in(index: Index) -> dict[SnapshotId, Entry]:
+    entries = index.others.get(WITHDRAWN, {})
+    return {SnapshotId(name): Entry.of(entry) for name, entry in entries.items()}
+
+
+def refs_in(index: Index) -> tuple[Ref, ...]:
+    branches = (
+        Ref(name, RefKind.BRANCH, SnapshotId(tip), default=name == DEFAULT)
+        for name, tip in index.branches.items()
+    )
+    tags = (Ref(name, RefKind.TAG, SnapshotId(tip)) for name, tip in index.tags.items())
+    return (*branches, *tags)
+
+
+def snapshots_in(entries: Mapping[SnapshotId, Entry]) -> tuple[Snapshot, ...]:
+    return tuple(
+        Snapshot(name, tuple(map(SnapshotId, one.parents)), one.written_at, message=one.message)
+        for name, one in entries.items()
+    )
+
+
+@dataclass(frozen=True)
+class HistoryRead:
+    """The history of a shelf, as it was read at once."""
+
+    snapshots: Sequence[Snapshot]
+    refs: Sequence[Ref]
+    busy: frozenset[str] = frozenset()
+
+
+class HeldShelf(HeldSidecar):
+    """What is condemned, set aside and brought back are snapshots."""
+
+    def __init__(self, lock: Lock, sidecar: Sidecar, shelf: Shelf, clock: Clock) -> None:
+        super().__init__(lock, sidecar.lists, sidecar.records)
+        self._leases = sidecar.leases
+        self._shelf = shelf
+        self._clock = clock
+
+    def begin(self) -> None:
+        super().begin()
+        self._follow_lists()
+
+    def condemn(self, rules: Mapping[SnapshotId, str]) -> int:
+        named = self._shelf.read().tips()
+        named |= {lease.snapshot for lease in self._leases.valid(self._clock.now())}
+        count = super().condemn({one: rule for one, rule in rules.items() if one not in named})
+        self._follow_lists()
+        return count
+
+    def release(self, ids: Collection[SnapshotId]) -> None:
+        super().release(ids)
+        self._follow_lists()
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._follow_lists()
+
+    def collect(self, ids: Collection[SnapshotId]) -> int:
+        self._drop(self._condemned_by_others(ids, excluding=self._undoable()))
+        return super().collect(ids)
+
+    def forget(self, run_id: str) -> int:
+        self._drop(self._lists.taken_by(run_id))
+        return super().forget(run_id)
+
+    # History
+
+    def read_history(self) -> HistoryRead:
+        index = self._shelf.read()
+        entries = {SnapshotId(name): entry for name, entry in index.snapshots.items()}
+        return HistoryRead(snapshots_in(entries), refs_in(index))
+
+    def expire_by_library(self, expiration: Expiration) -> None:
+        cutoff = expiration.policy.default.cutoff(expiration.now)
+        assert cutoff is not None
+        self._working()
+        self._shelf.expire(
+            cutoff,
+            delete_tags=expiration.delete_expired_tags,
+            delete_branches=expiration.delete_expired_branches,
+        )
+
+    # The way back
+
+    def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
+        """Put snapshots back into the index, and hold them: the library's edit stays."""
+        run = self._records.find(run_id)
+        back = [one for one in self._lists.taken_by(run_id) if one in set(whole)]
+        entries = withdrawn_in(self._shelf.read())
+        parents = {parent for one in back if one in entries for parent in entries[one].parents}
+        tips = [one for one in back if one not in parents]
+        until = run.quarantine.until if run and run.quarantine else None
+        end = self._leases.hold_returned(tips, run_id, until)
+        restored = super().restore(run_id, whole, complete=complete)
+        self._follow_lists()
+        if not back or not _edited_by_library(run):
+            return restored
+        left = (
+            "the history, which the shelf's own library edited; leases hold what came back until "
+            f"{end:%F %T} UTC, make a branch or a tag there"
+        )
+        return Restored(restored.snapshots, (*restored.left, left), restored.waits)
+
+    # The index
+
+    def _follow_lists(self) -> None:
+        """Withdraw what is on a list, and put the rest back, in one write."""
+        listed = {
+            one
+            for lists in self._lists.all().values()
+            for state in Condemnation
+            for one in lists.get(state, {})
+        }
+        index = self._shelf.read()
+        withdrawn = withdrawn_in(index)
+        everything = {**index.snapshots, **withdrawn}
+        stays = everything.keys() - listed
+        if stays == index.snapshots.keys():
+            return
+        for name in stays - index.snapshots.keys():
+            entry = everything[name]
+            # What another run took meanwhile cannot be its parent any more.
+            entry.parents = [parent for parent in entry.parents if parent in stays]
+        index.snapshots = {name: everything[name] for name in everything if name in stays}
+        index.others[WITHDRAWN] = {
+            name: everything[name].document() for name in everything if name not in stays
+        }
+        self._shelf.write(index)
+
+    def _drop(self, ids: Collection[SnapshotId]) -> None:
+        """Forget entries of snapshots whose files are gone."""
+        index = self._shelf.read()
+        kept = {name: one for name, one in withdrawn_in(index).items() if name not in ids}
+        index.others[WITHDRAWN] = {name: one.document() for name, one in kept.items()}
+        self._shelf.write(index)
+
+
+def _edited_by_library(run: Run | None) -> bool:
+    return run is not None and bool(run.summary.get(EDITED_BY_LIBRARY))
