@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -18,16 +17,9 @@ from reclaim.run.removal import Move
 from reclaim.run.undo import undo_run
 from reclaim.stores.abilities import Expiration
 from reclaim.testing import FakeClock
-from tests.memory import folder_in_memory
 from tests.stores.shelf.held import HeldShelf
 from tests.stores.shelf.library import Shelf
 from tests.stores.shelf.world import World, older_than
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with folder_in_memory() as made:
-        yield made
 
 
 @pytest.fixture

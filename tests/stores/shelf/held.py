@@ -138,8 +138,8 @@ class HeldShelf(HeldSidecar):
             for one in lists.get(state, {})
         }
         index = self._shelf.read()
-        withdrawn = withdrawn_in(index)
-        everything = {**index.snapshots, **withdrawn}
+        everything: dict[str, Entry] = {**index.snapshots}
+        everything |= withdrawn_in(index)
         stays = everything.keys() - listed
         if stays == index.snapshots.keys():
             return
