@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import pytest
 
 from reclaim.catalog import Repository
 from reclaim.errors import Gone, TransactionFailed
+from reclaim.ids import new_uid
 from reclaim.model import SnapshotId
+from reclaim.safety import SAFETY
+from reclaim.stores import abilities
 from reclaim.stores.base import Store
-from reclaim.testing.stores import StoreContract
+from reclaim.stores.format import ReadsContainers
+from reclaim.testing.stores import AbilityContract, RunContract, StoreContract
 from tests.collect.world import NAME, World, addresses_of
 
 
 class CatalogSubject:
+    abilities: frozenset[type] = frozenset(
+        {
+            ReadsContainers,
+            abilities.AbortsUploads,
+            abilities.Adopts,
+            abilities.AdoptsUnknown,
+            abilities.ClosesOverdue,
+            abilities.CompactsMetadata,
+            abilities.EditsHistory,
+            abilities.Examines,
+            abilities.ListsLeases,
+            abilities.Quarantines,
+            abilities.SetsAside,
+        }
+    )
+
     def __init__(self, world: World) -> None:
         self._world = world
         self._made = 0
@@ -65,6 +85,42 @@ class CatalogSubject:
         repo.delete_tag("used")
         return True
 
+    def lose(self, snapshot: SnapshotId) -> None:
+        self._world.storage.delete(self._repo.commit(snapshot).metarange)
+
+    def age(self) -> None:
+        self._world.age()
+
+    def hold(self, snapshot: SnapshotId) -> str:
+        length = timedelta(hours=2)
+        return self._repo.take_lease(snapshot, holder="contract", length=length).id
+
+    def line(self) -> Sequence[SnapshotId]:
+        return [self._later() for _ in range(3)]
+
+    def _later(self) -> SnapshotId:
+        self._world.clock.advance(days=10)
+        return self.live()
+
+    def tag(self, name: str, snapshot: SnapshotId) -> None:
+        self._repo.create_tag(name, snapshot)
+
+    def reached(self) -> set[SnapshotId]:
+        return set(map(SnapshotId, self._world.reached(self._world.other())))
+
+    def overdue(self) -> str:
+        guard = self._guard(self._repo.branch("main").put("left", b"left").address)
+        self._world.clock.advance(seconds=SAFETY.partition_overdue.total_seconds() + 1)
+        return guard
+
+    def stranger(self) -> str:
+        guard = new_uid()
+        self._world.storage.put(f"repos/{self._repo.uid}/branches/main/{guard}/x", b"x")
+        return guard
+
+    def _guard(self, address: str) -> str:
+        return address.split("/")[-2]
+
     def staged(self) -> str:
         return self._repo.branch("main").put("staged", b"staged").address
 
@@ -82,3 +138,11 @@ class TestCatalogStore(StoreContract):
     @pytest.fixture
     def subject(self, world: World) -> CatalogSubject:
         return CatalogSubject(world)
+
+
+class TestCatalogAbilities(AbilityContract, RunContract):
+    """On one back end: that both do the same is shown by what is below."""
+
+    @pytest.fixture
+    def subject(self, local: World) -> CatalogSubject:
+        return CatalogSubject(local)

@@ -9,7 +9,17 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 
-from tests.planted import collecting, copies, deciding, edits, ends, quarantine, terminus, trusting
+from tests.planted import (
+    collecting,
+    copies,
+    deciding,
+    edits,
+    ends,
+    library,
+    quarantine,
+    terminus,
+    trusting,
+)
 from tests.planted.bug import Bug
 
 VARIABLE = "RECLAIM_PLANTED"
@@ -19,6 +29,7 @@ BUGS = (
     | deciding.BUGS
     | edits.BUGS
     | ends.BUGS
+    | library.BUGS
     | quarantine.BUGS
     | terminus.BUGS
     | trusting.BUGS

@@ -152,13 +152,35 @@ def test_more_than_was_predicted_waits_for_a_plan(
 def test_what_it_took_too_much_keeps_what_it_needs(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Chunks of a snapshot that goes, which only one needs that was taken beyond the plan."""
-    plan = world.plan(older_than("10d"))
-    (also,) = more(monkeypatch, world)
-    world.apply(plan)
-    assert world.shelf.files(also)
-    world.apply(world.plan(older_than("10d")))
-    assert world.shelf.read().snapshots.keys() >= world.live()
+    """A library that only moves a branch: what it took out still hangs on what the plan names."""
+    line = world.shelf.history("main")
+    plan = world.plan(older_than("10d"), delete_expired_tags=True, delete_expired_branches=True)
+    going = set(decided(world, plan).dead)
+
+    def careless(shelf: Shelf, *_: object, **__: object) -> None:
+        index = shelf.read()
+        index.tags.clear()
+        index.branches = {"main": line[-1]}
+        shelf.write(index)
+
+    monkeypatch.setattr(Shelf, "expire", careless)
+    done = world.apply(plan)
+    assert going
+    assert (done.collected, done.unplanned) == (len(going - set(line)), 2)
+    for snapshot in line:
+        assert world.shelf.files(snapshot) or snapshot == line[-1]
+    world.shelf.branch("rescued", line[0])
+    world.check_whole()
+
+
+def test_a_ref_that_the_plan_leaves_is_not_deleted(world: World) -> None:
+    plan = world.plan(older_than("10d"), delete_expired_tags=True)
+    world.shelf.tag("kept", world.shelf.history("v1")[-1])
+    world.shelf.tag("late", world.shelf.history("v1")[0])
+    before = world.shelf.read()
+    with pytest.raises(PlanRefused, match="late"):
+        world.apply(plan)
+    assert world.shelf.read() == before
 
 
 def test_a_history_that_changed_is_planned_again(world: World) -> None:

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Collection, Mapping
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from reclaim.errors import Gone
 from reclaim.model import SnapshotId
+from reclaim.stores import abilities
 from reclaim.stores.base import Store
-from reclaim.testing.stores import StoreContract
+from reclaim.stores.format import DecodesSnapshots
+from reclaim.testing.stores import AbilityContract, RunContract, StoreContract
 from tests.terminus.world import World
 
 
 class TerminusSubject:
+    abilities: frozenset[type] = frozenset(
+        {
+            DecodesSnapshots,
+            abilities.AllowsMissing,
+            abilities.CompactsMetadata,
+            abilities.HoldsLeases,
+            abilities.ListsLeases,
+            abilities.NeedsOtherSnapshots,
+            abilities.OrdersDeletes,
+            abilities.Quarantines,
+            abilities.ReportsRereferenced,
+            abilities.SetsAside,
+        }
+    )
+
     def __init__(self, world: World, *, archives: bool) -> None:
         self._world = world
         self._archives = archives
         self._made = 0
+        self._below: dict[SnapshotId, SnapshotId] = {}
         self._label(self._layer())
         self.store: Store = world.store()
 
@@ -26,7 +46,9 @@ class TerminusSubject:
         write = self._world.write
         write.archives = self._archives
         self._made += 1
-        made = write.layer(write.layer(values=[f"base {self._made}"]), values=[f"{self._made}"])
+        base = write.layer(values=[f"base {self._made}"])
+        made = write.layer(base, values=[f"{self._made}"])
+        self._below[made] = base
         self._world.clock.advance(seconds=1)
         return made
 
@@ -71,6 +93,23 @@ class TerminusSubject:
         store.release_lease(lease.id)
         return True
 
+    def lose(self, snapshot: SnapshotId) -> None:
+        path = self._world.folder / self._world.write.path(snapshot)
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def age(self) -> None:
+        self._world.age()
+
+    def hold(self, snapshot: SnapshotId) -> str:
+        store = self._world.store()
+        return store.take_lease(snapshot, holder="contract", length=timedelta(hours=2)).id
+
+    def name(self, snapshot: SnapshotId) -> None:
+        self._world.write.label("again", snapshot)
+
+    def below(self, snapshot: SnapshotId) -> Collection[SnapshotId]:
+        return {self._below[snapshot]}
+
     def staged(self) -> None:
         return None
 
@@ -82,3 +121,9 @@ class TestTerminusStore(StoreContract):
     @pytest.fixture(params=[True, False], ids=["archives", "directories"])
     def subject(self, request: pytest.FixtureRequest, world: World) -> TerminusSubject:
         return TerminusSubject(world, archives=request.param)
+
+
+class TestTerminusAbilities(AbilityContract, RunContract):
+    @pytest.fixture
+    def subject(self, world: World) -> TerminusSubject:
+        return TerminusSubject(world, archives=True)

@@ -138,8 +138,8 @@ class HeldShelf(HeldSidecar):
             for one in lists.get(state, {})
         }
         index = self._shelf.read()
-        everything: dict[str, Entry] = {**index.snapshots}
-        everything |= withdrawn_in(index)
+        everything = dict(index.snapshots)
+        everything.update((str(name), entry) for name, entry in withdrawn_in(index).items())
         stays = everything.keys() - listed
         if stays == index.snapshots.keys():
             return

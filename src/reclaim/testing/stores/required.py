@@ -1,83 +1,28 @@
-"""The contract of a store, as a class of tests.
-
-Whoever writes a store subclasses ``StoreContract`` and gives it a fixture ``subject``. The subject
-goes around the adapter wherever it can: it writes and lists objects in the storage itself, and
-works out from the store's own library what a snapshot needs.
-"""
+"""What every store must do, whatever its abilities."""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
-from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from reclaim.engine.tasks import reading
 from reclaim.engine.tasks.deleting import check_inside
-from reclaim.errors import Conflict, OwnedAddress
-from reclaim.model import SnapshotId
+from reclaim.errors import Conflict, Corrupt, IncompleteRead, OwnedAddress
+from reclaim.ids import new_uid
+from reclaim.model import Run, RunState, SnapshotId
 from reclaim.run.causes import live_containers
-from reclaim.storage import hashed_files
-from reclaim.stores.base import Store
+from reclaim.run.plan import make_plan
+from reclaim.storage import KeyRange, hashed_files
 from reclaim.stores.format import CONTAINERS, ENTRIES, NO_READ, ReadsContainers
-from reclaim.stores.observation import Observation, ObserveRequest
-from reclaim.testing.engine import OracleEngine
+from reclaim.stores.observation import Observation
+from reclaim.testing.stores.subject import Contract, Subject
 
 
-class Subject(Protocol):
-    """A store under test, with ways around it."""
-
-    store: Store
-
-    def another(self) -> Store:
-        """The same store, opened by someone else."""
-        ...
-
-    def objects(self) -> set[str]:
-        """Every object of the store that a collection may judge, listed in the storage itself."""
-        ...
-
-    def live(self) -> SnapshotId:
-        """Make a snapshot that a ref names."""
-        ...
-
-    def dead(self) -> SnapshotId:
-        """Make a snapshot that nothing reaches any more."""
-        ...
-
-    def needs(self, snapshot: SnapshotId) -> Mapping[str, str]:
-        """Every address that a snapshot needs, with the kind of a container and "data"."""
-        ...
-
-    def swept(self, snapshot: SnapshotId) -> None:
-        """Remove the objects of a dead snapshot, where it is there as long as they are."""
-        ...
-
-    def usable(self, snapshot: SnapshotId) -> bool:
-        """Whether a ref can be made at a snapshot; it is taken back at once."""
-        ...
-
-    def staged(self) -> str | None:
-        """Add something that is in no snapshot yet; its address, if the store has such things."""
-        ...
-
-    def uploading(self) -> str | None:
-        """Write bytes that nothing refers to yet, as a writer in the middle of its work."""
-        ...
-
-
-class StoreContract:
+class StoreContract(Contract):
     """What every store must do."""
-
-    def observed(self, subject: Subject, *, settled: bool = False) -> Observation:
-        _, prefix = subject.store.place("contract")
-        work = f"{prefix}work/"
-        store = subject.store
-        engine = OracleEngine(lambda _url: store.storage, clock=store.clock)
-        return store.observe(
-            ObserveRequest(store.storage, work, engine, timedelta(0), settled=settled)
-        )
 
     def named(self, seen: Observation) -> set[SnapshotId]:
         """The snapshots that have containers."""
@@ -104,6 +49,21 @@ class StoreContract:
         assert len(listed) == len(set(listed))
         assert subject.objects() <= set(listed)
         assert all(address.startswith(store.format.prefix) for address in listed)
+        for address in subject.objects():
+            assert sum(_is_in(keys, address) for keys in ranges) == 1, address
+
+    def test_the_format_can_be_sent_elsewhere(self, subject: Subject) -> None:
+        format, storage = subject.store.format, subject.store.storage
+        needs = sorted(subject.needs(subject.live()))
+        copy = pickle.loads(pickle.dumps(format))
+        assert copy == format
+        assert (copy.root, copy.prefix) == (storage.url, format.prefix)
+        assert copy.describe(pa.array(needs)).equals(format.describe(pa.array(needs)))
+        assert list(copy.key_ranges(storage)) == list(format.key_ranges(storage))
+
+    def test_the_handle_is_what_the_lock_gives(self, subject: Subject) -> None:
+        with subject.store.lock(new_uid()) as held:
+            assert type(held) is subject.store.handle
 
     def test_describe_knows_what_may_go(self, subject: Subject) -> None:
         found = subject.needs(subject.live())
@@ -249,6 +209,59 @@ class StoreContract:
         with other.lock("second"):
             pass
 
+    def test_what_is_missing_stops_a_run(self, subject: Subject) -> None:
+        live, dead = subject.live(), subject.dead()
+        subject.age()
+        subject.lose(live)
+        before = subject.objects()
+        try:
+            make_plan(
+                subject.store,
+                self.engine(subject),
+                opener=lambda _url: subject.store.storage,
+            )
+        except (Corrupt, IncompleteRead):
+            assert subject.objects() == before
+            assert subject.usable(dead)
+            return
+        raise AssertionError("a plan was made although something live is missing")
+
+    def test_runs_are_recorded(self, subject: Subject) -> None:
+        store, other = subject.store, subject.another()
+        started = store.clock.now()
+        first, second = new_uid(), new_uid()
+        assert store.find_run(first) is None
+        with store.lock(first) as held:
+            held.start(Run(first, "collect", RunState.STARTED, started, {}, "somewhere"))
+            assert _run(other.find_run(first)) == ("collect", RunState.STARTED, {}, "somewhere")
+            held.finish(first, RunState.DONE, {"objects": 3})
+            # One that goes on keeps when it began.
+            held.start(Run(first, "collect", RunState.STARTED, store.clock.now(), {"objects": 3}))
+            held.finish(first, RunState.PARTIAL, {"objects": 4})
+        done = _run(other.find_run(first))
+        assert done == ("collect", RunState.PARTIAL, {"objects": 4}, "somewhere")
+        subject.age()
+        later = Run(second, "collect", RunState.DONE, store.clock.now(), {"objects": 0})
+        store.add_run(later)
+        assert [run.id for run in other.runs()][:2] == [second, first]
+        found = other.find_run(first)
+        assert found is not None
+        assert found.started_at == started
+
+    def test_a_plan_is_vouched_for(self, subject: Subject) -> None:
+        run = new_uid()
+        assert subject.store.recorded_plan(run) is None
+        subject.store.record_plan(run, "a digest")
+        assert subject.another().recorded_plan(run) == "a digest"
+        assert subject.another().recorded_plan(new_uid()) is None
+
+    def test_the_holder_of_the_lock_is_known(self, subject: Subject) -> None:
+        run = new_uid()
+        assert subject.store.lock_holder() is None
+        with subject.store.lock(run):
+            assert subject.another().lock_holder() == run
+        assert subject.another().lock_holder() is None
+
     def test_a_plan_has_a_place_of_its_own(self, subject: Subject) -> None:
         places = {subject.store.place(run) for run in ("one", "two")}
         assert len(places) == 2
@@ -256,3 +269,11 @@ class StoreContract:
             assert url == subject.store.storage.url
             assert prefix.startswith(subject.store.format.prefix)
             assert prefix.endswith("/")
+
+
+def _is_in(keys: KeyRange, address: str) -> bool:
+    return address.startswith(f"{keys.prefix}/") and address in keys
+
+
+def _run(run: Run | None) -> tuple[str, str, Mapping[str, Any], str] | None:
+    return None if run is None else (run.kind, run.state, run.summary, run.place)

@@ -1,0 +1,31 @@
+"""The contract of a store, as classes of tests.
+
+Whoever writes a store subclasses ``StoreContract`` (what every store must do), ``AbilityContract``
+(what the abilities promise that it declares) and ``RunContract`` (whole runs), and gives each a
+fixture ``subject``. The subject goes around the adapter wherever it can: it writes and lists
+objects in the storage itself, and works out from the store's own library what a snapshot needs. A
+test is skipped only where the subject does not declare the ability; that it declares what the store
+has, no more and no less, is a test as well.
+"""
+
+from reclaim.testing.stores.abilities import AbilityContract
+from reclaim.testing.stores.required import StoreContract
+from reclaim.testing.stores.runs import RunContract
+from reclaim.testing.stores.subject import (
+    GuardedSubject,
+    HistorySubject,
+    LeasingSubject,
+    NamingSubject,
+    Subject,
+)
+
+__all__ = [
+    "AbilityContract",
+    "GuardedSubject",
+    "HistorySubject",
+    "LeasingSubject",
+    "NamingSubject",
+    "RunContract",
+    "StoreContract",
+    "Subject",
+]

@@ -1,0 +1,350 @@
+"""What the abilities promise that a store declares: of the store, its handle and its format."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from reclaim.errors import Gone, NotFound, ReclaimError
+from reclaim.history import build
+from reclaim.history.graph import reachable
+from reclaim.ids import new_uid
+from reclaim.model import Ref, Run, RunState, SnapshotId
+from reclaim.policy import Duration, Policy, Rules, evaluate
+from reclaim.stores import abilities
+from reclaim.stores.abilities import (
+    BY_REF,
+    AbortsUploads,
+    Adopts,
+    AdoptsUnknown,
+    AllowsMissing,
+    ClosesOverdue,
+    CompactsMetadata,
+    EditsHistory,
+    Examines,
+    Expiration,
+    ExpiresItself,
+    ExpiresUnderLock,
+    HistorySeen,
+    HoldsLeases,
+    ListsLeases,
+    NeedsOtherSnapshots,
+    OrdersDeletes,
+)
+from reclaim.stores.base import Held, Store
+from reclaim.stores.findings import Level
+from reclaim.stores.format import SNAPSHOTS, DecodesSnapshots, ReadsContainers
+from reclaim.testing.stores.subject import (
+    Contract,
+    GuardedSubject,
+    HistorySubject,
+    LeasingSubject,
+    NamingSubject,
+    Subject,
+    failure_of,
+)
+
+FORMAT_ABILITIES: frozenset[type] = frozenset((ReadsContainers, DecodesSnapshots))
+ABILITIES: frozenset[type] = FORMAT_ABILITIES | {
+    found
+    for found in vars(abilities).values()
+    if isinstance(found, type) and getattr(found, "_is_runtime_protocol", False)
+}
+KNOWN_RULES = frozenset(
+    {*Rules.__dataclass_fields__, "delete_expired_tags", "delete_expired_branches", BY_REF}
+)
+
+
+def detected(store: Store) -> frozenset[type]:
+    """The abilities that runs find in a store."""
+    others = ABILITIES - FORMAT_ABILITIES
+    return frozenset(
+        {one for one in FORMAT_ABILITIES if isinstance(store.format, one)}
+        | {one for one in others if isinstance(store, one) or issubclass(store.handle, one)}
+    )
+
+
+class AbilityContract(Contract):
+    """What a store must do that declares an ability."""
+
+    def test_it_declares_what_it_can_do(self, subject: Subject) -> None:
+        assert subject.abilities == detected(subject.store)
+
+    def test_no_ability_is_there_in_part(self, subject: Subject) -> None:
+        """A method that is not called as the door calls it makes an ability disappear."""
+        store = subject.store
+        declared = {name for ability in subject.abilities for name in _members(ability)}
+        for ability in ABILITIES - subject.abilities:
+            for owner in (store, store.handle, store.format):
+                names = _members(ability) - declared
+                some = {name for name in names if hasattr(owner, name)}
+                assert not some, f"{owner!r} has {some} of {ability.__name__}, and not the rest"
+
+    # Histories
+
+    def test_a_history_is_edited_whole(self, subject: HistorySubject) -> None:
+        self.require(subject, EditsHistory)
+        line = subject.line()
+        subject.tag("old", line[0])
+        with subject.store.lock(new_uid()) as held:
+            seen, under = _begin(held, subject.store)
+            assert subject.reached() <= {one.id for one in seen.snapshots}
+            above, gone = {line[2]: _parents(seen, line[1])}, [_ref(seen, "old")]
+            assert under.edit_history(above, gone, seen)
+            assert line[1] not in subject.reached()
+            assert set(line[::2]) <= subject.reached()
+            after = under.read_history()
+            assert "old" not in {ref.name for ref in after.refs}
+            assert _parents(after, line[2]) == _parents(seen, line[1])
+
+    def test_an_edit_by_an_old_reading_is_not_made(self, subject: HistorySubject) -> None:
+        self.require(subject, EditsHistory)
+        line = subject.line()
+        with subject.store.lock(new_uid()) as held:
+            seen, under = _begin(held, subject.store)
+            subject.tag("new", line[1])
+            assert not under.edit_history({line[2]: _parents(seen, line[1])}, (), seen)
+            assert _parents(under.read_history(), line[2]) == (line[1],)
+
+    def test_an_edit_is_rolled_back(self, subject: HistorySubject) -> None:
+        self.require(subject, EditsHistory)
+        line = subject.line()
+        subject.tag("old", line[0])
+        with subject.store.lock(new_uid()) as held:
+            seen, under = _begin(held, subject.store)
+            gone = [_ref(seen, "old")]
+            assert under.edit_history({line[2]: _parents(seen, line[1])}, gone, seen)
+            assert under.roll_back() == []
+            back = under.read_history()
+            assert _parents(back, line[2]) == (line[1],)
+            assert "old" in {ref.name for ref in back.refs}
+        assert set(line) <= subject.reached()
+
+    def test_the_library_does_what_is_predicted(self, subject: HistorySubject) -> None:
+        self.require(subject, ExpiresItself)
+        store, line = subject.store, subject.line()
+        assert isinstance(store, ExpiresItself)
+        rules = store.expressible_rules()
+        assert "older_than" in rules <= KNOWN_RULES
+        asked = _expiration(store, tags="delete_expired_tags" in rules)
+        subject.tag("old", line[0])
+        objects = subject.objects()
+        with store.lock(new_uid()) as held:
+            held.begin()
+            assert isinstance(held, ExpiresUnderLock)
+            before = held.read_history()
+            history = build(before.snapshots, before.refs)
+            kept = evaluate(asked.policy, history, now=asked.now).kept
+            edit = store.predict_edit(history, kept, asked)
+            held.expire_by_library(asked)
+            after = held.read_history()
+            held.expire_by_library(asked)
+            again = held.read_history()
+        assert line[0] in edit.unreachable or line[1] in edit.unreachable
+        left = {one.id for one in before.snapshots} - set(edit.unreachable)
+        assert subject.reached() == left == _reached(after)
+        assert {ref.name for ref in after.refs} == {
+            ref.name for ref in before.refs if ref not in edit.delete_refs
+        }
+        for one in left:
+            assert _parents(after, one) == edit.reparent.get(one, _parents(before, one))
+        assert (_reached(again), len(again.refs)) == (_reached(after), len(after.refs))
+        assert subject.objects() == objects
+
+    # Leases
+
+    def test_a_lease_is_a_root(self, subject: LeasingSubject) -> None:
+        self.require(subject, ListsLeases)
+        store, dead = subject.store, subject.dead()
+        assert isinstance(store, ListsLeases)
+        lease = subject.hold(dead)
+        assert [(one.id, valid) for one, valid in store.leases()] == [(lease, True)]
+        assert dead in {one.snapshot for one in self.observed(subject).leases}
+        with store.lock(new_uid()) as held:
+            held.begin()
+            held.condemn({dead: "a rule"})
+            assert held.promote() == 0
+        subject.age()
+        assert [valid for _, valid in store.leases()] == [False]
+        assert not self.observed(subject).leases
+
+    def test_leases_are_taken_renewed_and_given_back(self, subject: Subject) -> None:
+        self.require(subject, HoldsLeases)
+        store, dead = subject.store, subject.dead()
+        assert isinstance(store, HoldsLeases)
+        lease = store.take_lease(dead, holder="contract", length=timedelta(hours=2))
+        assert (lease.snapshot, lease.holder) == (dead, "contract")
+        assert store.renew_lease(lease).length == lease.length
+        store.release_lease(lease.id)
+        assert store.leases() == []
+        failure_of(NotFound, lambda: store.release_lease(lease.id))
+        with store.lock(new_uid()) as held:
+            held.begin()
+            held.condemn({dead: "a rule"})
+            failure_of(
+                Gone,
+                lambda: store.take_lease(dead, holder="late", length=timedelta(hours=2)),
+            )
+            assert store.leases() == []
+
+    # Snapshots as files, and snapshots that need others
+
+    def test_a_survey_reads_every_snapshot(self, subject: Subject) -> None:
+        self.require(subject, DecodesSnapshots)
+        store, made = subject.store, {subject.live(), subject.dead()}
+        assert isinstance(store.format, DecodesSnapshots)
+        ranges = [
+            keys
+            for keys in store.format.key_ranges(store.storage)
+            if store.format.has_snapshots(keys)
+        ]
+        rows = store.format.survey(store.storage, ranges)
+        assert rows.schema.equals(SNAPSHOTS)
+        assert set(rows.column("address").to_pylist()) == subject.objects()
+        assert made <= set(rows.column("id").to_pylist())
+        assert not [fault for fault in rows.column("fault").to_pylist() if fault]
+        some = [
+            address
+            for one in made
+            for address, kind in subject.needs(one).items()
+            if kind in ("layer", "snapshot")
+        ]
+        read = store.format.snapshots(store.storage, some)
+        assert set(read.column("id").to_pylist()) == made
+        subject.lose(min(made))
+        lost = store.format.snapshots(store.storage, some)
+        assert len([fault for fault in lost.column("fault").to_pylist() if fault]) == 1
+
+    def test_deletes_are_ordered(self, subject: NamingSubject) -> None:
+        self.require(subject, OrdersDeletes)
+        store, dead = subject.store, subject.dead()
+        assert isinstance(store, OrdersDeletes)
+        assert store.format.sequential
+        self.observed(subject)
+        below = [address for one in subject.below(dead) for address in subject.needs(one)]
+        above = list(subject.needs(dead))
+        there = [one for one in (*below, *above) if one in subject.objects()]
+        for given in (there, there[::-1]):
+            order = list(store.in_order(given, self.engine(subject)))
+            assert sorted(order) == sorted(there)
+            last_above = max(order.index(one) for one in above if one in there)
+            assert last_above < min(order.index(one) for one in below if one in there)
+
+    def test_what_promised_snapshots_need_is_live(self, subject: NamingSubject) -> None:
+        self.require(subject, NeedsOtherSnapshots)
+        store, dead = subject.store, subject.dead()
+        assert isinstance(store, NeedsOtherSnapshots)
+        subject.age()
+        seen = self.observed(subject)
+        assert seen.reached is not None
+        assert dead not in seen.reached
+        engine, held = self.engine(subject), list(subject.needs(dead))
+        kept = store.keep_whole(seen, held, besides=new_uid(), reader=engine)
+        assert kept.reached is not None
+        assert {dead, *subject.below(dead)} <= kept.reached
+        same = store.keep_whole(self.observed(subject), [], besides=new_uid(), reader=engine)
+        assert same.reached == seen.reached
+
+    def test_what_is_missing_is_allowed_by_name(self, subject: NamingSubject) -> None:
+        self.require(subject, AllowsMissing)
+        store, live = subject.store, subject.live()
+        assert isinstance(store, AllowsMissing)
+        subject.age()
+        subject.lose(min(subject.below(live)))
+        failure_of(ReclaimError, lambda: self.observed(subject))
+        store.allow_missing()
+        assert self.observed(subject).warnings
+
+    # Upkeep
+
+    def test_what_dead_runs_left_is_cleaned(self, subject: Subject) -> None:
+        self.require(subject, CompactsMetadata)
+        store, dead = subject.store, subject.dead()
+        assert isinstance(store, CompactsMetadata)
+        with store.lock(new_uid()) as held:
+            held.begin()
+            held.condemn({dead: "a rule"})
+            other = subject.another()
+            assert isinstance(other, CompactsMetadata)
+            # Not while a run is at work.
+            other.clean()
+            assert not subject.usable(dead)
+        store.clean()
+        assert subject.usable(dead)
+
+    def test_the_doctor_misses_what_is_lost(self, subject: Subject) -> None:
+        self.require(subject, Examines)
+        store, live = subject.store, subject.live()
+        assert isinstance(store, Examines)
+        healthy = list(store.findings(deep=True, advance=None))
+        assert not [one for one in healthy if one.level is Level.PROBLEM]
+        subject.lose(live)
+        found = list(store.findings(deep=True, advance=None))
+        problems = [one for one in found if one.level is Level.PROBLEM]
+        assert problems
+        assert all(one.exit_code and one.repository for one in problems)
+
+    # Guards
+
+    def test_what_is_out_of_time_is_ended(self, subject: GuardedSubject) -> None:
+        self.require(subject, ClosesOverdue)
+        guard = subject.overdue()
+        # A plan may count it as ended; nobody deletes before it is.
+        assert guard in self.observed(subject).closed
+        assert guard in self.observed(subject, settled=True).open
+        with subject.store.lock(new_uid()) as held:
+            held.begin()
+            assert isinstance(held, ClosesOverdue)
+            held.close_overdue()
+        assert guard in self.observed(subject, settled=True).closed
+
+    def test_what_only_the_storage_knows_is_adopted(self, subject: GuardedSubject) -> None:
+        self.require(subject, AdoptsUnknown, Adopts)
+        store, guard = subject.store, subject.stranger()
+        assert isinstance(store, AdoptsUnknown)
+        assert list(store.unknown_guards()) == [guard]
+        with store.lock(new_uid()) as held:
+            assert isinstance(held, Adopts)
+            held.adopt([guard])
+        assert list(store.unknown_guards()) == []
+        assert guard in self.observed(subject).closed
+
+    def test_uploads_that_were_left_can_be_given_up(self, subject: Subject) -> None:
+        self.require(subject, AbortsUploads)
+        store = subject.store
+        assert isinstance(store, AbortsUploads)
+        assert list(store.old_uploads()) == []
+        assert store.abort_uploads([]) == 0
+
+
+def _begin(held: Held, store: Store) -> tuple[HistorySeen, EditsHistory]:
+    """A run that has begun, and the history that it sees."""
+    assert isinstance(held, EditsHistory)
+    held.begin()
+    run = store.lock_holder()
+    assert run is not None
+    held.start(Run(run, "collect", RunState.STARTED, store.clock.now()))
+    return held.read_history(), held
+
+
+def _expiration(store: Store, *, tags: bool) -> Expiration:
+    policy = Policy(Rules(older_than=Duration.parse("15d")))
+    return Expiration(policy, store.clock.now(), delete_expired_tags=tags)
+
+
+def _reached(seen: HistorySeen) -> set[SnapshotId]:
+    history = build(seen.snapshots, seen.refs)
+    reached = reachable(history.parents, history.tips)
+    return {one.id for one, there in zip(history.snapshots, reached, strict=True) if there}
+
+
+def _parents(seen: HistorySeen, snapshot: SnapshotId) -> tuple[SnapshotId, ...]:
+    return next(one.parents for one in seen.snapshots if one.id == snapshot)
+
+
+def _ref(seen: HistorySeen, name: str) -> Ref:
+    return next(ref for ref in seen.refs if ref.name == name)
+
+
+def _members(ability: type) -> frozenset[str]:
+    """The members that an ability itself has, without those of what it is built on."""
+    return frozenset(name for name in vars(ability) if not name.startswith("_"))
