@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from reclaim.history.graph import Parents, reachable
 from reclaim.model import History, Ref, RefKind, SnapshotId
 
 
-@dataclass(frozen=True, slots=True)
-class TouchedBase:
+class TouchedBase(NamedTuple):
     """A branch whose base with the default branch is found through an edited snapshot.
 
     ``before`` and ``after`` are the base in the two histories. Even when they are the same, a

@@ -60,12 +60,10 @@ def expire(
     narrows what is edited or deleted to these refs and what they reach; what is kept does not
     depend on it.
     """
-    stays = bytearray(
-        [
-            not parents or snapshot.id in kept
-            for snapshot, parents in zip(history.snapshots, history.parents, strict=True)
-        ]
-    )
+    stays = bytearray(map(kept.__contains__, [snapshot.id for snapshot in history.snapshots]))
+    for number, parents in enumerate(history.parents):
+        if not parents:
+            stays[number] = 1
 
     def doomed(ref: Ref, tip: int) -> bool:
         if stays[tip] or (deletable is not None and ref not in deletable):

@@ -7,6 +7,8 @@ on it hangs the first-parent line.
 
 from __future__ import annotations
 
+from itertools import compress
+
 from reclaim.history.graph import Parents
 
 Frontier = tuple[int, ...]
@@ -29,32 +31,32 @@ def reparent(parents: Parents, reached: bytearray, kept: bytearray) -> dict[int,
     frontiers: list[Frontier] = [()] * len(parents)
     reach = [0] * len(parents)
     below = [0] * len(parents)
-    for number in range(len(parents) - 1, -1, -1):
-        if not reached[number]:
-            continue
+    for number in compress(range(len(parents) - 1, -1, -1), reversed(reached)):
         above = parents[number]
-        frontier: Frontier = ()
-        under = pruned = 0
+        under = 0
         for parent in above:
             # Where there is one parent its bitmap is shared; ``0 | bits`` would be a copy.
             under = under | reach[parent] if under else reach[parent]
         if joins[number]:
+            frontier: Frontier = ()
+            pruned = 0
             for parent in above:
                 pruned = pruned | below[parent] if pruned else below[parent]
                 frontier += frontiers[parent]
             if len(above) > 1:
                 first, *rest = dict.fromkeys(frontier)
                 frontier = (first, *[one for one in rest if not pruned >> places[one] & 1])
-        if kept[number]:
-            if joins[number]:
+            if kept[number]:
                 edited[number] = frontier
-            reach[number] = below[number] = under
+            else:
+                reach[number], below[number], frontiers[number] = under, pruned, frontier
+        if kept[number]:
+            below[number] = under
             if members[number]:
                 places[number] = len(places)
-                reach[number] = under | 1 << places[number]
+                under |= 1 << places[number]
                 frontiers[number] = (number,)
-        else:
-            reach[number], below[number], frontiers[number] = under, pruned, frontier
+            reach[number] = under
         for parent in above:
             # Memory is for the lines that are open at one time, not for all.
             if newest_child[parent] == number:
@@ -73,9 +75,7 @@ def _roles(
     joins = bytearray(len(parents))
     members = bytearray(len(parents))
     newest_child = [-1] * len(parents)
-    for number in range(len(parents) - 1, -1, -1):
-        if not reached[number]:
-            continue
+    for number in compress(range(len(parents) - 1, -1, -1), reversed(reached)):
         above = parents[number]
         join = not kept[number]
         for parent in above:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from operator import attrgetter
+from itertools import islice
+from operator import attrgetter, eq
 
 from reclaim.cycles import no_search_for_cycles
 from reclaim.errors import Corrupt
@@ -21,13 +22,16 @@ def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
     from a history with holes could lose data. Clocks may run backwards: children come before their
     parents whatever the times say, and only among the rest the newest comes first.
     """
-    ordered = sorted(snapshots, key=attrgetter("id"))
-    ordered.sort(key=attrgetter("written_at"), reverse=True)
+    ordered = sorted(snapshots, key=attrgetter("written_at"), reverse=True)
+    times = [snapshot.written_at for snapshot in ordered]
+    if any(map(eq, times, islice(times, 1, None))):
+        ordered.sort(key=attrgetter("id"))
+        ordered.sort(key=attrgetter("written_at"), reverse=True)
     numbers = {snapshot.id: number for number, snapshot in enumerate(ordered)}
     if len(numbers) != len(ordered):
         raise Corrupt("the history has two snapshots with the same id")
     try:
-        parents = tuple([tuple([numbers[p] for p in one.parents]) for one in ordered])
+        parents = _numbered(ordered, numbers)
     except KeyError as error:
         raise Corrupt(
             f"the history names a snapshot that is not there: {error.args[0]}",
@@ -39,7 +43,7 @@ def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
         ages = _children_first(parents, ordered)
         ordered = [ordered[age] for age in ages]
         numbers = {snapshot.id: number for number, snapshot in enumerate(ordered)}
-        parents = tuple([tuple([numbers[p] for p in one.parents]) for one in ordered])
+        parents = _numbered(ordered, numbers)
         by_time = sorted(range(len(ordered)), key=ages.__getitem__)
     named = tuple(sorted(refs, key=_rank))
     for ref in named:
@@ -50,6 +54,19 @@ def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
             )
     tips = tuple(numbers[ref.snapshot] for ref in named)
     return History(named, tuple(ordered), numbers, parents, tips, ages, by_time)
+
+
+def _numbered(
+    snapshots: Iterable[Snapshot], numbers: Mapping[SnapshotId, int]
+) -> tuple[tuple[int, ...], ...]:
+    """The parents of each snapshot by their numbers; most have one."""
+    lines = [snapshot.parents for snapshot in snapshots]
+    return tuple(
+        [
+            (numbers[above[0]],) if len(above) == 1 else tuple([numbers[one] for one in above])
+            for above in lines
+        ]
+    )
 
 
 def _children_first(parents: Parents, snapshots: Sequence[Snapshot]) -> list[int]:

@@ -10,9 +10,10 @@ however many refs there are, and a snapshot without a claim is not kept by the r
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import compress
 
 from reclaim.model import History
 from reclaim.policy.duration import Duration
@@ -72,26 +73,46 @@ class Periods:
     levels: Sequence[int]
 
 
-def find_periods(history: History, names: Iterable[str]) -> dict[str, Periods]:
-    """The periods of each kind that counting rules name; for ``last`` each snapshot is its own."""
+def find_periods(history: History, counted: Mapping[str, Iterable[int]]) -> dict[str, Periods]:
+    """The periods of each kind along the first-parent chains of the refs that count by it.
+
+    For ``last`` each snapshot is a period of its own.
+    """
     hours = hours_of(snapshot.written_at for snapshot in history.snapshots)
     # An origin stands for its own parent, so that the loop needs no question. What its level is
     # does not matter: levels are compared along one chain only.
     firsts = [above[0] if above else number for number, above in enumerate(history.parents)]
     periods = {}
-    for name in names:
+    for name, refs in counted.items():
         if name == "last":
             numbers: Sequence[int] = range(len(hours))
         else:
             number_of = {hour: NUMBER[name](hour) for hour in set(hours)}
             numbers = [number_of[hour] for hour in hours]
         levels = [1] * len(hours)
-        for number in range(len(hours) - 1, -1, -1):
-            first = firsts[number]
-            level = levels[first]
-            levels[number] = level if numbers[first] == numbers[number] else level + 1
+        on_chain = _chains(firsts, [history.tips[ref] for ref in refs])
+        oldest_first = compress(range(len(hours) - 1, -1, -1), reversed(on_chain))
+        if name == "last":
+            for number in oldest_first:
+                levels[number] = levels[firsts[number]] + 1
+        else:
+            for number in oldest_first:
+                first = firsts[number]
+                level = levels[first]
+                levels[number] = level if numbers[first] == numbers[number] else level + 1
         periods[name] = Periods(numbers, levels)
     return periods
+
+
+def _chains(firsts: Sequence[int], tips: Iterable[int]) -> bytearray:
+    """One byte for each snapshot: whether it is on the first-parent chain of some tip."""
+    on_chain = bytearray(len(firsts))
+    for tip in tips:
+        number = tip
+        while not on_chain[number]:
+            on_chain[number] = 1
+            number = firsts[number]
+    return on_chain
 
 
 def newest_of_periods(

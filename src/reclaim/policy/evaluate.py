@@ -6,7 +6,7 @@ finds at once what the rule keeps and for which refs; sentences are made of that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain, compress
@@ -81,10 +81,12 @@ def evaluate(policy: Policy, history: History, *, now: datetime) -> Decisions:
     It stays when a rule of some ref that reaches it keeps it, when some ref that reaches it has
     no rule, or when it is an origin that some ref reaches.
     """
-    grouped: dict[Rules, list[int]] = {}
-    for index, ref in enumerate(history.refs):
-        grouped.setdefault(policy.rules(ref), []).append(index)
-    periods = find_periods(history, {name for rules in grouped for name, _ in rules.counts()})
+    grouped = _classes(policy, history.refs)
+    counted: dict[str, list[int]] = {}
+    for rules, refs in grouped.items():
+        for name, _ in rules.counts():
+            counted.setdefault(name, []).extend(refs)
+    periods = find_periods(history, counted)
     classes = [_claims(history, rules, refs, periods, now) for rules, refs in grouped.items()]
     return Decisions(
         history,
@@ -98,6 +100,21 @@ def evaluate(policy: Policy, history: History, *, now: datetime) -> Decisions:
         ),
         Reasons(history, classes),
     )
+
+
+def _classes(policy: Policy, refs: Sequence[Ref]) -> dict[Rules, list[int]]:
+    """The refs with the same rules, as indexes; rules that a policy gives twice are the same."""
+    entries = [rules for _, rules in policy.matches] + [policy.default]
+    members: list[list[int]] = [[] for _ in entries]
+    for index, ref in enumerate(refs):
+        members[policy.entry(ref)].append(index)
+    grouped: dict[Rules, list[int]] = {}
+    for rules, indexes in zip(entries, members, strict=True):
+        if indexes:
+            grouped.setdefault(rules, []).extend(indexes)
+    # In the order of the refs, as sentences are.
+    ordered = {rules: sorted(indexes) for rules, indexes in grouped.items()}
+    return dict(sorted(ordered.items(), key=lambda one: one[1]))
 
 
 def _claims(
@@ -129,15 +146,20 @@ def _claims(
 
 
 def _kept(history: History, classes: list[ClassClaims]) -> frozenset[SnapshotId]:
-    ids = [snapshot.id for snapshot in history.snapshots]
-    origins = [not above for above in history.parents]
-    kept: set[SnapshotId] = set()
+    reasons_to_stay: list[Sequence[object]] = []
     for claims in classes:
-        reach = claims.reached.ranks
-        young = history.by_time[: claims.young_end]
-        is_reached = map(reach.__getitem__, young)
-        kept.update(compress(map(ids.__getitem__, young), is_reached))
-        kept.update(compress(compress(ids, origins), compress(reach, origins)))
-        for rule in claims.tip_rules():
-            kept.update(compress(ids, rule.ranks))
-    return frozenset(kept)
+        reasons_to_stay.append(_young(history, claims))
+        reasons_to_stay += [rule.ranks for rule in claims.tip_rules()]
+    kept = bytearray(map(any, zip(*reasons_to_stay, strict=True)))
+    for number, above in enumerate(history.parents):
+        if not above and any(claims.reached.ranks[number] for claims in classes):
+            kept[number] = 1
+    return frozenset(compress([snapshot.id for snapshot in history.snapshots], kept))
+
+
+def _young(history: History, claims: ClassClaims) -> Sequence[object]:
+    """By number, what is not empty where a snapshot is young enough for the age rule."""
+    reach, end = claims.reached.ranks, claims.young_end
+    if history.monotone:
+        return [*reach[:end], *[()] * (len(reach) - end)]
+    return [ranks and age < end for ranks, age in zip(reach, history.ages, strict=True)]

@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
+from itertools import compress
 
+from reclaim.cycles import no_search_for_cycles
 from reclaim.model import History
 from reclaim.policy.claims import NAMED, Claims, Periods, Ranks
 from reclaim.policy.periods import NAME
@@ -118,6 +120,7 @@ class Reasons:
             for claims in self.classes
         ]
 
+    @no_search_for_cycles()
     def keeping(self, start: int, stop: int) -> list[list[str]]:
         """Every reason for which each of some snapshots stays; none for those that go."""
         sentences: list[list[str]] = [[] for _ in range(start, stop)]
@@ -146,32 +149,34 @@ class Reasons:
         self, sentences: list[list[str]], start: int, stop: int, claims: Claims, why: str
     ) -> None:
         names = self.names[claims]
-        for reasons, ranks in zip(sentences, claims.ranks[start:stop], strict=False):
-            if ranks:
-                reasons.append(names[ranks] + why)
+        some = claims.ranks[start:stop]
+        for reasons, ranks in compress(zip(sentences, some, strict=True), some):
+            reasons.append(names[ranks] + why)
 
     def _add_young(self, sentences: list[list[str]], some: slice, claims: ClassClaims) -> None:
         names, why = self.names[claims.reached], f": {claims.age_reason}"
-        ages = self.history.ages[some]
-        for reasons, ranks, age in zip(sentences, claims.reached.ranks[some], ages, strict=True):
-            if ranks and age < claims.young_end:
+        reach, end = claims.reached.ranks[some], claims.young_end
+        rows = zip(sentences, reach, self.history.ages[some], strict=True)
+        for reasons, ranks, age in compress(rows, reach):
+            if age < end:
                 reasons.append(names[ranks] + why)
 
     def _add_newest(self, sentences: list[list[str]], some: slice, rule: Counted) -> None:
         names, numbers = self.names[rule.claims], rule.periods.numbers[some]
         periods = {number: NAME[rule.period](number) for number in set(numbers)}
         why = f": keep_{rule.period} {rule.count} (newest of "
-        for reasons, ranks, number in zip(sentences, rule.claims.ranks[some], numbers, strict=True):
-            if ranks:
-                reasons.append(f"{names[ranks]}{why}{periods[number]})")
+        held = rule.claims.ranks[some]
+        rows = zip(sentences, held, numbers, strict=True)
+        for reasons, ranks, number in compress(rows, held):
+            reasons.append(f"{names[ranks]}{why}{periods[number]})")
 
     def _add_places(self, sentences: list[list[str]], some: slice, rule: Counted) -> None:
         names, levels = self.names[rule.claims], rule.periods.levels[some]
         before, after = f": keep_last {rule.count} (", f" of {rule.count})"
-        for reasons, ranks, level in zip(sentences, rule.claims.ranks[some], levels, strict=True):
-            if ranks:
-                places = self._places(rule, ranks, level)
-                reasons.append(f"{names[ranks]}{before}{places}{after}")
+        held = rule.claims.ranks[some]
+        for reasons, ranks, level in compress(zip(sentences, held, levels, strict=True), held):
+            places = self._places(rule, ranks, level)
+            reasons.append(f"{names[ranks]}{before}{places}{after}")
 
     def _places(self, rule: Counted, ranks: Ranks, level: int) -> str:
         """The place of a snapshot among the last of each ref that is named."""

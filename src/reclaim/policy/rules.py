@@ -92,7 +92,15 @@ class Policy:
         return self.default.empty and all(rules.empty for _, rules in self.matches)
 
     def rules(self, ref: Ref) -> Rules:
-        return next((rules for match, rules in self.matches if match(ref)), self.default)
+        number = self.entry(ref)
+        return self.matches[number][1] if number < len(self.matches) else self.default
+
+    def entry(self, ref: Ref) -> int:
+        """The number of the first match; that of the default, which is the last, without one."""
+        for number, (match, _) in enumerate(self.matches):
+            if match(ref):
+                return number
+        return len(self.matches)
 
 
 def instant_text(instant: datetime) -> str:
