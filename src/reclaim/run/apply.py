@@ -32,6 +32,8 @@ from reclaim.ids import new_uid
 from reclaim.model import (
     EDIT_TAKEN_BACK,
     EDITED_BY_LIBRARY,
+    INTENDED,
+    LISTS,
     PROMOTED,
     Quarantine,
     Run,
@@ -45,6 +47,7 @@ from reclaim.run.checks import check_budget, check_clock, check_counted
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.ends import cause_of, told_as_partial
 from reclaim.run.journal import Journal
+from reclaim.run.known_lists import known_lists
 from reclaim.run.library_edit import edit_by_library
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
@@ -64,7 +67,7 @@ ROUNDS = 20
 RESULT = "result.json"
 COLLECT = "collect"
 """The kind of run that an apply is."""
-CONDEMNED, COLLECTED, INTENDED = "condemned", "collected", "intended"
+CONDEMNED, COLLECTED = "condemned", "collected"
 UNPLANNED, SPARED = "unplanned", "spared"
 """The names of counts in a run's record. The last two are of an edit by the store's own library:
 snapshots that it took out of history beyond the plan, and those that the plan names and that
@@ -247,11 +250,18 @@ class _Applying:
         self._run = planned.run
         self._stages = Stages(planned.run, watcher)
         self._own = own
-        self._journal = Journal(self._storage, place.below("apply"), self._own)
+        self._journal = Journal(
+            self._storage,
+            place.below("apply"),
+            self._own,
+            known=known_lists(earlier),
+            record=self._record_lists,
+        )
         self._condemned = False
         # An earlier apply may have taken something, even if this one does not get so far.
         self._begun = earlier is not None and earlier.state != RunState.STOPPED
         self._facts = _facts(way, store, earlier if self._begun else None)
+        self._facts[LISTS] = self._journal.known
         self._promoted = self._begun and earlier is not None and earlier.promoted
         if self._promoted:
             self._facts[PROMOTED] = True
@@ -319,6 +329,7 @@ class _Applying:
             own = Place(*self._store.place(self._run)).below("work")
             check_clock(self._store, self._store.storage, own)
             decided = self._verify()
+            self._journal.give_up_damaged(self._engine, self._place)
             self._held.begin()
             self._held.start(
                 Run(
@@ -452,6 +463,10 @@ class _Applying:
         if self._library_edit is not None:
             spared = sum(1 for one in decided.dead if one in now.live)
             self._facts |= {UNPLANNED: len(self._unplanned), SPARED: spared}
+
+    def _record_lists(self) -> None:
+        """Let the store know the lists of this apply: only those it knows are believed."""
+        self._held.finish(self._run, RunState.STARTED, self._facts)
 
     def _promote(self) -> int:
         """Make the marks terminal. An error need not mean that they are not; see ``_stop``."""
