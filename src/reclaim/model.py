@@ -128,6 +128,8 @@ INTENDED = "intended"
 LISTS = "lists"
 """Facts in a run's record: how many objects it was about to take; what the lists of its applies
 hash to, by their names below the folder of applies."""
+PLAN_DIGEST = "plan"
+"""A fact in a run's record: what the plan hashes to that it was made from."""
 
 
 @dataclass(frozen=True, slots=True)

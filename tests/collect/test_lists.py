@@ -13,14 +13,16 @@ import pytest
 from reclaim.engine.tasks.deleting import JOURNAL
 from reclaim.engine.tasks.notes import RETURNED, Noted, write_note
 from reclaim.engine.tasks.parts import Part, Place, read_part, write_part
-from reclaim.errors import Partial, Refused, StorageDenied
+from reclaim.errors import Partial, PlanRefused, Refused, StorageDenied
 from reclaim.model import LISTS, RunState
+from reclaim.run import plan_file
 from reclaim.run.plan import Plan
 from reclaim.run.purge import purge
 from reclaim.run.removal import Move, find_record
 from reclaim.run.undo import undo_run
 from reclaim.storage import Storage
 from reclaim.testing.faults import FaultyStorage
+from tests.collect.forging import forget
 from tests.collect.test_promises import aside_of, check_back, dies_at, run_of
 from tests.collect.world import NAME, World, bury, opening
 
@@ -367,3 +369,48 @@ def test_a_plan_that_may_not_be_read_any_more(local: World, then: str) -> None:
         assert purged is not None
         assert purged.runs == [run]
     assert not local.aside()
+
+
+# Plans that carry the id of another run
+
+
+def test_a_plan_with_the_id_of_a_finished_run(local: World) -> None:
+    bury(local)
+    run = local.apply(local.plan(), way=Move(timedelta(days=90))).run
+    before = run_record(local, run)
+    local.clock.advance(days=33)
+    other = local.plan()
+    plan_file.write(local.storage, other.place, other.document.model_copy(update={"run": run}))
+    with pytest.raises(PlanRefused, match="whose plan is at"):
+        local.apply(other, way=Move(timedelta(days=1)))
+    assert run_record(local, run) == before
+
+
+def test_another_plan_in_the_place_of_a_finished_run_s(local: World) -> None:
+    """As above, but where the plan of that run was; the store has forgotten what that hashed to."""
+    bury(local)
+    plan = local.plan()
+    run = local.apply(plan, way=Move(timedelta(days=90))).run
+    before = run_record(local, run)
+    forget(local)
+    forged = plan.document.model_copy(update={"warnings": ["another"]})
+    plan_file.write(local.storage, plan.place, forged)
+    with pytest.raises(PlanRefused, match="not the plan that the run was made from"):
+        local.apply(plan, way=Move(timedelta(days=1)))
+    assert run_record(local, run) == before
+
+
+def test_a_plan_that_nobody_vouches_for_goes_on_with_its_own_run(local: World) -> None:
+    past = bury(local)
+    plan = local.plan()
+    forget(local)
+    dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
+    local.apply(plan, way=MOVE)
+    assert local.undo(plan.document.run).snapshots == 2
+    check_back(local, past)
+
+
+def run_record(world: World, run: str) -> tuple[str, object]:
+    found = world.store().find_run(run)
+    assert found is not None
+    return found.state, dict(found.summary)
