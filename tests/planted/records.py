@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted.bug import Bug
 
 LISTS = "tests/collect/test_lists.py"
+ORPHANS = "tests/collect/test_orphans.py"
 
 BUGS: dict[str, Bug] = {
     "lists are believed that no record knows": Bug(
@@ -92,5 +93,17 @@ BUGS: dict[str, Bug] = {
         right="    if noted != planned.digest and not (trusted and noted is None):\n",
         wrong="    if False:\n",
         test=f"{LISTS}::test_another_plan_in_the_place_of_a_finished_run_s",
+    ),
+    "a window ends with its repository": Bug(
+        "reclaim.run.orphans",
+        right="    return run.quarantine is not None or",
+        wrong="    return",
+        test=f"{ORPHANS}::test_a_window_of_a_deleted_repository_stays_open",
+    ),
+    "orphans outlive their repository": Bug(
+        "reclaim.stores.catalog.format",
+        right="(*kinds, UNKNOWN, QUARANTINE, EPOCH)",
+        wrong="(*kinds, UNKNOWN, EPOCH)",
+        test=f"{ORPHANS}::test_orphans_go_with_a_deleted_repository",
     ),
 }
