@@ -124,6 +124,12 @@ EDIT_TAKEN_BACK = "edit_taken_back"
 EDITED_BY_LIBRARY = "edited_by_library"
 """Facts in a run's record: its marks were made terminal; its edit of the history is undone; the
 store's own library has edited the history, or has begun to."""
+INTENDED = "intended"
+LISTS = "lists"
+"""Facts in a run's record: how many objects it was about to take; what the lists of its applies
+hash to, by their names below the folder of applies."""
+PLAN_DIGEST = "plan"
+"""A fact in a run's record: what the plan hashes to that it was made from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +162,7 @@ class Quarantine:
         undos = summary.get("undos", [])
         if not isinstance(undos, list | tuple):
             raise ValueError("undos is not a list")
-        intended = summary.get("intended", 0)
+        intended = summary.get(INTENDED, 0)
         if not isinstance(intended, int):
             raise ValueError("intended is not a number")
         return cls(
@@ -175,7 +181,7 @@ class Quarantine:
         if self.until is not None:
             keys["until"] = self.until.isoformat()
         if self.intended:
-            keys["intended"] = self.intended
+            keys[INTENDED] = self.intended
         if self.undos:
             keys["undos"] = [begun.isoformat() for begun in self.undos]
         return keys

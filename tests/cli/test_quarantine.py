@@ -157,6 +157,25 @@ def test_what_a_purge_tells_programs(cli: CommandLine, planned: Any, aside: Any)
     assert (purging["kind"], purging["state"]) == ("purge", "done")
 
 
+def test_a_purge_that_leaves_a_run_goes_on_with_other_stores(
+    cli: CommandLine, planned: Any, aside: Any, location: Path
+) -> None:
+    """One whose record is gone, and in whose folder there is a link."""
+    cli.ok("repo", "create", "orders")
+    cli.ok("put", "-", "orders/main/a", stdin=b"wrong")
+    cli.ok("reset", "orders/main")
+    other = cli.ok("plan", "orders", "--min-age", "0", "--unsafe-allow-fraction", "1", "--json")
+    cli.ok("apply", other.json["plan"], "--yes", "--quarantine")
+    Path(planned["plan"], "plan.json").unlink()
+    [folder] = location.glob(f"objects/repos/*/_reclaim/quarantine/{planned['run']}")
+    (folder / "link").symlink_to("branches")
+    result = cli("purge", "--older-than", "0s", "--yes")
+    assert result.code == 7
+    assert f"sales: run {planned['run']} was left" in result.err
+    assert "orders: purged 1 runs" in result.err
+    assert in_quarantine(location) == aside["objects"]
+
+
 def test_a_run_that_deleted_cannot_be_undone(cli: CommandLine, planned: Any) -> None:
     cli.ok("apply", planned["plan"], "--yes")
     error = cli.fails("refused", 6, "undo", planned["run"])

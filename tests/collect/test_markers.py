@@ -351,6 +351,29 @@ def test_versioning_suspended_in_between(s3: SeaweedFS, tmp_path: Path) -> None:
         check_back(world, past)
 
 
+@pytest.mark.parametrize("folder", ["journal", "objects"])
+def test_a_damaged_record_and_its_plan_applied_again(versioned: World, folder: str) -> None:
+    """It alone tells which markers are the run's; no other run is held up by it."""
+    world, past = versioned, bury(versioned)
+    plan = world.plan()
+    run = world.apply(plan, way=MARKERS).run
+    damaged = next(
+        stored.address
+        for stored in world.storage.list(plan.place.at("apply"))
+        if f"/{folder}/" in stored.address
+    )
+    world.storage.put(damaged, b"damaged")
+    with pytest.raises(Refused, match="is damaged") as refused:
+        world.undo(run)
+    assert f"reclaim apply {plan.place}" in (refused.value.hint or "")
+    world.clock.advance(MARKERS.keep)
+    with pytest.raises(Partial, match=f"run {run} was left"):
+        world.purge()
+    world.apply(plan, way=MARKERS)
+    assert world.undo(run).snapshots == 2
+    check_back(world, past)
+
+
 def test_the_current_version_is_never_deleted(versioned_bucket: str) -> None:
     """Whatever a journal says."""
     storage = ObjectStorage.open(f"{versioned_bucket}/{uuid4().hex}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.planted.bug import Bug
+from tests.planted.bug import Bug, Change
 
 BETWEEN = "tests/collect/test_between.py"
 IN_FLIGHT = "tests/collect/test_in_flight.py"
@@ -349,5 +349,12 @@ SEEN: dict[str, RangeInfo] = {}""",
         right="    if run.kind != COLLECT:",
         wrong="    if not run.kind:",
         test="tests/collect/test_trust.py::test_a_plan_with_the_name_of_another_kind_of_run",
+        besides=(
+            Change(
+                "reclaim.run.apply",
+                right="    _check_same_plan(run, place, planned, trusted=trusted)\n",
+                wrong="",
+            ),
+        ),
     ),
 }

@@ -17,6 +17,7 @@ from tests.planted import (
     ends,
     library,
     quarantine,
+    records,
     terminus,
     trusting,
 )
@@ -31,6 +32,7 @@ BUGS = (
     | ends.BUGS
     | library.BUGS
     | quarantine.BUGS
+    | records.BUGS
     | terminus.BUGS
     | trusting.BUGS
 )

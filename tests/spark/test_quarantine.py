@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import boto3  # type: ignore[import-untyped]
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from reclaim.catalog import Catalog, Repository
 from reclaim.catalog.content import ranges
 from reclaim.catalog.database.schema import CommitState, commits
-from reclaim.engine.base import Engine, IncompleteRequest
+from reclaim.engine.base import Engine, IncompleteRequest, RecallRequest
 from reclaim.engine.spark.engine import SparkEngine
-from reclaim.engine.tasks.parts import Place, open_storage, read_part
+from reclaim.engine.tasks.deleting import JOURNAL
+from reclaim.engine.tasks.notes import RETURNED
+from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_part
+from reclaim.engine.tasks.quarantine import QUARANTINED
 from reclaim.engine.tasks.reading import snapshot_containers
 from reclaim.policy import from_options
 from reclaim.run.apply import Applied, apply_plan
@@ -177,6 +181,47 @@ def test_spark_misses_what_the_plain_engine_misses(
     assert found[0] == found[1]
     assert (newest in found[0]) == bool(gone)
     assert len(found[0]) < len(tops)
+
+
+@pytest.mark.parametrize("lists", [("a",), ("b",), ("a", "b"), ()], ids="+".join)
+def test_spark_recalls_what_the_plain_engine_recalls(
+    spark: SparkSession, tmp_path: Path, lists: tuple[str, ...]
+) -> None:
+    """From what was intended (a), from the journal (b), or both; a note alone tells nothing."""
+    place = Place(tmp_path.as_uri(), "lists/")
+    storage = open_storage(place.url)
+
+    def rows(outcome: str, **identities: str | None) -> Part:
+        objects = [
+            dict.fromkeys(JOURNAL.names, "")
+            | {"address": at, "size": 1, "outcome": outcome}
+            | {"identity": identity}
+            for at, identity in identities.items()
+        ]
+        table = pa.Table.from_pylist(objects, schema=JOURNAL)
+        return write_part(storage, place.at(f"{outcome}.parquet"), table)
+
+    intended = rows("intended", one=None, two=None)
+    journal = rows(QUARANTINED, two="first", three="first")
+    notes = rows(RETURNED, three="first second", four="first second")
+    asked = RecallRequest(
+        [intended] if "a" in lists else [],
+        [journal] if "b" in lists else [],
+        [notes],
+        place,
+        None,
+        place,
+    )
+    recalled = []
+    engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": OracleEngine()}
+    for name, engine in engines.items():
+        parts = engine.recall(replace(asked, place=place.below(name)))
+        tables = [read_part(storage, part) for part in parts]
+        found = [row for table in tables for row in table.to_pylist()]
+        recalled.append({row["address"]: row["identity"] for row in found})
+    assert recalled[0] == recalled[1]
+    a, b = {"one": None, "two": None}, {"two": "first", "three": "first second"}
+    assert recalled[0] == (a if "a" in lists else {}) | (b if "b" in lists else {})
 
 
 @pytest.mark.parametrize("way", [Move(), Markers()], ids=["moved", "marked"])

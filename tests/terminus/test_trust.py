@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 import pytest
 
+from reclaim.engine.tasks.deleting import JOURNAL
 from reclaim.engine.tasks.judging import CANDIDATES, count_kinds
-from reclaim.engine.tasks.parts import read_part, write_part
+from reclaim.engine.tasks.parts import Place, read_part, write_part
 from reclaim.errors import PlanRefused
+from reclaim.model import LISTS
 from reclaim.run import plan_file
 from reclaim.run.plan import Plan
 from reclaim.run.plan_file import File, Group, PlanDocument
@@ -76,3 +80,30 @@ def test_old_digests_are_forgotten(world: World) -> None:
     world.clock.advance(days=32)
     second = world.plan().document.run
     assert {path.name for path in folder.iterdir()} == {second} != {first}
+
+
+def test_a_forged_journal_of_a_plan_elsewhere(world: World) -> None:
+    """The record beside the store does not know it, so that it counts for nothing."""
+    bury(world)
+    before = world.there()
+    plan = world.plan(place=Place(world.storage.url, "elsewhere/"))
+    rows = [
+        dict.fromkeys(JOURNAL.names, "1")
+        | {name: row[name] for name in ("address", "size", "kind")}
+        | {"outcome": "quarantined"}
+        for file in plan.document.files
+        for row in read_part(world.storage, file.part).to_pylist()
+    ]
+    table = pa.Table.from_pylist(rows, schema=JOURNAL)
+    part = write_part(world.storage, plan.place.at("apply/0/forged.parquet"), table)
+    named = {"address": part.address, "rows": part.rows, "sha256": part.sha256}
+    listed = [named | {"kind": "layer", "outcome": [["quarantined", len(rows), 1]]}]
+    world.storage.put(plan.place.at("apply/0/journal.json"), json.dumps(listed).encode())
+    applied = world.apply(plan)
+    assert applied.summary()["objects"] == len(rows)
+    assert world.there() != before
+    record = world.store().find_run(plan.document.run)
+    assert record is not None
+    assert all(len(hashes) == 1 for hashes in record.summary[LISTS].values())
+    world.undo(plan.document.run)
+    assert world.there() == before

@@ -16,6 +16,7 @@ from reclaim.cli.output import Block
 from reclaim.cli.plans import STORE
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
+from reclaim.errors import Partial
 
 if TYPE_CHECKING:
     from reclaim.run.purge import Purged
@@ -47,6 +48,7 @@ def purge(
 
     age = None if older_than is None else parse_age("--older-than", older_than)
     done: list[tuple[str, Purged]] = []
+    left: list[tuple[str, Partial]] = []
     with session.stores(store) as stores:
         due = [(one, runs) for one in stores if (runs := purging.due(one, age))]
         if due:
@@ -58,10 +60,27 @@ def purge(
             with running.watched() as watcher:
                 engine = running.engine(watcher)
                 for one, _ in due:
-                    purged = purging.purge(one, engine, older_than=age, watcher=watcher)
+                    try:
+                        purged = purging.purge(one, engine, older_than=age, watcher=watcher)
+                    except Partial as error:
+                        left.append((one.name, error))
+                        continue
                     if purged is not None:
                         done.append((one.name, purged))
+    if left:
+        raise _together(left, done)
     session.output.answer(Outcome(done))
+
+
+def _together(left: Sequence[tuple[str, Partial]], done: Sequence[tuple[str, Purged]]) -> Partial:
+    """One error for all stores of which something was left."""
+    if len(left) == 1 and not done:
+        return left[0][1]
+    said = [f"{name}: {error.message}" for name, error in left]
+    said += [f"{name}: purged {len(purged.runs)} runs" for name, purged in done]
+    hints = dict.fromkeys(error.hint for _, error in left if error.hint)
+    details = {"stores": {name: error.details for name, error in left}}
+    return Partial("; ".join(said), hint="; ".join(hints), **details)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from reclaim.cli.describe import instant, objects, size
 from reclaim.cli.output import Block, Table
 from reclaim.cli.plans import STORE
 from reclaim.cli.session import Session
+from reclaim.model import LISTS, PLAN_DIGEST
 
 if TYPE_CHECKING:
     from reclaim.model import Run
@@ -71,7 +72,7 @@ def _what(run: Run) -> str:
         return ", ".join(f"{key} {_short(value)}" for key, value in done.items() if value)
     if not done:
         return "not finished: apply it again" if run.state == "started" else ""
-    if not any(done.values()):
+    if not any(value for name, value in done.items() if name not in (LISTS, PLAN_DIGEST)):
         return "nothing to collect"
     what = f"{objects(done.get('objects', 0))} ({size(done.get('bytes', 0))})"
     said = [f"moved {what} to quarantine" if done.get("quarantine") else f"deleted {what}"]

@@ -168,10 +168,13 @@ class SweepRequest:
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """What a run was about to take, and what it noted, both in the storage of ``source``."""
+    """What a run was about to take, and what it noted, all in the storage of ``source``."""
 
     intended: Sequence[Part]
     journal: Sequence[Part]
+    notes: Sequence[Part]
+    """What tasks noted on the way. No list vouches for them: they tell of objects that are in one
+    of the others, and add none."""
     source: Place
     aside: Aside | None
     """Where objects are now, if they were moved."""
@@ -252,7 +255,10 @@ class Engine(Protocol):
         ...
 
     def recall(self, request: RecallRequest) -> Sequence[Part]:
-        """What a run may have taken, each object once, with the identity that its journal has."""
+        """What a run may have taken, each object once, with the identity that its journal has.
+
+        Each is among what was intended, or in the journal.
+        """
         ...
 
     def needed(self, format: Format, named: pa.Table, place: Place) -> Sequence[Part]:

@@ -32,6 +32,9 @@ from reclaim.ids import new_uid
 from reclaim.model import (
     EDIT_TAKEN_BACK,
     EDITED_BY_LIBRARY,
+    INTENDED,
+    LISTS,
+    PLAN_DIGEST,
     PROMOTED,
     Quarantine,
     Run,
@@ -45,6 +48,7 @@ from reclaim.run.checks import check_budget, check_clock, check_counted
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.ends import cause_of, told_as_partial
 from reclaim.run.journal import Journal
+from reclaim.run.known_lists import known_lists
 from reclaim.run.library_edit import edit_by_library
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
@@ -53,7 +57,7 @@ from reclaim.run.removal import DELETE, Way
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
-from reclaim.run.trust import COMPARED, Basis, find_basis
+from reclaim.run.trust import COMPARED, Basis, find_basis, is_trusted
 from reclaim.stores.abilities import ClosesOverdue, EditsHistory, Expiration, HistorySeen
 from reclaim.stores.base import Held, Store
 from reclaim.stores.observation import Observation, ObserveRequest
@@ -64,7 +68,7 @@ ROUNDS = 20
 RESULT = "result.json"
 COLLECT = "collect"
 """The kind of run that an apply is."""
-CONDEMNED, COLLECTED, INTENDED = "condemned", "collected", "intended"
+CONDEMNED, COLLECTED = "condemned", "collected"
 UNPLANNED, SPARED = "unplanned", "spared"
 """The names of counts in a run's record. The last two are of an edit by the store's own library:
 snapshots that it took out of history beyond the plan, and those that the plan names and that
@@ -137,7 +141,8 @@ def apply_plan(
     planned = planned or plan_file.read(storage, place)
     _check_plan(planned, store)
     way.check(store, planned)
-    _check_begun(store.find_run(planned.run), way)
+    trusted = is_trusted(store, planned, digest)
+    _check_begun(store.find_run(planned.run), way, place, planned, trusted=trusted)
     # Each apply has its own folder: one that died may have left files without a list.
     own = place.below("apply").below(new_uid())
     watching = watcher or Silent()
@@ -147,7 +152,7 @@ def apply_plan(
     )
     with store.lock(planned.run) as held:
         earlier = store.find_run(planned.run)
-        _check_begun(earlier, way)
+        _check_begun(earlier, way, place, planned, trusted=trusted)
         return _Applying(
             store, held, engine, place, own, planned, basis, way, watching, opener, earlier
         ).run()
@@ -170,8 +175,11 @@ def _check_plan(planned: PlanDocument, store: Store) -> None:
         raise TooMuch("the plan takes more than it was allowed to", hint="plan it again")
 
 
-def _check_begun(run: Run | None, way: Way) -> None:
-    """Refuse to go on with a run that has ended, or in another way than it was begun."""
+def _check_begun(
+    run: Run | None, way: Way, place: Place, planned: PlanDocument, *, trusted: bool
+) -> None:
+    """Refuse to go on with a run that has ended, in another way than it was begun, or that was
+    made from another plan."""
     if run is None:
         return
     if run.kind != COLLECT:
@@ -179,6 +187,7 @@ def _check_begun(run: Run | None, way: Way) -> None:
             f"the plan has the id of run {run.id}, which is of another kind ({run.kind})",
             hint="the plan was changed; plan it again",
         )
+    _check_same_plan(run, place, planned, trusted=trusted)
     if run.state in (RunState.UNDONE, RunState.PURGED):
         raise PlanRefused(f"the plan was applied and {run.state} already", hint="plan it again")
     if run.undoing:
@@ -192,6 +201,25 @@ def _check_begun(run: Run | None, way: Way) -> None:
         raise PlanRefused(
             f"the plan was begun {begun}, and goes on only like that",
             hint="apply it in the same way, or plan it again",
+        )
+
+
+def _check_same_plan(run: Run, place: Place, planned: PlanDocument, *, trusted: bool) -> None:
+    """Refuse a plan that carries the id of a run which was made from another one.
+
+    Who vouches for a plan vouches for its id. Of any other the record of the run must know it.
+    """
+    if run.place != str(place):
+        raise PlanRefused(
+            f"the plan at {place} has the id of run {run.id}, whose plan is at {run.place}",
+            hint=f"plan it again, or apply that one: reclaim apply {run.place}",
+        )
+    noted = run.summary.get(PLAN_DIGEST)
+    if noted != planned.digest and not (trusted and noted is None):
+        raise PlanRefused(
+            f"the plan at {place} has the id of run {run.id}, and is not the plan that the run "
+            "was made from",
+            hint="plan it again",
         )
 
 
@@ -247,11 +275,18 @@ class _Applying:
         self._run = planned.run
         self._stages = Stages(planned.run, watcher)
         self._own = own
-        self._journal = Journal(self._storage, place.below("apply"), self._own)
+        self._journal = Journal(
+            self._storage,
+            place.below("apply"),
+            self._own,
+            known=known_lists(earlier),
+            record=self._record_lists,
+        )
         self._condemned = False
         # An earlier apply may have taken something, even if this one does not get so far.
         self._begun = earlier is not None and earlier.state != RunState.STOPPED
         self._facts = _facts(way, store, earlier if self._begun else None)
+        self._facts |= {PLAN_DIGEST: planned.digest, LISTS: self._journal.known}
         self._promoted = self._begun and earlier is not None and earlier.promoted
         if self._promoted:
             self._facts[PROMOTED] = True
@@ -319,6 +354,7 @@ class _Applying:
             own = Place(*self._store.place(self._run)).below("work")
             check_clock(self._store, self._store.storage, own)
             decided = self._verify()
+            self._journal.give_up_damaged(self._engine, self._place)
             self._held.begin()
             self._held.start(
                 Run(
@@ -452,6 +488,10 @@ class _Applying:
         if self._library_edit is not None:
             spared = sum(1 for one in decided.dead if one in now.live)
             self._facts |= {UNPLANNED: len(self._unplanned), SPARED: spared}
+
+    def _record_lists(self) -> None:
+        """Let the store know the lists of this apply: only those it knows are believed."""
+        self._held.finish(self._run, RunState.STARTED, self._facts)
 
     def _promote(self) -> int:
         """Make the marks terminal. An error need not mean that they are not; see ``_stop``."""

@@ -18,6 +18,7 @@ from reclaim.ids import new_uid
 from reclaim.model import RunState
 from reclaim.run import environment
 from reclaim.run.apply import COLLECT
+from reclaim.run.orphans import find_orphans
 from reclaim.storage import Storage
 from reclaim.stores.abilities import Examines, ListsLeases
 from reclaim.stores.base import Store
@@ -97,6 +98,7 @@ def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Fi
         if isinstance(store, ListsLeases):
             yield from _leases(store, store.name, name_of(store.kind, store.name, store.uid))
         yield _runs(store)
+        yield from _orphans(store)
     except ReclaimError as error:
         yield failed("repository", error, store.name)
 
@@ -129,6 +131,18 @@ def _runs(store: Store) -> Finding:
         return Finding(Level.WARNING, "runs", said, hint, store.name)
     said = f"last collected {done:%F}" if done else "never collected, and new"
     return Finding(Level.OK, "runs", said, "", store.name)
+
+
+def _orphans(store: Store) -> Iterator[Finding]:
+    """What lies in quarantine and no command would ever touch."""
+    for left in find_orphans(store):
+        sentence = (
+            f"{left.objects} objects ({left.bytes} bytes) lie in the quarantine of run {left.run}, "
+            f"which is {left.state}: nothing brings them back or purges them"
+        )
+        folder = store.format.quarantine_path(left.run)
+        hint = f"look at what they are, and remove them if nobody needs them: {folder}"
+        yield Finding(Level.WARNING, "quarantine", sentence, hint, store.name)
 
 
 def _permissions(catalog: Catalog) -> Iterator[Finding]:

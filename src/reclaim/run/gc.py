@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.base import Engine
@@ -11,12 +12,14 @@ from reclaim.engine.tasks.parts import Opener, open_storage
 from reclaim.model import Run, RunState
 from reclaim.run import plan_snapshots
 from reclaim.run.apply import COLLECT, Applied, apply_plan
+from reclaim.run.orphans import protected_folders
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.plan_file import OF_RUNS
 from reclaim.run.removal import DELETE, Way
 from reclaim.run.stages import Watcher
 from reclaim.stores.abilities import CompactsMetadata
 from reclaim.stores.base import Store
+from reclaim.stores.format import QUARANTINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +77,16 @@ def _is_empty(plan: Plan, opener: Opener) -> bool:
 
 
 def _is_done_with(store: Store) -> bool:
-    """Whether a deleted store has nothing left but the records of what was deleted."""
+    """Whether a deleted store has nothing left but the records of what was deleted, and what runs
+    have in quarantine that are still to be purged."""
+    kept = protected_folders(store)
+    collected = pa.array([kind for kind in OF_RUNS if kind != QUARANTINE], pa.string())
     for batch in store.storage.batches(store.format.prefix.rstrip("/")):
-        described = store.format.describe(batch.column("address"))
-        kinds = pc.struct_field(described, "kind").unique().to_pylist()
-        if any(kind not in OF_RUNS for kind in kinds):
+        addresses = batch.column("address")
+        kinds = pc.struct_field(store.format.describe(addresses), "kind")
+        stays = pc.is_in(kinds, value_set=collected)
+        for folder in kept:
+            stays = pc.or_(stays, pc.starts_with(addresses, folder))
+        if not pc.all(stays, min_count=0).as_py():
             return False
     return True

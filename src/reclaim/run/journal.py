@@ -1,58 +1,112 @@
 """The journal of a plan's applies: what each was about to take, and what became of it.
 
 Both are files with a list. A wave that was cut off leaves no list of what it did; what it may have
-done is among what its apply was about to do.
+done is among what its apply was about to do. The lists of earlier applies count only as far as the
+run's record knows them; see ``known_lists``.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow.compute as pc
 
+from reclaim.engine.base import Engine
 from reclaim.engine.tasks.deleting import FAILED, Outcome
 from reclaim.engine.tasks.parts import Part, Place, read_part
-from reclaim.errors import Corrupt
+from reclaim.errors import Corrupt, PlanRefused
+from reclaim.run.known_lists import (
+    ABSENT,
+    INTENTIONS,
+    OUTCOMES,
+    Hashes,
+    encode,
+    hash_of,
+    log,
+    read_lists,
+)
 from reclaim.storage import Storage
 
-OUTCOMES = "journal.json"
-INTENTIONS = "intended.json"
+
+def _unrecorded() -> None:
+    """The journal of an undo or a purge: nobody reads it after its own run."""
 
 
 class Journal:
-    """What this apply and earlier ones of the same plan have noted."""
+    """What this apply and earlier ones of the same plan have noted.
 
-    def __init__(self, storage: Storage, applies: Place, own: Place) -> None:
+    ``known`` are the lists that the record of the run has, and ``record`` writes them there.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        applies: Place,
+        own: Place,
+        *,
+        known: Hashes | None,
+        record: Callable[[], None] = _unrecorded,
+    ) -> None:
         self._storage = storage
+        self._applies = applies
         self.own = own
-        self._earlier = list(_lists(storage, applies, OUTCOMES))
-        self._intended = [part for part, _ in _lists(storage, applies, INTENTIONS)]
+        self._record = record
+        self._lists = read_lists(storage, applies, known)
+        self.begun = known is None or bool(known)
+        """Whether an earlier apply was about to take something."""
+        self._new_intended: list[Part] = []
         self._outcomes: list[tuple[Part, Outcome]] = []
 
     @property
-    def begun(self) -> bool:
-        """Whether an earlier apply was about to take something."""
-        return bool(self._intended)
+    def known(self) -> Hashes:
+        """The lists that are believed, as the record of the run is to have them."""
+        return self._lists.known
+
+    @property
+    def lost(self) -> Sequence[str]:
+        """Lists that the record knows and that are not there any more, or are others."""
+        return tuple(self._lists.lost)
+
+    @property
+    def given_up(self) -> bool:
+        """Whether a list was lost or damaged when the plan was applied again."""
+        return any(not hashes for hashes in self.known.values())
+
+    def give_up_damaged(self, engine: Engine, place: Place) -> None:
+        """Believe no list any more that is lost, or of which a file is not as it was written.
+
+        For another apply of the plan, which takes again what no list has.
+        """
+        for name in self._lists.lost:
+            self._lists.give_up(name)
+        self._lists.lost.clear()
+        for name, rows in list(self._lists.rows.items()):
+            try:
+                engine.verify([part for part, _ in rows], place)
+            except (PlanRefused, Corrupt) as error:
+                log.warning("the list %s is given up: %s", name, error.message)
+                self._lists.give_up(name)
 
     def intend(self, parts: Sequence[Part]) -> None:
-        """Note what is about to be taken, before the first of it is."""
-        self._intended += parts
+        """Note what is about to be taken, before the first of it is, and before it is recorded."""
+        self._new_intended += parts
         self._storage.flush(part.address for part in parts)
-        self._write(INTENTIONS, [(part, Outcome()) for part in parts])
+        body = encode([(part, Outcome()) for part in parts])
+        self._write(INTENTIONS, body)
+        self.known[self._name(INTENTIONS)] = [hash_of(body)]
 
     def intended_rows(self) -> int:
         """How many objects were about to be taken, by all applies together."""
-        return sum(part.rows for part in self._intended)
+        return sum(part.rows for part in self.intended())
 
     def intended(self) -> list[Part]:
         """Every file with objects that were about to be taken."""
-        return list(self._intended)
+        return [*(part for part, _ in self._lists.of(INTENTIONS)), *self._new_intended]
 
     def parts(self) -> list[Part]:
         """Every file with outcomes."""
-        return [part for part, _ in [*self._earlier, *self._outcomes]]
+        return [part for part, _ in [*self._lists.of(OUTCOMES), *self._outcomes]]
 
     def note(self, kind: str, parts: Sequence[Part], outcome: Outcome) -> None:
         """Make the outcomes of a wave count."""
@@ -61,12 +115,18 @@ class Journal:
             counted = outcome if number == 0 else Outcome()
             self._outcomes.append((replace(part, group=kind), counted))
         self._storage.flush(part.address for part in parts)
-        self._write(OUTCOMES, self._outcomes)
+        body, name = encode(self._outcomes), self._name(OUTCOMES)
+        before = self.known.get(name, [ABSENT])
+        # Recorded first: cut off at any point, the list that is there is one that is known.
+        self.known[name] = [*before, hash_of(body)]
+        self._record()
+        self._write(OUTCOMES, body)
+        self.known[name] = [hash_of(body)]
 
     def total(self) -> Outcome:
         """What all applies did together. What failed counts once, as the last one left it."""
         total = Outcome()
-        for _, outcome in self._earlier:
+        for _, outcome in self._lists.of(OUTCOMES):
             total.add(outcome.without(FAILED))
         for _, outcome in self._outcomes:
             total.add(outcome)
@@ -92,30 +152,9 @@ class Journal:
                 failures[row["address"]] = row["error"] or ""
         return failures
 
-    def _write(self, name: str, rows: Sequence[tuple[Part, Outcome]]) -> None:
-        body = [
-            {
-                "kind": part.group,
-                "address": part.address,
-                "rows": part.rows,
-                "sha256": part.sha256,
-                "outcome": outcome.encode(),
-            }
-            for part, outcome in rows
-        ]
-        self._storage.put(self.own.at(name), json.dumps(body).encode())
+    def _name(self, name: str) -> str:
+        return self.own.at(name).removeprefix(self._applies.prefix)
+
+    def _write(self, name: str, body: bytes) -> None:
+        self._storage.put(self.own.at(name), body)
         self._storage.flush([self.own.at(name)])
-
-
-def _lists(storage: Storage, applies: Place, name: str) -> Iterator[tuple[Part, Outcome]]:
-    for stored in storage.list(applies.prefix.rstrip("/")):
-        if stored.address.endswith("/" + name):
-            try:
-                for row in json.loads(storage.get(stored.address)):
-                    part = Part(row["address"], row["rows"], row["sha256"], row["kind"])
-                    yield part, Outcome.decode(row.get("outcome", ()))
-            except (ValueError, KeyError, TypeError) as error:
-                raise Corrupt(
-                    f"{stored.address} is not the list that a run wrote",
-                    hint="restore it from a backup",
-                ) from error

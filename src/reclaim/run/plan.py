@@ -34,6 +34,7 @@ from reclaim.run.checks import (
 )
 from reclaim.run.decide import KEEPS_ALL, Decided, Predict, decide_seen
 from reclaim.run.library_edit import find_library_edit, predicting
+from reclaim.run.orphans import protected_folders
 from reclaim.run.plan_file import LibraryEdit, Noncurrent, PlanDocument
 from reclaim.run.plan_summary import Findings, summarize
 from reclaim.run.promises import keep_promises
@@ -321,7 +322,9 @@ class _Planning:
 
     def _protected(self) -> Sequence[str]:
         """Folders of the storage that nothing is taken from."""
-        return [self._place.prefix] if self._place.url == self._store.storage.url else []
+        own = [self._place.prefix] if self._place.url == self._store.storage.url else []
+        # What is in quarantine of a living store is not collected at all.
+        return [*own, *protected_folders(self._store)] if self._store.deleted else own
 
     def _tidy(self, *folders: str) -> None:
         """Remove what only the making of the plan needed."""

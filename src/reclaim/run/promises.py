@@ -17,7 +17,7 @@ import pyarrow as pa
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
 from reclaim.engine.tasks.reading import each_once, snapshot_containers
-from reclaim.errors import Refused
+from reclaim.errors import Corrupt, PlanRefused, Refused
 from reclaim.ids import new_uid
 from reclaim.model import Run, RunState
 from reclaim.run.removal import MARKED, find_record
@@ -83,14 +83,25 @@ def _taking(run: Run, opener: Opener) -> Iterator[pa.Table]:
     if not run.unfinished and aside.way != MARKED:
         return
     record = find_record(run, opener)
-    if record is None or record.journal.intended_rows() < aside.intended:
-        raise Refused(
-            f"run {run.id} set objects aside, and its plan and journal are not whole any more at "
-            f"{run.place}: what it promised to keep is not known",
-            hint=f"undo it (`reclaim undo {run.id}`), or end it with `reclaim purge`",
-        )
-    for part in record.journal.intended():
-        yield read_part(opener(record.place.url), part, ["address"])
+    if record is None or not record.is_whole:
+        raise _not_known(run)
+    for part in record.promised():
+        try:
+            yield read_part(opener(record.place.url), part, ["address"])
+        except (PlanRefused, Corrupt) as error:
+            raise _not_known(run) from error
+
+
+def _not_known(run: Run) -> Refused:
+    assert run.quarantine is not None
+    again = f"apply its plan again (`reclaim apply {run.place}`)"
+    if run.quarantine.way != MARKED:
+        again = f"{again}, undo it (`reclaim undo {run.id}`), or end it with `reclaim purge`"
+    return Refused(
+        f"run {run.id} set objects aside, and its plan and journal are not whole any more at "
+        f"{run.place}: what it promised to keep is not known",
+        hint=again,
+    )
 
 
 def _record(store: Store, run: Run) -> pa.Table:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.deleting import DELETED, FAILED, RESTORED, Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, read_part, write_part
-from reclaim.errors import Partial
+from reclaim.errors import Corrupt, Partial, ReclaimError, Refused
 from reclaim.ids import new_uid
 from reclaim.model import Quarantine, Run, RunState
 from reclaim.run.checks import check_budget, check_clock
@@ -40,6 +40,8 @@ class Purged:
     runs: list[str] = field(default_factory=list)
     outcome: Outcome = field(default_factory=Outcome)
     collected: int = 0
+    skipped: dict[str, ReclaimError] = field(default_factory=dict)
+    """The runs of which it cannot be told what they set aside, and why."""
 
     @property
     def failed(self) -> int:
@@ -54,6 +56,7 @@ class Purged:
             "rescued": self.outcome.counts[RESTORED],
             "failed": self.failed,
             "collected": self.collected,
+            "skipped": list(self.skipped),
         }
 
 
@@ -112,15 +115,22 @@ def purge(
                 said = done.summary() | {"error": cause_of(error)}
                 held.finish(done.run, RunState.PARTIAL, said)
             raise
-        state = RunState.PARTIAL if done.failed else RunState.DONE
+        state = RunState.PARTIAL if done.failed or done.skipped else RunState.DONE
         held.finish(done.run, state, done.summary())
-    if done.failed:
-        raise Partial(
-            f"{done.failed} objects could not be deleted; the journal at {place} says why",
-            hint="purge again",
-            **done.summary(),
-        )
+    if done.failed or done.skipped:
+        raise _partial(done, place)
     return done
+
+
+def _partial(done: Purged, place: Place) -> Partial:
+    """Says what was left, of which runs, and what was purged in spite of it."""
+    left = [f"run {run} was left: {error.message}" for run, error in done.skipped.items()]
+    hints = [error.hint for error in done.skipped.values() if error.hint]
+    if done.failed:
+        left.append(f"{done.failed} objects could not be deleted; the journal at {place} says why")
+    said = f"purged {len(done.runs)} runs; " if done.runs else ""
+    hint = "; ".join([*hints, "then purge again"]) if hints else "purge again"
+    return Partial(said + "; ".join(left), hint=hint, **done.summary())
 
 
 def _purge(
@@ -135,9 +145,14 @@ def _purge(
     way = way_of(run)
     assert way is not None
     storage = opener(place.url)
-    journal = Journal(storage, place.below("journals"), place)
+    journal = Journal(storage, place, place, known={})
     way.check_back(store)
-    rows = way.rows(store, engine, run, place.below("work"), opener)
+    try:
+        rows = way.rows(store, engine, run, place.below("work"), opener)
+    except (Refused, Corrupt) as error:
+        # It concerns this run alone, and nothing of it was touched.
+        done.skipped[run.id] = error
+        return
     read_at = store.clock.now()
     needed = (
         frozenset(store.needed(run.id, engine))

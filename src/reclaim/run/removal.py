@@ -5,6 +5,7 @@ A way brings the deleter that a sweep uses. The sweep does not know which way it
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -18,11 +19,19 @@ from reclaim.engine.tasks.notes import COVERING, RETURNED, find_notes
 from reclaim.engine.tasks.parts import Opener, Part, Place
 from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
 from reclaim.engine.tasks.restoring import BringBack
-from reclaim.errors import Corrupt, NotFound, PlanRefused, Refused, UnknownVersion
+from reclaim.errors import (
+    Corrupt,
+    NotFound,
+    PlanRefused,
+    Refused,
+    StorageDenied,
+    UnknownVersion,
+)
 from reclaim.ids import new_uid
 from reclaim.model import Quarantine, Run, SnapshotId
 from reclaim.run import plan_file
 from reclaim.run.journal import Journal
+from reclaim.run.known_lists import known_lists
 from reclaim.run.plan_file import PlanDocument
 from reclaim.safety import SAFETY
 from reclaim.storage import KeyRange, buckets
@@ -35,6 +44,8 @@ MOVED, MARKED = "moved", "marked"
 KEEP = SAFETY.quarantine
 """How long what was set aside is kept by default."""
 FAR = timedelta(days=3650)
+
+log = logging.getLogger(__name__)
 
 
 class Way(Protocol):
@@ -143,21 +154,15 @@ class Move:
         self, store: Store, engine: Engine, run: Run, place: Place, opener: Opener
     ) -> Sequence[Part]:
         record = find_record(run, opener)
-        intended = record.journal.intended() if record else []
-        if record is None or not intended:
-            # A run of an older version, or one whose plan is gone: its folder tells what it took.
+        if record is None or not record.tells_all:
+            # Its lists are gone, or not all of them: its folder tells what it took.
             return self._listed(store, engine, run, place)
-        return _grouped(
-            engine.recall(
-                RecallRequest(
-                    intended,
-                    [*record.journal.parts(), *record.returned(opener)],
-                    record.place,
-                    _aside(store, run.id),
-                    place.below("recalled"),
-                )
-            )
-        )
+        recalled = place.below("recalled")
+        try:
+            return _grouped(engine.recall(record.request(_aside(store, run.id), recalled, opener)))
+        except (PlanRefused, Corrupt) as error:
+            log.warning("the record of run %s is damaged: %s", run.id, error.message)
+            return self._listed(store, engine, run, place)
 
     def _listed(self, store: Store, engine: Engine, run: Run, place: Place) -> Sequence[Part]:
         folder = store.format.quarantine_path(run.id).rstrip("/")
@@ -223,7 +228,7 @@ class Markers:
 
     def rows(
         self,
-        store: Store,
+        store: Store,  # noqa: ARG002 - the markers are where the plan is
         engine: Engine,
         run: Run,
         place: Place,
@@ -232,17 +237,16 @@ class Markers:
         record = find_record(run, opener)
         if record is None:
             raise Refused(
-                f"the plan of run {run.id} is not at {run.place} any more, and it alone tells "
-                "which markers are the run's",
+                f"the plan of run {run.id} cannot be read at {run.place} any more, and it alone "
+                "tells which markers are the run's",
                 hint="restore it from a backup; the objects are noncurrent versions in the bucket",
             )
-        notes = find_notes(store.storage, record.place.at("apply"), COVERING)
-        outcomes = [*record.journal.parts(), *notes, *record.returned(opener)]
-        recalled = place.below("recalled")
-        intended = record.journal.intended()
-        return _grouped(
-            engine.recall(RecallRequest(intended, outcomes, record.place, None, recalled))
-        )
+        if not record.is_whole:
+            raise _markers_unknown(run, "lists of it are missing or changed")
+        try:
+            return _grouped(engine.recall(record.request(None, place.below("recalled"), opener)))
+        except (PlanRefused, Corrupt) as error:
+            raise _markers_unknown(run, error.message) from error
 
     def home(self, store: Store, run: Run, address: str) -> str:  # noqa: ARG002
         return address
@@ -266,12 +270,48 @@ def way_of(run: Run) -> AsideWay | None:
 class Record:
     """Where the plan of a run is, with the journal of its applies."""
 
+    run: Run
     place: Place
     journal: Journal
 
-    def returned(self, opener: Opener) -> Sequence[Part]:
-        """What undos of the run have noted of the objects that they brought back."""
-        return find_notes(opener(self.place.url), self.place.at("undo"), RETURNED)
+    @property
+    def is_whole(self) -> bool:
+        """Whether every list is there that the run recorded, and has as much as it must."""
+        aside = self.run.quarantine
+        intended = 0 if aside is None else aside.intended
+        return not self.journal.lost and self.journal.intended_rows() >= intended
+
+    @property
+    def tells_all(self) -> bool:
+        """Whether the lists have all that the run may have set aside, without a look there.
+
+        Where a list was given up, what it alone had is in no other.
+        """
+        return self.is_whole and not self.journal.given_up and bool(self.journal.intended())
+
+    def promised(self) -> Sequence[Part]:
+        """The files with all that the run was about to take, or took."""
+        taken = self.journal.parts() if self.journal.given_up else ()
+        return [*self.journal.intended(), *taken]
+
+    def request(self, aside: Aside | None, place: Place, opener: Opener) -> RecallRequest:
+        """What to recall: the objects that the lists have, as they and the notes of tasks tell."""
+        storage = opener(self.place.url)
+        # What undos of the run have noted of the objects that they brought back.
+        notes = find_notes(storage, self.place.at("undo"), RETURNED)
+        if aside is None:
+            notes += find_notes(storage, self.place.at("apply"), COVERING)
+        intended, journal = self.journal.intended(), self.journal.parts()
+        return RecallRequest(intended, journal, notes, self.place, aside, place)
+
+
+def _markers_unknown(run: Run, why: str) -> Refused:
+    return Refused(
+        f"the record of run {run.id} at {run.place} is damaged, and it alone tells which markers "
+        f"are the run's: {why}",
+        hint=f"apply its plan again, which finds them: reclaim apply {run.place} --quarantine "
+        "--markers; or restore it from a backup",
+    )
 
 
 def find_record(run: Run, opener: Opener) -> Record | None:
@@ -284,8 +324,9 @@ def find_record(run: Run, opener: Opener) -> Record | None:
         if planned != run.id:
             return None
         applies = place.below("apply")
-        return Record(place, Journal(opener(place.url), applies, applies))
-    except (NotFound, PlanRefused, UnknownVersion, Corrupt):
+        journal = Journal(opener(place.url), applies, applies, known=known_lists(run))
+        return Record(run, place, journal)
+    except (NotFound, PlanRefused, UnknownVersion, Corrupt, StorageDenied):
         return None
 
 

@@ -125,7 +125,7 @@ class _Undoing:
         applied = Place(*store.place(self._run.id))
         own = applied.below("undo").below(new_uid())
         storage = opener(own.url)
-        journal = Journal(storage, own, own)
+        journal = Journal(storage, own, own, known={})
         with stage("check"):
             self._way.check_back(store)
             store.check()

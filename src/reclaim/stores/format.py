@@ -80,7 +80,8 @@ Margin = Literal["objects", "work", "records"]
 
 
 QUARANTINE = "quarantine"
-"""The kind of what a run has set aside. Only the run that did so, or its end, touches it."""
+"""The kind of what a run has set aside. Only the run that did so, or its end, touches it; what is
+of no such run goes with a store that was deleted."""
 
 
 class Format(Protocol):
@@ -120,7 +121,7 @@ class Format(Protocol):
 
     def quarantine_path(self, run_id: str) -> str:
         """The folder, inside the prefix, where a run sets objects aside; they are of the kind
-        ``QUARANTINE``, which is in no order."""
+        ``QUARANTINE``, which is in no order, unless the store itself is gone."""
         ...
 
     def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:

@@ -235,14 +235,22 @@ class OracleEngine:
         self._step("recall")
         storage = self._open(request.source.url)
         best: dict[str, dict[str, Any]] = {}
-        ranks = ((request.intended, recall.intended), (request.journal, recall.journaled))
+        listed: set[str] = set()
+        ranks = (
+            (request.intended, recall.intended),
+            (request.journal, recall.journaled),
+            (request.notes, recall.noted),
+        )
         for parts, ranked in ranks:
             for part in parts:
                 for row in ranked(read_part(storage, part)).to_pylist():
                     before = best.setdefault(row["address"], row)
                     if row["rank"] < before["rank"]:
                         best[row["address"]] = row
-        rows = pa.Table.from_pylist(list(best.values()), schema=RANKED).select(GOING.names)
+                    if row["listed"]:
+                        listed.add(row["address"])
+        taken = [row for address, row in best.items() if address in listed]
+        rows = pa.Table.from_pylist(taken, schema=RANKED).select(GOING.names)
         moved = recall.where(rows, request.aside)
         return self._write(request.place, "recalled", GOING, [moved])
 

@@ -8,7 +8,7 @@ of the size of the data comes to the driver.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -188,22 +188,28 @@ class SparkEngine:
         return swept
 
     def recall(self, request: RecallRequest) -> Sequence[Part]:
-        if not request.intended:
+        if not request.intended and not request.journal:
             return ()
-        url = request.source.url
-        intended = self._frames.files(request.intended)
-        rows = intended.map(partial(taking.read_intended, url), RANKED)
-        if request.journal:
-            journal = self._frames.files(request.journal)
-            rows = rows.union(journal.map(partial(taking.read_journaled, url), RANKED))
+        sources = (
+            (request.intended, taking.read_intended),
+            (request.journal, taking.read_journaled),
+            (request.notes, taking.read_noted),
+        )
+        read_rows = (
+            self._frames.files(files).map(partial(read, request.source.url), RANKED)
+            for files, read in sources
+            if files
+        )
+        rows = reduce(lambda one, other: one.union(other), read_rows)
         best = F.min_by(F.struct("size", "kind", "reason", "identity"), "rank").alias("best")
         each = (
             rows.groupBy("address")
-            .agg(best)
+            .agg(best, F.max("listed").alias("listed"))
+            .where("listed")
             .select("address", "best.size", "best.kind", "best.reason", "best.identity")
         )
         write = partial(taking.write_recalled, request.aside, request.place)
-        shuffled = sum(part.rows for part in (*request.intended, *request.journal))
+        shuffled = sum(part.rows for files, _ in sources for part in files)
         return self._frames.run(each, write, shuffled=shuffled).parts
 
     def ended(self) -> bool:

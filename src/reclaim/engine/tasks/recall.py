@@ -3,7 +3,7 @@
 A journal can miss the end of an apply that was cut off. What an apply was about to take is written
 down before the first object goes, so that together the two miss nothing. A journal that has an
 object's identity is believed over one that has not, and a note that has those of its copies as
-well is believed over both.
+well is believed over both. Notes are files that no list names, so they add no objects.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from reclaim.engine.tasks.deleting import FAILED, GOING, as_going
 from reclaim.engine.tasks.notes import COVERING, RETURNED
 from reclaim.engine.tasks.quarantine import QUARANTINED, Aside
 
-RANKED = GOING.append(pa.field("rank", pa.int32(), nullable=False))
-"""What may have been taken; of an object's rows the one with the least rank is believed."""
+RANKED = GOING.append(pa.field("rank", pa.int32(), nullable=False)).append(
+    pa.field("listed", pa.bool_(), nullable=False)
+)
+"""What may have been taken; of an object's rows the one with the least rank is believed, if one of
+them is listed: a note alone takes nothing."""
 
 _RANKS = {QUARANTINED: 0, FAILED: 1, COVERING: 2}
 _NOT_KNOWN = 3
@@ -25,11 +28,20 @@ _NOT_KNOWN = 3
 def intended(rows: pa.Table) -> pa.Table:
     """Objects that were about to be taken, as ``RANKED``."""
     ranks = pa.repeat(pa.scalar(_NOT_KNOWN, pa.int32()), rows.num_rows)
-    return as_going(rows).append_column(RANKED.field("rank"), ranks).cast(RANKED)
+    return _ranked(as_going(rows), ranks, listed=True)
 
 
 def journaled(rows: pa.Table) -> pa.Table:
     """Objects with outcomes, as ``RANKED``."""
+    return _with_outcomes(rows, listed=True)
+
+
+def noted(rows: pa.Table) -> pa.Table:
+    """Objects of the notes of tasks, as ``RANKED``."""
+    return _with_outcomes(rows, listed=False)
+
+
+def _with_outcomes(rows: pa.Table, *, listed: bool) -> pa.Table:
     at = pc.index_in(rows.column("outcome"), pa.array(list(_RANKS), pa.string()))
     known = pa.chunked_array([pa.array(_RANKS.values(), pa.int32())]).take(at)
     going = as_going(rows)
@@ -40,7 +52,13 @@ def journaled(rows: pa.Table) -> pa.Table:
     copies = pc.count_substring(going.column("identity"), " ").cast(pa.int32())
     returned = pc.equal(rows.column("outcome"), RETURNED)
     ranks = pc.if_else(returned, pc.negate(copies), ranks)
-    return going.append_column(RANKED.field("rank"), ranks).cast(RANKED)
+    return _ranked(going, ranks, listed=listed)
+
+
+def _ranked(going: pa.Table, ranks: pa.Array, *, listed: bool) -> pa.Table:
+    is_listed = pa.repeat(pa.scalar(listed), going.num_rows)
+    columns = [*going.columns, ranks, is_listed]
+    return pa.table(columns, names=RANKED.names).cast(RANKED)
 
 
 def where(rows: pa.Table, aside: Aside | None) -> pa.Table:

@@ -54,7 +54,7 @@ class CatalogFormat:
     def order(self) -> Sequence[str]:
         # A crash in between leaves metadata that points at nothing, never data without any.
         kinds = (DATA, RANGE, CONTAINER, METARANGE, WORK, RECORD)
-        return (*kinds, UNKNOWN, EPOCH) if self.deleted else kinds
+        return (*kinds, UNKNOWN, QUARANTINE, EPOCH) if self.deleted else kinds
 
     @property
     def reads(self) -> frozenset[str]:

@@ -57,6 +57,10 @@ def read_journaled(url: str, files: Tables) -> Tables:
     return map(recall.journaled, read_parts(url, files))
 
 
+def read_noted(url: str, files: Tables) -> Tables:
+    return map(recall.noted, read_parts(url, files))
+
+
 def write_recalled(aside: Aside | None, place: Place, rows: Tables) -> Tables:
     """Write down what was taken, by where it is now."""
     taken = (recall.where(table.cast(GOING), aside) for table in rows)

@@ -1,0 +1,132 @@
+"""The lists of a run's applies that its record knows, by what they hash to.
+
+Lists lie in the folder of the plan, and whoever can write there can write any list. The record of
+the run is in the store. So a list counts only if the record has its hash; and one that the record
+knows and that is not there, or is another by now, is *lost*.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from reclaim.engine.tasks.deleting import Outcome
+from reclaim.engine.tasks.parts import Part, Place
+from reclaim.errors import Corrupt, NotFound
+from reclaim.model import INTENDED, LISTS, Run
+from reclaim.storage import Storage
+
+ABSENT = ""
+"""In the place of a hash: the list need not be there yet."""
+OUTCOMES, INTENTIONS = "journal.json", "intended.json"
+
+Hashes = dict[str, list[str]]
+"""By the name of a list, below the folder of applies: what it may hash to.
+
+Two while it is being written over. None of them if a later apply gave the list up.
+"""
+Rows = list[tuple[Part, Outcome]]
+
+log = logging.getLogger(__name__)
+
+
+def known_lists(run: Run | None) -> Hashes | None:
+    """What the record of a run knows; None of a run of an older version, which recorded none."""
+    if run is None:
+        return {}
+    noted = run.summary.get(LISTS)
+    if noted is None and INTENDED in run.summary:
+        return None
+    if not isinstance(noted, Mapping):
+        return {}
+    return {str(name): [str(one) for one in hashes] for name, hashes in noted.items()}
+
+
+@dataclass(slots=True)
+class ListsRead:
+    """The lists of a run that are believed, each with its rows, and those that are not there."""
+
+    known: Hashes = field(default_factory=dict)
+    rows: dict[str, Rows] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+
+    def of(self, kind: str) -> Rows:
+        """The rows of all lists of a kind."""
+        return [row for name, rows in self.rows.items() if name.endswith(kind) for row in rows]
+
+    def give_up(self, name: str) -> None:
+        """Believe a list no longer, for good: what it tells is to be found out again."""
+        self.rows.pop(name, None)
+        self.known[name] = []
+
+
+def read_lists(storage: Storage, applies: Place, known: Hashes | None) -> ListsRead:
+    """The lists that a record knows; all that are there, if it is of an older version."""
+    if known is None:
+        return _read_all(storage, applies)
+    read = ListsRead(dict(known))
+    for name, hashes in known.items():
+        body = _body(storage, applies.at(name))
+        digest = ABSENT if body is None else hash_of(body)
+        if digest not in hashes:
+            # One that was given up is not missed.
+            if hashes:
+                log.warning("%s is not the list that its run recorded", applies.at(name))
+                read.lost.append(name)
+        elif body is not None:
+            read.rows[name] = decode(body, applies.at(name))
+    return read
+
+
+def _read_all(storage: Storage, applies: Place) -> ListsRead:
+    read = ListsRead()
+    for stored in storage.list(applies.prefix.rstrip("/")):
+        if stored.address.endswith((f"/{OUTCOMES}", f"/{INTENTIONS}")):
+            name = stored.address.removeprefix(applies.prefix)
+            body = storage.get(stored.address)
+            read.rows[name] = decode(body, stored.address)
+            read.known[name] = [hash_of(body)]
+    return read
+
+
+def _body(storage: Storage, address: str) -> bytes | None:
+    try:
+        return storage.get(address)
+    except NotFound:
+        return None
+
+
+def hash_of(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def encode(rows: Sequence[tuple[Part, Outcome]]) -> bytes:
+    body = [
+        {
+            "kind": part.group,
+            "address": part.address,
+            "rows": part.rows,
+            "sha256": part.sha256,
+            "outcome": outcome.encode(),
+        }
+        for part, outcome in rows
+    ]
+    return json.dumps(body).encode()
+
+
+def decode(body: bytes, address: str) -> Rows:
+    try:
+        return list(_decoded(body))
+    except (ValueError, KeyError, TypeError) as error:
+        raise Corrupt(
+            f"{address} is not the list that a run wrote", hint="restore it from a backup"
+        ) from error
+
+
+def _decoded(body: bytes) -> Iterator[tuple[Part, Outcome]]:
+    for row in json.loads(body):
+        part = Part(row["address"], row["rows"], row["sha256"], row["kind"])
+        yield part, Outcome.decode(row.get("outcome", ()))

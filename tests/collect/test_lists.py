@@ -1,0 +1,416 @@
+"""Lists in a plan's folder: which are believed, and what is done without the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from reclaim.engine.tasks.deleting import JOURNAL
+from reclaim.engine.tasks.notes import RETURNED, Noted, write_note
+from reclaim.engine.tasks.parts import Part, Place, read_part, write_part
+from reclaim.errors import Partial, PlanRefused, Refused, StorageDenied
+from reclaim.model import LISTS, RunState
+from reclaim.run import plan_file
+from reclaim.run.plan import Plan
+from reclaim.run.purge import purge
+from reclaim.run.removal import Move, find_record
+from reclaim.run.undo import undo_run
+from reclaim.storage import Storage
+from reclaim.testing.faults import FaultyStorage
+from tests.collect.forging import forget
+from tests.collect.test_promises import aside_of, check_back, dies_at, run_of
+from tests.collect.world import NAME, World, bury, opening
+
+MOVE = Move()
+MONTH = Move(timedelta(days=30))
+
+
+def elsewhere(world: World) -> Place:
+    """A folder for a plan that others may write too."""
+    return Place(world.storage.url, "elsewhere/plan/")
+
+
+def parts_of(world: World, plan: Plan, folder: str) -> list[str]:
+    """The Parquet files of a run's applies in folders of a name."""
+    below = plan.place.at("apply")
+    listed = [stored.address for stored in world.storage.list(below)]
+    return sorted(one for one in listed if f"/{folder}/" in one and one.endswith(".parquet"))
+
+
+def damage(world: World, address: str) -> None:
+    data = bytearray(world.storage.get(address))
+    data[len(data) // 2] ^= 0xFF
+    world.storage.put(address, bytes(data))
+
+
+def bury_next(world: World) -> None:
+    """One more dead commit."""
+    with world.opened() as catalog:
+        branch = catalog.repository(NAME).create_branch("next", "main")
+        branch.put("n", b"next")
+        branch.commit("next")
+        catalog.repository(NAME).delete_branch("next")
+    world.age()
+
+
+DAMAGES: dict[str, Callable[[World, str], None]] = {
+    "missing": lambda world, address: world.storage.delete(address),
+    "changed": damage,
+}
+
+
+def forge_journal(world: World, plan: Plan, folder: str) -> None:
+    """A journal that says that all of a plan is set aside, and whose hashes are all right."""
+    rows = [
+        {
+            "address": row["address"],
+            "size": row["size"],
+            "kind": row["kind"],
+            "reason": "looks right",
+            "outcome": "quarantined",
+            "identity": "1",
+        }
+        for file in plan.document.files
+        for row in read_part(world.storage, file.part).to_pylist()
+    ]
+    listed = []
+    for kind in sorted({row["kind"] for row in rows}):
+        own = [row for row in rows if row["kind"] == kind]
+        table = pa.Table.from_pylist(own, schema=JOURNAL)
+        part = write_part(world.storage, plan.place.at(f"apply/{folder}/{kind}.parquet"), table)
+        counts = [["quarantined", len(own), sum(row["size"] for row in own)]]
+        listed.append(
+            {
+                "kind": kind,
+                "address": part.address,
+                "rows": part.rows,
+                "sha256": part.sha256,
+                "outcome": counts,
+            }
+        )
+    for name in ("journal.json", "intended.json"):
+        world.storage.put(plan.place.at(f"apply/{folder}/{name}"), json.dumps(listed).encode())
+
+
+def test_a_forged_journal_does_not_count(world: World) -> None:
+    """Who can write the plan's folder says that all is set aside. The plan itself is untouched."""
+    past = bury(world)
+    plan = world.plan(place=elsewhere(world))
+    forge_journal(world, plan, "0")
+    before = world.there()
+    applied = world.apply(plan, way=MONTH)
+    assert before - world.there() == world.aside() == set(world.candidates(plan))
+    assert applied.summary()["objects"] == len(world.candidates(plan))
+    world.clock.advance(hours=1)
+    assert world.undo(plan.document.run).snapshots == 2
+    check_back(world, past)
+
+
+def test_a_journal_that_was_forged_after_the_first_apply(local: World) -> None:
+    """It is in the folder of an apply that the record knows, under its name."""
+    past = bury(local)
+    plan = local.plan(place=elsewhere(local))
+    dies_at(local, "before promote", lambda **how: local.apply(plan, way=MONTH, **how))
+    [own] = [
+        stored.address.split("/")[-2]
+        for stored in local.storage.list(plan.place.at("apply"))
+        if stored.address.endswith("/intended.json")
+    ]
+    forge_journal(local, plan, own)
+    local.apply(plan, way=MONTH)
+    assert local.aside() == set(local.candidates(plan))
+    assert local.undo(plan.document.run).snapshots == 2
+    check_back(local, past)
+
+
+def test_a_forged_list_of_the_same_length(local: World) -> None:
+    """An undo was cut off, and what it brought back is promised until it is finished."""
+    past = bury(local)
+    plan = local.plan(place=elsewhere(local))
+    run = local.apply(plan, way=MONTH).run
+    dies_at(local, "before restore", lambda **how: local.undo(run, **how))
+    for stored in list(local.storage.list(plan.place.at("apply"))):
+        if stored.address.endswith("/intended.json"):
+            forged = [
+                renamed(local.storage, row) for row in json.loads(local.storage.get(stored.address))
+            ]
+            local.storage.put(stored.address, json.dumps(forged).encode())
+    local.age()
+    with pytest.raises(Refused, match="are not whole any more") as refused:
+        local.plan(allowed_fraction=1.0)
+    assert "reclaim undo" in (refused.value.hint or "")
+    local.undo(run)
+    check_back(local, past)
+
+
+def renamed(storage: Storage, row: dict[str, object]) -> dict[str, object]:
+    """A row of a list whose file has as many other objects."""
+    table = read_part(storage, Part(str(row["address"]), int(str(row["rows"])), str(row["sha256"])))
+    names = [f"{address}x" for address in table.column("address").to_pylist()]
+    at = table.schema.get_field_index("address")
+    other = table.set_column(at, table.schema.field("address"), pa.array(names))
+    part = write_part(storage, f"{row['address']}.new", other)
+    return row | {"address": part.address, "sha256": part.sha256}
+
+
+def test_a_forged_note_adds_no_object(local: World) -> None:
+    bury(local)
+    plan = local.plan()
+    run = local.apply(plan, way=MOVE).run
+    stray = aside_of(local, run, f"repos/{local.repo.uid}/branches/main/p/stray")
+    local.storage.put(stray, b"stray")
+    home = f"repos/{local.repo.uid}/branches/main/p/stray"
+    note = plan.place.at(f"undo/0/{RETURNED}/")
+    write_note(local.storage, note, [Noted(home, 5, "quarantined", "")])
+    local.undo(run)
+    assert local.storage.get(stray) == b"stray"
+    assert home not in local.there()
+
+
+def test_lists_of_a_run_of_an_older_version(local: World) -> None:
+    """Its record has no hashes; its lists count as they did, and are known from then on."""
+    past = bury(local)
+    plan = local.plan()
+    local.apply(plan, way=MOVE)
+    run = run_of(local, plan)
+    with local.store().lock(run.id) as held:
+        older = {name: value for name, value in run.summary.items() if name != LISTS}
+        held.finish(run.id, RunState.DONE, older)
+    record = find_record(run_of(local, plan), opening(local.storage))
+    assert record is not None
+    assert record.tells_all
+    local.apply(plan, way=MOVE)
+    assert set(run.summary[LISTS]) < set(run_of(local, plan).summary[LISTS])
+    assert local.undo(run.id).snapshots == 2
+    check_back(local, past)
+
+
+def test_an_apply_that_dies_at_its_journal_knows_the_waves_before(local: World) -> None:
+    """What is recorded is recorded before it is written: one of the two is always known."""
+    bury(local)
+    plan = local.plan()
+    journals: list[int] = []
+
+    def dies(call: str, address: str) -> None:
+        if call == "put" and address.endswith("/journal.json"):
+            journals.append(1)
+            if len(journals) == 2:
+                raise StorageDenied(address)
+
+    with pytest.raises(Partial):
+        local.apply(plan, way=MOVE, storage=FaultyStorage(local.storage, dies))
+    record = find_record(run_of(local, plan), opening(local.storage))
+    assert record is not None
+    assert record.journal.lost == ()
+    assert len(record.journal.parts()) == 1
+
+
+# Damaged files
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("folder", ["journal", "objects"])
+def test_a_damaged_file_of_a_record_and_an_undo(local: World, folder: str, how: str) -> None:
+    past = bury(local)
+    plan = local.plan()
+    run = local.apply(plan, way=MOVE).run
+    DAMAGES[how](local, parts_of(local, plan, folder)[0])
+    assert local.undo(run).snapshots == 2
+    assert not local.aside()
+    check_back(local, past)
+
+
+@pytest.mark.parametrize("folder", ["journal", "objects"])
+def test_a_damaged_file_of_a_record_and_a_purge_of_all(local: World, folder: str) -> None:
+    bury(local)
+    first = local.plan()
+    local.apply(first, way=Move(timedelta(days=3)))
+    damage(local, parts_of(local, first, folder)[0])
+    bury_next(local)
+    second = local.apply(local.plan(allowed_fraction=1.0), way=Move(timedelta(days=1))).run
+    local.clock.advance(days=9)
+    purged = local.purge()
+    assert purged is not None
+    assert set(purged.runs) == {first.document.run, second}
+    assert not local.aside()
+
+
+@pytest.mark.parametrize("folder", ["journal", "objects"])
+def test_a_damaged_file_of_an_unfinished_run(local: World, folder: str) -> None:
+    """Nobody knows what it promised, or took, until its plan is applied again."""
+    past = bury(local)
+    plan = local.plan()
+    dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
+    damage(local, parts_of(local, plan, folder)[0])
+    local.age()
+    if folder == "objects":
+        with pytest.raises(Refused, match="are not whole any more") as refused:
+            local.plan(allowed_fraction=1.0)
+        assert f"reclaim apply {plan.place}" in (refused.value.hint or "")
+    local.apply(plan, way=MOVE)
+    local.plan(allowed_fraction=1.0)
+    assert local.undo(plan.document.run).snapshots == 2
+    assert not local.aside()
+    check_back(local, past)
+
+
+def test_an_apply_again_that_dies_before_it_has_new_lists(local: World) -> None:
+    """A list that was given up is not forgotten before another has what it had."""
+    bury(local)
+    plan = local.plan()
+    dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
+    damage(local, parts_of(local, plan, "objects")[0])
+    dies_at(local, "before observe", lambda **how: local.apply(plan, way=MOVE, **how))
+    local.age()
+    with pytest.raises(Refused, match="are not whole any more"):
+        local.plan(allowed_fraction=1.0)
+
+
+def test_a_list_of_an_earlier_apply_that_is_gone(local: World) -> None:
+    """The record says that there were more than the other lists have."""
+    past = bury(local)
+    plan = local.plan()
+    stuck = max(address for address in local.candidates(plan) if "/meta/" in address)
+
+    def denied(call: str, address: str) -> None:
+        if call == "move" and stuck in address:
+            raise StorageDenied(address)
+
+    with pytest.raises(Partial):
+        local.apply(plan, way=MOVE, storage=FaultyStorage(local.storage, denied))
+    first = [stored.address for stored in local.storage.list(plan.place.at("apply"))]
+    local.apply(plan, way=MOVE)
+    for address in first:
+        local.storage.delete(address)
+    assert local.undo(plan.document.run).snapshots == 2
+    assert not local.aside()
+    check_back(local, past)
+
+
+def test_lists_that_are_gone_and_an_apply_again(local: World) -> None:
+    """Nothing is moved over what is aside already."""
+    bury(local)
+    plan = local.plan()
+    dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
+    for stored in list(local.storage.list(plan.place.at("apply"))):
+        local.storage.delete(stored.address)
+    home = next(one for one in local.candidates(plan) if "/branches/" in one)
+    kept = local.storage.get(aside_of(local, plan.document.run, home))
+    local.storage.put(home, kept[::-1])
+    with pytest.raises(Partial):
+        local.apply(plan, way=MOVE)
+    assert local.storage.get(aside_of(local, plan.document.run, home)) == kept
+
+
+def test_what_only_a_list_had_that_was_given_up(local: World) -> None:
+    """The apply that repeated it need not have taken the same; what is aside comes back."""
+    bury(local)
+    plan = local.plan()
+    run = plan.document.run
+    dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
+    home = f"repos/{local.repo.uid}/branches/old/p/only"
+    local.storage.put(aside_of(local, run, home), b"in the first list only")
+    for stored in list(local.storage.list(plan.place.at("apply"))):
+        local.storage.delete(stored.address)
+    local.apply(plan, way=MOVE)
+    local.undo(run)
+    assert local.storage.get(home) == b"in the first list only"
+
+
+def test_a_run_that_cannot_be_purged_holds_up_no_other(local: World) -> None:
+    bury(local)
+    first = local.plan()
+    local.apply(first, way=Move(timedelta(days=3)))
+    bury_next(local)
+    second = local.apply(local.plan(allowed_fraction=1.0), way=Move(timedelta(days=1))).run
+    damage(local, parts_of(local, first, "objects")[0])
+    folder = Path(local.backend.location) / "objects"
+    folder = folder / aside_of(local, first.document.run, f"repos/{local.repo.uid}/branches")
+    (folder / "link").symlink_to("old")
+    local.clock.advance(days=9)
+    with pytest.raises(Partial, match=f"purged 1 runs; run {first.document.run} was left") as left:
+        local.purge()
+    assert left.value.details["skipped"] == [first.document.run]
+    assert left.value.details["runs"] == [second]
+    states = {run.id: run.state for run in local.repo.runs()}
+    assert states[second] == RunState.PURGED
+    assert states[first.document.run] == RunState.DONE
+    assert RunState.PARTIAL in states.values()
+    (folder / "link").unlink()
+    purged = local.purge()
+    assert purged is not None
+    assert purged.runs == [first.document.run]
+    assert not local.aside()
+
+
+@pytest.mark.parametrize("then", ["undo", "purge"])
+def test_a_plan_that_may_not_be_read_any_more(local: World, then: str) -> None:
+    """The folder of its quarantine tells."""
+    past = bury(local)
+    plan = local.plan()
+    run = local.apply(plan, way=MOVE).run
+
+    def denying(url: str) -> Storage:
+        if url == str(plan.place):
+            raise StorageDenied("the folder of the plan")
+        return opening(local.storage)(url)
+
+    if then == "undo":
+        undo_run(local.store(), local.engine(), run, opener=denying)
+        check_back(local, past)
+    else:
+        local.clock.advance(days=8)
+        purged = purge(local.store(), local.engine(), opener=denying)
+        assert purged is not None
+        assert purged.runs == [run]
+    assert not local.aside()
+
+
+# Plans that carry the id of another run
+
+
+def test_a_plan_with_the_id_of_a_finished_run(local: World) -> None:
+    bury(local)
+    run = local.apply(local.plan(), way=Move(timedelta(days=90))).run
+    before = run_record(local, run)
+    local.clock.advance(days=33)
+    other = local.plan()
+    plan_file.write(local.storage, other.place, other.document.model_copy(update={"run": run}))
+    with pytest.raises(PlanRefused, match="whose plan is at"):
+        local.apply(other, way=Move(timedelta(days=1)))
+    assert run_record(local, run) == before
+
+
+def test_another_plan_in_the_place_of_a_finished_run_s(local: World) -> None:
+    """As above, but where the plan of that run was; the store has forgotten what that hashed to."""
+    bury(local)
+    plan = local.plan()
+    run = local.apply(plan, way=Move(timedelta(days=90))).run
+    before = run_record(local, run)
+    forget(local)
+    forged = plan.document.model_copy(update={"warnings": ["another"]})
+    plan_file.write(local.storage, plan.place, forged)
+    with pytest.raises(PlanRefused, match="not the plan that the run was made from"):
+        local.apply(plan, way=Move(timedelta(days=1)))
+    assert run_record(local, run) == before
+
+
+def test_a_plan_that_nobody_vouches_for_goes_on_with_its_own_run(local: World) -> None:
+    past = bury(local)
+    plan = local.plan()
+    forget(local)
+    dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
+    local.apply(plan, way=MOVE)
+    assert local.undo(plan.document.run).snapshots == 2
+    check_back(local, past)
+
+
+def run_record(world: World, run: str) -> tuple[str, object]:
+    found = world.store().find_run(run)
+    assert found is not None
+    return found.state, dict(found.summary)

@@ -1,0 +1,109 @@
+"""Bugs in what is believed of the record of a run, and in what is done without it."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+LISTS = "tests/collect/test_lists.py"
+ORPHANS = "tests/collect/test_orphans.py"
+
+BUGS: dict[str, Bug] = {
+    "lists are believed that no record knows": Bug(
+        "reclaim.run.known_lists",
+        right="    if known is None:\n        return _read_all(storage, applies)",
+        wrong="    if True:\n        return _read_all(storage, applies)",
+        test=f"{LISTS}::test_a_forged_journal_does_not_count[embedded]",
+    ),
+    "a list is known by its name": Bug(
+        "reclaim.run.known_lists",
+        right="        if digest not in hashes:\n",
+        wrong="        if not hashes:\n",
+        test=f"{LISTS}::test_a_forged_list_of_the_same_length",
+    ),
+    "a list is recorded that is not written yet, and the one before it forgotten": Bug(
+        "reclaim.run.journal",
+        right="self.known[name] = [*before, hash_of(body)]",
+        wrong="self.known[name] = [hash_of(body)]",
+        test=f"{LISTS}::test_an_apply_that_dies_at_its_journal_knows_the_waves_before",
+    ),
+    "a note alone makes an object the run's": Bug(
+        "reclaim.engine.tasks.recall",
+        right="return _with_outcomes(rows, listed=False)",
+        wrong="return _with_outcomes(rows, listed=True)",
+        test=f"{LISTS}::test_a_forged_note_adds_no_object",
+    ),
+    "a damaged file of a record stops an undo": Bug(
+        "reclaim.run.removal",
+        right="""        except (PlanRefused, Corrupt) as error:
+            log.warning(""",
+        wrong="""        except NotFound as error:
+            log.warning(""",
+        test=f"{LISTS}::test_a_damaged_file_of_a_record_and_an_undo[journal-missing]",
+    ),
+    "lists that are shorter than the record says": Bug(
+        "reclaim.run.removal",
+        right="return not self.journal.lost and self.journal.intended_rows() >= intended",
+        wrong="return intended >= 0",
+        test=f"{LISTS}::test_a_list_of_an_earlier_apply_that_is_gone",
+    ),
+    "a list that was given up had nothing of its own": Bug(
+        "reclaim.run.removal",
+        right="return self.is_whole and not self.journal.given_up and",
+        wrong="return self.is_whole and",
+        test=f"{LISTS}::test_what_only_a_list_had_that_was_given_up",
+    ),
+    "a list is given up before another has what it had": Bug(
+        "reclaim.run.apply",
+        right="for name in (CONDEMNED, COLLECTED, INTENDED)}",
+        wrong="for name in (CONDEMNED, COLLECTED)} | {INTENDED: 0}",
+        test=f"{LISTS}::test_an_apply_again_that_dies_before_it_has_new_lists",
+    ),
+    "a repeated apply keeps a damaged list": Bug(
+        "reclaim.run.apply",
+        right="            self._journal.give_up_damaged(self._engine, self._place)\n",
+        wrong="",
+        test=f"{LISTS}::test_a_damaged_file_of_an_unfinished_run[journal]",
+    ),
+    "lists that are gone were never there": Bug(
+        "reclaim.run.journal",
+        right="self.begun = known is None or bool(known)",
+        wrong="self.begun = bool(self._lists.rows)",
+        test=f"{LISTS}::test_lists_that_are_gone_and_an_apply_again",
+    ),
+    "a run that cannot be purged holds up all others": Bug(
+        "reclaim.run.purge",
+        right="    except (Refused, Corrupt) as error:\n",
+        wrong="    except Partial as error:\n",
+        test=f"{LISTS}::test_a_run_that_cannot_be_purged_holds_up_no_other",
+    ),
+    "a purge that left a run looks done": Bug(
+        "reclaim.run.purge",
+        right="    if done.failed or done.skipped:\n        raise",
+        wrong="    if done.failed:\n        raise",
+        test=f"{LISTS}::test_a_run_that_cannot_be_purged_holds_up_no_other",
+    ),
+    "a plan goes on with a run whose plan is elsewhere": Bug(
+        "reclaim.run.apply",
+        right="    if run.place != str(place):\n",
+        wrong="    if False:\n",
+        test=f"{LISTS}::test_a_plan_with_the_id_of_a_finished_run",
+    ),
+    "a plan goes on with a run that was made from another": Bug(
+        "reclaim.run.apply",
+        right="    if noted != planned.digest and not (trusted and noted is None):\n",
+        wrong="    if False:\n",
+        test=f"{LISTS}::test_another_plan_in_the_place_of_a_finished_run_s",
+    ),
+    "a window ends with its repository": Bug(
+        "reclaim.run.orphans",
+        right="    return run.quarantine is not None or",
+        wrong="    return",
+        test=f"{ORPHANS}::test_a_window_of_a_deleted_repository_stays_open",
+    ),
+    "orphans outlive their repository": Bug(
+        "reclaim.stores.catalog.format",
+        right="(*kinds, UNKNOWN, QUARANTINE, EPOCH)",
+        wrong="(*kinds, UNKNOWN, EPOCH)",
+        test=f"{ORPHANS}::test_orphans_go_with_a_deleted_repository",
+    ),
+}
