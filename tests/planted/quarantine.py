@@ -22,6 +22,14 @@ NOT_WAITED_FOR = Change(
 LATE = "tests/collect/test_late_tasks.py"
 
 BUGS: dict[str, Bug] = {
+    "an undo ends at many failures": Bug(
+        "reclaim.run.undo",
+        right="            failures = journal.failures(SHOWN) if failed else []\n",
+        wrong="            failures = journal.failures(SHOWN) if failed else []\n"
+        "            if failed > SHOWN:\n"
+        "                raise Partial('too many')\n",
+        test=f"{PROMISES}::test_many_objects_that_cannot_come_back_hold_up_no_other_commit",
+    ),
     "the record of a run of an older plan is not found": Bug(
         "reclaim.run.plan_file",
         right='    body = _body(storage, Place(storage.url, ""))\n',
@@ -30,8 +38,8 @@ BUGS: dict[str, Bug] = {
         test="tests/collect/test_plan_snapshots.py::test_a_run_of_an_older_plan_can_be_undone",
     ),
     "commits brought back without a look at what they need": Bug(
-        "reclaim.run.undo",
-        right="if broken.isdisjoint(containers.values())]",
+        "reclaim.run.wholeness",
+        right="if broken.isdisjoint(mine.values())]",
         wrong="if one]",
         test="tests/collect/test_undo.py::test_a_commit_that_misses_an_object_is_left",
     ),
@@ -117,8 +125,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what lies where nothing came back counts as there": Bug(
         "reclaim.run.undo",
-        right=", without=foreign",
-        wrong="",
+        right="not_back=journal.own_parts() if failed else (),",
+        wrong="not_back=(),",
         test=f"{PROMISES}::test_a_foreign_object_at_a_home_stops_nothing_else[embedded-other]",
         sequence="other bytes at a home",
     ),
@@ -302,8 +310,8 @@ BUGS: dict[str, Bug] = {
     ),
     "one object in the way holds up every commit": Bug(
         "reclaim.run.undo",
-        right='whole = self._whole(own.below("work"), failures)',
-        wrong='whole = [] if failed else self._whole(own.below("work"), failures)',
+        right="            whole = find_whole(\n",
+        wrong="            whole = [] if failed else find_whole(\n",
         sequence="other bytes at a home",
     ),
     "what an apply that ended halfway left is anybody's": Bug(

@@ -6,7 +6,7 @@ sets in memory; what the two find must be the same.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -186,8 +186,11 @@ class IncompleteRequest:
     containers: pa.Table
     objects: Objects
     place: Place
-    without: Collection[str] = ()
-    """Objects that are there and do not count."""
+    not_back: Sequence[Part] = ()
+    """Journals of what was to be brought back, in the storage of the place. What failed does not
+    count, whatever lies in its place."""
+    aside: Aside | None = None
+    """Where the objects of these journals were, if they had been moved."""
 
 
 class Engine(Protocol):

@@ -266,7 +266,9 @@ class OracleEngine:
             for rows in self._objects(format, request.objects)
             for address in reading.folded(rows.column("address")).to_pylist()
         }
-        there -= set(reading.folded(pa.array(request.without, pa.string())).to_pylist())
+        for part in request.not_back:
+            journal = read_part(self._open(request.place.url), part)
+            there -= set(reading.folded(recall.not_back(journal, request.aside)).to_pylist())
         found = set()
         for table in reading.owned(format, storage, request.containers):
             self._step("verify")
