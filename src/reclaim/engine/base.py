@@ -193,6 +193,18 @@ class IncompleteRequest:
     """Where the objects of these journals were, if they had been moved."""
 
 
+@dataclass(frozen=True, slots=True)
+class NeededRequest:
+    """Which snapshots runs can bring back, by the containers that they name: as ``PROMISED``."""
+
+    format: Format
+    containers: pa.Table
+    place: Place
+    known: Sequence[Part] = ()
+    """Containers, in the storage of the place, of which the live ones are left out: what they list
+    is needed anyway."""
+
+
 class Engine(Protocol):
     """Spreads the tasks of a run."""
 
@@ -258,8 +270,12 @@ class Engine(Protocol):
         """What a run may have taken, each object once, with the identity that its journal has."""
         ...
 
-    def needed(self, format: Format, named: pa.Table, place: Place) -> Sequence[Part]:
-        """Files, hashed by name, with every address that snapshots need that may be incomplete."""
+    def needed(self, request: NeededRequest) -> Sequence[Part]:
+        """Files, hashed by name, with every address that promised snapshots need.
+
+        Each container is read once, at home or in quarantine; one that can be read nowhere counts
+        by itself alone.
+        """
         ...
 
     def incomplete(self, request: IncompleteRequest) -> frozenset[str]:

@@ -83,6 +83,12 @@ QUARANTINE = "quarantine"
 """The kind of what a run has set aside. Only the run that did so, or its end, touches it."""
 
 
+class ReadsBytes(Protocol):
+    """What containers are read from: a storage, or what runs have set aside in it."""
+
+    def get(self, address: str) -> bytes: ...
+
+
 class Format(Protocol):
     """How the objects of a store are named and its containers read."""
 
@@ -155,11 +161,13 @@ class Format(Protocol):
 class ReadsContainers(Format, Protocol):
     """A format in which names do not tell all that a snapshot needs."""
 
-    def containers(self, storage: Storage, address: str) -> pa.Table:
+    def containers(self, storage: ReadsBytes, address: str) -> pa.Table:
         """The containers that a snapshot container lists, as ``CONTAINERS``."""
         ...
 
-    def entries(self, storage: Storage, container: Mapping[str, Any], *, paths: bool) -> pa.Table:
+    def entries(
+        self, storage: ReadsBytes, container: Mapping[str, Any], *, paths: bool
+    ) -> pa.Table:
         """What a container lists, verified, as ``ENTRIES``; paths only when asked for."""
         ...
 
