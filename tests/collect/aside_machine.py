@@ -22,6 +22,7 @@ from reclaim.run.removal import DELETE, MARKED, Move, Way
 from tests.collect.promised import Promises
 from tests.collect.removals import ENABLED, OFF, SUSPENDED, Removal
 from tests.collect.test_machine import FATAL, CollectMachine, Stepping
+from tests.collect.world import addresses_of
 from tests.conftest import Backend
 
 DEATHS = FATAL | st.sampled_from(
@@ -154,6 +155,25 @@ class AsideMachine(CollectMachine):
         files = self.model.commits[commit] | {"a": name.encode()}
         self.model.commits[self.repo.branch(name).commit("late").id] = files
         self.repo.delete_branch(name)
+        self.plan({}, timedelta(hours=24))
+        self.ways[self.plans[-1].document.run] = self.removal.way(WEEK)
+        self.apply_one(self.plans[-1])
+
+    @rule(data=st.data())
+    def bury_in_parts(self, data: st.DataObject) -> None:
+        """Set aside a dead commit whose containers are old, and whose data somebody renewed."""
+        commit, name = self.model.branches[self.pick(data)[0]].head, self.name("grave")
+        branch = self.repo.create_branch(name, commit)
+        branch.put("a", name.encode())
+        made = branch.commit("in parts").id
+        self.model.commits[made] = self.model.commits[commit] | {"a": name.encode()}
+        self.repo.delete_branch(name)
+        self.reopen()
+        self.world.clock.advance(hours=30)
+        live = set(addresses_of(self.repo, commit))
+        for home in addresses_of(self.repo, made) - live:
+            if "/branches/" in home:
+                self.world.storage.put(home, self.world.storage.get(home))
         self.plan({}, timedelta(hours=24))
         self.ways[self.plans[-1].document.run] = self.removal.way(WEEK)
         self.apply_one(self.plans[-1])

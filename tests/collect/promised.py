@@ -27,7 +27,7 @@ class Promises:
     world: World
     taken: dict[str, Files] = field(default_factory=dict)
     waiting: dict[str, dict[str, Files]] = field(default_factory=dict)
-    """What commits needed, and was in its place, of those that a run condemned and no more."""
+    """What the commits of a run needed, and was in its place when it had taken the rest."""
     commits: dict[str, set[str]] = field(default_factory=dict)
     """The commits that each run took."""
     needs: dict[str, frozenset[str]] = field(default_factory=dict)
@@ -55,8 +55,9 @@ class Promises:
         self.taken.setdefault(run, {}).update(gone)
         self.commits[run] = self.commits_of(run)
         self.known = {**gone, **self.known}
-        condemned = self.commits_of(run, CommitState.CONDEMNED)
-        self.waiting[run] = {commit: self.read(self.needs.get(commit, ())) for commit in condemned}
+        self.waiting[run] = {
+            commit: self.read(self.needs.get(commit, ())) for commit in self.commits[run]
+        }
 
     def forget(self, run: str) -> None:
         self.taken.pop(run, None)
@@ -99,9 +100,9 @@ class Promises:
     def check_kept(self, run: str) -> None:
         """The commits of a run are its own still; what it did not take of them is where it was."""
         assert self.commits.get(run, set()) <= self.commits_of(run)
-        condemned = self.commits_of(run, CommitState.CONDEMNED)
+        owed = self.commits_of(run)
         for commit, files in self.waiting.get(run, {}).items():
-            if commit in condemned:
+            if commit in owed:
                 for home, data in files.items():
                     if home not in self.taken.get(run, {}):
                         assert read(self.world, home) == data, f"{home} of {commit} is not there"

@@ -94,6 +94,10 @@ SEQUENCES: dict[str, tuple[str, Sequence[Step]]] = {
     "a listing that is not complete": (LOCAL, (SET_ASIDE, BLIND_UNDO)),
     "an apply that ended halfway, and a collection": (LOCAL, (HALFWAY, AGE, COLLECT, UNDO)),
     "a part of a commit, and a collection": (LOCAL, (step("bury_late"), AGE, COLLECT, UNDO)),
+    "a part of a commit that counts as set aside": (
+        LOCAL,
+        (step("bury_in_parts"), AGE, COLLECT, UNDO),
+    ),
     "an apply that died before it settled, and a shorter window": (
         LOCAL,
         (dying(SET_ASIDE, "before set_aside"), AGE, SHORTLY, AGE, PURGE_DUE, UNDO),

@@ -30,9 +30,11 @@ class CatalogSubject:
             abilities.CompactsMetadata,
             abilities.EditsHistory,
             abilities.Examines,
+            abilities.KeepsParents,
             abilities.ListsLeases,
             abilities.Quarantines,
             abilities.SetsAside,
+            abilities.TakesOver,
         }
     )
 

@@ -34,6 +34,7 @@ from reclaim.storage.buckets import Bucket, open_bucket
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import SeaweedFS
 from tests.collect.dying import dies
+from tests.collect.older import parentless
 from tests.collect.world import Past, World, bury, commit_states, leftovers, whole
 from tests.conftest import Backend
 from tests.dying import Died, Work
@@ -118,6 +119,27 @@ def test_markers_are_set_and_taken_off(versioned: World) -> None:
     check_back(world, past)
     with pytest.raises(Conflict, match="undone already"):
         world.undo(run.id)
+
+
+def test_what_commits_under_markers_share_stays(versioned: World) -> None:
+    """Their containers are read from under the markers."""
+    world, past = versioned, bury(versioned)
+    run = world.apply(world.plan(), way=MARKERS).run
+    with world.opened() as catalog:
+        repo = catalog.repository("sales")
+        for path in ("a", "b/1", "b/2", "c"):
+            repo.branch("main").put(path, b"new")
+        repo.branch("main").commit("new")
+        for name in ("work", "clean"):
+            repo.delete_branch(name)
+    world.age()
+    with parentless():
+        world.apply(world.plan(from_options(keep_last=1), allowed_fraction=1.0))
+    with pytest.raises(Gone):
+        whole(world.other(), past.keep)
+    assert world.undo(run).snapshots == 2
+    for commit in (past.first, past.second):
+        assert whole(world.other(), commit) == past.files[commit]
 
 
 def test_a_purge_frees_the_bytes(versioned: World) -> None:

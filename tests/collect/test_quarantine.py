@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from reclaim.catalog.database.schema import CommitState
-from reclaim.errors import Conflict, Gone, Partial, PlanRefused, Refused
+from reclaim.errors import Conflict, Gone, PlanRefused, Refused
 from reclaim.model import RunState
 from reclaim.policy import Policy, Rules, from_options
 from reclaim.run.removal import DELETE, Move
@@ -102,10 +102,10 @@ def test_what_changed_since_is_named_and_left(world: World) -> None:
     assert world.other().commit("old").id == now.id
 
 
-def test_what_a_later_run_took_is_missed_by_name(world: World) -> None:
+def test_what_is_shared_stays_until_the_window_is_over(world: World) -> None:
     past = bury(world)
     run = world.apply(world.plan(), way=MOVE).run
-    # What first and second share with main goes with main's own past.
+    # What first and second share with main would go with main's own past.
     main = world.other().branch("main")
     for path in ("a", "b/1", "b/2", "c"):
         main.put(path, b"new")
@@ -114,17 +114,14 @@ def test_what_a_later_run_took_is_missed_by_name(world: World) -> None:
         world.other().delete_branch(name)
     world.age()
     world.apply(world.plan(Policy(Rules(keep_last=1)), allowed_fraction=1.0))
-    with pytest.raises(Partial) as partial:
-        world.undo(run)
-    assert partial.value.details["restored"] == 0
-    named = " ".join(partial.value.details["waits"])
-    assert past.first in named
-    assert past.second in named
-    # What came back is promised until the run is given up.
-    world.age()
-    assert world.plan(allowed_fraction=1.0).document.candidates == 0
-    assert world.purge(timedelta(0)) is not None
+    assert past.keep not in {commit.id for commit in world.other().log("main")}
+    undone = world.undo(run)
+    assert (undone.snapshots, undone.left) == (2, ())
+    for commit, files in past.files.items():
+        assert whole(world.other(), commit) == files
     world.quiet()
+    with pytest.raises(Gone):
+        whole(world.other(), past.keep)
 
 
 def test_a_purge_ends_the_window(world: World) -> None:

@@ -14,14 +14,98 @@ NEVER_COVERED = Change(
     wrong="""        if False:
             # It was about""",
 )
-NOT_WAITED_FOR = Change(
+NO_COMMITS = Change(
     "reclaim.run.promises",
-    right="    waiting = store.waiting(run.id).items()\n",
-    wrong="    waiting = ()\n",
+    right="    if not promised.num_rows:\n",
+    wrong="    if True:\n",
 )
+COMMITS = "tests/collect/test_promised_commits.py"
 LATE = "tests/collect/test_late_tasks.py"
 
 BUGS: dict[str, Bug] = {
+    "what was set aside promises nothing at home": Bug(
+        "reclaim.catalog.collection.promised",
+        right="commit_rows.c.state.in_(TAKEN),\n            commit_rows.c.metarange",
+        wrong='commit_rows.c.state == "condemned",\n            commit_rows.c.metarange',
+        test=f"{COMMITS}::test_what_was_too_young_to_be_set_aside_is_not_taken[deletes]",
+        sequence="a part of a commit that counts as set aside",
+    ),
+    "what commits in quarantine need is asked for at home only": Bug(
+        "reclaim.engine.tasks.promised",
+        right="    for aside in sorted(asides):\n",
+        wrong="    for aside in ():\n",
+        test=f"{COMMITS}::test_what_was_in_an_open_partition_is_not_taken",
+    ),
+    "what commits under delete markers need is not asked for": Bug(
+        "reclaim.engine.tasks.promised",
+        right="            if not version.marker:\n",
+        wrong="            if version.latest and not version.marker:\n",
+        test=f"{MARKERS}::test_what_commits_under_markers_share_stays",
+    ),
+    "a plan without a record takes its own promise for another's": Bug(
+        "reclaim.run.trust",
+        right="besides=planned.run, ",
+        wrong="",
+        test=f"{COMMITS}::test_a_plan_without_a_record_goes_on_with_what_it_promised",
+    ),
+    "commits are taken over whether they are whole or not": Bug(
+        "reclaim.run.apply",
+        right="return find_whole(self._store, self._engine, left, place) if left else ()",
+        wrong="return list(left)",
+        test=f"{COMMITS}"
+        "::test_a_commit_that_is_broken_is_not_promised_and_its_child_is[embedded-deleted]",
+    ),
+    "commits are taken over after their objects": Bug(
+        "reclaim.run.apply",
+        right="if left_whole and isinstance(self._held, TakesOver):",
+        wrong="if False and isinstance(self._held, TakesOver):",
+        test=f"{COMMITS}"
+        "::test_whole_commits_of_a_run_that_died_come_back_with_the_run_that_takes_them",
+    ),
+    "the parents of promised commits are anybody's": Bug(
+        "reclaim.run.decide",
+        right="        *map(history.numbers.__getitem__, promised),\n",
+        wrong="",
+        test=f"{COMMITS}::test_the_parent_of_a_promised_commit_stays[embedded-deletes]",
+    ),
+    "what an edit would give back as parents is anybody's": Bug(
+        "reclaim.catalog.collection.promised",
+        right="for query in (taken, replaced):",
+        wrong="for query in (taken,):",
+        test=f"{COMMITS}::test_what_an_edit_would_give_back_as_parents_stays[parent]",
+    ),
+    "what a deleted ref named is anybody's": Bug(
+        "reclaim.catalog.collection.promised",
+        right="    yield from connection.execute(deleted).scalars()\n",
+        wrong="",
+        test=f"{COMMITS}::test_what_a_deleted_tag_named_stays",
+    ),
+    "a commit waits for a parent that is gone for good": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="sorted(missing - gone_for_good(connection, repo_uid, missing))",
+        wrong="sorted(missing)",
+        test=f"{COMMITS}::test_a_commit_comes_back_although_its_parent_is_gone[embedded-deletes]",
+    ),
+    "a commit comes back on top of one that is gone": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="history_edit.set_parents(connection, repo_uid, one, left, marked=True)",
+        wrong="dict()",
+        test=f"{COMMITS}::test_a_commit_comes_back_although_its_parent_is_gone[embedded-deletes]",
+    ),
+    "a parent that another run has counts as gone": Bug(
+        "reclaim.catalog.collection.promised",
+        right="    runs = undoable(connection, repo_uid)\n    return",
+        wrong="    runs: set[str] = set()\n    return",
+        test=f"{COMMITS}::test_a_commit_waits_for_a_parent_that_another_run_has",
+    ),
+    "an undo ends at many failures": Bug(
+        "reclaim.run.undo",
+        right="            failures = journal.failures(SHOWN) if failed else []\n",
+        wrong="            failures = journal.failures(SHOWN) if failed else []\n"
+        "            if failed > SHOWN:\n"
+        "                raise Partial('too many')\n",
+        test=f"{PROMISES}::test_many_objects_that_cannot_come_back_hold_up_no_other_commit",
+    ),
     "the record of a run of an older plan is not found": Bug(
         "reclaim.run.plan_file",
         right='    body = _body(storage, Place(storage.url, ""))\n',
@@ -30,8 +114,8 @@ BUGS: dict[str, Bug] = {
         test="tests/collect/test_plan_snapshots.py::test_a_run_of_an_older_plan_can_be_undone",
     ),
     "commits brought back without a look at what they need": Bug(
-        "reclaim.run.undo",
-        right="if broken.isdisjoint(containers.values())]",
+        "reclaim.run.wholeness",
+        right="if broken.isdisjoint(mine.values())]",
         wrong="if one]",
         test="tests/collect/test_undo.py::test_a_commit_that_misses_an_object_is_left",
     ),
@@ -76,8 +160,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a run takes over the commits of one that did not finish": Bug(
         "reclaim.stores.catalog.held",
-        right="commit_states.set_aside(self._workspace, self.lock, ids, but_of=self._undoable())",
-        wrong="commit_states.set_aside(self._workspace, self.lock, ids)",
+        right="commit_states.collect(self._workspace, self.lock, ids, but_of=self._undoable())",
+        wrong="commit_states.collect(self._workspace, self.lock, ids)",
         test=f"{PROMISES}::test_a_run_that_died_before_it_settled_keeps_its_commits[moves]",
         sequence="an apply that died before it settled, and a shorter window",
     ),
@@ -85,7 +169,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.catalog.collection.undoing",
         right="finished = complete and not waits",
         wrong="finished = True",
-        test=f"{PROMISES}::test_two_runs_that_overlap_come_back_in_any_order",
+        test=f"{PROMISES}::test_a_foreign_object_at_a_home_stops_nothing_else[embedded-same]",
         sequence="other bytes at a home",
     ),
     "what an unfinished undo brought back is anybody's": Bug(
@@ -94,6 +178,7 @@ BUGS: dict[str, Bug] = {
         wrong="if (not run.unfinished or run.undoing) and aside.way != MARKED:",
         test=f"{PROMISES}::test_what_a_cut_off_undo_brought_back_is_not_taken",
         sequence="an undo that was cut off, and a collection",
+        besides=(NO_COMMITS,),
     ),
     "what an unfinished run is about to take is anybody's": Bug(
         "reclaim.model",
@@ -117,8 +202,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what lies where nothing came back counts as there": Bug(
         "reclaim.run.undo",
-        right=", without=foreign",
-        wrong="",
+        right="not_back=journal.own_parts() if failed else (),",
+        wrong="not_back=(),",
         test=f"{PROMISES}::test_a_foreign_object_at_a_home_stops_nothing_else[embedded-other]",
         sequence="other bytes at a home",
     ),
@@ -130,14 +215,14 @@ BUGS: dict[str, Bug] = {
     ),
     "the journal goes before the window ends": Bug(
         "reclaim.run.promises",
-        right="for rows in (*_taking(run, opener), _record(store, run)):",
-        wrong="for rows in _taking(run, opener):",
+        right="for rows in (*others, _record(store, run)):",
+        wrong="for rows in others:",
         test=f"{PROMISES}::test_the_journal_stays_as_long_as_the_window",
     ),
     "a run that is done promises nothing more": Bug(
         "reclaim.run.promises",
-        right="waiting = store.waiting(run.id).items()",
-        wrong="waiting = {}.items()",
+        right="    if not promised.num_rows:\n",
+        wrong="    if True:\n",
         test=f"{WINDOWS}::test_a_commit_of_which_a_run_took_a_part_is_its_own[deletes]",
         sequence="a part of a commit, and a collection",
     ),
@@ -297,13 +382,13 @@ BUGS: dict[str, Bug] = {
                 right="if not run.unfinished and aside.way != MARKED:",
                 wrong="if True:",
             ),
-            NOT_WAITED_FOR,
+            NO_COMMITS,
         ),
     ),
     "one object in the way holds up every commit": Bug(
         "reclaim.run.undo",
-        right='whole = self._whole(own.below("work"), failures)',
-        wrong='whole = [] if failed else self._whole(own.below("work"), failures)',
+        right="            whole = find_whole(\n",
+        wrong="            whole = [] if failed else find_whole(\n",
         sequence="other bytes at a home",
     ),
     "what an apply that ended halfway left is anybody's": Bug(
@@ -311,7 +396,7 @@ BUGS: dict[str, Bug] = {
         right="whole = self.state == RunState.DONE and not self.undoing",
         wrong="whole = not self.undoing",
         sequence="an apply that ended halfway, and a collection",
-        besides=(NOT_WAITED_FOR,),
+        besides=(NO_COMMITS,),
     ),
     "a repeated apply tells only what it did itself": Bug(
         "reclaim.run.journal",

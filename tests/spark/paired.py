@@ -17,6 +17,7 @@ from reclaim.engine.base import (
     FindRequest,
     Found,
     IncompleteRequest,
+    NeededRequest,
     Objects,
     RecallRequest,
     SweepRequest,
@@ -106,9 +107,9 @@ class PairedEngine:
         assert self._rows(found) == self._rows(other)
         return found
 
-    def needed(self, format: Format, named: pa.Table, place: Place) -> Sequence[Part]:
-        found = self._first.needed(format, named, place)
-        other = self._second.needed(format, named, _beside(place))
+    def needed(self, request: NeededRequest) -> Sequence[Part]:
+        found = self._first.needed(request)
+        other = self._second.needed(replace(request, place=_beside(request.place)))
         assert set(self._rows(found)) == set(self._rows(other))
         return found
 

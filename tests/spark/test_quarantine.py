@@ -18,12 +18,19 @@ from pyspark.sql import SparkSession
 from reclaim.catalog import Catalog, Repository
 from reclaim.catalog.content import ranges
 from reclaim.catalog.database.schema import CommitState, commits
-from reclaim.engine.base import Engine, IncompleteRequest, RecallRequest
+from reclaim.engine.base import (
+    Engine,
+    ExpandRequest,
+    IncompleteRequest,
+    NeededRequest,
+    RecallRequest,
+)
 from reclaim.engine.spark.engine import SparkEngine
-from reclaim.engine.tasks.deleting import JOURNAL
+from reclaim.engine.tasks.deleting import FAILED, JOURNAL
 from reclaim.engine.tasks.notes import RETURNED
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_part
-from reclaim.engine.tasks.quarantine import QUARANTINED
+from reclaim.engine.tasks.promised import promised_containers
+from reclaim.engine.tasks.quarantine import QUARANTINED, Aside
 from reclaim.engine.tasks.reading import snapshot_containers
 from reclaim.policy import from_options
 from reclaim.run.apply import Applied, apply_plan
@@ -222,6 +229,67 @@ def test_spark_recalls_what_the_plain_engine_recalls(
     assert recalled[0] == recalled[1]
     a, b = {"one": None, "two": None}, {"two": "first", "three": "first second"}
     assert recalled[0] == (a if "a" in lists else {}) | (b if "b" in lists else {})
+
+
+def test_spark_finds_what_the_plain_engine_finds_that_promised_commits_need(
+    spark: SparkSession, real: Real, tmp_path: Path
+) -> None:
+    """Containers at home and in quarantine; those that live commits have are left out."""
+    metaranges = {row.id: row.metarange for row in raw.rows(real.repo, commits) if row.metarange}
+    newest = metaranges[real.repo.commit("main").id]
+    every = {
+        address
+        for metarange in metaranges.values()
+        for address in addresses_in(real.repo, metarange)
+    }
+    shared = addresses_in(real.repo, newest)
+    applied, _ = real.apply(OracleEngine(), Move())
+    store = real.store
+    aside = store.format.quarantine_path(applied.run)
+    table = promised_containers(sorted(set(metaranges.values())), METARANGE, aside)
+    found: list[set[str]] = []
+    engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": OracleEngine()}
+    for name, engine in engines.items():
+        place = Place(tmp_path.as_uri(), f"{name}/")
+        live = ExpandRequest(
+            store.format, snapshot_containers([newest], METARANGE), place.below("live")
+        )
+        known = engine.expand(live).parts
+        for parts in ((), known):
+            asked = NeededRequest(store.format, table, place.below(f"needed{len(parts)}"), parts)
+            storage = open_storage(place.url)
+            rows = [read_part(storage, part) for part in engine.needed(asked)]
+            found.append({one for each in rows for one in each.column("address").to_pylist()})
+    assert found[0] == found[2] == every
+    assert found[1] == found[3]
+    assert every - shared <= found[1] < every
+
+
+def test_spark_counts_what_is_not_back_as_missing(
+    spark: SparkSession, real: Real, tmp_path: Path
+) -> None:
+    newest = real.repo.commit("main").metarange
+    gone = next(one for one in addresses_in(real.repo, newest) if "/branches/" in one)
+    store = real.store
+    aside = Aside(store.format.prefix, store.format.quarantine_path("f" * 32))
+    row = {"address": aside.of(gone), "outcome": FAILED, "size": 1, "kind": "data", "reason": ""}
+    ranges = list(store.format.key_ranges(store.storage))
+    for engine in (SparkEngine(spark), OracleEngine()):
+        place = Place(tmp_path.as_uri(), f"{type(engine).__name__}/")
+        journal = pa.Table.from_pylist([row], schema=JOURNAL)
+        part = write_part(open_storage(place.url), place.at("journal.parquet"), journal)
+        listed = engine.list(store.format, ranges, place)
+        table, work = snapshot_containers([newest], METARANGE), place.below("work")
+        for parts, broken in (((), frozenset()), ((part,), frozenset([newest]))):
+            asked = IncompleteRequest(store.format, table, listed, work, parts, aside)
+            assert engine.incomplete(asked) == broken
+
+
+def addresses_in(repo: Repository, metarange: str) -> set[str]:
+    """A metarange and all that it needs."""
+    tree = repo._workspace.containers.tree(metarange)
+    entries = {entry.address for entry in tree.entries() if entry.owned}
+    return {metarange, *(info.address for info in tree.ranges), *entries}
 
 
 @pytest.mark.parametrize("way", [Move(), Markers()], ids=["moved", "marked"])

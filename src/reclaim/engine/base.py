@@ -6,7 +6,7 @@ sets in memory; what the two find must be the same.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -189,8 +189,23 @@ class IncompleteRequest:
     containers: pa.Table
     objects: Objects
     place: Place
-    without: Collection[str] = ()
-    """Objects that are there and do not count."""
+    not_back: Sequence[Part] = ()
+    """Journals of what was to be brought back, in the storage of the place. What failed does not
+    count, whatever lies in its place."""
+    aside: Aside | None = None
+    """Where the objects of these journals were, if they had been moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeededRequest:
+    """Which snapshots runs can bring back, by the containers that they name: as ``PROMISED``."""
+
+    format: Format
+    containers: pa.Table
+    place: Place
+    known: Sequence[Part] = ()
+    """Containers, in the storage of the place, of which the live ones are left out: what they list
+    is needed anyway."""
 
 
 class Engine(Protocol):
@@ -261,8 +276,12 @@ class Engine(Protocol):
         """
         ...
 
-    def needed(self, format: Format, named: pa.Table, place: Place) -> Sequence[Part]:
-        """Files, hashed by name, with every address that snapshots need that may be incomplete."""
+    def needed(self, request: NeededRequest) -> Sequence[Part]:
+        """Files, hashed by name, with every address that promised snapshots need.
+
+        Each container is read once, at home or in quarantine; one that can be read nowhere counts
+        by itself alone.
+        """
         ...
 
     def incomplete(self, request: IncompleteRequest) -> frozenset[str]:

@@ -52,13 +52,20 @@ from reclaim.run.known_lists import known_lists
 from reclaim.run.library_edit import edit_by_library
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
-from reclaim.run.promises import keep_promises
+from reclaim.run.promises import keep_needed, keep_promises
 from reclaim.run.removal import DELETE, Way
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.trust import COMPARED, Basis, find_basis, is_trusted
-from reclaim.stores.abilities import ClosesOverdue, EditsHistory, Expiration, HistorySeen
+from reclaim.run.wholeness import find_whole
+from reclaim.stores.abilities import (
+    ClosesOverdue,
+    EditsHistory,
+    Expiration,
+    HistorySeen,
+    TakesOver,
+)
 from reclaim.stores.base import Held, Store
 from reclaim.stores.observation import Observation, ObserveRequest
 
@@ -373,7 +380,16 @@ class _Applying:
             condemning.facts["live"] = len(now.live)
             self._compare(decided, now)
         with stage("confirm") as confirming:
+            seen = keep_needed(
+                seen,
+                self._store,
+                self._engine,
+                besides=self._run,
+                place=self._own.below("work"),
+                known=[file.part for file in self._basis.document.containers],
+            )
             candidates, dropped = self._confirm(decided, seen, now)
+            left_whole = self._find_left_whole()
             confirming.facts["dropped"] = dropped
         with stage("promote"):
             # A clock that jumped since has made young what is old, or leases look lapsed.
@@ -387,6 +403,9 @@ class _Applying:
             self._facts[CONDEMNED] += self._promote()
             self._facts[PROMOTED] = True
             self._held.finish(self._run, RunState.STARTED, self._facts)
+            if left_whole and isinstance(self._held, TakesOver):
+                # Before the first of their objects goes: from then on they are not whole at home.
+                self._held.take_over(left_whole)
         outcome = Outcome()
         for kind in self._store.format.order:
             if outcome.counts[FAILED] and self._store.format.sequential:
@@ -599,6 +618,17 @@ class _Applying:
                     hint="nothing was deleted; apply it again",
                 )
         return found.parts, self._planned.candidates - sum(part.rows for part in found.parts)
+
+    def _find_left_whole(self) -> Sequence[SnapshotId]:
+        """Snapshots that runs which have ended left condemned, if this one can promise them.
+
+        Of some of them an earlier run has deleted a part; nobody can bring those back.
+        """
+        if self._way.name is None or self._store.deleted or not isinstance(self._held, TakesOver):
+            return ()
+        left = self._held.left_condemned()
+        place = self._own.below("work").below("left")
+        return find_whole(self._store, self._engine, left, place) if left else ()
 
     def _collect(self, decided: PlannedSnapshots, seen: Observation, now: Decided) -> int:
         """Let go of the dead snapshots of which nothing is left."""

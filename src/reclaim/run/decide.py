@@ -24,8 +24,8 @@ UNREACHED = "no branch, tag or lease reaches it"
 class Decided:
     """What a policy makes of a history.
 
-    ``live`` is what refs and leases reach once the history is edited, ``before`` what they
-    reach as it stands.
+    ``live`` is what refs, leases and promises of runs reach once the history is edited, ``before``
+    what they reach as it stands.
     """
 
     history: History
@@ -74,6 +74,7 @@ def decide_seen(
         snapshots=seen.snapshots,
         refs=seen.refs,
         leases=seen.leases,
+        promised=seen.promised,
         busy=seen.busy,
         now=seen.read_at,
         delete_expired_tags=delete_expired_tags,
@@ -108,6 +109,7 @@ def decide(
     snapshots: Iterable[Snapshot],
     refs: Sequence[Ref],
     leases: Iterable[Lease] = (),
+    promised: Iterable[SnapshotId] = (),
     busy: Iterable[str] = (),
     now: datetime,
     limit: Sequence[str] = (),
@@ -137,6 +139,7 @@ def decide(
     held = [
         *(_number(history, lease) for lease in leases),
         *map(history.numbers.__getitem__, spared),
+        *map(history.numbers.__getitem__, promised),
     ]
     gone = set(edit.delete_refs)
     tips = [tip for ref, tip in zip(history.refs, history.tips, strict=True) if ref not in gone]

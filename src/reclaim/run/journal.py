@@ -142,14 +142,19 @@ class Journal:
                 found.update(gone.column("address").to_pylist())
         return frozenset(found)
 
-    def failures(self) -> dict[str, str]:
-        """What this apply could not take, and why."""
-        failures: dict[str, str] = {}
-        for part, _ in self._outcomes:
-            rows = read_part(self._storage, part, ["address", "outcome", "error"])
-            failed = rows.filter(pc.equal(rows.column("outcome"), FAILED))
-            for row in failed.to_pylist():
-                failures[row["address"]] = row["error"] or ""
+    def own_parts(self) -> list[Part]:
+        """Every file with outcomes of this apply."""
+        return [part for part, _ in self._outcomes]
+
+    def failures(self, most: int) -> list[str]:
+        """Why this apply could not take the first few of what it could not."""
+        failures: list[str] = []
+        for part in self.own_parts():
+            rows = read_part(self._storage, part, ["outcome", "error"])
+            failed = rows.filter(pc.equal(rows.column("outcome"), FAILED)).column("error")
+            failures += [error or "" for error in failed.slice(0, most - len(failures)).to_pylist()]
+            if len(failures) == most:
+                break
         return failures
 
     def _name(self, name: str) -> str:

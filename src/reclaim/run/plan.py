@@ -37,7 +37,7 @@ from reclaim.run.library_edit import find_library_edit, predicting
 from reclaim.run.orphans import protected_folders
 from reclaim.run.plan_file import LibraryEdit, Noncurrent, PlanDocument
 from reclaim.run.plan_summary import Findings, summarize
-from reclaim.run.promises import keep_promises
+from reclaim.run.promises import keep_needed, keep_promises
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.storage import LISTED, KeyRange, buckets
 from reclaim.stores.abilities import Expiration
@@ -101,12 +101,16 @@ def find_candidates(
     engine: Engine,
     options: PlanOptions | None = None,
     *,
+    besides: str | None = None,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> Plan:
-    """Find what may go, and write it down. The store is not told."""
+    """Find what may go, and write it down. The store is not told.
+
+    ``besides`` is a run that goes on with what it took before: what it promised is not spared.
+    """
     return _Planning(
-        store, engine, options or PlanOptions(), new_uid(), watcher or Silent(), opener
+        store, engine, options or PlanOptions(), new_uid(), besides, watcher or Silent(), opener
     ).run()
 
 
@@ -119,6 +123,7 @@ class _Planning:
         engine: Engine,
         options: PlanOptions,
         run_id: str,
+        besides: str | None,
         watcher: Watcher,
         opener: Opener,
     ) -> None:
@@ -126,6 +131,7 @@ class _Planning:
         self._engine = engine
         self._options = options
         self._run = run_id
+        self._besides = besides or run_id
         self._stages = Stages(run_id, watcher)
         self._place = options.place or Place(*store.place(run_id))
         self._opener = opener
@@ -179,7 +185,7 @@ class _Planning:
                 seen,
                 self._store,
                 self._engine,
-                besides=self._run,
+                besides=self._besides,
                 place=work,
                 opener=self._opener,
             )
@@ -196,6 +202,14 @@ class _Planning:
                 ExpandRequest(self._store.format, named, self._place.below("containers"))
             )
             marking.facts |= {"containers": containers.containers, "entries": containers.entries}
+            seen = keep_needed(
+                seen,
+                self._store,
+                self._engine,
+                besides=self._besides,
+                place=work,
+                known=containers.parts,
+            )
         if objects.before is not None:
             landmarks = find_landmarks(seen, decided, objects.before)
             objects = replace(objects, landmarks=landmarks)

@@ -1,10 +1,11 @@
-"""What runs have promised to give back, and may still lie, or lie again, at its old place.
+"""What runs have promised to give back, and what of it lies at home.
 
 A run that sets objects aside promises them for its window, and so it does with the snapshots that
-it condemned. No other run takes what is at its old place of that: what an unfinished run was about
-to take or an unfinished undo has begun to bring back, and what snapshots need that were condemned
-and of which not everything was set aside. What delete markers cover has one marker only. The record
-of such a run stays too. Where a snapshot is of no use without others, these stay with it.
+it condemned. No other run takes what of that is at home: what an unfinished run was about to take
+or an unfinished undo has begun to bring back, and whatever promised snapshots need, be it that it
+was too young to be set aside or that others shared it. What delete markers cover has one marker
+only. The record of such a run stays too. Snapshots that promised ones stand on, or are of no use
+without, stay with them.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from reclaim.engine.base import Engine
+from reclaim.engine.base import Engine, NeededRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
-from reclaim.engine.tasks.reading import each_once, snapshot_containers
+from reclaim.engine.tasks.promised import COVERED, PROMISED, promised_containers
 from reclaim.errors import Corrupt, PlanRefused, Refused
 from reclaim.ids import new_uid
 from reclaim.model import Run, RunState
 from reclaim.run.removal import MARKED, find_record
-from reclaim.stores.abilities import NeedsOtherSnapshots, Quarantines
+from reclaim.stores.abilities import KeepsParents, NeedsOtherSnapshots, Quarantines
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation
 
@@ -35,7 +36,7 @@ def keep_promises(
     place: Place,
     opener: Opener,
 ) -> Observation:
-    """An observation in which what other runs promised is needed as well.
+    """An observation in which what other runs promised is needed as well; see ``keep_needed``.
 
     ``besides`` is the run that asks; ``place`` is where files with addresses are read from.
     """
@@ -44,15 +45,50 @@ def keep_promises(
         return seen
     parts: list[Part] = []
     taking: list[str] = []
-    for run in _promising(store, besides):
+    for run in _promising(store):
         stem = place.at(f"promised-{new_uid()}")
-        for rows in (*_taking(run, opener), _record(store, run)):
+        others = () if run.id == besides else _taking(run, opener)
+        for rows in (*others, _record(store, run)):
             parts.append(write_hashed(opener(place.url), f"{stem}-{len(parts)}", rows))
             if isinstance(store, NeedsOtherSnapshots):
                 taking += rows.column("address").to_pylist()
-        parts += _needed(store, engine, run, place.below(f"promised-{new_uid()}"))
     if isinstance(store, NeedsOtherSnapshots):
         seen = store.keep_whole(seen, taking, besides=besides, reader=engine)
+    if isinstance(store, KeepsParents):
+        seen = store.keep_parents(seen, besides=besides)
+    return _holding(seen, parts)
+
+
+def keep_needed(
+    seen: Observation,
+    store: Store,
+    engine: Engine,
+    *,
+    besides: str,
+    place: Place,
+    known: Sequence[Part],
+) -> Observation:
+    """An observation in which what the snapshots of other runs need is needed as well.
+
+    The live containers among ``known`` are not read: nothing that they list is a candidate.
+    """
+    if store.deleted or not isinstance(store, Quarantines):
+        return seen
+    runs = {run.id: run for run in _promising(store) if run.id != besides}
+    named = [
+        promised_containers(list(addresses), kind, _aside(store, runs[run_id]))
+        for run_id, containers in store.promised(list(runs)).items()
+        for kind, addresses in containers.items()
+    ]
+    promised = pa.concat_tables([PROMISED.empty_table(), *named])
+    if not promised.num_rows:
+        return seen
+    within = place.below(f"promised-{new_uid()}")
+    return _holding(seen, engine.needed(NeededRequest(store.format, promised, within, known)))
+
+
+def _holding(seen: Observation, parts: Sequence[Part]) -> Observation:
+    """An observation in which the addresses in some files are needed as well."""
     return replace(
         seen,
         held=(*seen.held, *(part.address for part in parts)),
@@ -60,8 +96,14 @@ def keep_promises(
     )
 
 
-def _promising(store: Store, besides: str) -> Iterator[Run]:
-    """The other runs that can be undone. One whose record cannot be read may be one of them."""
+def _aside(store: Store, run: Run) -> str:
+    """Where a run has set objects aside."""
+    covered = run.quarantine is not None and run.quarantine.way == MARKED
+    return COVERED if covered else store.format.quarantine_path(run.id)
+
+
+def _promising(store: Store) -> Iterator[Run]:
+    """The runs that can be undone. One whose record cannot be read may be one of them."""
     for run in store.runs():
         if run.state == RunState.UNREADABLE:
             raise Refused(
@@ -69,7 +111,7 @@ def _promising(store: Store, besides: str) -> Iterator[Run]:
                 "something back",
                 hint=str(run.summary.get("error", "look at its file")),
             )
-        if run.quarantine and run.id != besides:
+        if run.quarantine:
             yield run
 
 
@@ -109,12 +151,3 @@ def _record(store: Store, run: Run) -> pa.Table:
     folder = store.place(run.id)[1].rstrip("/")
     addresses = [stored.address for stored in store.storage.list(folder)]
     return pa.table({"address": pa.array(addresses, pa.string())})
-
-
-def _needed(store: Store, engine: Engine, run: Run, place: Place) -> Sequence[Part]:
-    """What snapshots need that a run condemned and has not set aside."""
-    if not isinstance(store, Quarantines):
-        return ()
-    waiting = store.waiting(run.id).items()
-    named = each_once([snapshot_containers(list(each), kind) for kind, each in waiting])
-    return engine.needed(store.format, named, place) if named.num_rows else ()

@@ -88,8 +88,8 @@ class AsideWay(Way, Protocol):
         """What a run has set aside, and nothing else, with the identity of each object."""
         ...
 
-    def home(self, store: Store, run: Run, address: str) -> str:
-        """Where an object belongs that is set aside at an address."""
+    def aside(self, store: Store, run_id: str) -> Aside | None:
+        """Where a run sets objects aside; None if they stay where they are."""
         ...
 
     def back(self, store: Store, run: Run, opener: Opener) -> Deleter:
@@ -184,8 +184,8 @@ class Move:
         found = engine.find(FindRequest(store.format, listed, none, (), rules, out, work))
         return _grouped(found.parts)
 
-    def home(self, store: Store, run: Run, address: str) -> str:
-        return _aside(store, run.id).home(address)
+    def aside(self, store: Store, run_id: str) -> Aside:
+        return _aside(store, run_id)
 
     def back(self, store: Store, run: Run, opener: Opener) -> Deleter:
         undos = _undos(run) or (store.clock.now(),)
@@ -248,8 +248,8 @@ class Markers:
         except (PlanRefused, Corrupt) as error:
             raise _markers_unknown(run, error.message) from error
 
-    def home(self, store: Store, run: Run, address: str) -> str:  # noqa: ARG002
-        return address
+    def aside(self, store: Store, run_id: str) -> None:
+        pass
 
     def back(self, store: Store, run: Run, opener: Opener) -> Deleter:  # noqa: ARG002
         return Unmark(_new_notes(run, opener))

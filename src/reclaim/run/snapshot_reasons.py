@@ -6,7 +6,7 @@ is kept of each snapshot are numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
 from itertools import chain
 
@@ -88,7 +88,8 @@ def _of_history(seen: Observation, decided: Decided) -> Iterator[Sequence[str]]:
     leased: dict[str, list[str]] = {}
     for lease in seen.leases:
         leased.setdefault(lease.snapshot, []).append(f"in use: lease {lease.id} of {lease.holder}")
-    in_use = _reached_by_leases(seen, decided)
+    in_use = _reached(decided, [lease.snapshot for lease in seen.leases])
+    promised = _reached(decided, seen.promised)
     live, before = decided.live, decided.before
     for number, decision in enumerate(decided.decisions):
         id = decision.id
@@ -97,7 +98,9 @@ def _of_history(seen: Observation, decided: Decided) -> Iterator[Sequence[str]]:
         elif id not in live or (id in kept and id not in leased):
             yield decision.reasons
         else:
-            behind = NEEDED_BY_LEASE if in_use[number] else STAYS_BEHIND
+            behind = STAYS_BEHIND
+            if in_use[number] or promised[number]:
+                behind = NEEDED_BY_LEASE if in_use[number] else PROMISED
             spared = leased.get(id) or ([] if id in kept else [behind])
             yield _both(decision, kept=id in kept, spared=spared)
 
@@ -106,13 +109,12 @@ def _both(decision: Decision, *, kept: bool, spared: Sequence[str]) -> Sequence[
     return (*decision.reasons, *spared) if kept else (*spared, *decision.reasons)
 
 
-def _reached_by_leases(seen: Observation, decided: Decided) -> bytearray:
+def _reached(decided: Decided, snapshots: Collection[SnapshotId]) -> bytearray:
+    """What some snapshots reach, themselves among it, once the history is edited."""
     history = decided.history
-    if not seen.leases:
+    if not snapshots:
         return bytearray(len(history.snapshots))
-    return reachable(
-        decided.new_parents(), [history.numbers[lease.snapshot] for lease in seen.leases]
-    )
+    return reachable(decided.new_parents(), [history.numbers[one] for one in snapshots])
 
 
 def _as_the_store_says(

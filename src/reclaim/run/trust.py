@@ -102,7 +102,10 @@ def find_basis(
     options = PlanOptions(
         margins=Margins(objects=margin), place=own.below("again"), allowed_fraction=1.0
     )
-    again = find_candidates(store, engine, options, watcher=watcher, opener=opener).document
+    # What the run has promised itself, it goes on with.
+    again = find_candidates(
+        store, engine, options, besides=planned.run, watcher=watcher, opener=opener
+    ).document
     both = engine.intersect([file.part for file in again.files], files, own.below("both"))
     _check_fraction(store, again, both)
     return Basis(again, both, compared=True)

@@ -9,18 +9,17 @@ the run can be undone again.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from reclaim.engine.base import Engine, IncompleteRequest
+from reclaim.engine.base import Engine
 from reclaim.engine.tasks.deleting import FAILED, RESTORED
 from reclaim.engine.tasks.parts import Opener, Place, open_storage
-from reclaim.engine.tasks.reading import each_once, snapshot_containers
 from reclaim.errors import Conflict, NotFound, Partial, Refused
 from reclaim.ids import new_uid
-from reclaim.model import Run, RunState, SnapshotId
+from reclaim.model import Run, RunState
 from reclaim.run.checks import check_clock
 from reclaim.run.ends import told_as_partial
 from reclaim.run.journal import Journal
@@ -28,12 +27,11 @@ from reclaim.run.removal import AsideWay, setting_aside, undo_begun, way_of
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.undo_edit import stopped_early, undo_edit
+from reclaim.run.wholeness import find_whole
 from reclaim.stores.abilities import EditsHistory, Quarantines
 from reclaim.stores.base import Held, Store
 from reclaim.stores.format import QUARANTINE
 
-MANY_FAILED = 10_000
-"""With more failures than this an undo goes no further."""
 SHOWN = 5
 """How many of the things that could not come back are named in a message."""
 
@@ -153,22 +151,23 @@ class _Undoing:
             objects, size = outcome.only(RESTORED)
             failed = outcome.counts[FAILED]
             restoring.facts |= {"objects": objects, "failed": failed}
-            if failed > MANY_FAILED:
-                raise Partial(
-                    f"{failed} objects could not be brought back; the journal at {own} says why",
-                    hint=f"no {store.noun} was brought back; undo it again: reclaim undo "
-                    f"{self._run.id}",
-                )
-            failures = journal.failures() if failed else {}
+            failures = journal.failures(SHOWN) if failed else []
         with stage("verify") as verifying:
-            whole = self._whole(own.below("work"), failures)
+            whole = find_whole(
+                store,
+                self._engine,
+                self._quarantine.taken(self._run.id),
+                own.below("work"),
+                not_back=journal.own_parts() if failed else (),
+                aside=self._way.aside(store, self._run.id),
+            )
             verifying.facts["whole"] = len(whole)
         with stage("record"):
             self._held.lock.check()
             restored = setting_aside(self._held).restore(self._run.id, whole, complete=not failed)
         undone = Undone(self._run.id, objects, size, restored.snapshots, tuple(restored.left))
         if failed or restored.waits:
-            raise self._partial(undone, failures, restored.waits)
+            raise self._partial(undone, failed, failures, restored.waits)
         return undone
 
     def _begin(self) -> None:
@@ -191,39 +190,20 @@ class _Undoing:
         self._store.storage.flush([note])
 
     def _partial(
-        self, undone: Undone, failures: Mapping[str, str], waits: Sequence[str]
+        self, undone: Undone, failed: int, failures: Sequence[str], waits: Sequence[str]
     ) -> Partial:
-        rest = [*failures.values(), *waits]
+        """``failures`` are the first few reasons of those that failed."""
+        rest = [*failures, *waits]
         others = [run.id for run in self._store.runs() if run.quarantine and run.id != undone.run]
         after = (
             f" after `reclaim undo {others[0]}`, which may have what is missing" if others else ""
         )
         return Partial(
             f"brought back {undone.objects} objects and {undone.snapshots} {self._store.noun}s of "
-            f"run {undone.run}, and {len(rest)} things could not be: " + "; ".join(rest[:SHOWN]),
+            f"run {undone.run}, and {failed + len(waits)} things could not be: "
+            + "; ".join(rest[:SHOWN]),
             hint=f"the run can be undone again{after}: reclaim undo {undone.run}",
             **undone.summary(),
             waits=list(waits),
-            failed=len(failures),
+            failed=failed,
         )
-
-    def _whole(self, place: Place, failures: Mapping[str, str]) -> Collection[SnapshotId]:
-        """The snapshots that the run took and that have everything they need."""
-        taken = self._quarantine.taken(self._run.id)
-        named = [
-            snapshot_containers([address], kind)
-            for containers in taken.values()
-            for kind, address in containers.items()
-        ]
-        if not named:
-            return list(taken)
-        format = self._store.format
-        ranges = list(format.key_ranges(self._store.storage))
-        listed = self._engine.list(format, ranges, place.below("there"))
-        # What lies where something could not be brought back is not what was there.
-        foreign = [self._way.home(self._store, self._run, address) for address in failures]
-        within = place.below("containers")
-        broken = self._engine.incomplete(
-            IncompleteRequest(format, each_once(named), listed, within, without=foreign)
-        )
-        return [one for one, containers in taken.items() if broken.isdisjoint(containers.values())]

@@ -204,6 +204,13 @@ class Bucket:
                 digest.update(piece)
         return digest.digest()
 
+    def get(self, version: Version) -> bytes:
+        """The bytes of a version."""
+        key = self._root + version.address
+        with _translated(f"the bytes of {version.address}"):
+            answer = self._client.get_object(Bucket=self.name, Key=key, VersionId=version.id)
+            return bytes(answer["Body"].read())
+
     def renew(self, version: Version) -> str | None:
         """Make a version the current one, as if it were written now; its new id, if it is told."""
         return self._copy(version.address, version.address, version.size, VersionId=version.id)

@@ -139,8 +139,9 @@ class ClosesOverdue(Protocol):
 class Restored:
     """What an undo brought back, and sentences about what it did not.
 
-    What was ``left`` has changed since and is somebody else's now; what ``waits`` comes back with a
-    later undo of the same run, once all that it needs is there.
+    What was ``left`` has changed since and is somebody else's now, or leads to what is gone for
+    good; what ``waits`` comes back with a later undo of the same run, once all that it needs is
+    there.
     """
 
     snapshots: int
@@ -157,8 +158,9 @@ class Quarantines(Protocol):
         whether they are whole."""
         ...
 
-    def waiting(self, run_id: str) -> Mapping[str, Collection[str]]:
-        """By kind the containers of snapshots that a run condemned and has not set aside."""
+    def promised(self, runs: Collection[str]) -> Mapping[str, Mapping[str, Collection[str]]]:
+        """Of runs that can be undone, by kind, the containers of the snapshots that each condemned
+        or set aside. What these need counts as referred to, wherever it lies."""
         ...
 
 
@@ -167,7 +169,10 @@ class SetsAside(Protocol):
     """What the held handle of a store that quarantines can do."""
 
     def set_aside(self, ids: Collection[SnapshotId]) -> int:
-        """Note of condemned snapshots that their objects were set aside."""
+        """Note of snapshots that the run has condemned that their objects were set aside.
+
+        Those that only other runs condemned, which cannot bring them back, are removed.
+        """
         ...
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
@@ -180,6 +185,21 @@ class SetsAside(Protocol):
 
     def forget(self, run_id: str) -> int:
         """Remove the snapshots whose objects a run set aside; these are deleted by now."""
+        ...
+
+
+@runtime_checkable
+class TakesOver(Protocol):
+    """The held handle of a store in which a run can leave snapshots condemned when it ends."""
+
+    def left_condemned(self) -> Mapping[SnapshotId, Mapping[str, str]]:
+        """Snapshots that are condemned, and that no run can bring back, with their containers by
+        kind. Something of them may have been deleted."""
+        ...
+
+    def take_over(self, ids: Collection[SnapshotId]) -> int:
+        """Count such snapshots as condemned by the run that holds the lock, which can bring them
+        back from now on; returns how many."""
         ...
 
 
@@ -230,6 +250,19 @@ class NeedsOtherSnapshots(Protocol):
 
         Promised are those that other runs than ``besides`` have set aside and can bring back, and
         those at the addresses ``held``, which they were about to take or have begun to bring back.
+        """
+        ...
+
+
+@runtime_checkable
+class KeepsParents(Protocol):
+    """A store whose snapshots are whole without their parents, and come back below them."""
+
+    def keep_parents(self, seen: Observation, *, besides: str) -> Observation:
+        """An observation in which what runs would build on is held, as by leases.
+
+        These are the parents of snapshots that other runs than ``besides`` can bring back, and the
+        snapshots that such runs passed over when they edited history, or deleted a ref of.
         """
         ...
 

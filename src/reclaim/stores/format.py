@@ -84,6 +84,12 @@ QUARANTINE = "quarantine"
 of no such run goes with a store that was deleted."""
 
 
+class ReadsBytes(Protocol):
+    """What containers are read from: a storage, or what runs have set aside in it."""
+
+    def get(self, address: str) -> bytes: ...
+
+
 class Format(Protocol):
     """How the objects of a store are named and its containers read."""
 
@@ -156,11 +162,13 @@ class Format(Protocol):
 class ReadsContainers(Format, Protocol):
     """A format in which names do not tell all that a snapshot needs."""
 
-    def containers(self, storage: Storage, address: str) -> pa.Table:
+    def containers(self, storage: ReadsBytes, address: str) -> pa.Table:
         """The containers that a snapshot container lists, as ``CONTAINERS``."""
         ...
 
-    def entries(self, storage: Storage, container: Mapping[str, Any], *, paths: bool) -> pa.Table:
+    def entries(
+        self, storage: ReadsBytes, container: Mapping[str, Any], *, paths: bool
+    ) -> pa.Table:
         """What a container lists, verified, as ``ENTRIES``; paths only when asked for."""
         ...
 

@@ -74,6 +74,8 @@ class Observation:
     staged: of objects that no snapshot lists. They explain, and protect nothing."""
     unreadable: frozenset[SnapshotId] = frozenset()
     """Snapshots that are not live and that are damaged, or being written just now."""
+    promised: frozenset[SnapshotId] = frozenset()
+    """Snapshots that runs which can be undone would build on: held, as by leases."""
     warnings: tuple[str, ...] = ()
     """What a person who reads the plan should know."""
     editor: str | None = None

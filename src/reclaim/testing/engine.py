@@ -20,6 +20,7 @@ from reclaim.engine.base import (
     FindRequest,
     Found,
     IncompleteRequest,
+    NeededRequest,
     Objects,
     RecallRequest,
     SweepRequest,
@@ -27,7 +28,7 @@ from reclaim.engine.base import (
     count_landmarks,
     named_containers,
 )
-from reclaim.engine.tasks import inventory, judging, reading, recall
+from reclaim.engine.tasks import inventory, judging, promised, reading, recall
 from reclaim.engine.tasks.deleting import FAILED, GOING, JOURNAL, Pace, delete
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS
 from reclaim.engine.tasks.parts import (
@@ -41,7 +42,7 @@ from reclaim.engine.tasks.parts import (
 )
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.recall import RANKED
-from reclaim.storage import LISTED, KeyRange, buckets, hashed_files
+from reclaim.storage import LISTED, KeyRange, Storage, buckets, hashed_files
 from reclaim.stores.format import CONTAINERS, NO_READ, SNAPSHOTS, DecodesSnapshots, Format
 
 
@@ -88,11 +89,7 @@ class OracleEngine:
         if named := named_containers(format, request.containers, place, self._open(place.url)):
             return named
         storage = format.view(self._open(format.root))
-        there = set()
-        for part in request.known:
-            rows = read_part(self._open(place.url), part)
-            live = rows.filter(pc.equal(rows.column("cause"), LIVE))
-            there |= set(live.column("address").to_pylist())
+        there = self._live(request.known, self._open(place.url))
         best: dict[str, dict[str, object]] = {}
         read = 0
         for table in reading.expand(format, storage, request.containers):
@@ -258,13 +255,32 @@ class OracleEngine:
         # Its tasks run in the call itself.
         return True
 
-    def needed(self, format: Format, named: pa.Table, place: Place) -> Sequence[Part]:
-        if not named.num_rows:
+    def needed(self, request: NeededRequest) -> Sequence[Part]:
+        format, place = request.format, request.place
+        if not request.containers.num_rows:
             return ()
         self._step("needed")
-        storage = format.view(self._open(format.root))
-        rows = pa.concat_tables(reading.needed(format, storage, named))
-        return [write_hashed(self._open(place.url), place.at("needed"), rows)]
+        storage, own = format.view(self._open(format.root)), self._open(place.url)
+        known = self._live(request.known, own)
+        each: dict[str, dict[str, Any]] = {}
+        for table in promised.list_containers(format, storage, request.containers):
+            for row in table.to_pylist():
+                aside = row.pop("aside")
+                if row["address"] not in known:
+                    each.setdefault(row["address"], row | {"asides": []})["asides"].append(aside)
+        rows = pa.Table.from_pylist(list(each.values()), schema=promised.EACH_CONTAINER)
+        found = pa.concat_tables(promised.needed(format, storage, rows))
+        return [write_hashed(own, place.at("needed"), found)] if found.num_rows else ()
+
+    def _live(self, parts: Sequence[Part], storage: Storage) -> set[str]:
+        """The live containers in files."""
+        live: set[str] = set()
+        for part in parts:
+            rows = read_part(storage, part)
+            live |= set(
+                rows.filter(pc.equal(rows.column("cause"), LIVE)).column("address").to_pylist()
+            )
+        return live
 
     def incomplete(self, request: IncompleteRequest) -> frozenset[str]:
         format = request.format
@@ -274,7 +290,9 @@ class OracleEngine:
             for rows in self._objects(format, request.objects)
             for address in reading.folded(rows.column("address")).to_pylist()
         }
-        there -= set(reading.folded(pa.array(request.without, pa.string())).to_pylist())
+        for part in request.not_back:
+            journal = read_part(self._open(request.place.url), part)
+            there -= set(reading.folded(recall.not_back(journal, request.aside)).to_pylist())
         found = set()
         for table in reading.owned(format, storage, request.containers):
             self._step("verify")

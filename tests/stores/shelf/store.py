@@ -183,9 +183,12 @@ class ShelfStore(SidecarStore):
             for one in self._sidecar.lists.taken_by(run_id)
         }
 
-    def waiting(self, run_id: str) -> Mapping[str, Collection[str]]:
-        condemned = self._sidecar.lists.of(run_id, Condemnation.CONDEMNED)
-        return {SNAPSHOT: [self.library.address(SNAPSHOTS, one) for one in condemned]}
+    def promised(self, runs: Collection[str]) -> Mapping[str, Mapping[str, Collection[str]]]:
+        taken = {run_id: self._sidecar.lists.taken_by(run_id) for run_id in runs}
+        return {
+            run_id: {SNAPSHOT: [self.library.address(SNAPSHOTS, one) for one in snapshots]}
+            for run_id, snapshots in taken.items()
+        }
 
     # Leases
 

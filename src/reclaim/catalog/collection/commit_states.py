@@ -147,12 +147,41 @@ def collect(
     return _condemned(workspace, lock, ids, _REDUCED, but_of)
 
 
-def set_aside(
+def set_aside(workspace: Workspace, lock: Lock, ids: Collection[str]) -> int:
+    """Note of commits that this run condemned, or took over, that it set their objects aside."""
+    done = 0
+    for batch in batches(sorted(ids), BATCH):
+
+        def work(connection: Connection, batch: list[str] = batch) -> int:
+            lock.assure(connection)
+            return connection.execute(
+                update(commits)
+                .where(commits.c.repo_uid == workspace.repo_uid)
+                .where(among(connection, commits.c.id, batch))
+                .where(commits.c.state == CommitState.CONDEMNED, commits.c.run_id == lock.run_id)
+                .values(state=CommitState.QUARANTINED)
+            ).rowcount
+
+        done += workspace.database.transact(work)
+    return done
+
+
+def left_condemned(workspace: Workspace, but_of: Collection[str]) -> dict[str, str]:
+    """The metaranges of commits that are condemned, by other runs than some."""
+    with workspace.database.read() as connection:
+        query = select(commits.c.id, commits.c.metarange).where(
+            commits.c.repo_uid == workspace.repo_uid,
+            commits.c.state == CommitState.CONDEMNED,
+            ~among(connection, commits.c.run_id, but_of),
+        )
+        return {row.id: row.metarange for row in connection.execute(query)}
+
+
+def take_over(
     workspace: Workspace, lock: Lock, ids: Collection[str], *, but_of: Collection[str] = ()
 ) -> int:
-    """Note of condemned commits that this run set their objects aside."""
-    values = {"state": CommitState.QUARANTINED, "run_id": lock.run_id}
-    return _condemned(workspace, lock, ids, values, but_of)
+    """Count condemned commits as condemned by this run, whose undo brings them back."""
+    return _condemned(workspace, lock, ids, {"run_id": lock.run_id}, but_of)
 
 
 def forget(workspace: Workspace, lock: Lock, run_id: str) -> int:

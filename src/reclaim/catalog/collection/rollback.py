@@ -71,4 +71,4 @@ def roll_back_left_over(workspace: Workspace, lock: Lock) -> int:
 def _roll_back(connection: Connection, workspace: Workspace, run_id: str) -> Sequence[str]:
     outcome = take_back(connection, workspace, run_id, forget=True)
     history_edit.bump(connection, workspace.repo_uid)
-    return [*outcome.changed, *outcome.waits]
+    return [*outcome.changed, *outcome.gone, *outcome.waits]

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, delete, exists, or_, select
 
 from reclaim.catalog.collection import history_edit, records
 from reclaim.catalog.collection.covering import find_covering
+from reclaim.catalog.collection.promised import gone_for_good
 from reclaim.catalog.database.schema import branches, run_edits, run_refs, runs, tags
 from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.refs import commits, refs
@@ -33,13 +34,17 @@ class TakenBack:
     changed: list[str] = field(default_factory=list)
     """Changed since by others, and theirs now."""
     lost: list[str] = field(default_factory=list)
-    """Needs a commit that is not live."""
+    """Needs a commit that is not live, and can be brought back."""
+    gone: list[str] = field(default_factory=list)
+    """Needs a commit that nobody can bring back."""
+    missing: dict[str, list[str]] = field(default_factory=dict)
+    """Needs commits that are not all live; each is among the lost or the gone in the end."""
     later: dict[str, list[str]] = field(default_factory=dict)
     """Was edited since by runs that can be undone themselves, by their ids."""
 
     @property
     def whole(self) -> bool:
-        return not (self.changed or self.lost or self.later)
+        return not (self.changed or self.lost or self.gone or self.later)
 
     @property
     def waits(self) -> list[str]:
@@ -70,9 +75,21 @@ def take_back(
     run = records.find_run(connection, workspace.repo_uid, run_id)
     _take_back_parents(connection, workspace, run_id, outcome, forget=forget)
     _take_back_refs(connection, workspace, run_id, run, outcome, forget=forget)
+    _tell_missing(connection, workspace.repo_uid, outcome)
     if run is not None and not forget:
         _find_covering(connection, workspace.repo_uid, run, outcome)
     return outcome
+
+
+def _tell_missing(connection: Connection, repo_uid: str, outcome: TakenBack) -> None:
+    """Tell what can be taken back later from what cannot."""
+    wanted = {commit_id for ids in outcome.missing.values() for commit_id in ids}
+    gone = gone_for_good(connection, repo_uid, wanted) if wanted else set()
+    for what, ids in outcome.missing.items():
+        if over := [commit_id for commit_id in ids if commit_id in gone]:
+            outcome.gone.append(f"{what}: {', '.join(over)} is gone")
+        else:
+            outcome.lost.append(what)
 
 
 def _find_covering(connection: Connection, repo_uid: str, run: Run, outcome: TakenBack) -> None:
@@ -114,7 +131,7 @@ def _take_back_parents(
         elif _stands(connection, uid, old):
             history_edit.set_parents(connection, uid, edit.commit_id, old, marked=edit.was_marked)
         else:
-            outcome.lost.append(what)
+            outcome.missing[what] = old
             continue
         if forget:
             connection.execute(
@@ -156,7 +173,7 @@ def _take_back_refs(
                     )
                 )
         else:
-            outcome.lost.append(what)
+            outcome.missing[what] = [ref.commit_id]
 
 
 def _editor(

@@ -7,7 +7,7 @@ aside, all that is whole again comes back; the rest is named and left.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Row, select, update
 from reclaim.catalog.collection import history_edit, records
 from reclaim.catalog.collection.commit_states import set_state
 from reclaim.catalog.collection.locks import Lock
+from reclaim.catalog.collection.promised import gone_for_good
 from reclaim.catalog.collection.provisional import TAKEN, has_condemned
 from reclaim.catalog.collection.taking_back import EXPIRE, has_edited, take_back
 from reclaim.catalog.database.schema import CommitState, runs
@@ -40,8 +41,9 @@ class TakenCommit:
 class Restored:
     """What an undo brought back, and sentences about what it did not.
 
-    What was ``left`` has changed since and is somebody else's now; what ``waits`` comes back with a
-    later undo of the same run, once all that it needs is there.
+    What was ``left`` has changed since and is somebody else's now, or leads to what is gone for
+    good; what ``waits`` comes back with a later undo of the same run, once all that it needs is
+    there.
     """
 
     commits: int
@@ -92,10 +94,10 @@ def undo_edit(workspace: Workspace, lock: Lock, run_id: str) -> list[str]:
 def _undo_edit(connection: Connection, workspace: Workspace, run_id: str) -> list[str]:
     """Take an edit back whole; returns what had changed since and was left."""
     outcome = take_back(connection, workspace, run_id)
-    if outcome.lost:
+    if outcome.lost or outcome.gone:
         raise Refused(
             "the run cannot be undone: something that it let go has been collected since",
-            hint="; ".join(outcome.lost),
+            hint="; ".join([*outcome.lost, *outcome.gone]),
         )
     if outcome.later:
         first = next(iter(outcome.later))
@@ -125,18 +127,6 @@ def taken(workspace: Workspace, run_id: str) -> dict[SnapshotId, TakenCommit]:
         }
 
 
-def waiting(workspace: Workspace, run_id: str) -> list[str]:
-    """The metaranges of commits that a run condemned and has not set aside."""
-    query = select(commit_rows.c.metarange).where(
-        commit_rows.c.repo_uid == workspace.repo_uid,
-        commit_rows.c.run_id == run_id,
-        commit_rows.c.state == CommitState.CONDEMNED,
-        commit_rows.c.metarange != "",
-    )
-    with workspace.database.read() as connection:
-        return list(connection.execute(query).scalars())
-
-
 def restore(
     workspace: Workspace,
     lock: Lock,
@@ -161,6 +151,7 @@ def restore(
         rows = {row.id: row for row in connection.execute(query)}
         back, waits = _standing(connection, uid, rows, whole)
         set_state(connection, uid, back, CommitState.LIVE, run_id=None, rule=None)
+        left = _cut(connection, uid, {one: _parents(rows[one]) for one in back})
         outcome = take_back(connection, workspace, run_id)
         waits += outcome.waits
         finished = complete and not waits
@@ -171,7 +162,8 @@ def restore(
         if finished:
             _end(connection, run_id)
         history_edit.bump(connection, uid)
-        return Restored(len(back), tuple(outcome.changed), tuple(waits))
+        left += [*outcome.changed, *outcome.gone]
+        return Restored(len(back), tuple(left), tuple(waits))
 
     return workspace.database.transact(work)
 
@@ -194,7 +186,10 @@ def _taken(repo_uid: str, run_id: str) -> Any:
 def _standing(
     connection: Connection, repo_uid: str, rows: Mapping[str, Row[Any]], whole: Collection[str]
 ) -> tuple[set[str], list[str]]:
-    """The whole commits whose parents are live or come back with them; and why others wait."""
+    """The whole commits whose parents are live, come back with them, or are gone for good.
+
+    And why others wait: not for a parent that nobody can bring back.
+    """
     back = rows.keys() & set(whole)
     waits = [
         f"commit {one}: not all of its objects are there" for one in sorted(rows.keys() - back)
@@ -205,12 +200,12 @@ def _standing(
         commit_rows.c.state == CommitState.LIVE,
         among(connection, commit_rows.c.id, outside),
     )
-    gone = outside - set(connection.execute(query).scalars())
+    missing = outside - set(connection.execute(query).scalars())
     children: dict[str, list[str]] = {}
     for one in back:
         for parent in _parents(rows[one]):
             children.setdefault(parent, []).append(one)
-    waiting: list[str] = sorted(gone)
+    waiting: list[str] = sorted(missing - gone_for_good(connection, repo_uid, missing))
     while waiting:
         lost = waiting.pop()
         for one in children.get(lost, ()):
@@ -219,6 +214,26 @@ def _standing(
                 waits.append(f"commit {one}: its parent {lost} is not there")
                 waiting.append(one)
     return back, waits
+
+
+def _cut(
+    connection: Connection, repo_uid: str, parents: Mapping[str, Sequence[SnapshotId]]
+) -> list[str]:
+    """End the history of commits at parents that are gone for good; says where that is.
+
+    The rows of these stay, and tell who asks for them which run took them.
+    """
+    gone = gone_for_good(connection, repo_uid, {one for each in parents.values() for one in each})
+    if not gone:
+        return []
+    sentences: list[str] = []
+    for one in sorted(parents):
+        left = tuple(parent for parent in parents[one] if parent not in gone)
+        if left != parents[one]:
+            history_edit.set_parents(connection, repo_uid, one, left, marked=True)
+            lost = ", ".join(parent for parent in parents[one] if parent in gone)
+            sentences.append(f"commit {one}: its history ends here, for {lost} is gone")
+    return sentences
 
 
 def _end(connection: Connection, run_id: str) -> None:

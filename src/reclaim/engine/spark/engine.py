@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from reclaim.clock import SystemClock
@@ -22,6 +22,7 @@ from reclaim.engine.base import (
     FindRequest,
     Found,
     IncompleteRequest,
+    NeededRequest,
     Objects,
     RecallRequest,
     SweepRequest,
@@ -35,6 +36,7 @@ from reclaim.engine.spark.work import candidates, containers, listing, parts, ta
 from reclaim.engine.tasks.deleting import GOING, Outcome
 from reclaim.engine.tasks.judging import CANDIDATES, add_kinds
 from reclaim.engine.tasks.parts import Part, Place, open_storage
+from reclaim.engine.tasks.promised import LISTED_CONTAINERS
 from reclaim.engine.tasks.reading import LIVE, NEEDS, OWNED
 from reclaim.engine.tasks.recall import RANKED
 from reclaim.storage import KeyRange
@@ -111,11 +113,8 @@ class SparkEngine:
         )
         rows = sum(part.rows for part in request.known)
         if request.known:
-            there = self._frames.rows_of(place.url, request.known, CONTAINERS)
-            # By the whole address: a container that is taken for another would not be read.
-            live = there.where(F.col("cause") == LIVE)
-            each = live.select("address", F.lit(True).alias("known")).distinct()
-            once = once.join(each, on="address", how="left")
+            live = self._live(place.url, request.known).withColumn("known", F.lit(True))
+            once = once.join(live, on="address", how="left")
         else:
             once = once.withColumn("known", F.lit(None).cast("boolean"))
         lines = self._frames.run(
@@ -217,11 +216,33 @@ class SparkEngine:
         # tell from here when it has stopped.
         return False
 
-    def needed(self, format: Format, named: pa.Table, place: Place) -> Sequence[Part]:
-        if not named.num_rows:
+    def needed(self, request: NeededRequest) -> Sequence[Part]:
+        format, place = request.format, request.place
+        if not request.containers.num_rows:
             return ()
-        spread = self._frames.spread(named)
-        return self._frames.run(spread, partial(containers.write_needed, format, place)).parts
+        spread = self._frames.spread(request.containers)
+        listed = spread.map(partial(containers.list_promised, format), LISTED_CONTAINERS)
+        each = listed.groupBy("address").agg(
+            F.min_by(F.struct("kind", "detail", "entries"), "detail").alias("best"),
+            F.collect_set("aside").alias("asides"),
+        )
+        if request.known:
+            each = each.join(self._live(place.url, request.known), on="address", how="left_anti")
+        # Snapshots list hundreds of containers each, and most of them the same.
+        count = 100 * request.containers.num_rows
+        columns = ("address", "best.kind", "best.detail", "best.entries", "asides")
+        rows = each.select(*columns).repartition(min(2 * self._frames.tasks, count))
+        shuffled = count + sum(part.rows for part in request.known)
+        write = partial(containers.write_needed, format, place)
+        return self._frames.run(rows, write, shuffled=shuffled).parts
+
+    def _live(self, url: str, parts: Sequence[Part]) -> DataFrame:
+        """The addresses of the live containers in files, each once.
+
+        Whole ones: a container that is taken for another would not be read.
+        """
+        rows = self._frames.rows_of(url, parts, CONTAINERS)
+        return rows.where(F.col("cause") == LIVE).select("address").distinct()
 
     def incomplete(self, request: IncompleteRequest) -> frozenset[str]:
         format, named, place = request.format, request.containers, request.place
@@ -236,10 +257,13 @@ class SparkEngine:
         spread = each.repartition(max(1, min(2 * self._frames.tasks, count)))
         needs = map_rows(spread, partial(containers.needs, format), NEEDS)
         source = candidates.Source(format, request.objects)
-        read = partial(candidates.all_but, frozenset(request.without), source.folded)
-        there = self._frames.files(request.objects.parts).map(read, ADDRESSES)
+        there = self._frames.files(request.objects.parts).map(source.folded, ADDRESSES)
+        if request.not_back:
+            read = partial(taking.read_not_back, place.url, request.aside)
+            failed = self._frames.files(request.not_back).map(read, ADDRESSES)
+            there = there.join(failed, on="address", how="left_anti")
         missing = needs.join(there, on="address", how="left_anti")
         broken = missing.select(F.col("owner").alias("address")).distinct()
         owners = owned.join(broken, on="address", how="left_semi").select("owner").distinct()
-        shuffled = count + sum(part.rows for part in request.objects.parts)
+        shuffled = count + sum(part.rows for part in (*request.objects.parts, *request.not_back))
         return frozenset(row["owner"] for row in self._frames.collect(owners, shuffled=shuffled))

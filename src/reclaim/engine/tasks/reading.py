@@ -72,7 +72,7 @@ def expand(format: Format, storage: Storage, containers: pa.Table) -> Iterator[p
     for container in unread.to_pylist():
         cause = container["cause"]
         try:
-            listed = _reader(format).containers(storage, container["address"])
+            listed = reader_of(format).containers(storage, container["address"])
         except UNREADABLE:
             if cause == LIVE:
                 raise
@@ -105,7 +105,8 @@ def _by_name(format: Format, containers: pa.Table) -> tuple[pa.Table, pa.Table]:
     return containers.filter(pc.invert(has_to)), containers.filter(has_to)
 
 
-def _reader(format: Format) -> ReadsContainers:
+def reader_of(format: Format) -> ReadsContainers:
+    """A format that reads containers."""
     if not isinstance(format, ReadsContainers):
         raise TypeError(f"{type(format).__name__} has containers to read and does not read any")
     return format
@@ -124,7 +125,7 @@ def read(
         yield pa.table([known.column("address"), path, kind, entries, cause], schema=READ)
     for container in containers.filter(pc.invert(no_read)).to_pylist():
         try:
-            listed = _reader(format).entries(storage, container, paths=paths)
+            listed = reader_of(format).entries(storage, container, paths=paths)
         except UNREADABLE:
             if container["cause"] == LIVE:
                 raise
@@ -182,7 +183,7 @@ def owned(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa
         yield pa.table([named.column("address"), *as_named(named).columns], schema=OWNED)
     for address in unread.column("address").to_pylist():
         try:
-            listed = _reader(format).containers(storage, address)
+            listed = reader_of(format).containers(storage, address)
         except UNREADABLE:
             nowhere = [NOWHERE, "", NO_READ, 0, LIVE]
             listed = pa.table(
@@ -191,15 +192,6 @@ def owned(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa
             )
         owners = pa.repeat(pa.scalar(address, pa.string()), listed.num_rows)
         yield pa.table([owners, *listed.columns], schema=OWNED)
-
-
-def needed(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
-    """Every address that snapshots need, as far as their containers can be read."""
-    yield containers.select(["address"])
-    for table in owned(format, storage, containers):
-        yield table.select(["address"])
-        for rows in needs(format, storage, table.select(CONTAINERS.names)):
-            yield rows.select(["address"])
 
 
 def needs(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
@@ -211,7 +203,7 @@ def needs(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa
                 # Itself: by its name, or nowhere.
                 addresses = pa.chunked_array([[container["address"]]], pa.string())
             else:
-                entries = _reader(format).entries(storage, container, paths=False)
+                entries = reader_of(format).entries(storage, container, paths=False)
                 addresses = entries.column("address")
         except UNREADABLE:
             addresses = pa.chunked_array([[NOWHERE]], pa.string())

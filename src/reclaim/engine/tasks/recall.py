@@ -68,3 +68,12 @@ def where(rows: pa.Table, aside: Aside | None) -> pa.Table:
     inside = pc.utf8_slice_codeunits(rows.column("address"), start=len(aside.prefix))
     moved = pc.binary_join_element_wise(pa.scalar(aside.folder), inside, "")
     return rows.set_column(0, GOING.field("address"), moved)
+
+
+def not_back(rows: pa.Table, aside: Aside | None) -> pa.ChunkedArray:
+    """Where the objects belong that could not be brought back, by the rows of a journal."""
+    failed = rows.filter(pc.equal(rows.column("outcome"), FAILED)).column("address")
+    if aside is None:
+        return failed
+    inside = pc.utf8_slice_codeunits(failed, start=len(aside.folder))
+    return pc.binary_join_element_wise(pa.scalar(aside.prefix), inside, "")

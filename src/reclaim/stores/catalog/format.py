@@ -14,7 +14,7 @@ from reclaim.catalog.content import ranges as containers
 from reclaim.catalog.content.ranges import RangeInfo
 from reclaim.errors import Corrupt, NotFound
 from reclaim.storage import KeyRange, Storage
-from reclaim.stores.format import CONTAINERS, ENTRIES, QUARANTINE, Margin
+from reclaim.stores.format import CONTAINERS, ENTRIES, QUARANTINE, Margin, ReadsBytes
 
 DATA, RANGE, METARANGE, CONTAINER = "data", "range", "metarange", "container"
 WORK, RECORD, EPOCH, UNKNOWN = "work", "record", "epoch", "unknown"
@@ -128,7 +128,7 @@ class CatalogFormat:
         names = ["kind", "belongs_to", "guard"]
         return pc.make_struct(kind, branch, partition, field_names=names)
 
-    def containers(self, storage: Storage, address: str) -> pa.Table:
+    def containers(self, storage: ReadsBytes, address: str) -> pa.Table:
         found = containers.decode_metarange(_read(storage, address), address)
         columns = (
             [info.address for info in found],
@@ -140,12 +140,14 @@ class CatalogFormat:
         arrays = [pa.array(c, f.type) for c, f in zip(columns, CONTAINERS, strict=True)]
         return pa.table(arrays, schema=CONTAINERS)
 
-    def entries(self, storage: Storage, container: Mapping[str, Any], *, paths: bool) -> pa.Table:
+    def entries(
+        self, storage: ReadsBytes, container: Mapping[str, Any], *, paths: bool
+    ) -> pa.Table:
         rows = self.described(storage, container)
         path = rows.column("path") if paths else pa.nulls(rows.num_rows, pa.string())
         return pa.table([rows.column("address"), path], schema=ENTRIES)
 
-    def described(self, storage: Storage, container: Mapping[str, Any]) -> pa.Table:
+    def described(self, storage: ReadsBytes, container: Mapping[str, Any]) -> pa.Table:
         """The entries of a container with all their columns, of objects that are ours."""
         address = container["address"]
         info = RangeInfo(address, container["detail"], "", "", container["entries"], 0)
@@ -172,7 +174,7 @@ def _part(parts: pa.Array, depth: pa.Array, at: int) -> pa.Array:
     return pc.list_element(padded, at)
 
 
-def _read(storage: Storage, address: str) -> bytes:
+def _read(storage: ReadsBytes, address: str) -> bytes:
     try:
         return storage.get(address)
     except NotFound as error:

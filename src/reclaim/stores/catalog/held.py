@@ -23,6 +23,7 @@ from reclaim.catalog.collection.locks import Lock
 from reclaim.model import Ref, Run, RunState, SnapshotId
 from reclaim.safety import SAFETY
 from reclaim.stores.abilities import HistorySeen, Restored
+from reclaim.stores.catalog.format import METARANGE
 
 
 class HeldRepository:
@@ -89,11 +90,22 @@ class HeldRepository:
     # Quarantine
 
     def set_aside(self, ids: Collection[SnapshotId]) -> int:
-        """Note of condemned commits that their objects were set aside.
+        """Note of the run's commits that their objects were set aside.
 
-        Not those of another run that can be undone: that brings them back.
+        Those that a run condemned which has ended, and that were not taken over, cannot come back,
+        and are reduced. Not those of another run that can be undone: that brings them back.
         """
-        return commit_states.set_aside(self._workspace, self.lock, ids, but_of=self._undoable())
+        return commit_states.set_aside(self._workspace, self.lock, ids) + self.collect(ids)
+
+    def left_condemned(self) -> Mapping[SnapshotId, Mapping[str, str]]:
+        left = commit_states.left_condemned(self._workspace, self._undoable(and_own=True))
+        return {
+            SnapshotId(commit_id): {METARANGE: metarange} if metarange else {}
+            for commit_id, metarange in left.items()
+        }
+
+    def take_over(self, ids: Collection[SnapshotId]) -> int:
+        return commit_states.take_over(self._workspace, self.lock, ids, but_of=self._undoable())
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
         done = undoing.restore(
@@ -104,10 +116,12 @@ class HeldRepository:
     def forget(self, run_id: str) -> int:
         return commit_states.forget(self._workspace, self.lock, run_id)
 
-    def _undoable(self) -> Sequence[str]:
-        """The other runs that can be undone."""
+    def _undoable(self, *, and_own: bool = False) -> Sequence[str]:
+        """The other runs that can be undone; with ``and_own`` this one as well."""
         runs = records.all_runs(self._workspace)
-        return [run.id for run in runs if run.quarantine and run.id != self.lock.run_id]
+        own = self.lock.run_id
+        others = [run.id for run in runs if run.quarantine and run.id != own]
+        return [*others, own] if and_own else others
 
     # Records
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from reclaim.catalog import Roots
@@ -13,6 +14,7 @@ from reclaim.catalog.collection import (
     locks,
     observing,
     plans,
+    promised,
     records,
     undoing,
 )
@@ -117,8 +119,13 @@ class CatalogStore:
             for commit_id, commit in taken.items()
         }
 
-    def waiting(self, run_id: str) -> Mapping[str, Collection[str]]:
-        return {METARANGE: undoing.waiting(self._workspace, run_id)}
+    def promised(self, runs: Collection[str]) -> Mapping[str, Mapping[str, Collection[str]]]:
+        metaranges = promised.find_metaranges(self._workspace, runs)
+        return {run_id: {METARANGE: found} for run_id, found in metaranges.items()}
+
+    def keep_parents(self, seen: Observation, *, besides: str) -> Observation:
+        standing = promised.find_parents(self._workspace, besides=besides)
+        return replace(seen, promised=seen.ids.intersection(standing))
 
     def record_plan(self, run_id: str, digest: str) -> None:
         plans.record_plan(self._workspace, run_id, digest)

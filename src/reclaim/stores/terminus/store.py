@@ -126,8 +126,8 @@ class TerminusStore(SidecarStore):
         """Without containers: ``restore`` looks itself whether a layer can be loaded."""
         return {layer: {} for layer in self._sidecar.lists.taken_by(run_id)}
 
-    def waiting(self, run_id: str) -> Mapping[str, Collection[str]]:  # noqa: ARG002
-        """None: a run condemns layers that are old enough, and sets all of them aside."""
+    def promised(self, runs: Collection[str]) -> Mapping[str, Mapping[str, Collection[str]]]:  # noqa: ARG002
+        """None: what layers in quarantine need are layers, which ``keep_whole`` finds."""
         return {}
 
     def needed(self, run_id: str, reader: Reader) -> Collection[str]:

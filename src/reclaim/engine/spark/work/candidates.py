@@ -48,13 +48,6 @@ class Source:
             yield pa.table({"address": reading.folded(table.column("address"))})
 
 
-def all_but(without: frozenset[str], read: Work, files: Tables) -> Tables:
-    """Folded rows but for a few addresses."""
-    few = reading.folded(pa.array(sorted(without), pa.string()))
-    for table in read(files):
-        yield table.filter(pc.invert(pc.is_in(table.column("address"), few)))
-
-
 def with_keys(read: Work, keys_of: KeysOf, files: Tables) -> Tables:
     """Rows with their keys, for Spark to join them by."""
     for table in read(files):

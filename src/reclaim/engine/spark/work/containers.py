@@ -13,7 +13,7 @@ from reclaim.engine.spark import keys
 from reclaim.engine.spark.keys import Key, KeysOf
 from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.tasks import reading
+from reclaim.engine.tasks import promised, reading
 from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.parts import (
     Part,
@@ -74,12 +74,18 @@ def owned(format: Format, containers: Tables) -> Tables:
         yield from reading.owned(format, storage, table)
 
 
+def list_promised(format: Format, containers: Tables) -> Tables:
+    storage = storage_of(format)
+    for table in containers:
+        yield from promised.list_containers(format, storage, table)
+
+
 def write_needed(format: Format, place: Place, containers: Tables) -> Tables:
-    """Write down every address that snapshots need, in files that are hashed by name."""
+    """Write down what promised snapshots need, in files that are hashed by name."""
     storage, own = storage_of(format), open_storage(place.url)
-    rows = [table for part in containers for table in reading.needed(format, storage, part)]
-    parts = [write_hashed(own, stem_in(place), pa.concat_tables(rows))] if rows else []
-    yield lines_of(parts)
+    rows = [table for part in containers for table in promised.needed(format, storage, part)]
+    found = pa.concat_tables([promised.NEEDED.empty_table(), *rows])
+    yield lines_of([write_hashed(own, stem_in(place), found)] if found.num_rows else [])
 
 
 def needs(format: Format, containers: Tables) -> Tables:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+import pyarrow as pa
+
 from reclaim.clock import SystemClock
 from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.tasks import recall
+from reclaim.engine.tasks import reading, recall
 from reclaim.engine.tasks.deleting import GOING, Deleter, Outcome, Pace, as_going, delete
 from reclaim.engine.tasks.parts import Place, open_storage, write_parts
 from reclaim.engine.tasks.quarantine import Aside
@@ -59,6 +61,12 @@ def read_journaled(url: str, files: Tables) -> Tables:
 
 def read_noted(url: str, files: Tables) -> Tables:
     return map(recall.noted, read_parts(url, files))
+
+
+def read_not_back(url: str, aside: Aside | None, files: Tables) -> Tables:
+    """Where objects belong that could not be brought back, folded."""
+    for table in read_parts(url, files):
+        yield pa.table({"address": reading.folded(recall.not_back(table, aside))})
 
 
 def write_recalled(aside: Aside | None, place: Place, rows: Tables) -> Tables:

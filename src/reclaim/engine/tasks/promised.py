@@ -1,0 +1,139 @@
+"""What promised snapshots need: those that runs have condemned or set aside, and can bring back.
+
+Their containers are read at home or, where they are not, from the quarantine of their run. What
+cannot be read at either place tells nothing, and an undo names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.engine.tasks.quarantine import Aside
+from reclaim.engine.tasks.reading import UNREADABLE, reader_of
+from reclaim.errors import NotFound
+from reclaim.storage import Storage
+from reclaim.storage.buckets import open_bucket
+from reclaim.stores.format import CONTAINERS, NO_READ, Format, ReadsBytes
+
+COVERED = ""
+"""Instead of a folder of quarantine: objects are under delete markers, where they were."""
+
+PROMISED = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        # The quarantine of its run: a folder, or COVERED.
+        pa.field("aside", pa.string(), nullable=False),
+    ]
+)
+"""The containers that promised snapshots name themselves."""
+
+LISTED_CONTAINERS = pa.schema(
+    [
+        *(CONTAINERS.field(name) for name in ("address", "kind", "detail", "entries")),
+        PROMISED.field("aside"),
+    ]
+)
+"""Containers of promised snapshots, as often as they are listed."""
+
+EACH_CONTAINER = pa.schema(
+    [*list(LISTED_CONTAINERS)[:-1], pa.field("asides", pa.list_(pa.string()), nullable=False)]
+)
+"""The same, each once, with every quarantine that it may be in."""
+
+NEEDED = pa.schema([pa.field("address", pa.string(), nullable=False)])
+
+
+def promised_containers(addresses: Sequence[str], kind: str, aside: str) -> pa.Table:
+    """Containers of one kind, of snapshots that one run can bring back, as ``PROMISED``."""
+    rows = len(addresses)
+    columns = (
+        pa.array(addresses, pa.string()),
+        pa.repeat(pa.scalar(kind, pa.string()), rows),
+        pa.repeat(pa.scalar(aside, pa.string()), rows),
+    )
+    return pa.table(columns, schema=PROMISED)
+
+
+def list_containers(format: Format, storage: Storage, promised: pa.Table) -> Iterator[pa.Table]:
+    """Snapshot containers and the containers that they list, as ``LISTED_CONTAINERS``."""
+    for row in promised.to_pylist():
+        address, aside = row["address"], row["aside"]
+        itself = [address, row["kind"], NO_READ, 0, aside]
+        columns = zip(itself, LISTED_CONTAINERS, strict=True)
+        yield pa.table([pa.array([v], f.type) for v, f in columns], schema=LISTED_CONTAINERS)
+        if row["kind"] not in format.reads:
+            continue
+        read = partial(_containers, format, address)
+        listed = _read(format, storage, [aside], read)
+        if listed is not None:
+            asides = pa.repeat(pa.scalar(aside, pa.string()), listed.num_rows)
+            known = listed.select(LISTED_CONTAINERS.names[:-1])
+            yield pa.table([*known.columns, asides], schema=LISTED_CONTAINERS)
+
+
+def needed(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
+    """The containers, given as ``EACH_CONTAINER``, and what they list, as ``NEEDED``."""
+    yield containers.select(NEEDED.names).cast(NEEDED)
+    unread = containers.filter(pc.not_equal(containers.column("detail"), NO_READ))
+    for container in unread.to_pylist():
+        read = partial(_entries, format, container)
+        entries = _read(format, storage, container["asides"], read)
+        if entries is not None:
+            yield entries.select(NEEDED.names).cast(NEEDED)
+
+
+def _containers(format: Format, address: str, source: ReadsBytes) -> pa.Table:
+    return reader_of(format).containers(source, address)
+
+
+def _entries(format: Format, container: Mapping[str, Any], source: ReadsBytes) -> pa.Table:
+    return reader_of(format).entries(source, container, paths=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """The objects of a store as they lie in the quarantine of a run."""
+
+    storage: Storage
+    aside: Aside
+
+    def get(self, address: str) -> bytes:
+        return self.storage.get(self.aside.of(address))
+
+
+@dataclass(frozen=True, slots=True)
+class _Covered:
+    """The objects of a bucket that are under delete markers."""
+
+    url: str
+
+    def get(self, address: str) -> bytes:
+        bucket = open_bucket(self.url)
+        for version in bucket.versions_of(address):
+            if not version.marker:
+                return bucket.get(version)
+        raise NotFound(f"there is no version of {address}")
+
+
+def _read(
+    format: Format, storage: Storage, asides: Iterable[str], read: Callable[[ReadsBytes], pa.Table]
+) -> pa.Table | None:
+    """What is read at home or in quarantine; None if it can be read nowhere."""
+    try:
+        return read(storage)
+    except UNREADABLE:
+        pass
+    for aside in sorted(asides):
+        moved = _Moved(storage, Aside(format.prefix, aside))
+        try:
+            return read(moved if aside != COVERED else _Covered(storage.url))
+        except UNREADABLE:
+            continue
+    return None

@@ -1,0 +1,43 @@
+"""Whether everything is there that snapshots need: asked before they are promised or come back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from reclaim.engine.base import Engine, IncompleteRequest
+from reclaim.engine.tasks.parts import Part, Place
+from reclaim.engine.tasks.quarantine import Aside
+from reclaim.engine.tasks.reading import each_once, snapshot_containers
+from reclaim.model import SnapshotId
+from reclaim.stores.base import Store
+
+
+def find_whole(
+    store: Store,
+    engine: Engine,
+    snapshots: Mapping[SnapshotId, Mapping[str, str]],
+    place: Place,
+    *,
+    not_back: Sequence[Part] = (),
+    aside: Aside | None = None,
+) -> Sequence[SnapshotId]:
+    """The snapshots, given with their containers by kind, that have everything they need.
+
+    What lies where something could not be brought back, by the journals ``not_back``, is not what
+    was there; ``aside`` is where these have it.
+    """
+    named = [
+        snapshot_containers([address], kind)
+        for containers in snapshots.values()
+        for kind, address in containers.items()
+    ]
+    if not named:
+        return list(snapshots)
+    ranges = list(store.format.key_ranges(store.storage))
+    listed = engine.list(store.format, ranges, place.below("there"))
+    broken = engine.incomplete(
+        IncompleteRequest(
+            store.format, each_once(named), listed, place.below("containers"), not_back, aside
+        )
+    )
+    return [one for one, mine in snapshots.items() if broken.isdisjoint(mine.values())]

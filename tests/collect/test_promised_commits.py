@@ -1,0 +1,357 @@
+"""Commits that a run can bring back stay whole for as long as it can, and come back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import delete
+
+from reclaim.catalog.database.schema import CommitState, run_edits
+from reclaim.engine.tasks.parts import read_part
+from reclaim.errors import Gone, Partial, StorageDenied
+from reclaim.model import RunState
+from reclaim.policy import Policy, Rules, from_options
+from reclaim.run.gc import collect
+from reclaim.run.plan import PlanOptions, find_candidates
+from reclaim.run.removal import DELETE, Move, Way
+from reclaim.storage import Storage
+from reclaim.stores.observation import Margins
+from reclaim.testing.faults import FaultyStorage
+from tests.collect.older import heedless
+from tests.collect.test_promises import dies_at, run_of
+from tests.collect.world import (
+    NAME,
+    Files,
+    Interrupting,
+    World,
+    bury,
+    commit_states,
+    opening,
+    whole,
+)
+from tests.dying import Died
+
+MOVE = Move()
+DAY = timedelta(days=1)
+WAYS: dict[str, Way] = {"deletes": DELETE, "moves": Move(timedelta(hours=1))}
+
+
+def apply_all(world: World, policy: Policy | None = None, way: Way = DELETE) -> str:
+    """Plan and apply, whatever part of all that takes; returns the run."""
+    plan = world.plan(policy or Policy(), allowed_fraction=1.0)
+    return world.apply(plan, way=way).run
+
+
+# What is left at home of commits that a run set aside.
+
+
+@pytest.mark.parametrize("later", WAYS)
+def test_what_was_too_young_to_be_set_aside_is_not_taken(local: World, later: str) -> None:
+    """An undo has made the data of a commit new; the next run takes only its containers."""
+    local.margins = Margins(objects=3 * DAY)
+    with local.opened() as catalog:
+        repo = catalog.repository(NAME)
+        for path in "abc":
+            repo.branch("main").put(path, path.encode())
+        repo.branch("main").commit("keep")
+        branch = repo.create_branch("side", "main")
+        branch.put("z", b"only in x")
+        local.clock.advance(days=2)
+        commit = branch.commit("x").id
+        repo.delete_branch("side")
+    local.clock.advance(days=2)
+    first = apply_all(local, way=MOVE)
+    local.undo(first)
+    local.clock.advance(days=2)
+    second = apply_all(local, way=MOVE)
+    assert commit_states(local.repo)[commit] == CommitState.QUARANTINED
+    assert not any("/branches/" in address for address in local.aside())
+    local.clock.advance(days=2)
+    apply_all(local, way=WAYS[later])
+    local.clock.advance(hours=2)
+    local.purge()
+    assert local.undo(second).snapshots == 1
+    assert whole(local.other(), commit)["z"] == b"only in x"
+
+
+def test_what_was_in_an_open_partition_is_not_taken(local: World) -> None:
+    """A process wrote data that others committed, and was killed in a commit of its own."""
+    killing: list[Interrupting] = []
+
+    def killed() -> None:
+        raise Died
+
+    def wrap(storage: Storage) -> Storage:
+        killing.append(Interrupting(storage, "/meta/", lambda: None))
+        return killing[-1]
+
+    with local.opened() as catalog:
+        repo = catalog.repository(NAME)
+        for path in "abc":
+            repo.branch("main").put(path, path.encode())
+        repo.branch("main").commit("keep")
+        for name in ("side", "other"):
+            repo.create_branch(name, "main")
+    writer = local.opened(wrap).repository(NAME)
+    writer.branch("side").put("z", b"only in x")
+    with local.opened() as catalog:
+        commit = catalog.repository(NAME).branch("side").commit("x").id
+    writer.branch("other").put("o", b"o")
+    for one in killing:
+        one._work = killed
+    with pytest.raises(Died):
+        writer.branch("other").commit("killed")
+    with local.opened() as catalog:
+        catalog.repository(NAME).delete_branch("side")
+    local.age()
+    run = apply_all(local, way=MOVE)
+    assert commit_states(local.repo)[commit] == CommitState.QUARANTINED
+    with local.opened() as catalog:
+        catalog.repository(NAME).branch("other").commit("finished by another")
+    local.clock.advance(hours=1)
+    for _ in range(2):
+        apply_all(local)
+    assert local.undo(run).snapshots == 1
+    assert whole(local.other(), commit)["z"] == b"only in x"
+
+
+def test_a_plan_without_a_record_goes_on_with_what_it_promised(local: World) -> None:
+    """Its second apply plans again, and does not take its own promise for another's."""
+    past = bury(local)
+    options = PlanOptions(margins=local.margins, allowed_fraction=1.0)
+    opener = opening(local.storage)
+    plan = find_candidates(local.store(), local.engine(), options, opener=opener)
+    stuck = max(address for address in local.candidates(plan) if "/branches/" in address)
+
+    def denied(call: str, address: str) -> None:
+        if call == "move" and stuck in address:
+            raise StorageDenied(address)
+
+    with pytest.raises(Partial):
+        local.apply(plan, way=MOVE, storage=FaultyStorage(local.storage, denied))
+    local.apply(plan, way=MOVE)
+    assert stuck not in local.there()
+    assert run_of(local, plan).state == RunState.DONE
+    local.age()
+    apply_all(local)
+    assert local.undo(plan.document.run).snapshots == 2
+    for commit, files in past.files.items():
+        assert whole(local.other(), commit) == files
+
+
+# Commits that an earlier run left condemned.
+
+
+def left_condemned(world: World, way: Way) -> tuple[str, str]:
+    """Two commits, of which a run condemned both and took data of the first alone."""
+    with world.opened() as catalog:
+        repo = catalog.repository(NAME)
+        branch = repo.create_branch("late", "main")
+        branch.put("y", b"needed by the first alone")
+        world.clock.advance(hours=30)
+        first = branch.commit("first").id
+        branch.delete("y")
+        branch.put("z", b"needed by the second")
+        world.clock.advance(minutes=5)
+        second = branch.commit("second").id
+        repo.delete_branch("late")
+    world.clock.advance(hours=1)
+    apply_all(world, way=way)
+    states = commit_states(world.repo)
+    assert {states[one] for one in (first, second)} == {CommitState.CONDEMNED}
+    return first, second
+
+
+@pytest.mark.parametrize("how", ["deleted", "purged"])
+def test_a_commit_that_is_broken_is_not_promised_and_its_child_is(world: World, how: str) -> None:
+    bury(world)
+    apply_all(world)
+    first, second = left_condemned(world, DELETE if how == "deleted" else Move(7 * DAY))
+    world.clock.advance(days=7, hours=1)
+    world.purge()
+    run = apply_all(world, way=Move(7 * DAY))
+    states = commit_states(world.repo)
+    assert states[first] == CommitState.COLLECTED
+    assert states[second] == CommitState.QUARANTINED
+    undone = world.undo(run)
+    assert undone.snapshots == 1
+    assert any(second in sentence and first in sentence for sentence in undone.left)
+    assert whole(world.other(), second)["z"] == b"needed by the second"
+    assert [commit.id for commit in world.other().log(second)] == [second]
+    with pytest.raises(Gone):
+        world.other().commit(first)
+    assert {one.id: one for one in world.repo.runs()}[run].state == RunState.UNDONE
+
+
+def test_commits_of_a_run_that_died_while_it_deleted_are_not_promised(local: World) -> None:
+    past = bury(local)
+    plan = local.plan()
+    dies_at(local, "before collect", lambda **how: local.apply(plan, **how))
+    with local.opened() as catalog:
+        repo = catalog.repository(NAME)
+        branch = repo.create_branch("new", "main")
+        branch.put("n", b"n")
+        commit = branch.commit("new").id
+        repo.delete_branch("new")
+    local.age()
+    run = apply_all(local, way=MOVE)
+    states = commit_states(local.repo)
+    assert {states[one] for one in (past.first, past.second)} == {CommitState.COLLECTED}
+    assert local.undo(run).snapshots == 1
+    assert whole(local.other(), commit)["n"] == b"n"
+
+
+def test_whole_commits_of_a_run_that_died_come_back_with_the_run_that_takes_them(
+    local: World,
+) -> None:
+    """Also if that run ends before it has settled anything."""
+    past = bury(local)
+    plan = local.plan()
+    dies_at(local, "after promote", lambda **how: local.apply(plan, **how))
+    second = local.plan(allowed_fraction=1.0)
+    dies_at(local, "before set_aside", lambda **how: local.apply(second, way=MOVE, **how))
+    assert local.aside()
+    assert local.undo(second.document.run).snapshots == 2
+    for commit, files in past.files.items():
+        assert whole(local.other(), commit) == files
+
+
+# Parents.
+
+
+def parent_and_child(world: World) -> tuple[str, str, dict[str, bytes]]:
+    """A commit that main has passed, and a dead child of it that shares nothing with it."""
+    with world.opened() as catalog:
+        repo = catalog.repository(NAME)
+        main = repo.branch("main")
+        main.put("p", b"the parent's own")
+        parent = main.commit("parent").id
+        files = whole(repo, parent)
+        world.clock.advance(hours=1)
+        side = repo.create_branch("side", "main")
+        side.delete("p")
+        side.put("x", b"the child's own")
+        child = side.commit("child").id
+        main.delete("p")
+        for number in range(2):
+            world.clock.advance(hours=1)
+            main.put("q", str(number).encode())
+            main.commit(str(number))
+        repo.delete_branch("side")
+    world.age()
+    return parent, child, files
+
+
+ONE = Policy(Rules(keep_last=1))
+
+
+@pytest.mark.parametrize("later", WAYS)
+def test_the_parent_of_a_promised_commit_stays(world: World, later: str) -> None:
+    parent, child, files = parent_and_child(world)
+    run = apply_all(world, way=Move(30 * DAY))
+    apply_all(world, ONE, WAYS[later])
+    world.clock.advance(hours=2)
+    world.purge()
+    assert commit_states(world.repo)[parent] == CommitState.LIVE
+    assert world.undo(run).snapshots == 1
+    assert [commit.id for commit in world.other().log(child)][:2] == [child, parent]
+    assert whole(world.other(), parent) == files
+    # When the window is over, it goes like anything else.
+    world.age()
+    apply_all(world)
+    assert commit_states(world.repo)[parent] == CommitState.COLLECTED
+
+
+@pytest.mark.parametrize("later", WAYS)
+def test_a_commit_comes_back_although_its_parent_is_gone(world: World, later: str) -> None:
+    parent, child, _ = parent_and_child(world)
+    run = apply_all(world, way=Move(30 * DAY))
+    with heedless():
+        apply_all(world, ONE, WAYS[later])
+    world.clock.advance(hours=2)
+    world.purge()
+    undone = world.undo(run)
+    assert undone.snapshots == 1
+    assert any(child in sentence and parent in sentence for sentence in undone.left)
+    assert whole(world.other(), child) == {"x": b"the child's own"}
+    assert [commit.id for commit in world.other().log(child)] == [child]
+    with pytest.raises(Gone):
+        world.other().commit(parent)
+    world.quiet()
+
+
+def test_a_commit_waits_for_a_parent_that_another_run_has(local: World) -> None:
+    parent, child, files = parent_and_child(local)
+    first = apply_all(local, way=Move(30 * DAY))
+    with heedless():
+        second = apply_all(local, ONE, MOVE)
+    with pytest.raises(Partial, match=f"commit {child}: its parent {parent} is not there"):
+        local.undo(first)
+    local.undo(second)
+    assert local.undo(first).snapshots == 1
+    assert [commit.id for commit in local.other().log(child)][:2] == [child, parent]
+    assert whole(local.other(), parent) == files
+
+
+def leased_history(world: World, leased: int) -> dict[str, Files]:
+    """A line of commits, the newest first, of which a reader has one on lease, for two hours."""
+    main = world.repo.branch("main")
+    for number in range(4):
+        main.put("a", str(number).encode())
+        main.put(f"f{number}", str(number).encode())
+        main.commit(str(number))
+        world.clock.advance(hours=1)
+    world.age()
+    main.put("a", b"newest")
+    main.commit("newest")
+    files = {commit.id: whole(world.repo, commit.id) for commit in world.repo.log("main")}
+    world.backend.close()
+    world.repo = world.other()
+    world.clock.advance(hours=30)
+    commit = list(files)[leased]
+    world.repo.take_lease(commit, holder="a reader", length=timedelta(hours=2))
+    return files
+
+
+@pytest.mark.parametrize("leased", [1, 3], ids=["parent", "ancestor"])
+def test_what_an_edit_would_give_back_as_parents_stays(local: World, leased: int) -> None:
+    """A lease spared it from the run that edited, and is over."""
+    files = leased_history(local, leased)
+    plan = local.plan(from_options(keep_last=1), allowed_fraction=1.0)
+    run = local.apply(plan, way=Move(30 * DAY)).run
+    local.clock.advance(hours=3)
+    options = PlanOptions(margins=local.margins, allowed_fraction=1.0)
+    collect(local.store(), local.engine(), options, opener=opening(local.storage))
+    assert local.undo(run).left == ()
+    for commit, shown in files.items():
+        assert whole(local.other(), commit) == shown
+    assert [commit.id for commit in local.other().log("main")] == list(files)
+
+
+def test_what_a_deleted_tag_named_stays(local: World) -> None:
+    """A lease spared the commit from the run that deleted its tag, and is over."""
+    files = leased_history(local, 1)
+    commit = list(files)[1]
+    local.repo.create_tag("old", commit)
+    plan = local.plan(from_options(older_than="3d"), allowed_fraction=1.0, delete_expired_tags=True)
+    run = local.apply(plan, way=Move(30 * DAY)).run
+    assert local.other().tags() == []
+    # As if its tag alone had named it.
+    with local.repo._workspace.database.write() as connection:
+        connection.execute(delete(run_edits).where(run_edits.c.run_id == run))
+    local.clock.advance(hours=3)
+    apply_all(local)
+    local.undo(run)
+    assert [tag.commit for tag in local.other().tags()] == [commit]
+
+
+@pytest.mark.parametrize("policy", [Policy(), ONE], ids=["no rules", "rules"])
+def test_a_plan_says_that_a_run_needs_a_commit(local: World, policy: Policy) -> None:
+    parent, _, _ = parent_and_child(local)
+    apply_all(local, way=MOVE)
+    apply_all(local, ONE)
+    plan = local.plan(policy, allowed_fraction=1.0)
+    rows = read_part(local.storage, plan.document.snapshots.part).to_pylist()
+    (reasons,) = (row["reasons"] for row in rows if row["id"] == parent)
+    assert "a run that can be undone needs it" in reasons
