@@ -142,7 +142,7 @@ def test_a_condemned_address_is_refused(
     with repo._workspace.database.write() as connection:
         ledger.hold(connection, address)
     main.delete("a")
-    with repo._workspace.database.write() as connection, pytest.raises(Gone, match="condemned"):
+    with repo._workspace.database.write() as connection, pytest.raises(Gone, match="removed by"):
         ledger.hold(connection, address)
 
 
