@@ -17,9 +17,11 @@ from reclaim.run.undo import Undone, undo_run
 from reclaim.stores.abilities import (
     EditsHistory,
     ExpiresItself,
+    KeepsParents,
     Quarantines,
     ReportsRereferenced,
     SetsAside,
+    TakesOver,
 )
 from reclaim.testing.stores.subject import (
     Contract,
@@ -193,6 +195,40 @@ class RunContract(Contract):
         assert not store.taken(run)
         assert not subject.usable(dead)
         assert stays <= subject.objects()
+
+    def test_what_a_run_left_condemned_is_promised_by_the_next(self, subject: Subject) -> None:
+        """One that nothing was deleted of comes back with the run that takes it over."""
+        self.require(subject, TakesOver)
+        subject.live()
+        dead = subject.dead()
+        subject.age()
+        before = subject.objects()
+        plan = self.plan(subject)
+        kinds = {group.kind for group in plan.document.going}
+        self.check_dies(subject, plan, next(k for k in subject.store.format.order if k in kinds))
+        assert not subject.usable(dead)
+        subject.age()
+        run = self.apply(subject, self.plan(subject), Move(WINDOW)).run
+        self.undo(subject, run)
+        assert before <= subject.objects()
+        assert subject.usable(dead)
+
+    def test_parents_of_promised_snapshots_stay(self, subject: HistorySubject) -> None:
+        """Another run deletes neither them nor what they need, for as long as an undo can come."""
+        self.require(subject, KeepsParents)
+        parent = subject.line()[-1]
+        dead = subject.dead()
+        subject.age()
+        run = self.apply(subject, self.plan(subject), Move(WINDOW)).run
+        needs = set(subject.needs(parent))
+        subject.line()
+        plan = self.plan(subject, Policy(Rules(older_than=Duration.parse("15d"))))
+        assert plan.document.candidates
+        self.apply(subject, plan)
+        assert needs <= subject.objects()
+        self.undo(subject, run)
+        assert subject.usable(dead)
+        assert subject.usable(parent)
 
     def test_an_edit_that_cannot_be_undone_leaves_time(self, subject: HistorySubject) -> None:
         """What came back and nothing reaches is held until the window ends that was promised."""
