@@ -25,8 +25,9 @@ test-fast: setup ## Run the pure rooms and one of each store, without servers an
 		tests/collect/test_catalog_store.py tests/collect/test_quarantine.py \
 		tests/terminus/test_store.py tests/terminus/test_path.py
 
-soak: setup ## Run the state machines and random histories of collection for hours
+soak: setup ## Run the state machines, crashes and random histories for hours
 	RECLAIM_SOAK=1 $(BIN)/python -m pytest $(TESTFLAGS) \
+		tests/catalog/test_crash.py tests/catalog/test_machine.py \
 		tests/collect/test_machine.py tests/collect/test_quarantine_machine.py tests/collect/test_undo.py \
 		tests/collect/test_crash.py tests/terminus/test_crash.py tests/terminus/test_machine.py \
 		tests/spark/test_random.py
