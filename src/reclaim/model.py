@@ -139,7 +139,7 @@ class Quarantine:
     A run's record has it as keys of its summary. This is the one place that knows their names.
     """
 
-    way: str
+    removal: str
     since: datetime | None = None
     until: datetime | None = None
     """How long it is to be kept."""
@@ -154,10 +154,10 @@ class Quarantine:
 
         What is not as it must be is a ``ValueError``.
         """
-        way = summary.get("quarantine")
-        if way is None:
+        removal = summary.get("quarantine")
+        if removal is None:
             return None
-        if not isinstance(way, str):
+        if not isinstance(removal, str):
             raise ValueError("quarantine is not a text")
         undos = summary.get("undos", [])
         if not isinstance(undos, list | tuple):
@@ -166,7 +166,7 @@ class Quarantine:
         if not isinstance(intended, int):
             raise ValueError("intended is not a number")
         return cls(
-            way,
+            removal,
             _instant("since", summary.get("since")),
             _instant("until", summary.get("until")),
             intended,
@@ -175,7 +175,7 @@ class Quarantine:
 
     def record(self) -> dict[str, Any]:
         """It as keys of a record."""
-        keys: dict[str, Any] = {"quarantine": self.way}
+        keys: dict[str, Any] = {"quarantine": self.removal}
         if self.since is not None:
             keys["since"] = self.since.isoformat()
         if self.until is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-from reclaim.catalog import Reader, Repository
+from reclaim.catalog import RefReader, Repository
 
 HOUR = timedelta(hours=1)
 
@@ -27,7 +27,7 @@ def held(repo: Repository) -> list[str]:
 
 
 @contextmanager
-def opened_at(repo: Repository, ref: str) -> Iterator[Reader]:
+def opened_at(repo: Repository, ref: str) -> Iterator[RefReader]:
     """A reader that has read something."""
     reader = repo.at(ref)
     reader.get("a")

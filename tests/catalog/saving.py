@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from sqlalchemy import update
 
-from reclaim.catalog import Branch, Change, ChangeKind, Commit, Import, Reader, Repository
+from reclaim.catalog import Branch, Change, ChangeKind, Commit, Import, RefReader, Repository
 from reclaim.catalog.database.schema import commits
 from reclaim.catalog.staging import tokens
 
@@ -31,7 +31,7 @@ def put_and_commit(branch: Branch, content: bytes, message: str = "next") -> Com
     return branch.commit(message)
 
 
-def shown(reader: Reader) -> dict[str, str]:
+def shown(reader: RefReader) -> dict[str, str]:
     return {entry.path: entry.address.rpartition("/")[2] for entry in reader.entries()}
 
 

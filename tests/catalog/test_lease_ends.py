@@ -90,7 +90,7 @@ def test_a_command_leaves_no_lease(
 
     monkeypatch.setattr(leasing, "take", noticed)
     # Nothing is garbage before the command ends, so that closing has to see to it.
-    monkeypatch.setattr(leasing.Use, "close", lambda _: None)
+    monkeypatch.setattr(leasing.LeaseHandle, "close", lambda _: None)
     folder = tmp_path_factory.mktemp("got")
     words = call.format(commit=commit, folder=folder).split()
     assert command(["--catalog", backend.location, *words]) == 0

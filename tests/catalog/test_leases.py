@@ -10,7 +10,7 @@ import pytest
 from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.database.schema import CommitState
 from reclaim.catalog.refs import leases as leasing
-from reclaim.catalog.refs.leases import Leases, LeaseTimes
+from reclaim.catalog.refs.leases import CommitLeases, LeaseTimes
 from reclaim.errors import (
     DatabaseUnavailable,
     Gone,
@@ -244,4 +244,4 @@ def test_a_lease_that_cannot_be_given_back_lapses_by_itself(
     with repo.lease(commit):
         repo.release_lease(repo.leases()[0][0].id)
     assert repo.leases() == []
-    assert isinstance(catalog._leases, Leases)
+    assert isinstance(catalog._leases, CommitLeases)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reclaim.catalog import Branch, Import, Reader, Repository
+from reclaim.catalog import Branch, Import, RefReader, Repository
 from reclaim.catalog.content import range_writer, ranges
 from reclaim.catalog.staging import tokens
 from reclaim.errors import InvalidInput, InvalidPath
@@ -34,12 +34,12 @@ def seal(repo: Repository, branch: str = "main") -> None:
     )
 
 
-def names(reader: Reader, prefix: str = "") -> list[str]:
+def names(reader: RefReader, prefix: str = "") -> list[str]:
     return [entry.path for entry in reader.entries(prefix)]
 
 
 def pages(
-    reader: Reader, prefix: str = "", *, delimiter: str = "", limit: int
+    reader: RefReader, prefix: str = "", *, delimiter: str = "", limit: int
 ) -> tuple[list[str], list[str]]:
     """The whole listing, taken in pages."""
     paths: list[str] = []

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reclaim.catalog.names import (
     MAX_PATH_BYTES,
-    Place,
+    RefPath,
     after_prefix,
     check_path,
     check_prefix,
@@ -232,23 +232,23 @@ def test_no_text_from_there_on_has_the_prefix(prefix: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("sales", Place("sales")),
-        ("sales/", Place("sales")),
-        ("sales/main", Place("sales", "main")),
-        ("sales/main/", Place("sales", "main")),
-        ("sales/main/a/b.csv", Place("sales", "main", "a/b.csv")),
-        ("sales/feature%2Fone/a", Place("sales", "feature/one", "a")),
-        ("sales/main/a%2Fb", Place("sales", "main", "a%2Fb")),
-        ("sales/main~2/a", Place("sales", "main~2", "a")),
-        ("sales/main/a//b", Place("sales", "main", "a//b")),
-        ("sales//a", Place("sales", "", "a")),
+        ("sales", RefPath("sales")),
+        ("sales/", RefPath("sales")),
+        ("sales/main", RefPath("sales", "main")),
+        ("sales/main/", RefPath("sales", "main")),
+        ("sales/main/a/b.csv", RefPath("sales", "main", "a/b.csv")),
+        ("sales/feature%2Fone/a", RefPath("sales", "feature/one", "a")),
+        ("sales/main/a%2Fb", RefPath("sales", "main", "a%2Fb")),
+        ("sales/main~2/a", RefPath("sales", "main~2", "a")),
+        ("sales/main/a//b", RefPath("sales", "main", "a//b")),
+        ("sales//a", RefPath("sales", "", "a")),
     ],
 )
-def test_a_place_is_split_into_repository_ref_and_path(text: str, place: Place) -> None:
-    assert Place.parse(text) == place
+def test_a_place_is_split_into_repository_ref_and_path(text: str, place: RefPath) -> None:
+    assert RefPath.parse(text) == place
 
 
 @pytest.mark.parametrize("text", ["", "/", "/main/a"])
 def test_a_place_needs_a_repository(text: str) -> None:
     with pytest.raises(InvalidInput, match="names no repository"):
-        Place.parse(text)
+        RefPath.parse(text)

@@ -18,7 +18,7 @@ from reclaim.catalog.content import range_writer, ranges
 from reclaim.catalog.content.entries import COLUMNS
 from reclaim.catalog.content.range_writer import reusable_from
 from reclaim.catalog.content.ranges import ENTRIES, RANGES, RangeInfo, digest
-from reclaim.catalog.content.tree import Containers, Tree, entries_of
+from reclaim.catalog.content.tree import ContainerReader, Tree, entries_of
 from reclaim.catalog.staging.partitions import Partition
 from reclaim.errors import Corrupt, UnknownVersion
 from reclaim.storage import ObjectStorage
@@ -185,7 +185,7 @@ def test_a_range_with_other_rows_than_listed_is_corrupt() -> None:
 def test_a_missing_container_is_corrupt(repo: Repository, main: Branch) -> None:
     main.put("a", b"1")
     main.commit("first")
-    fresh = Containers(repo._workspace.storage)
+    fresh = ContainerReader(repo._workspace.storage)
     metarange = repo.commit("main").metarange
     (listed,) = fresh.tree(metarange).ranges
     repo._workspace.storage.delete(listed.address)
@@ -193,7 +193,7 @@ def test_a_missing_container_is_corrupt(repo: Repository, main: Branch) -> None:
         fresh.tree(metarange).get("a")
     repo._workspace.storage.delete(metarange)
     with pytest.raises(Corrupt, match="is missing"):
-        Containers(repo._workspace.storage).tree(metarange)
+        ContainerReader(repo._workspace.storage).tree(metarange)
 
 
 # Cutting. A tree is rewritten in memory, with ranges of about three rows.
@@ -216,7 +216,7 @@ class Forest:
 
     def __init__(self) -> None:
         self.storage = ObjectStorage("memory://", MemoryStore())
-        self.containers = Containers(self.storage)
+        self.containers = ContainerReader(self.storage)
         self.partition = Partition("repo", "partition", 0, 0, 0)
 
     def grow(self, base: Tree, changes: Mapping[str, str | None]) -> Tree:

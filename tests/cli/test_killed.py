@@ -43,9 +43,9 @@ def wait_for_quiet(folder: Path) -> int:
     return left
 
 
-@pytest.mark.parametrize("way", [(), ("--quarantine",)], ids=["deletes", "sets aside"])
+@pytest.mark.parametrize("removal", [(), ("--quarantine",)], ids=["deletes", "sets aside"])
 def test_killed_in_the_middle_of_a_sweep(
-    cli: CommandLine, spawn: Spawn, location: Path, plain: None, way: tuple[str, ...]
+    cli: CommandLine, spawn: Spawn, location: Path, plain: None, removal: tuple[str, ...]
 ) -> None:
     for number in range(3):
         cli.ok("put", "-", "sales/main/a", stdin=b"x" * (number + 1))
@@ -58,7 +58,7 @@ def test_killed_in_the_middle_of_a_sweep(
     there = count(folder)
     allowed = ("--min-age", "0", "--unsafe-allow-fraction", "1")
     plan = cli.ok("plan", "sales", *allowed, "--keep-last", "1", "--json").json
-    apply = ("apply", plan["plan"], "--yes", *way)
+    apply = ("apply", plan["plan"], "--yes", *removal)
 
     process = spawn(*apply)
     wait_for_sweep(location, folder, there)
@@ -87,7 +87,7 @@ def test_killed_in_the_middle_of_a_sweep(
     assert not (folder / f"{MANY - 1:032x}").exists()
     again = cli.ok(*apply, "--json").json
     assert (again["objects"], again["dropped"]) == (plan["candidates"], 0)
-    if way:
+    if removal:
         back = cli.ok("undo", plan["run"], "--json").json
         assert (back["objects"], back["left"]) == (plan["candidates"], [])
         assert count(folder) == there

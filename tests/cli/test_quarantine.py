@@ -183,7 +183,7 @@ def test_a_run_that_deleted_cannot_be_undone(cli: CommandLine, planned: Any) -> 
     assert "--quarantine" in error["hint"]
     cli.fails("not_found", 3, "undo", "0" * 32)
     error = cli.fails("plan_refused", 6, "apply", planned["plan"], "--yes", "--quarantine")
-    assert "begun without quarantine" in error["message"]
+    assert "first applied with --no-quarantine" in error["message"]
 
 
 def test_gc_sets_aside_as_well(cli: CommandLine, planned: Any, location: Path) -> None:

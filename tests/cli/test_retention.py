@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reclaim.catalog import Catalog, Reader
+from reclaim.catalog import Catalog, RefReader
 from tests.cli.conftest import CommandLine
 
 
@@ -107,7 +107,7 @@ def test_a_folder_is_held_while_it_is_downloaded(
     below = get._get_below
 
     def watched(
-        reader: Reader, path: str, root: Path, relative: str, *, verify: bool
+        reader: RefReader, path: str, root: Path, relative: str, *, verify: bool
     ) -> tuple[int, bool]:
         held.extend(lease.snapshot for lease, _ in catalog.repository("sales").leases())
         return below(reader, path, root, relative, verify=verify)

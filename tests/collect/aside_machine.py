@@ -1,6 +1,6 @@
 """The machine of collection, with applies that set aside, and others that meddle with it.
 
-How objects are set aside is the affair of a ``Removal``. What runs took and owe is in a book, which
+How objects are set aside is the affair of a ``Driver``. What runs took and owe is in a book, which
 is kept by reading the storage before and after them.
 """
 
@@ -18,9 +18,9 @@ from reclaim.errors import Partial, PlanRefused, Refused
 from reclaim.model import Run, RunState
 from reclaim.run.apply import Applied
 from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, MARKED, Move, Way
+from reclaim.run.removal import DELETE, MARKED, MoveToQuarantine, Removal
 from tests.collect.promised import Promises
-from tests.collect.removals import ENABLED, OFF, SUSPENDED, Removal
+from tests.collect.removals import ENABLED, OFF, SUSPENDED, Driver
 from tests.collect.test_machine import FATAL, CollectMachine, Stepping
 from tests.collect.world import addresses_of
 from tests.conftest import Backend
@@ -36,9 +36,9 @@ NOT_KEPT = "it is (off|suspended) here"
 class AsideMachine(CollectMachine):
     """Applies that set aside, overlap, die and end halfway."""
 
-    def __init__(self, removal: Removal) -> None:
-        self.removal = removal
-        self.ways: dict[str, Way] = {}
+    def __init__(self, driver: Driver) -> None:
+        self.driver = driver
+        self.removals: dict[str, Removal] = {}
         self.foreign: dict[str, bytes] = {}
         """What somebody else wrote to places from which objects were set aside."""
         self.deleted: dict[str, bytes] = {}
@@ -47,7 +47,7 @@ class AsideMachine(CollectMachine):
         super().__init__()
 
     def make_backend(self, folder: Path) -> Backend:
-        return self.removal.backend(folder)
+        return self.driver.backend(folder)
 
     def start(self) -> None:
         self.promises = Promises(self.world)
@@ -59,34 +59,34 @@ class AsideMachine(CollectMachine):
 
     # Applying.
 
-    def way(self, plan: Plan) -> Way:
+    def removal(self, plan: Plan) -> Removal:
         """Two of three plans are applied with quarantine, and go on as they began."""
-        turn = len(self.ways) % 3
-        other = DELETE if turn == 2 else self.removal.way((WEEK, HOUR)[turn])
-        return self.ways.setdefault(plan.document.run, other)
+        turn = len(self.removals) % 3
+        other = DELETE if turn == 2 else self.driver.removal((WEEK, HOUR)[turn])
+        return self.removals.setdefault(plan.document.run, other)
 
     def apply_run(self, plan: Plan, *, step: Stepping | None = None) -> None:
         run = self.run_of(plan.document.run)
-        if self.is_stuck(self.way(plan).name):
+        if self.is_stuck(self.removal(plan).name):
             with pytest.raises(Refused, match=NOT_KEPT):
-                self.world.apply(plan, way=self.way(plan))
+                self.world.apply(plan, removal=self.removal(plan))
             if run is not None:
                 return
-            self.ways[plan.document.run] = Move()
+            self.removals[plan.document.run] = MoveToQuarantine()
         if run is not None and (run.state in (RunState.UNDONE, RunState.PURGED) or run.undoing):
             # One that died may have the lock still.
             self.world.clock.advance(minutes=12)
             with pytest.raises(PlanRefused, match=r"already|begun to be undone"):
-                self.world.apply(plan, way=self.way(plan))
+                self.world.apply(plan, removal=self.removal(plan))
             return
         self.promises.learn()
         before = self.promises.read(self.world.candidates(plan))
         with suppress(Partial), pytest.MonkeyPatch.context() as patch:
             if step:
-                self.removal.tell(patch, step)
+                self.driver.tell(patch, step)
             super().apply_run(plan, step=step)
         there = self.world.there()
-        if self.way(plan) is not DELETE:
+        if self.removal(plan) is not DELETE:
             gone = {home: data for home, data in before.items() if home not in there}
             self.promises.note(plan.document.run, gone)
         # What others wrote may be collected like anything that nothing refers to.
@@ -99,11 +99,11 @@ class AsideMachine(CollectMachine):
     def check_report(self, plan: Plan) -> None:
         """An apply tells all that was set aside, also by those before it that were cut off."""
         applied, self.applied = self.applied, None
-        if applied is not None and self.way(plan) is not DELETE:
+        if applied is not None and self.removal(plan) is not DELETE:
             taken = self.promises.taken[plan.document.run]
             told = applied.summary()
             # Markers that an apply wrote and did not journal are missing to the next one.
-            unnoted = told["missing"] if self.way(plan).name == MARKED else 0
+            unnoted = told["missing"] if self.removal(plan).name == MARKED else 0
             assert told["objects"] <= len(taken) <= told["objects"] + unnoted
 
     def run_of(self, run_id: str) -> Run | None:
@@ -111,7 +111,7 @@ class AsideMachine(CollectMachine):
 
     def is_stuck(self, name: str | None) -> bool:
         """Whether runs of a kind can go neither on nor back, because no versions are kept."""
-        return name == MARKED and self.removal.versioning != ENABLED
+        return name == MARKED and self.driver.versioning != ENABLED
 
     def aside(self) -> list[str]:
         """The runs that can be undone, the oldest first."""
@@ -126,7 +126,7 @@ class AsideMachine(CollectMachine):
         self.bury(data)
         self.plan({}, timedelta(0))
         plan = self.plans[-1]
-        self.ways[plan.document.run] = self.removal.way(keep)
+        self.removals[plan.document.run] = self.driver.removal(keep)
         if dies is None:
             self.apply_one(plan)
         else:
@@ -138,9 +138,9 @@ class AsideMachine(CollectMachine):
     def overlap(self, data: st.DataObject, delete: bool) -> None:
         """Two plans of the same, of which the second has the shorter window, or none."""
         self.bury(data)
-        for way in (self.removal.way(WEEK), DELETE if delete else self.removal.way(HOUR)):
+        for removal in (self.driver.removal(WEEK), DELETE if delete else self.driver.removal(HOUR)):
             self.plan({}, timedelta(0))
-            self.ways[self.plans[-1].document.run] = way
+            self.removals[self.plans[-1].document.run] = removal
         for plan in self.plans:
             self.apply_one(plan)
 
@@ -156,7 +156,7 @@ class AsideMachine(CollectMachine):
         self.model.commits[self.repo.branch(name).commit("late").id] = files
         self.repo.delete_branch(name)
         self.plan({}, timedelta(hours=24))
-        self.ways[self.plans[-1].document.run] = self.removal.way(WEEK)
+        self.removals[self.plans[-1].document.run] = self.driver.removal(WEEK)
         self.apply_one(self.plans[-1])
 
     @rule(data=st.data())
@@ -175,7 +175,7 @@ class AsideMachine(CollectMachine):
             if "/branches/" in home:
                 self.world.storage.put(home, self.world.storage.get(home))
         self.plan({}, timedelta(hours=24))
-        self.ways[self.plans[-1].document.run] = self.removal.way(WEEK)
+        self.removals[self.plans[-1].document.run] = self.driver.removal(WEEK)
         self.apply_one(self.plans[-1])
 
     @rule(data=st.data(), nth=st.integers(1, 6), keep=KEEPS)
@@ -183,15 +183,15 @@ class AsideMachine(CollectMachine):
         """Some of a plan cannot be taken."""
         self.bury(data)
         self.plan({}, timedelta(0))
-        self.ways[self.plans[-1].document.run] = self.removal.way(keep)
+        self.removals[self.plans[-1].document.run] = self.driver.removal(keep)
         with pytest.MonkeyPatch.context() as patch:
-            self.apply_one(self.plans[-1], step=self.removal.deny(patch, nth))
+            self.apply_one(self.plans[-1], step=self.driver.deny(patch, nth))
 
     @rule()
     def collect(self) -> None:
         """Everything that nothing needs is deleted for good."""
         self.plan({}, timedelta(0))
-        self.ways[self.plans[-1].document.run] = DELETE
+        self.removals[self.plans[-1].document.run] = DELETE
         self.apply_one(self.plans[-1])
 
     # What others do.
@@ -206,7 +206,7 @@ class AsideMachine(CollectMachine):
         home, kept = homes[which % len(homes)]
         other = b"!" if kept[:1] == b"?" else b"?"
         self.foreign[home] = other * (len(kept) + (not same_size))
-        if not self.removal.write(self.world, home, self.foreign[home]):
+        if not self.driver.write(self.world, home, self.foreign[home]):
             self.promises.lost.add(home)
 
     @precondition(lambda self: self.foreign)
@@ -214,10 +214,10 @@ class AsideMachine(CollectMachine):
     def clear_homes(self) -> None:
         """Whoever wrote there takes it away again."""
         for home in self.foreign:
-            self.removal.take_away(self.world, home)
+            self.driver.take_away(self.world, home)
         self.foreign.clear()
 
-    @precondition(lambda self: self.removal.versioning == ENABLED and self.promises.waiting)
+    @precondition(lambda self: self.driver.versioning == ENABLED and self.promises.waiting)
     @rule(which=st.integers(0, 20))
     def delete_what_was_spared(self, which: int) -> None:
         """Somebody deletes what a run could not take; the bucket keeps its bytes."""
@@ -227,8 +227,8 @@ class AsideMachine(CollectMachine):
             self.deleted |= self.promises.drop(home)
             self.world.storage.delete(home)
 
-    @precondition(lambda self: self.removal.versioning is not None)
+    @precondition(lambda self: self.driver.versioning is not None)
     @rule(status=st.sampled_from([ENABLED, SUSPENDED]))
     def switch_versioning(self, status: str) -> None:
-        if (self.removal.versioning, status) != (OFF, SUSPENDED):
-            self.removal.switch(status)
+        if (self.driver.versioning, status) != (OFF, SUSPENDED):
+            self.driver.switch(status)

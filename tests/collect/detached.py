@@ -12,7 +12,7 @@ from reclaim.errors import ReclaimError, StorageUnavailable
 from reclaim.run.apply import Applied, apply_plan
 from reclaim.run.plan import Plan
 from reclaim.run.purge import Purged, purge
-from reclaim.run.removal import DELETE, Way
+from reclaim.run.removal import DELETE, Removal
 from reclaim.run.undo import Undone, undo_run
 from reclaim.testing.engine import OracleEngine
 from tests.collect.world import World, opening
@@ -54,8 +54,10 @@ class DetachedEngine(OracleEngine):
         self._left()
 
 
-def apply(world: World, engine: OracleEngine, plan: Plan, way: Way = DELETE) -> Applied:
-    return apply_plan(world.store(), engine, plan.place, way=way, opener=opening(world.storage))
+def apply(world: World, engine: OracleEngine, plan: Plan, removal: Removal = DELETE) -> Applied:
+    return apply_plan(
+        world.store(), engine, plan.place, removal=removal, opener=opening(world.storage)
+    )
 
 
 def undo(world: World, engine: OracleEngine, run: str) -> Undone:

@@ -54,8 +54,8 @@ class QuarantineMachine(AsideMachine):
     def bring_all_back(self) -> None:
         """Undo every run that can be, the newest first, when others have cleared the way."""
         self.clear_homes()
-        if self.removal.versioning:
-            self.removal.switch(ENABLED)
+        if self.driver.versioning:
+            self.driver.switch(ENABLED)
         for run in reversed(self.aside()):
             self.undo_one(run)
 
@@ -73,7 +73,7 @@ class QuarantineMachine(AsideMachine):
         try:
             with pytest.MonkeyPatch.context() as patch:
                 if step:
-                    self.removal.tell(patch, step)
+                    self.driver.tell(patch, step)
                 return run(store=stepped(world.store(catalog), take), step=take, storage=storage)
         except Died:
             return None
@@ -88,7 +88,7 @@ class QuarantineMachine(AsideMachine):
     def undo_one(self, run_id: str, step: Stepping | None = None, *, blind: bool = False) -> None:
         run = self.run_of(run_id)
         assert run is not None
-        if self.is_stuck(run.quarantine.way if run.quarantine else None):
+        if self.is_stuck(run.quarantine.removal if run.quarantine else None):
             before = self.world.there()
             with pytest.raises(Refused, match=NOT_KEPT):
                 self.work(lambda **how: self.world.undo(run_id, **how))
@@ -197,7 +197,7 @@ class QuarantineMachine(AsideMachine):
         now = self.world.clock.now() if older is None else self.world.clock.now() - older
         told = "until" if older is None else "since"
         return {
-            run.id: run.quarantine.way
+            run.id: run.quarantine.removal
             for run in self.repo.runs()
             if run.quarantine and datetime.fromisoformat(run.summary[told]) <= now
         }
@@ -225,14 +225,14 @@ class QuarantineMachine(AsideMachine):
             if purged:
                 for home, data in self.promises.taken.get(run_id, {}).items():
                     moved = self.promises.set_aside(run_id, home)
-                    covered = self.removal.covered(home) if name == MARKED else ()
+                    covered = self.driver.covered(home) if name == MARKED else ()
                     freed = moved is None and data not in covered
                     assert freed or home in self.deleted, f"{home} was not freed"
             if purged or died:
                 # One that died has perhaps begun with it.
                 self.promises.forget(run_id)
         for home, data in self.deleted.items():
-            assert data in self.removal.covered(home), f"{home} was somebody's"
+            assert data in self.driver.covered(home), f"{home} was somebody's"
 
 
 def _without_quarantine(listed):  # type: ignore[no-untyped-def]

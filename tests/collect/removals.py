@@ -18,7 +18,7 @@ import boto3  # type: ignore[import-untyped]
 import pytest
 
 from reclaim.errors import NotFound, StorageDenied
-from reclaim.run.removal import AsideWay, Markers, Move
+from reclaim.run.removal import DeleteMarkers, MoveToQuarantine, UndoableRemoval
 from reclaim.storage.buckets import Bucket
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import SeaweedFS
@@ -31,7 +31,7 @@ NULL = "null"
 """The id of the version that is written while none are kept, over the one before it."""
 
 
-class Removal(Protocol):
+class Driver(Protocol):
     """One way of removal, in one place."""
 
     @property
@@ -43,7 +43,7 @@ class Removal(Protocol):
         """A place for a new catalog."""
         ...
 
-    def way(self, keep: timedelta) -> AsideWay: ...
+    def removal(self, keep: timedelta) -> UndoableRemoval: ...
 
     def switch(self, status: str) -> None:
         """Switch the bucket's versioning, or leave it off."""
@@ -84,7 +84,7 @@ def read(world: World, address: str) -> bytes | None:
 
 
 @dataclass
-class LocalMove:
+class FolderDriver:
     """Moves to quarantine, in a folder."""
 
     versioning: str | None = None
@@ -92,8 +92,8 @@ class LocalMove:
     def backend(self, folder: Path) -> Backend:
         return Backend("embedded", str(folder / "catalog"), None, FakeClock())
 
-    def way(self, keep: timedelta) -> AsideWay:
-        return Move(keep)
+    def removal(self, keep: timedelta) -> UndoableRemoval:
+        return MoveToQuarantine(keep)
 
     def switch(self, status: str) -> None:
         pass
@@ -177,7 +177,7 @@ class Buckets:
 
 
 @dataclass
-class BucketMove(LocalMove):
+class BucketDriver(FolderDriver):
     """Moves to quarantine in a bucket: a copy and a delete, whatever versions the bucket keeps."""
 
     def __init__(self, buckets: Buckets, begins: str) -> None:
@@ -253,11 +253,11 @@ class BucketMove(LocalMove):
         return {row["VersionId"] for row in self._rows(home)[0]}
 
 
-class MarkersRemoval(BucketMove):
+class MarkersDriver(BucketDriver):
     """Delete markers, in a bucket that keeps versions."""
 
-    def way(self, keep: timedelta) -> AsideWay:
-        return Markers(keep)
+    def removal(self, keep: timedelta) -> UndoableRemoval:
+        return DeleteMarkers(keep)
 
     def deny(self, patch: pytest.MonkeyPatch, nth: int) -> Stepping:
         sixth = every_sixth(nth)

@@ -9,7 +9,7 @@ from sqlalchemy import update
 
 from reclaim.catalog.database.schema import leases
 from reclaim.errors import Corrupt, TransactionFailed
-from reclaim.run.removal import DELETE, Move
+from reclaim.run.removal import DELETE, MoveToQuarantine
 from tests.collect.changes import assert_gone
 from tests.collect.refusing import refused
 from tests.collect.world import World, bury, whole
@@ -21,7 +21,7 @@ def test_a_lease_on_what_was_collected_holds_nothing(local: World, aside: bool) 
     lease = local.other().take_lease(past.second, holder="reader", length=timedelta(days=1))
     before = local.clock.now()
     local.clock.advance(days=3)
-    run = local.apply(local.plan(), way=Move() if aside else DELETE)
+    run = local.apply(local.plan(), removal=MoveToQuarantine() if aside else DELETE)
     local.clock.set(before + timedelta(minutes=1))
 
     repo = local.other()

@@ -13,7 +13,7 @@ from reclaim.engine.tasks import deleting
 from reclaim.model import RunState
 from reclaim.policy import from_options
 from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, Move, Way
+from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.testing.servers import PostgreSQL
 from tests import dying
 from tests.collect.dying import End, Frozen, dies
@@ -22,7 +22,7 @@ from tests.dying import Work, again
 
 STRIDE = {"embedded": 1, "server": 13}
 """A step on servers takes much longer."""
-MOVE = Move()
+MOVE = MoveToQuarantine()
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ def each_death(frozen: Frozen, world: World, work: Work) -> Iterator[int]:
     return dying.each_death(frozen, die, stride=STRIDE[world.backend.name])
 
 
-@pytest.mark.parametrize("way", [DELETE, MOVE], ids=["deletes", "sets aside"])
-def test_an_apply_that_dies_at_any_step(world: World, scene: Scene, way: Way) -> None:
+@pytest.mark.parametrize("removal", [DELETE, MOVE], ids=["deletes", "sets aside"])
+def test_an_apply_that_dies_at_any_step(world: World, scene: Scene, removal: Removal) -> None:
     def work(world: World, **how: object) -> object:
-        return world.apply(scene.plan, way=way, **how)  # type: ignore[arg-type]
+        return world.apply(scene.plan, removal=removal, **how)  # type: ignore[arg-type]
 
     scene.frozen.thaw()
     before = world.there()
@@ -92,7 +92,7 @@ def test_an_apply_that_dies_at_any_step(world: World, scene: Scene, way: Way) ->
         world.check()
         gone = before - world.there()
         assert gone <= listed
-        assert way is DELETE or gone <= world.aside(), fatal
+        assert removal is DELETE or gone <= world.aside(), fatal
         again(world, work)
         assert End.of(world, scene.run) == end, fatal
         assert whole(world.repo, "back") == scene.files[world.repo.commit("back").id]
@@ -102,7 +102,7 @@ def test_an_apply_that_dies_at_any_step(world: World, scene: Scene, way: Way) ->
 def applied(world: World, tmp_path: Path, postgres_if_any: PostgreSQL | None) -> Scene:
     """The same, and what went is in quarantine."""
     plan, files = prepare(world)
-    world.apply(plan, way=MOVE)
+    world.apply(plan, removal=MOVE)
     return Scene(Frozen(world, tmp_path, postgres_if_any), plan, files)
 
 

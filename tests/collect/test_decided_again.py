@@ -13,14 +13,14 @@ from reclaim.model import RefKind
 from reclaim.policy import Match, Policy, Rules, from_options
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, Move, Way
+from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from tests.collect.test_edit_then_stop import kill
 from tests.collect.world import At, Files, World, stepped, whole
 
 LAST_TWO: Policy = from_options(keep_last=2)
 WEEKLY: Policy = from_options(keep_weekly=10)
 TAGS_KEEP_ALL = Policy(Rules(keep_last=1), ((Match("v*", RefKind.TAG), Rules()),))
-AGED = Move(timedelta(days=30))
+AGED = MoveToQuarantine(timedelta(days=30))
 
 
 @dataclass(frozen=True)
@@ -62,21 +62,21 @@ def expire(world: World, policy: Policy) -> str:
     return run.id
 
 
-@pytest.mark.parametrize("way", [DELETE, AGED], ids=["deletes", "sets aside"])
-def test_an_expiration_below_it_was_undone(local: World, line: Line, way: Way) -> None:
+@pytest.mark.parametrize("removal", [DELETE, AGED], ids=["deletes", "sets aside"])
+def test_an_expiration_below_it_was_undone(local: World, line: Line, removal: Removal) -> None:
     below = expire(local, LAST_TWO)
     assert line.log(local) == "dcr"
     planned = plan(local, WEEKLY)
     local.repo.undo(below)
     assert line.log(local) == "dcbar"
-    local.apply(planned, way=way)
+    local.apply(planned, removal=removal)
     assert line.log(local) == "dbar"
     line.check(local, "dbar")
     local.check()
 
 
 def test_a_quarantine_below_it_was_undone(local: World, line: Line) -> None:
-    below = local.apply(plan(local, LAST_TWO), way=AGED).run
+    below = local.apply(plan(local, LAST_TWO), removal=AGED).run
     assert line.log(local) == "dcr"
     planned = plan(local, WEEKLY)
     local.undo(below)

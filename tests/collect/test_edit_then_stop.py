@@ -25,7 +25,7 @@ from reclaim.run.apply import _Applying
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan import Plan, PlanOptions
-from reclaim.run.removal import DELETE, Move, Way
+from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.stores.catalog import HeldRepository
 from tests.catalog import raw
 from tests.collect.world import At, World, commit_states, leftovers, opening, stepped, whole
@@ -67,7 +67,7 @@ def stop(world: World, plan: Plan, step: str = "after edit_history") -> None:
         world.apply(plan, store=stepped(world.store(), at), step=at)
 
 
-def kill(world: World, plan: Plan, step: str, way: Way = DELETE) -> None:
+def kill(world: World, plan: Plan, step: str, removal: Removal = DELETE) -> None:
     """Apply a plan in a process that is killed at a step: it notes nothing, and has the lock."""
 
     def die() -> None:
@@ -78,7 +78,7 @@ def kill(world: World, plan: Plan, step: str, way: Way = DELETE) -> None:
         patch.setattr(_Applying, "_stop", lambda *_: None)
         at = At(step, die)
         with pytest.raises(Killed):
-            world.apply(plan, store=stepped(world.store(), at), step=at, way=way)
+            world.apply(plan, store=stepped(world.store(), at), step=at, removal=removal)
 
 
 def history(world: World) -> list[str]:
@@ -99,17 +99,17 @@ def gc(world: World) -> None:
     collect(world.store(), world.engine(), options, opener=opening(world.storage))
 
 
-@pytest.mark.parametrize("way", [DELETE, Move()], ids=["deletes", "sets aside"])
+@pytest.mark.parametrize("removal", [DELETE, MoveToQuarantine()], ids=["deletes", "sets aside"])
 @pytest.mark.parametrize(
     "step", ["after edit_history", "after condemn", "confirm", "before release"]
 )
 def test_one_that_stops_takes_its_edit_back(
-    local: World, log: list[str], step: str, way: Way
+    local: World, log: list[str], step: str, removal: Removal
 ) -> None:
     plan = plan_old(local)
     at = At(step, fail)
     with pytest.raises(StorageUnavailable):
-        local.apply(plan, store=stepped(local.store(), at), step=at, way=way)
+        local.apply(plan, store=stepped(local.store(), at), step=at, removal=removal)
     check_as_before(local, log)
     [run] = local.repo.runs()
     assert (run.state, run.summary["error"]) == (RunState.STOPPED, "storage_unavailable")
@@ -124,7 +124,7 @@ def test_it_can_be_applied_again(local: World, log: list[str]) -> None:
     for step in ("after edit_history", "after condemn"):
         stop(local, plan, step)
         check_as_before(local, log)
-    applied = local.apply(plan, way=Move())
+    applied = local.apply(plan, removal=MoveToQuarantine())
     assert history(local) != log
     assert local.repo.tags() == []
     assert local.undo(applied.run).left == ()
@@ -147,13 +147,13 @@ def test_an_undo_of_it_has_nothing_left_to_do(local: World, log: list[str]) -> N
 DIED = ("after edit_history", "after condemn", "before promote")
 
 
-@pytest.mark.parametrize("way", [DELETE, Move()], ids=["deletes", "sets aside"])
+@pytest.mark.parametrize("removal", [DELETE, MoveToQuarantine()], ids=["deletes", "sets aside"])
 @pytest.mark.parametrize("step", DIED)
 def test_one_that_was_killed_is_rolled_back_by_the_next_run(
-    local: World, log: list[str], step: str, way: Way
+    local: World, log: list[str], step: str, removal: Removal
 ) -> None:
     plan = plan_old(local)
-    kill(local, plan, step, way)
+    kill(local, plan, step, removal)
     edited = history(local)
     assert edited != log
     local.store().clean()
@@ -192,7 +192,7 @@ def test_whoever_has_the_lock_next_rolls_it_back(world: World, following: str) -
     parents = world.repo.commit("main").parents
     world.age()
     plan = world.plan(LAST, allowed_fraction=1.0)
-    kill(world, plan, "after condemn", Move())
+    kill(world, plan, "after condemn", MoveToQuarantine())
     assert world.repo.commit("main").parents != parents
     world.clock.advance(minutes=11)
     NEXT[following](world, side.id)
@@ -203,9 +203,9 @@ def test_whoever_has_the_lock_next_rolls_it_back(world: World, following: str) -
 
 def test_one_that_was_killed_goes_on_when_it_is_applied_again(local: World, log: list[str]) -> None:
     plan = plan_old(local)
-    kill(local, plan, "after condemn", Move())
+    kill(local, plan, "after condemn", MoveToQuarantine())
     local.clock.advance(minutes=11)
-    applied = local.apply(plan, way=Move())
+    applied = local.apply(plan, removal=MoveToQuarantine())
     assert history(local) != log
     assert local.undo(applied.run).left == ()
     check_as_before(local, log)
@@ -216,11 +216,11 @@ def test_a_second_apply_that_stops_takes_the_edit_of_the_first_back(
     local: World, log: list[str], step: str
 ) -> None:
     plan = plan_old(local)
-    kill(local, plan, "after condemn", Move())
+    kill(local, plan, "after condemn", MoveToQuarantine())
     local.clock.advance(minutes=11)
     at = At(step, fail)
     with pytest.raises(StorageUnavailable):
-        local.apply(plan, store=stepped(local.store(), at), step=at, way=Move())
+        local.apply(plan, store=stepped(local.store(), at), step=at, removal=MoveToQuarantine())
     check_as_before(local, log)
     assert local.repo.runs()[0].state == RunState.STOPPED
 
@@ -240,7 +240,7 @@ def test_one_that_was_killed_with_marks_is_undone(local: World, log: list[str]) 
 @pytest.mark.parametrize("step", ["after promote", "sweep data"])
 def test_what_was_promoted_is_not_rolled_back(local: World, log: list[str], step: str) -> None:
     plan = plan_old(local)
-    kill(local, plan, step, Move())
+    kill(local, plan, step, MoveToQuarantine())
     local.age()
     edited = history(local)
     gc(local)
@@ -258,13 +258,13 @@ def test_a_quarantine_without_dead_commits_is_not_forgotten(local: World) -> Non
     local.age()
     plan = local.plan(OLD, delete_expired_tags=True, allowed_fraction=1.0)
     assert (plan.document.dead, plan.document.deleted_refs) == (0, ["old"])
-    kill(local, plan, "sweep data", Move())
+    kill(local, plan, "sweep data", MoveToQuarantine())
     local.age()
     gc(local)
     run = local.store().find_run(plan.document.run)
     assert run is not None
     assert run.quarantine is not None
-    assert run.quarantine.way == "moved"
+    assert run.quarantine.removal == "moved"
     assert local.undo(plan.document.run).left == ()
 
 
@@ -369,10 +369,10 @@ NOT_SAVED: dict[str, BaseException] = {
 }
 
 
-@pytest.mark.parametrize("way", [DELETE, Move()], ids=["deletes", "sets aside"])
+@pytest.mark.parametrize("removal", [DELETE, MoveToQuarantine()], ids=["deletes", "sets aside"])
 @pytest.mark.parametrize("cause", NOT_SAVED)
 def test_a_promote_that_was_not_saved_did_not_happen(
-    local: World, log: list[str], cause: str, way: Way
+    local: World, log: list[str], cause: str, removal: Removal
 ) -> None:
     """What it would have promised, another run would collect for good."""
     plan = plan_old(local)
@@ -382,7 +382,9 @@ def test_a_promote_that_was_not_saved_did_not_happen(
         raise error
 
     with pytest.raises(type(error)):
-        local.apply(plan, store=stepped(local.store(), At("before promote", refuse)), way=way)
+        local.apply(
+            plan, store=stepped(local.store(), At("before promote", refuse)), removal=removal
+        )
     check_as_before(local, log)
     assert local.repo.runs()[0].state == RunState.STOPPED
     local.age()
@@ -399,7 +401,7 @@ def test_an_undo_of_it_that_is_cut_off(
 ) -> None:
     """Its edit does not become one that was made for good."""
     plan = plan_old(local)
-    kill(local, plan, "after edit_history", Move())
+    kill(local, plan, "after edit_history", MoveToQuarantine())
     local.clock.advance(minutes=11)
 
     def cut_off() -> None:

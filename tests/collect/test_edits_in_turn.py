@@ -10,7 +10,7 @@ from reclaim.errors import Partial, Refused
 from reclaim.model import RunState
 from reclaim.policy import Policy, from_options
 from reclaim.run.expire import apply_expire, plan_expire
-from reclaim.run.removal import Move
+from reclaim.run.removal import MoveToQuarantine
 from tests.collect.world import World, whole
 
 LAST: Policy = from_options(keep_last=1)
@@ -45,7 +45,7 @@ def edit_twice(world: World, *, quarantine: bool) -> Edited:
     world.repo.create_tag("held", log[2])
     world.age()
     if quarantine:
-        older = world.apply(world.plan(LAST, allowed_fraction=1.0), way=Move()).run
+        older = world.apply(world.plan(LAST, allowed_fraction=1.0), removal=MoveToQuarantine()).run
     else:
         older = expire(world)
     world.clock.advance(minutes=1)
@@ -143,7 +143,9 @@ def hide(world: World, *, quarantine: bool) -> Edited:
     log = [commit.id for commit in world.repo.log("main")]
     last_two = from_options(keep_last=2)
     if quarantine:
-        older = world.apply(world.plan(last_two, allowed_fraction=1.0), way=Move()).run
+        older = world.apply(
+            world.plan(last_two, allowed_fraction=1.0), removal=MoveToQuarantine()
+        ).run
     else:
         older = expire(world, last_two)
     world.clock.advance(minutes=1)

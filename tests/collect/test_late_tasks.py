@@ -13,13 +13,13 @@ from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
 from reclaim.engine.tasks.restoring import BringBack
 from reclaim.errors import Partial, StorageDenied
 from reclaim.model import RunState, StoredObject
-from reclaim.run.removal import DELETE, Move
+from reclaim.run.removal import DELETE, MoveToQuarantine
 from reclaim.storage import LastCheck, ObjectStorage, Storage, unchecked
 from reclaim.testing.storage import StorageWrapper
 from tests.collect.test_promises import check_back, run_of
 from tests.collect.world import World, bury
 
-MOVE = Move()
+MOVE = MoveToQuarantine()
 ASIDE = Aside("store/", "store/q/")
 TARGETS = [Target(f"store/{name}", 5) for name in ("x", "y", "z")]
 
@@ -63,15 +63,15 @@ def test_what_another_apply_counted_stays_aside(local: World) -> None:
 
     def apply_again() -> None:
         local.clock.advance(minutes=30)
-        local.apply(plan, way=MOVE)
+        local.apply(plan, removal=MOVE)
 
     storage = Moving(local.storage, apply_again, moved=True)
     with pytest.raises(Partial):
-        local.apply(plan, way=MOVE, storage=storage)
+        local.apply(plan, removal=MOVE, storage=storage)
     assert local.aside() == set(local.candidates(plan))
     assert storage.late not in local.there()
     local.age()
-    local.apply(local.plan(allowed_fraction=1.0), way=DELETE)
+    local.apply(local.plan(allowed_fraction=1.0), removal=DELETE)
     assert local.undo(plan.document.run).snapshots == 2
     check_back(local, past)
 
@@ -88,7 +88,7 @@ def test_what_is_moved_after_an_undo_is_put_back(local: World) -> None:
 
     storage = Moving(local.storage, undo, moved=False)
     with pytest.raises(Partial):
-        local.apply(plan, way=MOVE, storage=storage)
+        local.apply(plan, removal=MOVE, storage=storage)
     assert storage.late
     assert not local.aside()
     assert run_of(local, plan).state == RunState.UNDONE
@@ -101,7 +101,7 @@ def test_what_is_moved_late_is_found_by_whoever_comes_next(local: World, end: st
     plan = local.plan()
     storage = Moving(local.storage, lambda: local.clock.advance(minutes=30), moved=False)
     with pytest.raises(Partial):
-        local.apply(plan, way=MOVE, storage=storage)
+        local.apply(plan, removal=MOVE, storage=storage)
     assert local.aside() == {storage.late}
     if end == "undo":
         assert local.undo(plan.document.run).snapshots == 2
@@ -112,7 +112,7 @@ def test_what_is_moved_late_is_found_by_whoever_comes_next(local: World, end: st
         assert not local.aside()
         local.quiet()
     else:
-        local.apply(plan, way=MOVE)
+        local.apply(plan, removal=MOVE)
         assert local.aside() == set(local.candidates(plan))
         assert local.undo(plan.document.run).snapshots == 2
         check_back(local, past)
@@ -151,7 +151,7 @@ def test_one_by_one_nothing_is_taken_too_late(local: World) -> None:
             self.inner.move(source, target, size=size, fresh=fresh, last_check=last_check)
 
     with pytest.raises(Partial):
-        local.apply(plan, way=MOVE, storage=Standing(local.storage))
+        local.apply(plan, removal=MOVE, storage=Standing(local.storage))
     assert not local.aside()
     assert run_of(local, plan).state == RunState.UNDONE
     check_back(local, past)

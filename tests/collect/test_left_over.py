@@ -11,7 +11,7 @@ from reclaim.policy import Policy, from_options
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan import PlanOptions
-from reclaim.run.removal import Move
+from reclaim.run.removal import MoveToQuarantine
 from tests.catalog import raw
 from tests.collect.world import At, World, bury, commit_states, opening, stepped
 
@@ -105,7 +105,7 @@ def test_an_undo_of_an_expiration(world: World) -> None:
 def test_an_undo_of_an_apply(local: World) -> None:
     bury(local)
     plan = local.plan()
-    local.apply(plan, way=Move())
+    local.apply(plan, removal=MoveToQuarantine())
     die_with_marks(local)
     local.clock.advance(minutes=11)
     assert local.undo(plan.document.run).left == ()

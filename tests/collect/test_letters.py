@@ -17,7 +17,7 @@ from reclaim.catalog.addresses import LONGEST_SEGMENT, segment
 from reclaim.catalog.names import check_ref_name
 from reclaim.errors import InvalidName
 from reclaim.model import StoredObject
-from reclaim.run.removal import Move
+from reclaim.run.removal import MoveToQuarantine
 from reclaim.storage import LastCheck, Payload, Storage, unchecked
 from reclaim.testing import StorageWrapper
 from tests.collect.world import NAME, World, whole
@@ -147,7 +147,7 @@ def test_an_undo_finds_what_lies_under_other_letters(local: World, old_catalog: 
     local.age()
     store = local.store(blind.opened())
     plan = local.plan(store=store, storage=blind.storage)
-    run = local.apply(plan, store=store, storage=blind.storage, way=Move()).run
+    run = local.apply(plan, store=store, storage=blind.storage, removal=MoveToQuarantine()).run
     blind.check("Feature")
     undone = local.undo(run, store=store, storage=blind.storage)
     assert (undone.snapshots, undone.left) == (1, ())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reclaim.errors import Partial, UnsafeFolder
-from reclaim.run.removal import DELETE, Move, Way
+from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.stores.catalog import CatalogStore
 from reclaim.urls import path_of
 from tests.collect.world import NAME, World, bury
@@ -109,8 +109,10 @@ def test_a_link_in_a_deleted_repository(local: World, outside: Path) -> None:
         local.plan(store=store)
 
 
-@pytest.mark.parametrize("way", [DELETE, Move()], ids=["deletes", "sets aside"])
-def test_a_link_that_is_put_there_after_the_plan(local: World, outside: Path, way: Way) -> None:
+@pytest.mark.parametrize("removal", [DELETE, MoveToQuarantine()], ids=["deletes", "sets aside"])
+def test_a_link_that_is_put_there_after_the_plan(
+    local: World, outside: Path, removal: Removal
+) -> None:
     """What the plan lists is looked for under a link: left, and named as failed."""
     bury(local)
     plan = local.plan()
@@ -120,12 +122,12 @@ def test_a_link_that_is_put_there_after_the_plan(local: World, outside: Path, wa
     partition.symlink_to(outside / "moved")
     there = files_in(outside)
     with pytest.raises(Partial):
-        local.apply(plan, way=way)
+        local.apply(plan, removal=removal)
     assert files_in(outside) == there
     partition.unlink()
     (outside / "moved").rename(partition)
     local.check()
-    local.apply(plan, way=way)
+    local.apply(plan, removal=removal)
     assert local.there().isdisjoint(doomed)
 
 
@@ -133,7 +135,7 @@ def test_a_link_in_the_quarantine(local: World, outside: Path) -> None:
     """Undo goes by its journal and leaves the link; what it points at stays as well."""
     bury(local)
     before = local.there()
-    run = local.apply(local.plan(), way=Move()).run
+    run = local.apply(local.plan(), removal=MoveToQuarantine()).run
     link = folder_of(local) / "_reclaim" / "quarantine" / run / "branches" / "alias"
     link.symlink_to(outside)
     there = files_in(outside)
@@ -146,7 +148,7 @@ def test_a_link_in_the_quarantine(local: World, outside: Path) -> None:
 
 def test_a_link_in_the_quarantine_at_its_end(local: World, outside: Path) -> None:
     bury(local)
-    run = local.apply(local.plan(), way=Move()).run
+    run = local.apply(local.plan(), removal=MoveToQuarantine()).run
     link = folder_of(local) / "_reclaim" / "quarantine" / run / "branches" / "alias"
     link.symlink_to(outside)
     there = files_in(outside)

@@ -18,7 +18,7 @@ from reclaim.model import LISTS, RunState
 from reclaim.run import plan_file
 from reclaim.run.plan import Plan
 from reclaim.run.purge import purge
-from reclaim.run.removal import Move, find_record
+from reclaim.run.removal import MoveToQuarantine, find_record
 from reclaim.run.undo import undo_run
 from reclaim.storage import Storage
 from reclaim.testing.faults import FaultyStorage
@@ -26,8 +26,8 @@ from tests.collect.forging import forget
 from tests.collect.test_promises import aside_of, check_back, dies_at, run_of
 from tests.collect.world import NAME, World, bury, opening
 
-MOVE = Move()
-MONTH = Move(timedelta(days=30))
+MOVE = MoveToQuarantine()
+MONTH = MoveToQuarantine(timedelta(days=30))
 
 
 def elsewhere(world: World) -> Place:
@@ -103,7 +103,7 @@ def test_a_forged_journal_does_not_count(world: World) -> None:
     plan = world.plan(place=elsewhere(world))
     forge_journal(world, plan, "0")
     before = world.there()
-    applied = world.apply(plan, way=MONTH)
+    applied = world.apply(plan, removal=MONTH)
     assert before - world.there() == world.aside() == set(world.candidates(plan))
     assert applied.summary()["objects"] == len(world.candidates(plan))
     world.clock.advance(hours=1)
@@ -115,14 +115,14 @@ def test_a_journal_that_was_forged_after_the_first_apply(local: World) -> None:
     """It is in the folder of an apply that the record knows, under its name."""
     past = bury(local)
     plan = local.plan(place=elsewhere(local))
-    dies_at(local, "before promote", lambda **how: local.apply(plan, way=MONTH, **how))
+    dies_at(local, "before promote", lambda **how: local.apply(plan, removal=MONTH, **how))
     [own] = [
         stored.address.split("/")[-2]
         for stored in local.storage.list(plan.place.at("apply"))
         if stored.address.endswith("/intended.json")
     ]
     forge_journal(local, plan, own)
-    local.apply(plan, way=MONTH)
+    local.apply(plan, removal=MONTH)
     assert local.aside() == set(local.candidates(plan))
     assert local.undo(plan.document.run).snapshots == 2
     check_back(local, past)
@@ -132,7 +132,7 @@ def test_a_forged_list_of_the_same_length(local: World) -> None:
     """An undo was cut off, and what it brought back is promised until it is finished."""
     past = bury(local)
     plan = local.plan(place=elsewhere(local))
-    run = local.apply(plan, way=MONTH).run
+    run = local.apply(plan, removal=MONTH).run
     dies_at(local, "before restore", lambda **how: local.undo(run, **how))
     for stored in list(local.storage.list(plan.place.at("apply"))):
         if stored.address.endswith("/intended.json"):
@@ -161,7 +161,7 @@ def renamed(storage: Storage, row: dict[str, object]) -> dict[str, object]:
 def test_a_forged_note_adds_no_object(local: World) -> None:
     bury(local)
     plan = local.plan()
-    run = local.apply(plan, way=MOVE).run
+    run = local.apply(plan, removal=MOVE).run
     stray = aside_of(local, run, f"repos/{local.repo.uid}/branches/main/p/stray")
     local.storage.put(stray, b"stray")
     home = f"repos/{local.repo.uid}/branches/main/p/stray"
@@ -176,7 +176,7 @@ def test_lists_of_a_run_of_an_older_version(local: World) -> None:
     """Its record has no hashes; its lists count as they did, and are known from then on."""
     past = bury(local)
     plan = local.plan()
-    local.apply(plan, way=MOVE)
+    local.apply(plan, removal=MOVE)
     run = run_of(local, plan)
     with local.store().lock(run.id) as held:
         older = {name: value for name, value in run.summary.items() if name != LISTS}
@@ -184,7 +184,7 @@ def test_lists_of_a_run_of_an_older_version(local: World) -> None:
     record = find_record(run_of(local, plan), opening(local.storage))
     assert record is not None
     assert record.tells_all
-    local.apply(plan, way=MOVE)
+    local.apply(plan, removal=MOVE)
     assert set(run.summary[LISTS]) < set(run_of(local, plan).summary[LISTS])
     assert local.undo(run.id).snapshots == 2
     check_back(local, past)
@@ -203,7 +203,7 @@ def test_an_apply_that_dies_at_its_journal_knows_the_waves_before(local: World) 
                 raise StorageDenied(address)
 
     with pytest.raises(Partial):
-        local.apply(plan, way=MOVE, storage=FaultyStorage(local.storage, dies))
+        local.apply(plan, removal=MOVE, storage=FaultyStorage(local.storage, dies))
     record = find_record(run_of(local, plan), opening(local.storage))
     assert record is not None
     assert record.journal.lost == ()
@@ -218,7 +218,7 @@ def test_an_apply_that_dies_at_its_journal_knows_the_waves_before(local: World) 
 def test_a_damaged_file_of_a_record_and_an_undo(local: World, folder: str, how: str) -> None:
     past = bury(local)
     plan = local.plan()
-    run = local.apply(plan, way=MOVE).run
+    run = local.apply(plan, removal=MOVE).run
     DAMAGES[how](local, parts_of(local, plan, folder)[0])
     assert local.undo(run).snapshots == 2
     assert not local.aside()
@@ -229,10 +229,12 @@ def test_a_damaged_file_of_a_record_and_an_undo(local: World, folder: str, how: 
 def test_a_damaged_file_of_a_record_and_a_purge_of_all(local: World, folder: str) -> None:
     bury(local)
     first = local.plan()
-    local.apply(first, way=Move(timedelta(days=3)))
+    local.apply(first, removal=MoveToQuarantine(timedelta(days=3)))
     damage(local, parts_of(local, first, folder)[0])
     bury_next(local)
-    second = local.apply(local.plan(allowed_fraction=1.0), way=Move(timedelta(days=1))).run
+    second = local.apply(
+        local.plan(allowed_fraction=1.0), removal=MoveToQuarantine(timedelta(days=1))
+    ).run
     local.clock.advance(days=9)
     purged = local.purge()
     assert purged is not None
@@ -245,14 +247,14 @@ def test_a_damaged_file_of_an_unfinished_run(local: World, folder: str) -> None:
     """Nobody knows what it promised, or took, until its plan is applied again."""
     past = bury(local)
     plan = local.plan()
-    dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
+    dies_at(local, "before set_aside", lambda **how: local.apply(plan, removal=MOVE, **how))
     damage(local, parts_of(local, plan, folder)[0])
     local.age()
     if folder == "objects":
         with pytest.raises(Refused, match="are not whole any more") as refused:
             local.plan(allowed_fraction=1.0)
         assert f"reclaim apply {plan.place}" in (refused.value.hint or "")
-    local.apply(plan, way=MOVE)
+    local.apply(plan, removal=MOVE)
     local.plan(allowed_fraction=1.0)
     assert local.undo(plan.document.run).snapshots == 2
     assert not local.aside()
@@ -263,9 +265,9 @@ def test_an_apply_again_that_dies_before_it_has_new_lists(local: World) -> None:
     """A list that was given up is not forgotten before another has what it had."""
     bury(local)
     plan = local.plan()
-    dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
+    dies_at(local, "before set_aside", lambda **how: local.apply(plan, removal=MOVE, **how))
     damage(local, parts_of(local, plan, "objects")[0])
-    dies_at(local, "before observe", lambda **how: local.apply(plan, way=MOVE, **how))
+    dies_at(local, "before observe", lambda **how: local.apply(plan, removal=MOVE, **how))
     local.age()
     with pytest.raises(Refused, match="are not whole any more"):
         local.plan(allowed_fraction=1.0)
@@ -282,9 +284,9 @@ def test_a_list_of_an_earlier_apply_that_is_gone(local: World) -> None:
             raise StorageDenied(address)
 
     with pytest.raises(Partial):
-        local.apply(plan, way=MOVE, storage=FaultyStorage(local.storage, denied))
+        local.apply(plan, removal=MOVE, storage=FaultyStorage(local.storage, denied))
     first = [stored.address for stored in local.storage.list(plan.place.at("apply"))]
-    local.apply(plan, way=MOVE)
+    local.apply(plan, removal=MOVE)
     for address in first:
         local.storage.delete(address)
     assert local.undo(plan.document.run).snapshots == 2
@@ -296,14 +298,14 @@ def test_lists_that_are_gone_and_an_apply_again(local: World) -> None:
     """Nothing is moved over what is aside already."""
     bury(local)
     plan = local.plan()
-    dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
+    dies_at(local, "before set_aside", lambda **how: local.apply(plan, removal=MOVE, **how))
     for stored in list(local.storage.list(plan.place.at("apply"))):
         local.storage.delete(stored.address)
     home = next(one for one in local.candidates(plan) if "/branches/" in one)
     kept = local.storage.get(aside_of(local, plan.document.run, home))
     local.storage.put(home, kept[::-1])
     with pytest.raises(Partial):
-        local.apply(plan, way=MOVE)
+        local.apply(plan, removal=MOVE)
     assert local.storage.get(aside_of(local, plan.document.run, home)) == kept
 
 
@@ -312,12 +314,12 @@ def test_what_only_a_list_had_that_was_given_up(local: World) -> None:
     bury(local)
     plan = local.plan()
     run = plan.document.run
-    dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
+    dies_at(local, "before set_aside", lambda **how: local.apply(plan, removal=MOVE, **how))
     home = f"repos/{local.repo.uid}/branches/old/p/only"
     local.storage.put(aside_of(local, run, home), b"in the first list only")
     for stored in list(local.storage.list(plan.place.at("apply"))):
         local.storage.delete(stored.address)
-    local.apply(plan, way=MOVE)
+    local.apply(plan, removal=MOVE)
     local.undo(run)
     assert local.storage.get(home) == b"in the first list only"
 
@@ -325,9 +327,11 @@ def test_what_only_a_list_had_that_was_given_up(local: World) -> None:
 def test_a_run_that_cannot_be_purged_holds_up_no_other(local: World) -> None:
     bury(local)
     first = local.plan()
-    local.apply(first, way=Move(timedelta(days=3)))
+    local.apply(first, removal=MoveToQuarantine(timedelta(days=3)))
     bury_next(local)
-    second = local.apply(local.plan(allowed_fraction=1.0), way=Move(timedelta(days=1))).run
+    second = local.apply(
+        local.plan(allowed_fraction=1.0), removal=MoveToQuarantine(timedelta(days=1))
+    ).run
     damage(local, parts_of(local, first, "objects")[0])
     folder = Path(local.backend.location) / "objects"
     folder = folder / aside_of(local, first.document.run, f"repos/{local.repo.uid}/branches")
@@ -353,7 +357,7 @@ def test_a_plan_that_may_not_be_read_any_more(local: World, then: str) -> None:
     """The folder of its quarantine tells."""
     past = bury(local)
     plan = local.plan()
-    run = local.apply(plan, way=MOVE).run
+    run = local.apply(plan, removal=MOVE).run
 
     def denying(url: str) -> Storage:
         if url == str(plan.place):
@@ -376,13 +380,13 @@ def test_a_plan_that_may_not_be_read_any_more(local: World, then: str) -> None:
 
 def test_a_plan_with_the_id_of_a_finished_run(local: World) -> None:
     bury(local)
-    run = local.apply(local.plan(), way=Move(timedelta(days=90))).run
+    run = local.apply(local.plan(), removal=MoveToQuarantine(timedelta(days=90))).run
     before = run_record(local, run)
     local.clock.advance(days=33)
     other = local.plan()
     plan_file.write(local.storage, other.place, other.document.model_copy(update={"run": run}))
     with pytest.raises(PlanRefused, match="whose plan is at"):
-        local.apply(other, way=Move(timedelta(days=1)))
+        local.apply(other, removal=MoveToQuarantine(timedelta(days=1)))
     assert run_record(local, run) == before
 
 
@@ -390,13 +394,13 @@ def test_another_plan_in_the_place_of_a_finished_run_s(local: World) -> None:
     """As above, but where the plan of that run was; the store has forgotten what that hashed to."""
     bury(local)
     plan = local.plan()
-    run = local.apply(plan, way=Move(timedelta(days=90))).run
+    run = local.apply(plan, removal=MoveToQuarantine(timedelta(days=90))).run
     before = run_record(local, run)
     forget(local)
     forged = plan.document.model_copy(update={"warnings": ["another"]})
     plan_file.write(local.storage, plan.place, forged)
     with pytest.raises(PlanRefused, match="not the plan that the run was made from"):
-        local.apply(plan, way=Move(timedelta(days=1)))
+        local.apply(plan, removal=MoveToQuarantine(timedelta(days=1)))
     assert run_record(local, run) == before
 
 
@@ -404,8 +408,8 @@ def test_a_plan_that_nobody_vouches_for_goes_on_with_its_own_run(local: World) -
     past = bury(local)
     plan = local.plan()
     forget(local)
-    dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
-    local.apply(plan, way=MOVE)
+    dies_at(local, "before set_aside", lambda **how: local.apply(plan, removal=MOVE, **how))
+    local.apply(plan, removal=MOVE)
     assert local.undo(plan.document.run).snapshots == 2
     check_back(local, past)
 

@@ -9,7 +9,7 @@ import pytest
 
 from reclaim.errors import Conflict, Partial
 from reclaim.lock import REQUEST
-from reclaim.run.removal import Move
+from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.sweep import FIRST_WAVE
 from tests.collect.detached import DetachedEngine, apply, purge_all, undo
 from tests.collect.world import World, bury
@@ -39,14 +39,14 @@ def test_an_undo_waits_for_the_tasks_of_an_apply(world: World) -> None:
     before = world.there()
     engine = DetachedEngine(world, "data")
     with pytest.raises(Partial):
-        apply(world, engine, plan, Move())
+        apply(world, engine, plan, MoveToQuarantine())
     engine.go_on()
     assert world.there() < before
     check_locked(
         world,
         plan.document.run,
         lambda: world.undo(plan.document.run),
-        lambda: world.apply(plan, way=Move()),
+        lambda: world.apply(plan, removal=MoveToQuarantine()),
         lambda: world.apply(other),
     )
     engine.go_on()
@@ -91,7 +91,7 @@ def test_an_undo_and_a_purge_leave_it_too(local: World) -> None:
     bury(local)
     plan = local.plan()
     run = plan.document.run
-    local.apply(plan, way=Move())
+    local.apply(plan, removal=MoveToQuarantine())
     with pytest.raises(Partial):
         undo(local, DetachedEngine(local, "quarantine"), run)
     check_locked(local, run, lambda: local.undo(run))

@@ -43,7 +43,7 @@ class Held:
 
     def __init__(self, inner: CatalogStore) -> None:
         self.inner = inner
-        self.lock: locks.Lock | None = None
+        self.lock: locks.RepositoryLock | None = None
         take = inner.lock
 
         @contextmanager

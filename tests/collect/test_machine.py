@@ -26,7 +26,7 @@ from reclaim.errors import ClockSkew, Conflict
 from reclaim.policy import from_options
 from reclaim.run.apply import Applied
 from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, Way
+from reclaim.run.removal import DELETE, Removal
 from reclaim.stores.observation import Margins
 from reclaim.testing.faults import FaultyStorage
 from tests.collect.world import At, Interrupting, stepped
@@ -188,7 +188,7 @@ class CollectMachine(WriterMachine):
         self.apply_run(plan, step=step)
         self.check()
 
-    def way(self, plan: Plan) -> Way:
+    def removal(self, plan: Plan) -> Removal:
         """How a plan's objects are taken away."""
         return DELETE
 
@@ -205,7 +205,9 @@ class CollectMachine(WriterMachine):
         try:
             store = stepped(world.store(catalog), take)
             self.reported(
-                world.apply(plan, step=take, store=store, storage=storage, way=self.way(plan))
+                world.apply(
+                    plan, step=take, store=store, storage=storage, removal=self.removal(plan)
+                )
             )
         except Died:
             pass

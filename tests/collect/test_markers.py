@@ -28,7 +28,7 @@ from reclaim.errors import Conflict, Gone, Partial, Refused, VersioningOff
 from reclaim.model import RunState
 from reclaim.policy import from_options
 from reclaim.run.journal import Journal
-from reclaim.run.removal import Markers, Move
+from reclaim.run.removal import DeleteMarkers, MoveToQuarantine
 from reclaim.storage import ObjectStorage
 from reclaim.storage.buckets import Bucket, open_bucket
 from reclaim.testing import FakeClock
@@ -39,7 +39,7 @@ from tests.collect.world import Past, World, bury, commit_states, leftovers, who
 from tests.conftest import Backend
 from tests.dying import Died, Work
 
-MARKERS = Markers()
+MARKERS = DeleteMarkers()
 STRIDE = 2
 
 
@@ -96,7 +96,7 @@ def test_markers_are_set_and_taken_off(versioned: World) -> None:
     before, kept = world.there(), versions(world)
     plan = world.plan()
     listed = set(world.candidates(plan))
-    done = world.apply(plan, way=MARKERS)
+    done = world.apply(plan, removal=MARKERS)
     assert done.requests == 0
     assert done.until == world.clock.now() + MARKERS.keep
     assert before - world.there() == listed
@@ -105,7 +105,7 @@ def test_markers_are_set_and_taken_off(versioned: World) -> None:
     world.check()
     run = world.repo.runs()[0]
     assert run.quarantine is not None
-    assert (run.state, run.quarantine.way) == (RunState.DONE, "marked")
+    assert (run.state, run.quarantine.removal) == (RunState.DONE, "marked")
     assert commit_states(world.repo)[past.first] == CommitState.QUARANTINED
     with pytest.raises(Gone, match=run.id):
         whole(world.other(), past.first)
@@ -124,7 +124,7 @@ def test_markers_are_set_and_taken_off(versioned: World) -> None:
 def test_what_commits_under_markers_share_stays(versioned: World) -> None:
     """Their containers are read from under the markers."""
     world, past = versioned, bury(versioned)
-    run = world.apply(world.plan(), way=MARKERS).run
+    run = world.apply(world.plan(), removal=MARKERS).run
     with world.opened() as catalog:
         repo = catalog.repository("sales")
         for path in ("a", "b/1", "b/2", "c"):
@@ -146,7 +146,7 @@ def test_a_purge_frees_the_bytes(versioned: World) -> None:
     world, past = versioned, bury(versioned)
     plan = world.plan()
     listed = set(world.candidates(plan))
-    run = world.apply(plan, way=MARKERS).run
+    run = world.apply(plan, removal=MARKERS).run
     there = world.there()
     world.clock.advance(MARKERS.keep)
     purged = world.purge()
@@ -172,7 +172,7 @@ def test_parents_and_refs_come_back_as_well(versioned: World) -> None:
     world.age()
     log = [commit.id for commit in world.other().log("main")]
     plan = world.plan(from_options(older_than="3d"), delete_expired_tags=True, allowed_fraction=1.0)
-    run = world.apply(plan, way=MARKERS).run
+    run = world.apply(plan, removal=MARKERS).run
     assert world.other().tags() == []
     assert world.undo(run).left == ()
     assert [commit.id for commit in world.other().log("main")] == log
@@ -212,11 +212,11 @@ def test_markers_need_versions(world: World) -> None:
     bury(world)
     plan, before = world.plan(), world.there()
     with pytest.raises(Refused, match="it is off here") as refused:
-        world.apply(plan, way=MARKERS)
+        world.apply(plan, removal=MARKERS)
     assert refused.value.hint
     assert world.there() == before
     assert world.repo.runs() == []
-    world.apply(plan, way=Move())
+    world.apply(plan, removal=MoveToQuarantine())
 
 
 def test_suspended_versioning_is_refused(s3: SeaweedFS, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_suspended_versioning_is_refused(s3: SeaweedFS, tmp_path: Path) -> None:
         plan, before = world.plan(), world.there()
         assert plan.document.versioning == "suspended"
         with pytest.raises(Refused, match="it is suspended here"):
-            world.apply(plan, way=MARKERS)
+            world.apply(plan, removal=MARKERS)
         assert world.there() == before
 
 
@@ -248,7 +248,7 @@ def test_dying_at_each_step(versioned: World) -> None:
     world, past = versioned, bury(versioned)
     plan, before = world.plan(), world.there()
     listed = set(world.candidates(plan))
-    for _ in stumble(world, lambda world, **how: world.apply(plan, way=MARKERS, **how)):
+    for _ in stumble(world, lambda world, **how: world.apply(plan, removal=MARKERS, **how)):
         world.check()
         assert before - world.there() <= listed
     run = plan.document.run
@@ -263,7 +263,7 @@ def test_dying_at_each_step(versioned: World) -> None:
     again = world.plan()
     listed = {address for address in world.candidates(again) if address in before}
     assert listed
-    world.apply(again, way=MARKERS)
+    world.apply(again, removal=MARKERS)
     there = world.there()
     world.clock.advance(MARKERS.keep)
     for _ in stumble(world, lambda world, **how: world.purge(**how)):
@@ -279,12 +279,12 @@ def test_a_purge_leaves_what_another_run_has_marked(versioned: World) -> None:
     plan = world.plan()
     with world.opened() as catalog:
         catalog.repository("sales").create_branch("back", past.second)
-    first = world.apply(plan, way=Markers(timedelta(days=1)))
+    first = world.apply(plan, removal=DeleteMarkers(timedelta(days=1)))
     assert first.summary()["objects"] == 0
     with world.opened() as catalog:
         catalog.repository("sales").delete_branch("back")
     world.age()
-    second = world.apply(world.plan(), way=MARKERS)
+    second = world.apply(world.plan(), removal=MARKERS)
     assert second.summary()["objects"] > 0
     purged = world.purge()
     assert purged is not None
@@ -323,7 +323,7 @@ def test_a_purge_by_identity(versioned: World) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Bucket, "cover", denied)
         with pytest.raises(Partial):
-            world.apply(plan, way=Markers(timedelta(days=1)))
+            world.apply(plan, removal=DeleteMarkers(timedelta(days=1)))
     # Somebody else deletes it, which covers it with a marker that is nobody's of ours.
     Bucket.cover(open_bucket(world.storage.url), [stuck])
     world.clock.advance(days=2)
@@ -338,8 +338,8 @@ def test_one_plan_after_another_of_the_same(versioned: World) -> None:
     """The second covers nothing that the first had covered, and its window ends nothing."""
     world, past = versioned, bury(versioned)
     first, second = world.plan(), world.plan()
-    run = world.apply(first, way=MARKERS)
-    again = world.apply(second, way=Markers(timedelta(hours=1)))
+    run = world.apply(first, removal=MARKERS)
+    again = world.apply(second, removal=DeleteMarkers(timedelta(hours=1)))
     assert run.summary()["objects"] == first.document.candidates
     assert again.summary()["objects"] == 0
     assert again.summary()["dropped"] == first.document.candidates
@@ -359,7 +359,7 @@ def test_versioning_suspended_in_between(s3: SeaweedFS, tmp_path: Path) -> None:
         past = bury(world)
         set_versioning(bucket, "Enabled")
         plan = world.plan()
-        run = world.apply(plan, way=MARKERS).run
+        run = world.apply(plan, removal=MARKERS).run
         set_versioning(bucket, "Suspended")
         with pytest.raises(Refused, match="it is suspended here"):
             world.undo(run)
@@ -378,7 +378,7 @@ def test_a_damaged_record_and_its_plan_applied_again(versioned: World, folder: s
     """It alone tells which markers are the run's; no other run is held up by it."""
     world, past = versioned, bury(versioned)
     plan = world.plan()
-    run = world.apply(plan, way=MARKERS).run
+    run = world.apply(plan, removal=MARKERS).run
     damaged = next(
         stored.address
         for stored in world.storage.list(plan.place.at("apply"))
@@ -391,7 +391,7 @@ def test_a_damaged_record_and_its_plan_applied_again(versioned: World, folder: s
     world.clock.advance(MARKERS.keep)
     with pytest.raises(Partial, match=f"run {run} was left"):
         world.purge()
-    world.apply(plan, way=MARKERS)
+    world.apply(plan, removal=MARKERS)
     assert world.undo(run).snapshots == 2
     check_back(world, past)
 
@@ -420,7 +420,7 @@ def test_markers_without_a_journal(versioned: World) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Journal, "note", die)
         with pytest.raises(Died):
-            world.apply(plan, way=MARKERS)
+            world.apply(plan, removal=MARKERS)
     covered = set(world.candidates(plan)) - world.there()
     assert covered
     run = plan.document.run
@@ -434,7 +434,7 @@ def test_markers_without_a_journal(versioned: World) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Journal, "note", die)
         with pytest.raises(Died):
-            world.apply(plan, way=Markers(timedelta(hours=1)))
+            world.apply(plan, removal=DeleteMarkers(timedelta(hours=1)))
     covered = set(world.candidates(plan)) - world.there()
     world.clock.advance(hours=2)
     assert world.purge() is not None
@@ -445,7 +445,7 @@ def test_markers_without_a_journal(versioned: World) -> None:
 def test_other_bytes_over_a_marker_are_left(versioned: World) -> None:
     world, past = versioned, bury(versioned)
     plan = world.plan()
-    run = world.apply(plan, way=MARKERS).run
+    run = world.apply(plan, removal=MARKERS).run
     home = next(one for one in sorted(world.candidates(plan)) if "/branches/" in one)
     [kept] = [one for one in open_bucket(world.storage.url).versions_of(home) if not one.marker]
     world.storage.put(home, b"?" * kept.size)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reclaim.engine.tasks.judging import ODD
 from reclaim.run.plan import Plan
-from reclaim.run.removal import Move
+from reclaim.run.removal import MoveToQuarantine
 from reclaim.storage.buckets import open_bucket
 from reclaim.stores.catalog import CatalogStore
 from reclaim.urls import path_of
@@ -55,7 +55,7 @@ def test_odd_keys_do_not_stop_a_run(world: World) -> None:
     assert odd.isdisjoint(world.candidates(plan))
     check_named(plan, odd)
     before = world.there()
-    run = world.apply(plan, way=Move()).run
+    run = world.apply(plan, removal=MoveToQuarantine()).run
     assert odd <= world.there()
     write(world, f"repos/{world.repo.uid}/_reclaim/quarantine/{run}/branches/\n/x")
     undone = world.undo(run)
@@ -66,7 +66,7 @@ def test_odd_keys_do_not_stop_a_run(world: World) -> None:
 
 def test_a_purge_leaves_odd_keys(world: World) -> None:
     bury(world)
-    run = world.apply(world.plan(), way=Move()).run
+    run = world.apply(world.plan(), removal=MoveToQuarantine()).run
     odd = f"repos/{world.repo.uid}/_reclaim/quarantine/{run}/branches/\n/x"
     write(world, odd)
     world.clock.advance(days=8)

@@ -12,12 +12,12 @@ from reclaim.run.doctor import examine
 from reclaim.run.gc import collect
 from reclaim.run.plan import PlanOptions
 from reclaim.run.purge import purge
-from reclaim.run.removal import Move
+from reclaim.run.removal import MoveToQuarantine
 from reclaim.stores.catalog import CatalogStore
 from tests.catalog import raw
 from tests.collect.world import NAME, World, bury, opening
 
-MOVE = Move(timedelta(days=90))
+MOVE = MoveToQuarantine(timedelta(days=90))
 UNKNOWN = "0" * 32
 
 
@@ -46,7 +46,7 @@ def gc(world: World) -> Mapping[str, Any] | None:
 
 def test_orphans_go_with_a_deleted_repository(local: World) -> None:
     bury(local)
-    run = local.apply(local.plan(), way=MOVE).run
+    run = local.apply(local.plan(), removal=MOVE).run
     left = {leave(local, UNKNOWN)}
     local.undo(run)
     left.add(leave(local, run))
@@ -71,7 +71,7 @@ def test_a_window_of_a_deleted_repository_stays_open(local: World) -> None:
     """What is in it waits for its purge, with the record that tells of it."""
     bury(local)
     plan = local.plan()
-    local.apply(plan, way=MOVE)
+    local.apply(plan, removal=MOVE)
     delete(local)
     kept = local.aside()
     gc(local)
@@ -86,7 +86,7 @@ def test_a_window_of_a_deleted_repository_stays_open(local: World) -> None:
 @pytest.mark.parametrize("end", ["undone", "purged", "unknown"])
 def test_doctor_names_them_in_a_repository_that_lives(local: World, end: str) -> None:
     bury(local)
-    run = local.apply(local.plan(), way=MOVE).run
+    run = local.apply(local.plan(), removal=MOVE).run
     assert not named_by_doctor(local)
     if end == "undone":
         local.undo(run)

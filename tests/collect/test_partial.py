@@ -17,7 +17,7 @@ from reclaim.errors import (
     StorageUnavailable,
 )
 from reclaim.model import RunState
-from reclaim.run.removal import Move
+from reclaim.run.removal import MoveToQuarantine
 from reclaim.stores.catalog import HeldRepository
 from reclaim.testing.faults import FaultyStorage, Nth
 from tests.collect.refusing import finishes
@@ -191,12 +191,16 @@ def test_a_second_apply_that_stops_early_leaves_the_run_partial(local: World) ->
     bury(local)
     plan = local.plan()
     with pytest.raises(Partial):
-        local.apply(plan, step=At("sweep range", raising(TypeError())), way=Move())
+        local.apply(plan, step=At("sweep range", raising(TypeError())), removal=MoveToQuarantine())
     with pytest.raises(StorageUnavailable):
-        local.apply(plan, step=At("confirm", raising(StorageUnavailable("down"))), way=Move())
+        local.apply(
+            plan,
+            step=At("confirm", raising(StorageUnavailable("down"))),
+            removal=MoveToQuarantine(),
+        )
     [run] = local.repo.runs()
     assert run.quarantine is not None
-    assert (run.state, run.quarantine.way) == (RunState.PARTIAL, "moved")
+    assert (run.state, run.quarantine.removal) == (RunState.PARTIAL, "moved")
     assert local.undo(run.id).left == ()
     local.check()
 
@@ -206,7 +210,7 @@ def test_whatever_stops_an_undo_once_it_has_moved_something(local: World, step: 
     bury(local)
     plan = local.plan()
     run = plan.document.run
-    local.apply(plan, way=Move())
+    local.apply(plan, removal=MoveToQuarantine())
     at = At(step, raising(DatabaseUnavailable("it is gone", hint="nothing was changed")))
     with pytest.raises(Partial) as caught:
         local.undo(run, step=at, store=stepped(local.store(), at))
@@ -218,7 +222,7 @@ def test_whatever_stops_an_undo_once_it_has_moved_something(local: World, step: 
 def test_an_undo_that_moved_nothing_says_what_stopped_it(local: World) -> None:
     bury(local)
     plan = local.plan()
-    local.apply(plan, way=Move())
+    local.apply(plan, removal=MoveToQuarantine())
     at = At("before begin", raising(DatabaseUnavailable("it is gone")))
     with pytest.raises(DatabaseUnavailable):
         local.undo(plan.document.run, store=stepped(local.store(), at))
@@ -228,7 +232,7 @@ def test_an_undo_that_moved_nothing_says_what_stopped_it(local: World) -> None:
 def test_whatever_stops_a_purge_once_it_has_deleted_something(local: World, step: str) -> None:
     bury(local)
     plan = local.plan()
-    local.apply(plan, way=Move())
+    local.apply(plan, removal=MoveToQuarantine())
     at = At(step, raising(TypeError("odd")))
     with pytest.raises(Partial) as caught:
         local.purge(timedelta(0), step=at, store=stepped(local.store(), at))
@@ -242,7 +246,7 @@ def test_whatever_stops_a_purge_once_it_has_deleted_something(local: World, step
 
 def test_a_purge_whose_record_cannot_be_written(local: World) -> None:
     bury(local)
-    local.apply(local.plan(), way=Move())
+    local.apply(local.plan(), removal=MoveToQuarantine())
 
     def away(*_: Any, **__: Any) -> None:
         raise DatabaseUnavailable("it is gone")

@@ -14,7 +14,7 @@ from reclaim.policy import Policy, Rules
 from reclaim.run import plan_file, plan_snapshots
 from reclaim.run.decide import UNREACHED
 from reclaim.run.plan import Plan
-from reclaim.run.removal import Move, find_record
+from reclaim.run.removal import MoveToQuarantine, find_record
 from reclaim.run.snapshot_reasons import NEEDED_BY_LEASE, STAYS_BEHIND, SnapshotVerdict
 from tests.collect.refusing import refused
 from tests.collect.world import NAME, World, bury, opening
@@ -136,7 +136,7 @@ def test_a_run_of_an_older_plan_can_be_undone(local: World) -> None:
     past = bury(local)
     before = local.there()
     plan = local.plan()
-    local.apply(plan, way=Move())
+    local.apply(plan, removal=MoveToQuarantine())
     as_format_one(local, plan)
     record = find_record(local.repo.runs()[0], opening(local.storage))
     assert record is not None

@@ -14,7 +14,7 @@ from reclaim.model import RunState
 from reclaim.policy import Policy, Rules, from_options
 from reclaim.run.gc import collect
 from reclaim.run.plan import PlanOptions, find_candidates
-from reclaim.run.removal import DELETE, Move, Way
+from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.storage import Storage
 from reclaim.stores.observation import Margins
 from reclaim.testing.faults import FaultyStorage
@@ -32,21 +32,21 @@ from tests.collect.world import (
 )
 from tests.dying import Died
 
-MOVE = Move()
+MOVE = MoveToQuarantine()
 DAY = timedelta(days=1)
-WAYS: dict[str, Way] = {"deletes": DELETE, "moves": Move(timedelta(hours=1))}
+REMOVALS: dict[str, Removal] = {"deletes": DELETE, "moves": MoveToQuarantine(timedelta(hours=1))}
 
 
-def apply_all(world: World, policy: Policy | None = None, way: Way = DELETE) -> str:
+def apply_all(world: World, policy: Policy | None = None, removal: Removal = DELETE) -> str:
     """Plan and apply, whatever part of all that takes; returns the run."""
     plan = world.plan(policy or Policy(), allowed_fraction=1.0)
-    return world.apply(plan, way=way).run
+    return world.apply(plan, removal=removal).run
 
 
 # What is left at home of commits that a run set aside.
 
 
-@pytest.mark.parametrize("later", WAYS)
+@pytest.mark.parametrize("later", REMOVALS)
 def test_what_was_too_young_to_be_set_aside_is_not_taken(local: World, later: str) -> None:
     """An undo has made the data of a commit new; the next run takes only its containers."""
     local.margins = Margins(objects=3 * DAY)
@@ -61,14 +61,14 @@ def test_what_was_too_young_to_be_set_aside_is_not_taken(local: World, later: st
         commit = branch.commit("x").id
         repo.delete_branch("side")
     local.clock.advance(days=2)
-    first = apply_all(local, way=MOVE)
+    first = apply_all(local, removal=MOVE)
     local.undo(first)
     local.clock.advance(days=2)
-    second = apply_all(local, way=MOVE)
+    second = apply_all(local, removal=MOVE)
     assert commit_states(local.repo)[commit] == CommitState.QUARANTINED
     assert not any("/branches/" in address for address in local.aside())
     local.clock.advance(days=2)
-    apply_all(local, way=WAYS[later])
+    apply_all(local, removal=REMOVALS[later])
     local.clock.advance(hours=2)
     local.purge()
     assert local.undo(second).snapshots == 1
@@ -105,7 +105,7 @@ def test_what_was_in_an_open_partition_is_not_taken(local: World) -> None:
     with local.opened() as catalog:
         catalog.repository(NAME).delete_branch("side")
     local.age()
-    run = apply_all(local, way=MOVE)
+    run = apply_all(local, removal=MOVE)
     assert commit_states(local.repo)[commit] == CommitState.QUARANTINED
     with local.opened() as catalog:
         catalog.repository(NAME).branch("other").commit("finished by another")
@@ -129,8 +129,8 @@ def test_a_plan_without_a_record_goes_on_with_what_it_promised(local: World) -> 
             raise StorageDenied(address)
 
     with pytest.raises(Partial):
-        local.apply(plan, way=MOVE, storage=FaultyStorage(local.storage, denied))
-    local.apply(plan, way=MOVE)
+        local.apply(plan, removal=MOVE, storage=FaultyStorage(local.storage, denied))
+    local.apply(plan, removal=MOVE)
     assert stuck not in local.there()
     assert run_of(local, plan).state == RunState.DONE
     local.age()
@@ -143,7 +143,7 @@ def test_a_plan_without_a_record_goes_on_with_what_it_promised(local: World) -> 
 # Commits that an earlier run left condemned.
 
 
-def left_condemned(world: World, way: Way) -> tuple[str, str]:
+def left_condemned(world: World, removal: Removal) -> tuple[str, str]:
     """Two commits, of which a run condemned both and took data of the first alone."""
     with world.opened() as catalog:
         repo = catalog.repository(NAME)
@@ -157,7 +157,7 @@ def left_condemned(world: World, way: Way) -> tuple[str, str]:
         second = branch.commit("second").id
         repo.delete_branch("late")
     world.clock.advance(hours=1)
-    apply_all(world, way=way)
+    apply_all(world, removal=removal)
     states = commit_states(world.repo)
     assert {states[one] for one in (first, second)} == {CommitState.CONDEMNED}
     return first, second
@@ -167,10 +167,10 @@ def left_condemned(world: World, way: Way) -> tuple[str, str]:
 def test_a_commit_that_is_broken_is_not_promised_and_its_child_is(world: World, how: str) -> None:
     bury(world)
     apply_all(world)
-    first, second = left_condemned(world, DELETE if how == "deleted" else Move(7 * DAY))
+    first, second = left_condemned(world, DELETE if how == "deleted" else MoveToQuarantine(7 * DAY))
     world.clock.advance(days=7, hours=1)
     world.purge()
-    run = apply_all(world, way=Move(7 * DAY))
+    run = apply_all(world, removal=MoveToQuarantine(7 * DAY))
     states = commit_states(world.repo)
     assert states[first] == CommitState.COLLECTED
     assert states[second] == CommitState.QUARANTINED
@@ -195,7 +195,7 @@ def test_commits_of_a_run_that_died_while_it_deleted_are_not_promised(local: Wor
         commit = branch.commit("new").id
         repo.delete_branch("new")
     local.age()
-    run = apply_all(local, way=MOVE)
+    run = apply_all(local, removal=MOVE)
     states = commit_states(local.repo)
     assert {states[one] for one in (past.first, past.second)} == {CommitState.COLLECTED}
     assert local.undo(run).snapshots == 1
@@ -210,7 +210,7 @@ def test_whole_commits_of_a_run_that_died_come_back_with_the_run_that_takes_them
     plan = local.plan()
     dies_at(local, "after promote", lambda **how: local.apply(plan, **how))
     second = local.plan(allowed_fraction=1.0)
-    dies_at(local, "before set_aside", lambda **how: local.apply(second, way=MOVE, **how))
+    dies_at(local, "before set_aside", lambda **how: local.apply(second, removal=MOVE, **how))
     assert local.aside()
     assert local.undo(second.document.run).snapshots == 2
     for commit, files in past.files.items():
@@ -246,11 +246,11 @@ def parent_and_child(world: World) -> tuple[str, str, dict[str, bytes]]:
 ONE = Policy(Rules(keep_last=1))
 
 
-@pytest.mark.parametrize("later", WAYS)
+@pytest.mark.parametrize("later", REMOVALS)
 def test_the_parent_of_a_promised_commit_stays(world: World, later: str) -> None:
     parent, child, files = parent_and_child(world)
-    run = apply_all(world, way=Move(30 * DAY))
-    apply_all(world, ONE, WAYS[later])
+    run = apply_all(world, removal=MoveToQuarantine(30 * DAY))
+    apply_all(world, ONE, REMOVALS[later])
     world.clock.advance(hours=2)
     world.purge()
     assert commit_states(world.repo)[parent] == CommitState.LIVE
@@ -263,12 +263,12 @@ def test_the_parent_of_a_promised_commit_stays(world: World, later: str) -> None
     assert commit_states(world.repo)[parent] == CommitState.COLLECTED
 
 
-@pytest.mark.parametrize("later", WAYS)
+@pytest.mark.parametrize("later", REMOVALS)
 def test_a_commit_comes_back_although_its_parent_is_gone(world: World, later: str) -> None:
     parent, child, _ = parent_and_child(world)
-    run = apply_all(world, way=Move(30 * DAY))
+    run = apply_all(world, removal=MoveToQuarantine(30 * DAY))
     with heedless():
-        apply_all(world, ONE, WAYS[later])
+        apply_all(world, ONE, REMOVALS[later])
     world.clock.advance(hours=2)
     world.purge()
     undone = world.undo(run)
@@ -283,7 +283,7 @@ def test_a_commit_comes_back_although_its_parent_is_gone(world: World, later: st
 
 def test_a_commit_waits_for_a_parent_that_another_run_has(local: World) -> None:
     parent, child, files = parent_and_child(local)
-    first = apply_all(local, way=Move(30 * DAY))
+    first = apply_all(local, removal=MoveToQuarantine(30 * DAY))
     with heedless():
         second = apply_all(local, ONE, MOVE)
     with pytest.raises(Partial, match=f"commit {child}: its parent {parent} is not there"):
@@ -319,7 +319,7 @@ def test_what_an_edit_would_give_back_as_parents_stays(local: World, leased: int
     """A lease spared it from the run that edited, and is over."""
     files = leased_history(local, leased)
     plan = local.plan(from_options(keep_last=1), allowed_fraction=1.0)
-    run = local.apply(plan, way=Move(30 * DAY)).run
+    run = local.apply(plan, removal=MoveToQuarantine(30 * DAY)).run
     local.clock.advance(hours=3)
     options = PlanOptions(margins=local.margins, allowed_fraction=1.0)
     collect(local.store(), local.engine(), options, opener=opening(local.storage))
@@ -335,7 +335,7 @@ def test_what_a_deleted_tag_named_stays(local: World) -> None:
     commit = list(files)[1]
     local.repo.create_tag("old", commit)
     plan = local.plan(from_options(older_than="3d"), allowed_fraction=1.0, delete_expired_tags=True)
-    run = local.apply(plan, way=Move(30 * DAY)).run
+    run = local.apply(plan, removal=MoveToQuarantine(30 * DAY)).run
     assert local.other().tags() == []
     # As if its tag alone had named it.
     with local.repo._workspace.database.write() as connection:
@@ -349,7 +349,7 @@ def test_what_a_deleted_tag_named_stays(local: World) -> None:
 @pytest.mark.parametrize("policy", [Policy(), ONE], ids=["no rules", "rules"])
 def test_a_plan_says_that_a_run_needs_a_commit(local: World, policy: Policy) -> None:
     parent, _, _ = parent_and_child(local)
-    apply_all(local, way=MOVE)
+    apply_all(local, removal=MOVE)
     apply_all(local, ONE)
     plan = local.plan(policy, allowed_fraction=1.0)
     rows = read_part(local.storage, plan.document.snapshots.part).to_pylist()

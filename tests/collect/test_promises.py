@@ -13,7 +13,7 @@ from reclaim.errors import Partial, PlanRefused, Refused, StorageDenied
 from reclaim.model import Run, RunState
 from reclaim.policy import Policy, Rules
 from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, Move, Way
+from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.storage import Storage
 from reclaim.testing.faults import FaultyStorage
 from reclaim.testing.storage import StorageWrapper
@@ -21,7 +21,7 @@ from tests.collect.dying import dies
 from tests.collect.world import NAME, At, Past, World, bury, commit_states, stepped, whole
 from tests.dying import Died
 
-MOVE = Move()
+MOVE = MoveToQuarantine()
 
 
 def check_back(world: World, past: Past) -> None:
@@ -49,15 +49,17 @@ def aside_of(world: World, run: str, home: str) -> str:
     return f"{prefix}_reclaim/quarantine/{run}/{home.removeprefix(prefix)}"
 
 
-@pytest.mark.parametrize("later", [DELETE, Move(timedelta(days=1))], ids=["deletes", "moves"])
-def test_a_run_that_died_before_it_settled_keeps_its_commits(local: World, later: Way) -> None:
+@pytest.mark.parametrize(
+    "later", [DELETE, MoveToQuarantine(timedelta(days=1))], ids=["deletes", "moves"]
+)
+def test_a_run_that_died_before_it_settled_keeps_its_commits(local: World, later: Removal) -> None:
     """Another run neither takes its commits over nor ends its window."""
     world, past = local, bury(local)
     plan = world.plan()
-    dies_at(world, "before set_aside", lambda **how: world.apply(plan, way=MOVE, **how))
+    dies_at(world, "before set_aside", lambda **how: world.apply(plan, removal=MOVE, **how))
     assert world.aside()
     world.age()
-    world.apply(world.plan(allowed_fraction=1.0), way=later)
+    world.apply(world.plan(allowed_fraction=1.0), removal=later)
     world.clock.advance(days=2)
     world.purge()
     undone = world.undo(plan.document.run)
@@ -68,7 +70,7 @@ def test_a_run_that_died_before_it_settled_keeps_its_commits(local: World, later
 def test_what_a_cut_off_undo_brought_back_is_not_taken(local: World) -> None:
     world, past = local, bury(local)
     plan = world.plan()
-    run = world.apply(plan, way=MOVE).run
+    run = world.apply(plan, removal=MOVE).run
     dies_at(world, "before restore", lambda **how: world.undo(run, **how))
     assert not world.aside()
     world.age()
@@ -81,7 +83,7 @@ def test_what_a_cut_off_undo_brought_back_is_not_taken(local: World) -> None:
 def test_an_undo_that_was_cut_off_reports_all_that_came_back(local: World) -> None:
     bury(local)
     plan = local.plan()
-    run = local.apply(plan, way=MOVE).run
+    run = local.apply(plan, removal=MOVE).run
     dies_at(local, "before restore", lambda **how: local.undo(run, **how))
     undone = local.undo(run)
     assert undone.objects == plan.document.candidates
@@ -91,8 +93,8 @@ def test_an_undo_that_was_cut_off_reports_all_that_came_back(local: World) -> No
 def test_an_apply_that_was_cut_off_reports_all_that_went(local: World) -> None:
     bury(local)
     plan = local.plan()
-    dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
-    done = local.apply(plan, way=MOVE).summary()
+    dies_at(local, "before set_aside", lambda **how: local.apply(plan, removal=MOVE, **how))
+    done = local.apply(plan, removal=MOVE).summary()
     assert done["objects"] == plan.document.candidates
     assert done["bytes"] == plan.document.candidate_bytes
     assert (done["condemned"], done["collected"]) == (2, 2)
@@ -104,7 +106,7 @@ def test_a_foreign_object_at_a_home_stops_nothing_else(world: World, size: str) 
     """Commits that do not need it come back; it is named and left; later all come back."""
     past = bury(world)
     plan = world.plan()
-    run = world.apply(plan, way=MOVE).run
+    run = world.apply(plan, removal=MOVE).run
     reader = world.storage
     home = next(
         address
@@ -122,7 +124,7 @@ def test_a_foreign_object_at_a_home_stops_nothing_else(world: World, size: str) 
     assert world.storage.get(aside_of(world, run, home)) == b"old y"
     # Whatever runs meanwhile, the rest of it is promised.
     world.age()
-    world.apply(world.plan(allowed_fraction=1.0), way=DELETE)
+    world.apply(world.plan(allowed_fraction=1.0), removal=DELETE)
     world.storage.delete(home)
     assert world.undo(run).snapshots == 1
     assert whole(world.other(), past.second) == past.files[past.second]
@@ -141,7 +143,7 @@ def test_many_objects_that_cannot_come_back_hold_up_no_other_commit(local: World
         repo.delete_branch("many")
     local.age()
     plan = local.plan(allowed_fraction=1.0)
-    run = local.apply(plan, way=MOVE).run
+    run = local.apply(plan, removal=MOVE).run
     homes = [
         home
         for home in local.candidates(plan)
@@ -162,7 +164,7 @@ def test_many_objects_that_cannot_come_back_hold_up_no_other_commit(local: World
 def test_the_same_bytes_at_a_home_are_enough(local: World) -> None:
     past = bury(local)
     plan = local.plan()
-    run = local.apply(plan, way=MOVE).run
+    run = local.apply(plan, removal=MOVE).run
     home = min(local.candidates(plan))
     local.storage.put(home, local.storage.get(aside_of(local, run, home)))
     assert local.undo(run).left == ()
@@ -186,7 +188,7 @@ class Forgetful(StorageWrapper):
 def test_an_undo_does_not_go_by_a_listing(local: World) -> None:
     bury(local)
     plan = local.plan()
-    run = local.apply(plan, way=MOVE).run
+    run = local.apply(plan, removal=MOVE).run
     local.undo(run, storage=Forgetful(local.storage, "/quarantine/"))
     assert not local.aside()
     assert set(local.candidates(plan)) <= local.there()
@@ -203,9 +205,9 @@ def test_a_partial_apply_and_a_run_that_deletes(local: World) -> None:
             raise StorageDenied(f"cannot move {address}")
 
     with pytest.raises(Partial):
-        world.apply(plan, way=MOVE, storage=FaultyStorage(world.storage, denied))
+        world.apply(plan, removal=MOVE, storage=FaultyStorage(world.storage, denied))
     world.age()
-    world.apply(world.plan(allowed_fraction=1.0), way=DELETE)
+    world.apply(world.plan(allowed_fraction=1.0), removal=DELETE)
     assert stuck in world.there()
     assert world.undo(plan.document.run).snapshots == 2
     check_back(world, past)
@@ -215,10 +217,10 @@ def test_a_partial_apply_can_be_finished_after_a_run_that_deletes(local: World) 
     world = local
     bury(world)
     plan = world.plan()
-    dies_at(world, "before set_aside", lambda **how: world.apply(plan, way=MOVE, **how))
+    dies_at(world, "before set_aside", lambda **how: world.apply(plan, removal=MOVE, **how))
     world.age()
-    world.apply(world.plan(allowed_fraction=1.0), way=DELETE)
-    assert world.apply(plan, way=MOVE).summary()["collected"] == 2
+    world.apply(world.plan(allowed_fraction=1.0), removal=DELETE)
+    assert world.apply(plan, removal=MOVE).summary()["collected"] == 2
     assert CommitState.CONDEMNED not in commit_states(world.repo).values()
     assert world.purge(timedelta(0)) is not None
     world.quiet()
@@ -226,7 +228,7 @@ def test_a_partial_apply_can_be_finished_after_a_run_that_deletes(local: World) 
 
 def test_a_stray_file_in_quarantine_is_left(local: World) -> None:
     bury(local)
-    run = local.apply(local.plan(), way=MOVE).run
+    run = local.apply(local.plan(), removal=MOVE).run
     stray = f"repos/{local.repo.uid}/_reclaim/quarantine/{run}/branches/note.txt"
     local.storage.put(stray, b"do not lose this")
     local.undo(run)
@@ -237,7 +239,7 @@ def test_a_stray_file_in_quarantine_is_left(local: World) -> None:
 def test_other_bytes_in_quarantine_are_neither_brought_back_nor_purged(local: World) -> None:
     past = bury(local)
     plan = local.plan()
-    run = local.apply(plan, way=MOVE).run
+    run = local.apply(plan, removal=MOVE).run
     changed = aside_of(local, run, min(local.candidates(plan)))
     size = len(local.storage.get(changed))
     local.clock.advance(hours=1)
@@ -255,10 +257,10 @@ def test_other_bytes_in_quarantine_are_neither_brought_back_nor_purged(local: Wo
 def test_an_apply_after_an_undo_has_begun_is_refused(local: World) -> None:
     bury(local)
     plan = local.plan()
-    run = local.apply(plan, way=MOVE).run
+    run = local.apply(plan, removal=MOVE).run
     dies_at(local, "before restore", lambda **how: local.undo(run, **how))
     with pytest.raises(PlanRefused, match="begun to be undone"):
-        local.apply(plan, way=MOVE)
+        local.apply(plan, removal=MOVE)
 
 
 def test_a_run_that_stopped_has_nothing_to_purge(local: World) -> None:
@@ -271,29 +273,29 @@ def test_a_run_that_stopped_has_nothing_to_purge(local: World) -> None:
             raise Refused("not now")
 
     with pytest.raises(Refused, match="not now"):
-        local.apply(plan, way=MOVE, store=stepped(local.store(), away))
+        local.apply(plan, removal=MOVE, store=stepped(local.store(), away))
     assert run_of(local, plan).state == RunState.STOPPED
     assert local.purge(timedelta(0)) is None
-    local.apply(plan, way=DELETE)
+    local.apply(plan, removal=DELETE)
     local.quiet()
 
 
 def test_a_run_that_stopped_the_second_time_is_still_in_quarantine(local: World) -> None:
     past = bury(local)
     plan = local.plan()
-    dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
+    dies_at(local, "before set_aside", lambda **how: local.apply(plan, removal=MOVE, **how))
 
     def away(step: str) -> None:
         if step == "before release":
             raise Refused("not now")
 
     with pytest.raises(Refused, match="not now"):
-        local.apply(plan, way=MOVE, store=stepped(local.store(), away))
+        local.apply(plan, removal=MOVE, store=stepped(local.store(), away))
     aside = run_of(local, plan).quarantine
     assert aside is not None
-    assert aside.way == "moved"
+    assert aside.removal == "moved"
     with pytest.raises(PlanRefused):
-        local.apply(plan, way=DELETE)
+        local.apply(plan, removal=DELETE)
     assert local.undo(plan.document.run).snapshots == 2
     check_back(local, past)
 
@@ -301,13 +303,13 @@ def test_a_run_that_stopped_the_second_time_is_still_in_quarantine(local: World)
 def test_a_window_is_not_shortened_by_another_apply(local: World) -> None:
     bury(local)
     plan = local.plan()
-    first = local.apply(plan, way=Move(timedelta(days=14)))
-    assert local.apply(plan, way=Move(timedelta(days=7))).until == first.until
+    first = local.apply(plan, removal=MoveToQuarantine(timedelta(days=14)))
+    assert local.apply(plan, removal=MoveToQuarantine(timedelta(days=7))).until == first.until
 
 
 def test_the_journal_stays_as_long_as_the_window(local: World) -> None:
     past = bury(local)
-    run = local.apply(local.plan(), way=Move(timedelta(days=90))).run
+    run = local.apply(local.plan(), removal=MoveToQuarantine(timedelta(days=90))).run
     local.clock.advance(days=40)
     local.apply(local.plan(allowed_fraction=1.0))
     assert any(f"/runs/{run}/" in one.address for one in local.storage.list())
@@ -318,7 +320,7 @@ def test_the_journal_stays_as_long_as_the_window(local: World) -> None:
 @pytest.mark.parametrize("order", ["older first", "newer first"])
 def test_two_runs_that_overlap_come_back_in_any_order(local: World, order: str) -> None:
     world, past = local, bury(local)
-    first = world.apply(world.plan(), way=MOVE).run
+    first = world.apply(world.plan(), removal=MOVE).run
     with world.opened() as catalog:
         main = catalog.repository("sales").branch("main")
         for path in ("a", "b/1", "b/2", "c"):
@@ -328,7 +330,7 @@ def test_two_runs_that_overlap_come_back_in_any_order(local: World, order: str) 
             catalog.repository("sales").delete_branch(name)
     world.age()
     policy = Policy(Rules(keep_last=1))
-    second = world.apply(world.plan(policy, allowed_fraction=1.0), way=MOVE).run
+    second = world.apply(world.plan(policy, allowed_fraction=1.0), removal=MOVE).run
     for run in (first, second) if order == "older first" else (second, first):
         assert world.undo(run).left == ()
     check_back(world, past)
@@ -340,11 +342,11 @@ def test_death_between_what_is_intended_and_the_first_move(local: World) -> None
     past = bury(local)
     plan = local.plan()
     fatal = 1
-    while dies(local, lambda world, **how: world.apply(plan, way=MOVE, **how), fatal):
+    while dies(local, lambda world, **how: world.apply(plan, removal=MOVE, **how), fatal):
         local.clock.advance(minutes=12)
         fatal += 1
         if fatal % 3 == 0 and local.aside():
-            local.apply(local.plan(allowed_fraction=1.0), way=DELETE)
+            local.apply(local.plan(allowed_fraction=1.0), removal=DELETE)
             local.check()
     local.clock.advance(minutes=12)
     assert local.undo(plan.document.run).snapshots == 2

@@ -10,23 +10,23 @@ from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Conflict, Gone, PlanRefused, Refused
 from reclaim.model import RunState
 from reclaim.policy import Policy, Rules, from_options
-from reclaim.run.removal import DELETE, Move
+from reclaim.run.removal import DELETE, MoveToQuarantine
 from tests.collect.world import World, bury, commit_states, leftovers, whole
 
-MOVE = Move()
+MOVE = MoveToQuarantine()
 
 
 def test_what_a_plan_lists_is_set_aside_and_comes_back(world: World) -> None:
     past = bury(world)
     before = world.there()
     plan = world.plan()
-    done = world.apply(plan, way=MOVE)
+    done = world.apply(plan, removal=MOVE)
     assert done.until == world.clock.now() + timedelta(days=7)
     assert before - world.there() == world.aside() == set(world.candidates(plan))
     world.check()
     run = world.repo.runs()[0]
     assert run.quarantine is not None
-    assert (run.state, run.quarantine.way) == (RunState.DONE, "moved")
+    assert (run.state, run.quarantine.removal) == (RunState.DONE, "moved")
     assert commit_states(world.repo)[past.first] == CommitState.QUARANTINED
     with pytest.raises(Gone, match=run.id):
         whole(world.other(), past.first)
@@ -42,13 +42,13 @@ def test_what_a_plan_lists_is_set_aside_and_comes_back(world: World) -> None:
     with pytest.raises(Conflict, match="undone already"):
         world.undo(run.id)
     with pytest.raises(PlanRefused, match="undone already"):
-        world.apply(plan, way=MOVE)
+        world.apply(plan, removal=MOVE)
 
 
 def test_what_came_back_is_safe_for_a_day_and_goes_then(world: World) -> None:
     past = bury(world)
     plan = world.plan()
-    run = world.apply(plan, way=MOVE).run
+    run = world.apply(plan, removal=MOVE).run
     before = world.undo(run)
     assert before.snapshots == 2
     world.clock.advance(hours=23)
@@ -74,7 +74,7 @@ def test_parents_and_refs_come_back_as_well(world: World) -> None:
     policy = from_options(older_than="3d")
     log = [commit.id for commit in world.other().log("main")]
     plan = world.plan(policy, delete_expired_tags=True)
-    run = world.apply(plan, way=MOVE).run
+    run = world.apply(plan, removal=MOVE).run
     assert [commit.id for commit in world.other().log("main")] != log
     assert world.other().tags() == []
     assert world.undo(run).left == ()
@@ -95,7 +95,7 @@ def test_what_changed_since_is_named_and_left(world: World) -> None:
     world.repo.create_tag("old", ids[1])
     world.age()
     run = world.apply(
-        world.plan(from_options(older_than="3d"), delete_expired_tags=True), way=MOVE
+        world.plan(from_options(older_than="3d"), delete_expired_tags=True), removal=MOVE
     ).run
     now = world.other().create_tag("old", "main")
     assert world.undo(run).left == ("the tag old",)
@@ -104,7 +104,7 @@ def test_what_changed_since_is_named_and_left(world: World) -> None:
 
 def test_what_is_shared_stays_until_the_window_is_over(world: World) -> None:
     past = bury(world)
-    run = world.apply(world.plan(), way=MOVE).run
+    run = world.apply(world.plan(), removal=MOVE).run
     # What first and second share with main would go with main's own past.
     main = world.other().branch("main")
     for path in ("a", "b/1", "b/2", "c"):
@@ -126,7 +126,7 @@ def test_what_is_shared_stays_until_the_window_is_over(world: World) -> None:
 
 def test_a_purge_ends_the_window(world: World) -> None:
     past = bury(world)
-    run = world.apply(world.plan(), way=Move(timedelta(days=3))).run
+    run = world.apply(world.plan(), removal=MoveToQuarantine(timedelta(days=3))).run
     there = world.there()
     assert world.purge() is None
     assert world.purge(timedelta(days=1)) is None
@@ -149,7 +149,7 @@ def test_a_purge_ends_the_window(world: World) -> None:
 
 def test_a_purge_by_age(world: World) -> None:
     bury(world)
-    world.apply(world.plan(), way=Move(timedelta(days=30)))
+    world.apply(world.plan(), removal=MoveToQuarantine(timedelta(days=30)))
     world.clock.advance(days=2)
     assert world.purge(timedelta(days=3)) is None
     assert world.purge(timedelta(days=2)) is not None
@@ -166,19 +166,19 @@ def test_a_run_that_deleted_cannot_be_undone(world: World) -> None:
 def test_a_plan_goes_on_in_the_way_it_was_begun(world: World) -> None:
     bury(world)
     plan = world.plan()
-    world.apply(plan, way=MOVE)
-    with pytest.raises(PlanRefused, match="begun with moved"):
-        world.apply(plan, way=DELETE)
+    world.apply(plan, removal=MOVE)
+    with pytest.raises(PlanRefused, match="first applied with --quarantine"):
+        world.apply(plan, removal=DELETE)
 
 
 def test_two_runs_and_both_undone(world: World) -> None:
     past = bury(world)
-    first = world.apply(world.plan(), way=MOVE).run
+    first = world.apply(world.plan(), removal=MOVE).run
     main = world.other().branch("main")
     main.put("a", b"newer")
     main.commit("newer")
     world.age()
-    second = world.apply(world.plan(Policy(Rules(keep_last=1))), way=MOVE).run
+    second = world.apply(world.plan(Policy(Rules(keep_last=1))), removal=MOVE).run
     assert world.undo(second).left == ()
     assert world.undo(first).left == ()
     for commit, files in past.files.items():

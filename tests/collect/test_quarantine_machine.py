@@ -17,11 +17,11 @@ from tests.collect.removals import (
     ENABLED,
     OFF,
     SUSPENDED,
-    BucketMove,
+    BucketDriver,
     Buckets,
-    LocalMove,
-    MarkersRemoval,
-    Removal,
+    Driver,
+    FolderDriver,
+    MarkersDriver,
 )
 from tests.collect.sequences import (
     BUCKET,
@@ -34,16 +34,16 @@ from tests.collect.sequences import (
 )
 from tests.dying import SOAK
 
-REMOVALS: dict[str, Callable[[Buckets], Removal]] = {
-    BUCKET: lambda buckets: BucketMove(buckets, OFF),
-    MARKERS: lambda buckets: MarkersRemoval(buckets, ENABLED),
-    MARKERS_OFF: lambda buckets: MarkersRemoval(buckets, OFF),
-    SUSPENDED_MARKERS: lambda buckets: MarkersRemoval(buckets, SUSPENDED),
+DRIVERS: dict[str, Callable[[Buckets], Driver]] = {
+    BUCKET: lambda buckets: BucketDriver(buckets, OFF),
+    MARKERS: lambda buckets: MarkersDriver(buckets, ENABLED),
+    MARKERS_OFF: lambda buckets: MarkersDriver(buckets, OFF),
+    SUSPENDED_MARKERS: lambda buckets: MarkersDriver(buckets, SUSPENDED),
 }
 EXAMPLES, STEPS = (1_000, 40) if SOAK else (3, 10)
 SERVER_EXAMPLES, SERVER_STEPS = (300, 40) if SOAK else (2, 6)
 """Hypothesis begins with the shortest sequence that there is; the rest are random."""
-SEARCHED = [LOCAL, *REMOVALS] if SOAK else [LOCAL, MARKERS_OFF]
+SEARCHED = [LOCAL, *DRIVERS] if SOAK else [LOCAL, MARKERS_OFF]
 
 
 @pytest.fixture(scope="session")
@@ -51,21 +51,21 @@ def buckets(s3: SeaweedFS) -> Buckets:
     return Buckets(s3)
 
 
-def make_removal(kind: str, request: pytest.FixtureRequest) -> Removal:
-    return LocalMove() if kind == LOCAL else REMOVALS[kind](request.getfixturevalue("buckets"))
+def make_driver(kind: str, request: pytest.FixtureRequest) -> Driver:
+    return FolderDriver() if kind == LOCAL else DRIVERS[kind](request.getfixturevalue("buckets"))
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_a_known_sequence(name: str, request: pytest.FixtureRequest) -> None:
     kind, steps = SEQUENCES[name]
-    follow(QuarantineMachine(make_removal(kind, request)), steps)
+    follow(QuarantineMachine(make_driver(kind, request)), steps)
 
 
 @pytest.mark.parametrize("kind", SEARCHED)
 def test_any_sequence(kind: str, request: pytest.FixtureRequest) -> None:
-    removal = make_removal(kind, request)
+    driver = make_driver(kind, request)
     examples, steps = (EXAMPLES, STEPS) if kind == LOCAL else (SERVER_EXAMPLES, SERVER_STEPS)
     run_state_machine_as_test(
-        lambda: QuarantineMachine(removal),  # type: ignore[arg-type]
+        lambda: QuarantineMachine(driver),  # type: ignore[arg-type]
         settings=settings(settings.default, max_examples=examples, stateful_step_count=steps),
     )

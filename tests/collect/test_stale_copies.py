@@ -12,7 +12,7 @@ import pytest
 from reclaim.catalog import Catalog, Commit, Repository
 from reclaim.catalog.refs import committing
 from reclaim.errors import AnotherDatabase, Refused, StorageAhead
-from reclaim.run.removal import Move
+from reclaim.run.removal import MoveToQuarantine
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import PostgreSQL
 from tests.collect.copies import Copy
@@ -117,7 +117,7 @@ def test_a_copy_may_not_plan(original: Original) -> None:
 def test_a_copy_may_not_apply_undo_or_purge(original: Original) -> None:
     """A plan of the original, and a run of it that can be undone."""
     world = original.world
-    done = world.apply(world.plan(), way=Move())
+    done = world.apply(world.plan(), removal=MoveToQuarantine())
     plan = world.plan()
     copy = Copy(world, original.folder / "later")
     for work in (

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from reclaim.errors import Conflict, Gone, Partial
 from reclaim.policy import Policy, Rules, from_options
-from reclaim.run.removal import Move
+from reclaim.run.removal import MoveToQuarantine
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import PostgreSQL
 from tests.collect.dying import Frozen
@@ -27,7 +27,7 @@ from tests.conftest import Backend
 from tests.memory import folder_in_memory
 
 MORE = 50 if os.environ.get("RECLAIM_SOAK") else 1
-MOVE = Move()
+MOVE = MoveToQuarantine()
 Making = Callable[[], Any]
 
 
@@ -65,7 +65,7 @@ def give_back(world: World, deeds: list[Deed], policy: dict[str, Any], later: li
     before = Readable.of(world)
     there = world.there()
     made = plan(world, policy)
-    run = world.apply(made, way=MOVE).run
+    run = world.apply(made, removal=MOVE).run
     world.check()
     assert world.there() | world.aside() == there
     taken = before.refs.keys() - {ref.name for ref in (*repo.branches(), *repo.tags())}
@@ -131,11 +131,11 @@ def test_a_run_after_another(
     with fresh() as world:
         start(world, deeds)
         before = Readable.of(world)
-        runs = [world.apply(plan(world, policy), way=MOVE).run]
+        runs = [world.apply(plan(world, policy), removal=MOVE).run]
         live(world, later)
         world.age()
         between = Readable.of(world)
-        runs.append(world.apply(plan(world, second_policy), way=MOVE).run)
+        runs.append(world.apply(plan(world, second_policy), removal=MOVE).run)
         waiting: list[str] = []
         for run in reversed(runs) if newest_first else runs:
             try:
@@ -153,7 +153,7 @@ def test_a_run_after_another(
 def test_a_run_undone_before_a_later_one_that_took_what_it_shares(local: World) -> None:
     """In the wrong order some waits, by name, and comes back once the other run is undone."""
     past = bury(local)
-    first = local.apply(local.plan(), way=MOVE).run
+    first = local.apply(local.plan(), removal=MOVE).run
     with local.opened() as catalog:
         repo = catalog.repository("sales")
         for path in ("a", "b/1", "b/2", "c"):
@@ -164,7 +164,7 @@ def test_a_run_undone_before_a_later_one_that_took_what_it_shares(local: World) 
     local.age()
     with heedless():
         plan = local.plan(Policy(Rules(keep_last=1)), allowed_fraction=1.0)
-        second = local.apply(plan, way=MOVE).run
+        second = local.apply(plan, removal=MOVE).run
     with pytest.raises(Partial) as partial:
         local.undo(first)
     waits = " ".join(partial.value.details["waits"])
@@ -199,7 +199,7 @@ def test_a_commit_that_misses_an_object_is_left(local: World) -> None:
     local.backend.close()
     local.repo = local.other()
     local.age()
-    run = local.apply(local.plan(), way=MOVE).run
+    run = local.apply(local.plan(), removal=MOVE).run
     with heedless():
         local.apply(local.plan(Policy(Rules(keep_last=1)), allowed_fraction=1.0))
     with pytest.raises(Partial) as partial:
@@ -223,7 +223,7 @@ def test_writers_at_work_at_each_step_of_an_undo(
     world.age()
     policy = from_options(older_than="3d")
     run = world.apply(
-        world.plan(policy, delete_expired_tags=True, allowed_fraction=1.0), way=MOVE
+        world.plan(policy, delete_expired_tags=True, allowed_fraction=1.0), removal=MOVE
     ).run
     assert world.repo.tags() == []
     frozen = Frozen(world, tmp_path, postgres_if_any)
@@ -275,7 +275,7 @@ def test_what_is_back_and_in_no_commit_has_its_margin(world: World) -> None:
     made = world.plan()
     reasons = world.candidates(made)
     [lost] = [one for one, reason in reasons.items() if reason == "uploaded, and in no commit"]
-    run = world.apply(made, way=MOVE).run
+    run = world.apply(made, removal=MOVE).run
     assert lost not in world.there()
     world.undo(run)
     world.clock.advance(hours=23)

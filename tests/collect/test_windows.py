@@ -14,7 +14,7 @@ from reclaim.errors import ClockSkew, Partial, Refused, UnsafeFolder
 from reclaim.model import RunState, StoredObject
 from reclaim.run.journal import Journal
 from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, Move, Way, find_record
+from reclaim.run.removal import DELETE, MoveToQuarantine, Removal, find_record
 from reclaim.storage import LastCheck, Storage, unchecked
 from reclaim.testing.storage import StorageWrapper
 from tests.collect.dying import dies
@@ -22,8 +22,8 @@ from tests.collect.test_promises import aside_of, check_back, dies_at, run_of
 from tests.collect.world import NAME, World, bury, opening, whole
 from tests.dying import Died
 
-MOVE = Move()
-LATER: dict[str, Way] = {"deletes": DELETE, "moves": Move(timedelta(hours=1))}
+MOVE = MoveToQuarantine()
+LATER: dict[str, Removal] = {"deletes": DELETE, "moves": MoveToQuarantine(timedelta(hours=1))}
 
 
 def late_commit(world: World) -> str:
@@ -42,9 +42,9 @@ def late_commit(world: World) -> str:
 def test_a_commit_of_which_a_run_took_a_part_is_its_own(local: World, later: str) -> None:
     bury(local)
     commit = late_commit(local)
-    run = local.apply(local.plan(), way=MOVE).run
+    run = local.apply(local.plan(), removal=MOVE).run
     local.age()
-    local.apply(local.plan(), way=LATER[later])
+    local.apply(local.plan(), removal=LATER[later])
     local.clock.advance(hours=2)
     local.purge()
     local.undo(run)
@@ -55,7 +55,7 @@ def test_another_plan_in_its_place_is_not_the_run_s(local: World) -> None:
     """As when a folder outside the store is emptied and used for another plan."""
     bury(local)
     first, second = local.plan(), local.plan()
-    local.apply(first, way=MOVE)
+    local.apply(first, removal=MOVE)
     run = run_of(local, first)
     assert find_record(run, opening(local.storage)) is not None
     moved = replace(run, place=str(second.place))
@@ -66,7 +66,7 @@ def test_another_plan_in_its_place_is_not_the_run_s(local: World) -> None:
 def test_a_list_of_what_was_intended_that_is_lost(local: World, damage: str) -> None:
     past = bury(local)
     plan = local.plan()
-    dies_at(local, "before set_aside", lambda **how: local.apply(plan, way=MOVE, **how))
+    dies_at(local, "before set_aside", lambda **how: local.apply(plan, removal=MOVE, **how))
     change(local, plan, "/intended.json", None if damage == "missing" else b"")
     local.age()
     with pytest.raises(Refused, match="are not whole any more"):
@@ -80,7 +80,7 @@ def test_a_damaged_record_of_a_run_that_is_done(local: World, name: str) -> None
     """Its folder tells what it took; nobody else is held up."""
     past = bury(local)
     plan = local.plan()
-    local.apply(plan, way=MOVE)
+    local.apply(plan, removal=MOVE)
     change(local, plan, name, b"{")
     local.plan()
     assert local.undo(plan.document.run).snapshots == 2
@@ -99,7 +99,7 @@ def change(world: World, plan: Plan, name: str, data: bytes | None) -> None:
 
 def test_a_purge_by_a_clock_that_is_ahead(local: World) -> None:
     bury(local)
-    local.apply(local.plan(), way=MOVE)
+    local.apply(local.plan(), removal=MOVE)
     assert local.backend._clocked is not None
     local.clock.advance(days=10)
     local.backend._clocked.skew = -timedelta(days=10)
@@ -112,7 +112,7 @@ def test_a_link_where_something_was(local: World) -> None:
     """It is not taken for what it points at, which is the only copy."""
     past = bury(local)
     plan = local.plan()
-    run = local.apply(plan, way=MOVE).run
+    run = local.apply(plan, removal=MOVE).run
     root = Path(local.backend.location) / "objects"
     home = next(address for address in sorted(local.candidates(plan)) if "/branches/" in address)
     (root / home).symlink_to(root / aside_of(local, run, home))
@@ -127,7 +127,7 @@ def test_a_link_where_something_was(local: World) -> None:
 def test_other_bytes_written_after_an_undo_was_cut_off(local: World) -> None:
     past = bury(local)
     plan = local.plan()
-    run = local.apply(plan, way=MOVE).run
+    run = local.apply(plan, removal=MOVE).run
     dies_at(local, "before restore", lambda **how: local.undo(run, **how))
     home = next(one for one in local.candidates(plan) if local.storage.get(one) == b"old y")
     local.storage.put(home, b"ODD Y")
@@ -140,7 +140,7 @@ def test_other_bytes_written_after_an_undo_was_cut_off(local: World) -> None:
 def test_what_comes_back_one_by_one_is_flushed_too(local: World) -> None:
     bury(local)
     plan = local.plan()
-    run = local.apply(plan, way=MOVE).run
+    run = local.apply(plan, removal=MOVE).run
     local.storage.put(min(local.candidates(plan)), b"somebody else's")
     flushed: set[str] = set()
 
@@ -161,7 +161,7 @@ def test_the_record_of_a_run_that_can_be_undone_outlives_an_older_plan(local: Wo
     local.clock.advance(days=31)
     older = local.plan(allowed_fraction=1.0)
     assert any("plan.json" in address for address in local.candidates(older))
-    local.apply(plan, way=MOVE)
+    local.apply(plan, removal=MOVE)
     local.apply(older)
     assert any(one.address.endswith("plan.json") for one in local.storage.list(plan.place.prefix))
     assert local.undo(plan.document.run).snapshots == 2
@@ -180,7 +180,7 @@ def test_what_is_set_aside_is_flushed(local: World) -> None:
             flushed.update(moved)
             super().flush_moved(moved)
 
-    run = local.apply(plan, way=MOVE, storage=Watching(local.storage)).run
+    run = local.apply(plan, removal=MOVE, storage=Watching(local.storage)).run
     folder = local.store().format.quarantine_path(run)
     prefix = local.store().format.prefix
     assert flushed == {folder + one.removeprefix(prefix) for one in local.candidates(plan)}
@@ -198,7 +198,7 @@ def test_other_bytes_written_over_what_no_journal_has(local: World) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Journal, "note", cut_off)
         with pytest.raises(Died):
-            local.apply(plan, way=MOVE)
+            local.apply(plan, removal=MOVE)
     local.clock.advance(minutes=12)
     dies_at(local, "before restore", lambda **how: local.undo(run, **how))
     data = [one for one in local.candidates(plan) if "/branches/" in one]
@@ -213,7 +213,7 @@ def test_other_bytes_written_over_what_no_journal_has(local: World) -> None:
 def test_what_was_made_again_is_known_by_an_undo_that_is_repeated(local: World) -> None:
     past = bury(local)
     plan = local.plan()
-    run = local.apply(plan, way=MOVE).run
+    run = local.apply(plan, removal=MOVE).run
     home = min(local.candidates(plan))
     local.storage.put(home, local.storage.get(aside_of(local, run, home)))
     dies_at(local, "before restore", lambda **how: local.undo(run, **how))
@@ -256,7 +256,7 @@ def test_an_undo_that_dies_where_every_write_has_a_new_etag(local: World, journa
     """It dies at one write after the other, and each time goes on where it was."""
     past = bury(local)
     plan = local.plan()
-    run = local.apply(plan, way=MOVE, storage=NewEtags(local.storage)).run
+    run = local.apply(plan, removal=MOVE, storage=NewEtags(local.storage)).run
     if journal == "lost":
         change(local, plan, "/journal.json", b"[]")
     fatal = 1
@@ -277,7 +277,7 @@ def test_other_bytes_where_every_write_has_a_new_etag(local: World) -> None:
     bury(local)
     plan = local.plan()
     storage = NewEtags(local.storage)
-    run = local.apply(plan, way=MOVE, storage=storage).run
+    run = local.apply(plan, removal=MOVE, storage=storage).run
     dies_at(local, "before restore", lambda **how: local.undo(run, storage=storage, **how))
     home = next(one for one in local.candidates(plan) if local.storage.get(one) == b"old y")
     local.storage.put(home, b"ODD Y")

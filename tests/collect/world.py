@@ -32,7 +32,7 @@ from reclaim.run.apply import Applied, apply_plan
 from reclaim.run.decide import KEEPS_ALL
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.purge import Purged, purge
-from reclaim.run.removal import DELETE, Way
+from reclaim.run.removal import DELETE, Removal
 from reclaim.run.undo import Undone, undo_run
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
@@ -115,14 +115,14 @@ class World:
         step: Step = nothing,
         store: Store | None = None,
         storage: Storage | None = None,
-        way: Way = DELETE,
+        removal: Removal = DELETE,
     ) -> Applied:
         found = storage or self.storage
         return apply_plan(
             store or self.store(),
             self.engine(step, found),
             plan.place,
-            way=way,
+            removal=removal,
             opener=opening(found),
         )
 

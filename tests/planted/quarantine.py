@@ -151,9 +151,9 @@ BUGS: dict[str, Bug] = {
     ),
     "a run called purged before its objects are gone": Bug(
         "reclaim.run.purge",
-        right="""    assert way is not None
+        right="""    assert removal is not None
 """,
-        wrong="""    assert way is not None
+        wrong="""    assert removal is not None
     store.finish(run.id, RunState.PURGED, run.summary)
 """,
         test="tests/collect/test_crash.py::test_a_purge_that_dies_at_any_step[embedded]",
@@ -174,8 +174,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what an unfinished undo brought back is anybody's": Bug(
         "reclaim.run.promises",
-        right="if not run.unfinished and aside.way != MARKED:",
-        wrong="if (not run.unfinished or run.undoing) and aside.way != MARKED:",
+        right="if not run.unfinished and aside.removal != MARKED:",
+        wrong="if (not run.unfinished or run.undoing) and aside.removal != MARKED:",
         test=f"{PROMISES}::test_what_a_cut_off_undo_brought_back_is_not_taken",
         sequence="an undo that was cut off, and a collection",
         besides=(NO_COMMITS,),
@@ -325,7 +325,7 @@ BUGS: dict[str, Bug] = {
         besides=(
             Change(
                 "reclaim.run.promises",
-                right="if not run.unfinished and aside.way != MARKED:",
+                right="if not run.unfinished and aside.removal != MARKED:",
                 wrong="if not run.unfinished:",
             ),
         ),
@@ -379,7 +379,7 @@ BUGS: dict[str, Bug] = {
         besides=(
             Change(
                 "reclaim.run.promises",
-                right="if not run.unfinished and aside.way != MARKED:",
+                right="if not run.unfinished and aside.removal != MARKED:",
                 wrong="if True:",
             ),
             NO_COMMITS,

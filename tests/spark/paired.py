@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from reclaim.engine.base import (
+    Candidates,
     ConfirmRequest,
-    Containers,
+    ContainerFiles,
     Engine,
     ExpandRequest,
     FindRequest,
-    Found,
     IncompleteRequest,
     NeededRequest,
     Objects,
@@ -57,7 +57,7 @@ class PairedEngine:
     def noncurrent(self, format: Format, folders: Sequence[str]) -> tuple[int, int]:
         return self._first.noncurrent(format, folders)
 
-    def expand(self, request: ExpandRequest) -> Containers:
+    def expand(self, request: ExpandRequest) -> ContainerFiles:
         found = self._first.expand(request)
         other = self._second.expand(replace(request, place=_beside(request.place)))
         for name in ("of_snapshots", "containers", "entries", "dead"):
@@ -65,7 +65,7 @@ class PairedEngine:
         assert self._rows(found.parts) == self._rows(other.parts)
         return found
 
-    def find(self, request: FindRequest) -> Found:
+    def find(self, request: FindRequest) -> Candidates:
         found = self._first.find(request)
         place, work = _beside(request.place), _beside(request.work)
         other = self._second.find(replace(request, place=place, work=work))
@@ -88,7 +88,7 @@ class PairedEngine:
         assert self._rows(found) == self._rows(other)
         return found
 
-    def confirm(self, request: ConfirmRequest) -> Found:
+    def confirm(self, request: ConfirmRequest) -> Candidates:
         found = self._first.confirm(request)
         place, work = _beside(request.place), _beside(request.work)
         other = self._second.confirm(replace(request, place=place, work=work))
@@ -118,7 +118,7 @@ class PairedEngine:
         assert found == self._second.incomplete(replace(request, place=_beside(request.place)))
         return found
 
-    def _compare(self, found: Found, other: Found) -> None:
+    def _compare(self, found: Candidates, other: Candidates) -> None:
         assert found.read == other.read
         assert self._rows(found.parts) == self._rows(other.parts)
 

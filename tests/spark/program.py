@@ -63,7 +63,7 @@ def interrupted(store: CatalogStore, engine: SparkEngine, plan: Plan) -> str:
     told = ""
     with TemporaryDirectory() as folder:
         with suppress(KeyboardInterrupt), interrupted_once_begun(Path(folder)):
-            apply_plan(store, engine, plan.place, way=Hanging(folder=Path(folder)))
+            apply_plan(store, engine, plan.place, removal=Hanging(folder=Path(folder)))
         try:
             apply_plan(store, engine, plan.place)
         except Conflict as error:

@@ -98,7 +98,7 @@ def test_an_interrupted_sweep(spark: SparkSession, tmp_path: Path) -> None:
         plan = make_plan(store, OracleEngine(), options)
         engine = SparkEngine(spark)
         with pytest.raises(KeyboardInterrupt) as caught, interrupted_once_begun(tmp_path):
-            apply_plan(store, engine, plan.place, way=Hanging(folder=tmp_path))
+            apply_plan(store, engine, plan.place, removal=Hanging(folder=tmp_path))
         [note] = caught.value.__notes__
         assert note.startswith(f"run {plan.document.run} may still be working on executors until")
         [run] = store.runs()

@@ -36,7 +36,7 @@ from reclaim.policy import from_options
 from reclaim.run.apply import Applied, apply_plan
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.run.purge import purge
-from reclaim.run.removal import Markers, Move, Way
+from reclaim.run.removal import DeleteMarkers, MoveToQuarantine, Removal
 from reclaim.run.undo import undo_run
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.catalog.format import METARANGE
@@ -67,13 +67,13 @@ class Real:
     def store(self) -> CatalogStore:
         return CatalogStore(self.catalog.access("sales"))
 
-    def apply(self, engine: Engine, way: Way) -> tuple[Applied, set[str]]:
+    def apply(self, engine: Engine, removal: Removal) -> tuple[Applied, set[str]]:
         """Plan and apply; also what the plan listed."""
         plan = make_plan(self.store, engine, OPTIONS)
         storage = open_storage(plan.place.url)
         tables = [read_part(storage, file.part) for file in plan.document.files]
         listed = {address for table in tables for address in table.column("address").to_pylist()}
-        return apply_plan(self.store, engine, plan.place, way=way), listed
+        return apply_plan(self.store, engine, plan.place, removal=removal), listed
 
     def there(self) -> set[str]:
         """What is there but for epochs and what runs write for themselves."""
@@ -133,7 +133,7 @@ def test_each_engine_undoes_what_the_other_has_set_aside(spark: SparkSession, re
     before, there = real.shown(), real.there()
     told = []
     for one, other in (engines, engines[::-1]):
-        applied, listed = real.apply(one, Move())
+        applied, listed = real.apply(one, MoveToQuarantine())
         assert there - real.there() == listed
         assert real.states() == {LIVING, ASIDE}
         undone = undo_run(real.store, other, applied.run)
@@ -149,7 +149,7 @@ def test_each_engine_undoes_what_the_other_has_set_aside(spark: SparkSession, re
 
 
 def test_a_purge_on_spark(spark: SparkSession, real: Real) -> None:
-    applied, listed = real.apply(OracleEngine(), Move())
+    applied, listed = real.apply(OracleEngine(), MoveToQuarantine())
     there = real.there()
     purged = purge(real.store, SparkEngine(spark), older_than=NOW)
     assert purged is not None
@@ -243,7 +243,7 @@ def test_spark_finds_what_the_plain_engine_finds_that_promised_commits_need(
         for address in addresses_in(real.repo, metarange)
     }
     shared = addresses_in(real.repo, newest)
-    applied, _ = real.apply(OracleEngine(), Move())
+    applied, _ = real.apply(OracleEngine(), MoveToQuarantine())
     store = real.store
     aside = store.format.quarantine_path(applied.run)
     table = promised_containers(sorted(set(metaranges.values())), METARANGE, aside)
@@ -292,28 +292,30 @@ def addresses_in(repo: Repository, metarange: str) -> set[str]:
     return {metarange, *(info.address for info in tree.ranges), *entries}
 
 
-@pytest.mark.parametrize("way", [Move(), Markers()], ids=["moved", "marked"])
+@pytest.mark.parametrize("removal", [MoveToQuarantine(), DeleteMarkers()], ids=["moved", "marked"])
 @pytest.mark.usefixtures("reached")
-def test_the_whole_way_on_s3(spark: SparkSession, s3: SeaweedFS, tmp_path: Path, way: Way) -> None:
+def test_the_whole_way_on_s3(
+    spark: SparkSession, s3: SeaweedFS, tmp_path: Path, removal: Removal
+) -> None:
     bucket = s3.new_bucket()
-    if isinstance(way, Markers):
+    if isinstance(removal, DeleteMarkers):
         client: Any = boto3.client("s3")
         status = {"Status": "Enabled"}
         client.put_bucket_versioning(Bucket=bucket[5:], VersioningConfiguration=status)
     engine = SparkEngine(spark)
     with made(tmp_path / "catalog", f"{bucket}/{uuid4().hex}") as real:
         before, there = real.shown(), real.there()
-        applied, listed = real.apply(engine, way)
+        applied, listed = real.apply(engine, removal)
         assert there - real.there() == listed
         assert len(listed) > 5
-        assert applied.requests == (2 * len(listed) if way.name == "moved" else 0)
+        assert applied.requests == (2 * len(listed) if removal.name == "moved" else 0)
         undone = undo_run(real.store, engine, applied.run)
         assert (undone.left, undone.objects) == ((), len(listed))
         assert real.there() == there
         assert real.shown() == before
 
         real.give_up_leases()
-        again, listed = real.apply(OracleEngine(), way)
+        again, listed = real.apply(OracleEngine(), removal)
         purged = purge(real.store, engine, older_than=NOW)
         assert purged is not None
         assert purged.runs == [again.run]

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from reclaim.catalog.content import ranges
 from reclaim.engine.spark.engine import SparkEngine
-from reclaim.run.removal import Move
+from reclaim.run.removal import MoveToQuarantine
 from reclaim.storage import Storage
 from reclaim.testing import FakeClock
 from tests.collect.forging import forge, forget, naming
@@ -75,7 +75,7 @@ def test_both_find_the_same(world: PairedWorld, seed: int) -> None:
     made = plan(world, policy)
     live(world, deeds(choice, 1))
     before = world.there()
-    run = world.apply(made, way=Move()).run
+    run = world.apply(made, removal=MoveToQuarantine()).run
     assert before - world.there() <= set(world.candidates(made))
     world.check()
     if SOAK:

@@ -20,7 +20,7 @@ from reclaim.stores.findings import Finding, Level
 from reclaim.stores.format import CONTAINERS
 from reclaim.stores.sidecar import lock as locking
 from reclaim.stores.sidecar.held import HeldSidecar
-from reclaim.stores.sidecar.leases import Leases
+from reclaim.stores.sidecar.leases import SidecarLeases
 from reclaim.stores.sidecar.sidecar import Sidecar
 from reclaim.stores.terminus.format import TerminusFormat
 from reclaim.stores.terminus.store import TerminusStore
@@ -138,7 +138,7 @@ BREAKS = {
     "test_a_lease_is_a_root": Break(
         ShelfStore, "observe", with_other(ShelfStore.observe, leases=())
     ),
-    "test_leases_are_taken_renewed_and_given_back": Break(Leases, "_check", nothing),
+    "test_leases_are_taken_renewed_and_given_back": Break(SidecarLeases, "_check", nothing),
     "test_a_survey_reads_every_snapshot": Break(
         TerminusFormat, "survey", without_some(TerminusFormat.survey), TERMINUS
     ),
@@ -179,7 +179,7 @@ BREAKS = {
         CatalogStore, "keep_parents", lambda _store, seen, **_options: seen, CATALOG
     ),
     "test_an_edit_that_cannot_be_undone_leaves_time": Break(
-        Leases, "hold_returned", lambda leases, *_: leases._clock.now()
+        SidecarLeases, "hold_returned", lambda leases, *_: leases._clock.now()
     ),
     "test_what_is_referred_to_again_comes_back": Break(
         TerminusStore, "needed", lambda *_: (), TERMINUS

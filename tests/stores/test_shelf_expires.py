@@ -13,7 +13,7 @@ from reclaim.policy import Match, Policy, Rules
 from reclaim.run import plan_snapshots
 from reclaim.run.plan import Plan
 from reclaim.run.plan_snapshots import PlannedSnapshots
-from reclaim.run.removal import Move
+from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.undo import undo_run
 from reclaim.stores.abilities import Expiration
 from reclaim.testing import FakeClock
@@ -211,7 +211,7 @@ def test_a_library_that_fails_halfway(
     monkeypatch.setattr(Shelf, "expire", failing)
     before = world.there()
     with pytest.raises(Partial, match="the network is gone"):
-        world.apply(plan, Move())
+        world.apply(plan, MoveToQuarantine())
     assert world.there() == before
     store = world.store()
     [run] = store.runs()
@@ -219,7 +219,7 @@ def test_a_library_that_fails_halfway(
     with pytest.raises(Refused, match="cannot be taken back"):
         undo_run(store, world.engine(), run.id, opener=world.opener)
     monkeypatch.undo()
-    assert world.apply(plan, Move()).collected == 1
+    assert world.apply(plan, MoveToQuarantine()).collected == 1
     world.check_whole()
 
 
@@ -227,7 +227,7 @@ def test_what_an_undo_brings_back_is_held_for_the_window(world: World) -> None:
     before = world.there()
     plan = world.plan(older_than("10d"))
     (gone,) = decided(world, plan).dead
-    run = world.apply(plan, Move(timedelta(days=7))).run
+    run = world.apply(plan, MoveToQuarantine(timedelta(days=7))).run
     assert gone not in world.shelf.read().snapshots
     history = world.shelf.history("main")
     done = world.undo(run)
@@ -247,7 +247,7 @@ def test_what_an_undo_brings_back_is_held_for_the_window(world: World) -> None:
 def test_what_nobody_named_goes_once_the_window_is_over(world: World) -> None:
     plan = world.plan(older_than("10d"))
     (gone,) = decided(world, plan).dead
-    world.undo(world.apply(plan, Move(timedelta(days=7))).run)
+    world.undo(world.apply(plan, MoveToQuarantine(timedelta(days=7))).run)
     world.clock.advance(days=8)
     assert set(decided(world, world.plan()).dead) == {gone}
 
@@ -255,7 +255,7 @@ def test_what_nobody_named_goes_once_the_window_is_over(world: World) -> None:
 def test_purge_ends_it(world: World) -> None:
     plan = world.plan(older_than("10d"))
     (gone,) = decided(world, plan).dead
-    run = world.apply(plan, Move()).run
+    run = world.apply(plan, MoveToQuarantine()).run
     purged = world.purge(timedelta(0))
     assert purged is not None
     assert (purged.runs, purged.collected) == ([run], 1)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from reclaim.stores.sidecar.lock import Lock
+from reclaim.stores.sidecar.lock import SidecarLock
 from tests.dying import Countdown, Died, Work, step_before, step_before_writes
 from tests.terminus.world import World, stepped
 
@@ -24,7 +24,7 @@ def dies(world: World, work: Work, fatal: int) -> bool:
     countdown = Countdown(fatal)
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Lock, "give_back", lambda *_: None)
+            patch.setattr(SidecarLock, "give_back", lambda *_: None)
             _step_through_writes(patch, countdown)
             work(world, store=stepped(world.store(), countdown), step=countdown)
     except Died:

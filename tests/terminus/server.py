@@ -7,7 +7,7 @@ from random import Random
 
 from reclaim.errors import Gone
 from reclaim.model import Lease, SnapshotId
-from reclaim.testing.terminus import Database
+from reclaim.testing.terminus import TerminusDatabase
 from tests.terminus.world import World
 
 
@@ -17,7 +17,7 @@ class Server:
     def __init__(self, world: World, random: Random) -> None:
         self.world = world
         self.random = random
-        self.databases: list[Database] = []
+        self.databases: list[TerminusDatabase] = []
         self.leases: list[Lease] = []
         self.refused = 0
         self._made = 0
@@ -35,12 +35,12 @@ class Server:
         action: Callable[[], object] = getattr(self, name)
         action()
 
-    def _database(self) -> Database:
+    def _database(self) -> TerminusDatabase:
         return self.random.choice(self.databases)
 
     def create(self) -> None:
         self._made += 1
-        database = Database(self.world.write, f"admin|db{self._made}")
+        database = TerminusDatabase(self.world.write, f"admin|db{self._made}")
         self.databases.append(database)
         database.commit([f"first of {self._made}"])
 

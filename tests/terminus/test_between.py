@@ -7,27 +7,27 @@ from functools import partial
 
 import pytest
 
-from reclaim.testing.terminus import Database
+from reclaim.testing.terminus import TerminusDatabase
 from tests.terminus.world import Frozen, World, bury, stepped
 
 
-def squash(database: Database) -> None:
+def squash(database: TerminusDatabase) -> None:
     """One graph takes the place of another, which kept everything until now."""
     database.commit(["late"])
     database.squash()
 
 
-def chain(database: Database) -> None:
+def chain(database: TerminusDatabase) -> None:
     for _ in range(2):
         database.commit(["late"])
 
 
-def roll_up(database: Database) -> None:
+def roll_up(database: TerminusDatabase) -> None:
     database.roll_up()
     database.roll_up_commits()
 
 
-def delete(database: Database) -> None:
+def delete(database: TerminusDatabase) -> None:
     database.delete()
 
 
@@ -49,9 +49,11 @@ class Once:
 
 
 @pytest.mark.parametrize("work", [squash, chain, roll_up, delete])
-def test_at_each_step_of_plan_and_apply(world: World, work: Callable[[Database], None]) -> None:
+def test_at_each_step_of_plan_and_apply(
+    world: World, work: Callable[[TerminusDatabase], None]
+) -> None:
     past = bury(world)
-    database = Database(world.write, "admin|db")
+    database = TerminusDatabase(world.write, "admin|db")
     for number in range(2):
         database.commit([f"value {number}"])
     world.age()

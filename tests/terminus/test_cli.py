@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reclaim.model import SnapshotId
-from reclaim.testing.terminus import Database, StoreWriter
+from reclaim.testing.terminus import StoreWriter, TerminusDatabase
 from tests.cli.conftest import CommandLine, bare, plain
 
 __all__ = ["bare", "plain"]
@@ -24,7 +24,7 @@ class Place:
         self.name = f"terminus:{folder}"
         self.write = StoreWriter(folder, written_at=time.time() - 3 * 86_400)
         self.write.server()
-        self.lives, self.gone = (Database(self.write, f"admin|{name}") for name in "ab")
+        self.lives, self.gone = (TerminusDatabase(self.write, f"admin|{name}") for name in "ab")
         for database in (self.lives, self.gone):
             for number in range(3):
                 database.commit([f"value {number}"])

@@ -16,7 +16,7 @@ from reclaim.storage import KeyRange
 from reclaim.stores.format import DecodesSnapshots
 from reclaim.stores.terminus.format import TerminusFormat
 from reclaim.stores.terminus.layers import Layers
-from reclaim.stores.terminus.survey import Survey
+from reclaim.stores.terminus.survey import LayerSurvey
 from reclaim.testing.engine import OracleEngine
 from tests.terminus.world import Past, World, bury
 
@@ -47,10 +47,12 @@ def test_every_layer_is_counted(world: World, past: Past) -> None:
 def test_a_layer_that_is_listed_and_not_read(
     world: World, past: Past, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def as_listed(_survey: Survey, listed: Layers, _named: pa.Array, _reader: object) -> Layers:
+    def as_listed(
+        _survey: LayerSurvey, listed: Layers, _named: pa.Array, _reader: object
+    ) -> Layers:
         return listed
 
-    monkeypatch.setattr(Survey, "complete", as_listed)
+    monkeypatch.setattr(LayerSurvey, "complete", as_listed)
     # Nothing needs the layer, so that nothing misses it either.
     engine = Losing(past.torn, world)
     with pytest.raises(IncompleteRead, match="counts 9 snapshots, and 8 were read"):

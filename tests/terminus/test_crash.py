@@ -10,7 +10,7 @@ import pytest
 
 from reclaim.model import RunState, SnapshotId
 from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, Way
+from reclaim.run.removal import DELETE, Removal
 from tests.dying import again, each_death
 from tests.terminus.dying import dies
 from tests.terminus.world import MOVE, Frozen, Past, World, bury
@@ -62,21 +62,21 @@ def end(world: World, run: str) -> tuple[object, ...]:
     return world.there(), world.aside(), state, lists
 
 
-@pytest.mark.parametrize("way", [DELETE, MOVE], ids=["deletes", "sets aside"])
-def test_an_apply_that_dies_at_any_step(world: World, scene: Scene, way: Way) -> None:
+@pytest.mark.parametrize("removal", [DELETE, MOVE], ids=["deletes", "sets aside"])
+def test_an_apply_that_dies_at_any_step(world: World, scene: Scene, removal: Removal) -> None:
     def work(world: World, **how: object) -> object:
-        return world.apply(scene.plan, way=way, **how)  # type: ignore[arg-type]
+        return world.apply(scene.plan, removal=removal, **how)  # type: ignore[arg-type]
 
     scene.frozen.thaw()
     work(world)
     after = end(world, scene.run)
     assert world.there() == scene.stays
-    assert world.aside() == (set() if way is DELETE else scene.past.dead)
-    stride = 1 if way is MOVE else 3
+    assert world.aside() == (set() if removal is DELETE else scene.past.dead)
+    stride = 1 if removal is MOVE else 3
     for fatal in each_death(scene.frozen, partial(dies, world, work), stride=stride):
         world.check()
         assert scene.stays <= world.there(), fatal
-        if way is MOVE:
+        if removal is MOVE:
             assert world.there() | world.aside() == scene.every, fatal
         again(world, work)
         assert end(world, scene.run) == after, fatal

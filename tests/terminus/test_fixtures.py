@@ -61,7 +61,7 @@ def test_exactly_the_dead_layers_go(world: World, real: Sample) -> None:
 
 
 def test_they_can_be_deleted_at_once_or_later(world: World, real: Sample) -> None:
-    world.apply(world.plan(), way=DELETE)
+    world.apply(world.plan(), removal=DELETE)
     assert world.there() == real.live
     assert world.aside() == set()
     world.quiet()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reclaim.model import SnapshotId
 from reclaim.stores.terminus.garbage import Garbage
 from reclaim.stores.terminus.layer import Layer
-from reclaim.testing.terminus import Database, StoreWriter, populate
+from reclaim.testing.terminus import StoreWriter, TerminusDatabase, populate
 from tests.terminus.graphs import classify, reach
 from tests.terminus.samples import read_store
 from tests.terminus.test_graph import Graph, graphs, sid
@@ -26,8 +26,8 @@ def writer(tmp_path: Path) -> StoreWriter:
     return writer
 
 
-def database(writer: StoreWriter, commits: int = 4, name: str = "admin|db") -> Database:
-    made = Database(writer, name)
+def database(writer: StoreWriter, commits: int = 4, name: str = "admin|db") -> TerminusDatabase:
+    made = TerminusDatabase(writer, name)
     for number in range(commits):
         made.commit([f"value {number}"])
     return made

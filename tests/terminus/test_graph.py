@@ -117,9 +117,11 @@ def test_a_missing_layer_names_the_way_to_it() -> None:
     }
     with pytest.raises(Corrupt) as caught:
         reach(graph, {one: "the label admin|db"})
-    way = ("the label admin|db", one, "data", two, "rollup", three, "parent", gone)
-    assert caught.value.message == f"the layer {gone} is missing; it is needed: {' → '.join(way)}"
-    assert caught.value.details == {"layer": gone, "chain": list(way)}
+    removal = ("the label admin|db", one, "data", two, "rollup", three, "parent", gone)
+    assert (
+        caught.value.message == f"the layer {gone} is missing; it is needed: {' → '.join(removal)}"
+    )
+    assert caught.value.details == {"layer": gone, "chain": list(removal)}
 
 
 def test_a_missing_root_is_corrupt_and_missing_data_is_not() -> None:

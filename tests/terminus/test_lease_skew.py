@@ -47,7 +47,7 @@ def collect(world: World, skew: timedelta) -> None:
     opener = world.opener(storage)
     engine = OracleEngine(lambda _url: storage, clock=store.clock)
     plan = make_plan(store, engine, PlanOptions(margins=world.margins), opener=opener)
-    apply_plan(store, engine, plan.place, way=DELETE, opener=opener)
+    apply_plan(store, engine, plan.place, removal=DELETE, opener=opener)
 
 
 # Before the end of the lease, by the storage's clock, and after it.

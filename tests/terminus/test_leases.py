@@ -12,10 +12,10 @@ import pytest
 from reclaim.clock import SKEW
 from reclaim.errors import Gone, InvalidInput, LeaseLapsed, NotFound, ReclaimError
 from reclaim.model import SnapshotId
-from reclaim.run.removal import DELETE, Way
+from reclaim.run.removal import DELETE, Removal
 from reclaim.stores.sidecar import leases as leasing
 from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists
-from reclaim.stores.sidecar.leases import Leases
+from reclaim.stores.sidecar.leases import SidecarLeases
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing.faults import FaultyStorage
 from tests.terminus.world import MOVE, STEPS, At, Past, World, bury, stepped
@@ -113,14 +113,14 @@ def test_a_lease_is_renewed_in_the_background(
 ) -> None:
     monkeypatch.setattr(leasing, "REFRESH", timedelta(milliseconds=5))
     renewed = threading.Event()
-    whole = Leases.renew
+    whole = SidecarLeases.renew
 
     def renew(*args: object) -> object:
         found = whole(*args)  # type: ignore[arg-type]
         renewed.set()
         return found
 
-    monkeypatch.setattr(Leases, "renew", renew)
+    monkeypatch.setattr(SidecarLeases, "renew", renew)
     with world.store().lease(past.old[0]) as held:
         world.clock.advance(leasing.LENGTH * 0.9)
         assert renewed.wait(10)
@@ -177,11 +177,11 @@ def test_what_needs_something_condemned_cannot_be_held(
             store.renew_lease(before)
 
 
-@pytest.mark.parametrize("way", [DELETE, MOVE], ids=["deletes", "sets aside"])
+@pytest.mark.parametrize("removal", [DELETE, MOVE], ids=["deletes", "sets aside"])
 @pytest.mark.parametrize("side", ["before", "after"])
 @pytest.mark.parametrize("name", [name for name in STEPS if name not in ("restore", "forget")])
 def test_a_run_and_a_holder_see_each_other(
-    world: World, past: Past, way: Way, side: str, name: str
+    world: World, past: Past, removal: Removal, side: str, name: str
 ) -> None:
     """Whenever a lease is taken: either it is refused, or all that it holds stays."""
     plan = world.plan()
@@ -197,7 +197,7 @@ def test_a_run_and_a_holder_see_each_other(
     held: list[SnapshotId] = []
     refused: list[SnapshotId] = []
     step = At(f"{side} {name}", hold)
-    world.apply(plan, store=stepped(world.store(), step), way=way)
+    world.apply(plan, store=stepped(world.store(), step), removal=removal)
     assert len(held) + len(refused) <= 1
     assert step.done == bool(held or refused)
     assert (set(past.old) <= world.there()) == bool(held)
@@ -217,15 +217,17 @@ class Asleep:
             self._work()
 
 
-@pytest.mark.parametrize("way", [DELETE, MOVE], ids=["deletes", "sets aside"])
-def test_a_holder_that_sleeps_at_each_of_its_steps(world: World, past: Past, way: Way) -> None:
+@pytest.mark.parametrize("removal", [DELETE, MOVE], ids=["deletes", "sets aside"])
+def test_a_holder_that_sleeps_at_each_of_its_steps(
+    world: World, past: Past, removal: Removal
+) -> None:
     """A whole apply fits between any two calls of a holder, and one still sees the other."""
     outcomes = []
     for nth in range(1, 9):
         base = world.write.layer(values=[f"base {nth}"])
         wanted = world.write.layer(base, values=[f"sleeper {nth}"])
         world.age()
-        asleep = Asleep(nth, partial(world.apply, world.plan(), way=way))
+        asleep = Asleep(nth, partial(world.apply, world.plan(), removal=removal))
         try:
             lease = sleepy(world, asleep).take_lease(wanted, holder="sleeper")
         except Gone:
@@ -253,7 +255,7 @@ def test_a_holder_that_sleeps_between_the_lists_and_the_layers(world: World, pas
             found = whole(lists)
             patch.undo()
             world.store().release_lease(world.store().leases()[0][0].id)
-            world.apply(plan, way=DELETE)
+            world.apply(plan, removal=DELETE)
             return found
 
         patch.setattr(CondemnedLists, "all", read)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reclaim.errors import ReclaimError, Refused
-from reclaim.run.removal import DELETE, Move
+from reclaim.run.removal import DELETE, MoveToQuarantine
 from reclaim.stores.terminus.folder import StoreFolder
 from reclaim.stores.terminus.labels import file_name
 from tests.terminus.world import At, Past, World, bury
@@ -41,7 +41,7 @@ def test_a_shard_that_is_a_link(world: World, past: Past) -> None:
     alias.symlink_to(past.main[0][:3])
     refused(world, "000")
     with pytest.raises(Refused, match="000"):
-        world.apply(plan, way=DELETE)
+        world.apply(plan, removal=DELETE)
     assert past.live | past.dead <= world.there()
 
 
@@ -111,7 +111,7 @@ def test_a_shard_that_becomes_a_link_before_the_sweep(
 
     plan = world.plan()
     with pytest.raises(ReclaimError):
-        world.apply(plan, way=DELETE, step=At("sweep layer", swap))
+        world.apply(plan, removal=DELETE, step=At("sweep layer", swap))
     assert (tmp_path / "elsewhere" / Path(world.write.path(dead)).name).exists()
 
 
@@ -121,7 +121,7 @@ def test_a_link_in_quarantine(world: World, past: Past, undone: bool, tmp_path: 
     shard = world.folder / ".reclaim/quarantine" / run / past.old[0][:3]
     shard.rename(tmp_path / "elsewhere")
     shard.symlink_to(tmp_path / "elsewhere")
-    world.clock.advance(Move().keep)
+    world.clock.advance(MoveToQuarantine().keep)
     with pytest.raises(ReclaimError, match=shard.name):
         world.undo(run) if undone else world.purge()
     assert (tmp_path / "elsewhere" / f"{past.old[0]}.larch").exists()

@@ -17,7 +17,7 @@ from reclaim.errors import Conflict, LockLost, Partial, ReclaimError, StorageUna
 from reclaim.lock import LENGTH, REQUEST
 from reclaim.model import SnapshotId
 from reclaim.storage import ObjectStorage, Storage
-from reclaim.stores.sidecar.lock import Lock, hold
+from reclaim.stores.sidecar.lock import SidecarLock, hold
 from reclaim.stores.terminus.held import HeldTerminus
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.faults import FaultyStorage, Nth
@@ -32,8 +32,8 @@ def storage(tmp_path: Path, clock: FakeClock) -> Storage:
     return ClockedStorage(ObjectStorage.open(tmp_path.as_uri()), clock)
 
 
-def make(storage: Storage, clock: FakeClock, run: str = "run") -> Lock:
-    return Lock(storage, PREFIX, clock, run)
+def make(storage: Storage, clock: FakeClock, run: str = "run") -> SidecarLock:
+    return SidecarLock(storage, PREFIX, clock, run)
 
 
 def test_one_at_a_time(storage: Storage, clock: FakeClock) -> None:
@@ -206,13 +206,13 @@ def test_it_is_renewed_in_the_background(
 ) -> None:
     monkeypatch.setattr(timed, "RENEWAL", timedelta(milliseconds=5))
     renewed = threading.Event()
-    whole = Lock.renew
+    whole = SidecarLock.renew
 
-    def renew(lock: Lock) -> None:
+    def renew(lock: SidecarLock) -> None:
         whole(lock)
         renewed.set()
 
-    monkeypatch.setattr(Lock, "renew", renew)
+    monkeypatch.setattr(SidecarLock, "renew", renew)
     lock = make(storage, clock)
     lock.take()
     clock.advance(LENGTH / 4)
@@ -237,7 +237,7 @@ def test_it_is_left_to_tasks_that_may_still_be_at_work(storage: Storage, clock: 
                 assert time == timedelta(minutes=3)
                 raise KeyboardInterrupt
 
-    locks: list[Lock] = []
+    locks: list[SidecarLock] = []
     with pytest.raises(KeyboardInterrupt):
         work()
     [first] = locks
@@ -313,7 +313,7 @@ def test_marks_of_a_run_that_died_are_taken_off(world: World) -> None:
     bury(world)
     store = world.store()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Lock, "give_back", lambda *_: None)
+        patch.setattr(SidecarLock, "give_back", lambda *_: None)
         with store.lock("dead") as held:
             held.condemn({SnapshotId("a" * 40): "because"})
     store.clean()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from reclaim.model import SnapshotId
-from reclaim.run.removal import DELETE, Way
+from reclaim.run.removal import DELETE, Removal
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.stores.terminus.survey import NOT_THERE
 from reclaim.testing import FakeClock
@@ -25,7 +25,7 @@ from tests.terminus.world import MOVE, World, make_world, stepped
 INTERRUPTIONS = st.lists(
     st.tuples(st.integers(1, 120), st.sampled_from(Server.ACTIONS)), max_size=4
 )
-WAYS = st.sampled_from([MOVE, MOVE, DELETE])
+REMOVALS = st.sampled_from([MOVE, MOVE, DELETE])
 
 SOAK = bool(os.environ.get("RECLAIM_SOAK"))
 
@@ -88,13 +88,13 @@ class Machine(RuleBasedStateMachine):
         self.world.age()
         self.server.forget_leases()
 
-    @rule(planning=INTERRUPTIONS, applying=INTERRUPTIONS, between=INTERRUPTIONS, way=WAYS)
+    @rule(planning=INTERRUPTIONS, applying=INTERRUPTIONS, between=INTERRUPTIONS, removal=REMOVALS)
     def collect(
         self,
         planning: list[tuple[int, str]],
         applying: list[tuple[int, str]],
         between: list[tuple[int, str]],
-        way: Way,
+        removal: Removal,
     ) -> None:
         world = self.world
         step = Interrupted(self.server, planning)
@@ -102,8 +102,12 @@ class Machine(RuleBasedStateMachine):
         for _, name in between:
             self.server.act(name)
         step = Interrupted(self.server, applying)
-        self._run(lambda: world.apply(plan, step=step, store=stepped(world.store(), step), way=way))
-        if way is MOVE:
+        self._run(
+            lambda: world.apply(
+                plan, step=step, store=stepped(world.store(), step), removal=removal
+            )
+        )
+        if removal is MOVE:
             self.aside.append(plan.document.run)
 
     @rule(events=INTERRUPTIONS)

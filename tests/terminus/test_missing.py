@@ -11,14 +11,14 @@ import pytest
 
 from reclaim.errors import Corrupt, IncompleteRead
 from reclaim.model import SnapshotId
-from reclaim.run.removal import DELETE, Move
+from reclaim.run.removal import DELETE, MoveToQuarantine
 from reclaim.stores.terminus.store import TerminusStore
-from reclaim.testing.terminus import Database
+from reclaim.testing.terminus import TerminusDatabase
 from reclaim.testing.terminus import store as writing
 from tests.terminus.samples import unpack
 from tests.terminus.world import Past, World, age_all, bury
 
-LATER = Move().keep
+LATER = MoveToQuarantine().keep
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def allowing(world: World) -> TerminusStore:
 
 
 @pytest.fixture
-def database(world: World) -> Database:
-    database = Database(world.write, "admin|db")
+def database(world: World) -> TerminusDatabase:
+    database = TerminusDatabase(world.write, "admin|db")
     for number in range(4):
         database.commit([f"value {number}"])
     for number in range(4):
@@ -56,12 +56,14 @@ def lose(world: World, layers: Collection[SnapshotId], how: str) -> None:
 
 @pytest.mark.parametrize("how", ["files", "shards", "empty"])
 @pytest.mark.parametrize("which", ["commits", "data"])
-def test_a_graph_that_is_gone(world: World, database: Database, how: str, which: str) -> None:
+def test_a_graph_that_is_gone(
+    world: World, database: TerminusDatabase, how: str, which: str
+) -> None:
     plan = world.plan()
     lost = getattr(database, which)
     lose(world, lost, how)
     before = world.there()
-    for work in (world.plan, lambda: world.apply(plan, way=DELETE)):
+    for work in (world.plan, lambda: world.apply(plan, removal=DELETE)):
         with pytest.raises(IncompleteRead, match=f"{len(lost)} layers") as error:
             work()
         assert error.value.details["missing"] == sorted(lost)
@@ -70,7 +72,7 @@ def test_a_graph_that_is_gone(world: World, database: Database, how: str, which:
     assert world.there() == before
 
 
-def test_a_person_may_allow_it(world: World, database: Database) -> None:
+def test_a_person_may_allow_it(world: World, database: TerminusDatabase) -> None:
     lose(world, database.commits, "files")
     made = world.plan(store=allowing(world))
     [warning] = [one for one in made.document.warnings if "4 layers" in one]
@@ -100,9 +102,11 @@ def test_a_parent_may_be_allowed_to_be_missing_and_a_label_not(world: World, pas
         world.plan(store=allowing(world))
 
 
-def test_a_run_of_ours_leaves_nothing_that_is_missed(world: World, database: Database) -> None:
+def test_a_run_of_ours_leaves_nothing_that_is_missed(
+    world: World, database: TerminusDatabase
+) -> None:
     """Squashed graphs, rollups and deleted databases: what is left names only what is left."""
-    other = Database(world.write, "admin|other")
+    other = TerminusDatabase(world.write, "admin|other")
     other.commit()
     database.roll_up_commits()
     database.squash()
@@ -110,11 +114,11 @@ def test_a_run_of_ours_leaves_nothing_that_is_missed(world: World, database: Dat
     database.roll_up()
     other.delete()
     world.age()
-    world.apply(world.plan(), way=DELETE)
+    world.apply(world.plan(), removal=DELETE)
     world.quiet()
 
 
-def test_a_second_mark_misses_what_is_gone(world: World, database: Database) -> None:
+def test_a_second_mark_misses_what_is_gone(world: World, database: TerminusDatabase) -> None:
     """What vanished while layers were in quarantine may have come to refer to them."""
     world.apply(world.plan())
     lose(world, database.commits, "files")
@@ -168,7 +172,7 @@ def test_the_predicate_counts_for_what_stands_on_it(
 
 def test_what_is_only_young_may_name_what_is_gone(world: World, past: Past) -> None:
     """As a layer of a transaction that failed: no label ever led to it."""
-    world.apply(world.plan(), way=DELETE)
+    world.apply(world.plan(), removal=DELETE)
     young = world.write.layer(names=[past.old[0]])
     world.plan()
     assert young in world.there()
@@ -181,7 +185,7 @@ def test_real_stores_miss_nothing(world: World, tmp_path: Path, name: str) -> No
     sample.folder.rename(world.folder)
     age_all(world.folder, world.clock)
     world.age()
-    world.apply(world.plan(), way=DELETE)
+    world.apply(world.plan(), removal=DELETE)
     # And without the shards of some live layers that are neither labelled nor parents.
     for layer in sorted(sample.live):
         shard = world.folder / layer[:3]

@@ -9,7 +9,7 @@ import pytest
 
 from reclaim.errors import Conflict, Partial, PlanRefused, Refused
 from reclaim.model import RunState
-from reclaim.run.removal import DELETE, Move
+from reclaim.run.removal import DELETE, MoveToQuarantine
 from reclaim.stores.terminus.garbage import Garbage
 from tests.terminus.world import World, bury
 
@@ -27,7 +27,7 @@ def test_what_is_dead_is_set_aside_and_comes_back(world: World) -> None:
     world.check()
     [run] = world.store().runs()
     assert run.quarantine is not None
-    assert (run.state, run.quarantine.way) == (RunState.DONE, "moved")
+    assert (run.state, run.quarantine.removal) == (RunState.DONE, "moved")
 
     undone = world.undo(run.id)
     assert undone.snapshots == len(past.dead) - 1
@@ -127,7 +127,7 @@ def test_what_came_back_is_safe_for_a_day_and_goes_then(world: World) -> None:
 
 def test_a_purge_ends_the_window(world: World) -> None:
     past = bury(world)
-    run = world.apply(world.plan(), way=Move(timedelta(days=3))).run
+    run = world.apply(world.plan(), removal=MoveToQuarantine(timedelta(days=3))).run
     assert world.purge() is None
     world.clock.advance(days=3)
     assert world.aside() == past.dead
@@ -148,7 +148,7 @@ def test_a_purge_ends_the_window(world: World) -> None:
 
 def test_deleting_at_once(world: World) -> None:
     past = bury(world)
-    done = world.apply(world.plan(), way=DELETE)
+    done = world.apply(world.plan(), removal=DELETE)
     assert done.collected == len(past.dead)
     assert world.there() == past.live
     assert world.aside() == set()
@@ -180,7 +180,7 @@ def test_nothing_goes_after_one_that_could_not(world: World) -> None:
 
 def test_runs_are_found_however_old_they_are(world: World) -> None:
     past = bury(world)
-    run = world.apply(world.plan(), way=Move(timedelta(days=400))).run
+    run = world.apply(world.plan(), removal=MoveToQuarantine(timedelta(days=400))).run
     world.clock.advance(days=100)
     second = world.write.layer(values=["later"])
     world.age()

@@ -9,12 +9,12 @@ import pytest
 
 from reclaim.model import RunState, SnapshotId
 from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, Move, Way
+from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from tests.dying import Died
 from tests.terminus.world import MOVE, At, World, stepped, taking_what_others_need
 
 EDGES = ("parent", "rollup", "data")
-LONG, SHORT = Move(timedelta(days=60)), Move(timedelta(hours=1))
+LONG, SHORT = MoveToQuarantine(timedelta(days=60)), MoveToQuarantine(timedelta(hours=1))
 
 
 def die() -> None:
@@ -56,14 +56,14 @@ def check_undone(world: World, run: str, child: SnapshotId) -> None:
 
 @pytest.mark.parametrize("later", [DELETE, SHORT], ids=["deletes", "moves"])
 @pytest.mark.parametrize("edge", EDGES)
-def test_a_later_run_leaves_it(world: World, edge: str, later: Way) -> None:
+def test_a_later_run_leaves_it(world: World, edge: str, later: Removal) -> None:
     child, needed = build(world, edge)
-    run = world.apply(plan(world), way=LONG).run
+    run = world.apply(plan(world), removal=LONG).run
     assert child in world.aside()
     unlabel(world)
     made = plan(world)
     assert [line for line in made.document.warnings if run in line]
-    world.apply(made, way=later)
+    world.apply(made, removal=later)
     world.clock.advance(hours=2)
     world.purge()
     assert needed in world.there()
@@ -90,9 +90,9 @@ def test_a_plan_that_was_made_before(world: World) -> None:
     world.store().release_lease(lease.id)
     second = plan(world)
     assert first.document.candidates < second.document.candidates
-    run = world.apply(first, way=LONG).run
+    run = world.apply(first, removal=LONG).run
     assert world.aside() == {child}
-    world.apply(second, way=DELETE)
+    world.apply(second, removal=DELETE)
     assert needed in world.there()
     check_undone(world, run, child)
 
@@ -103,9 +103,9 @@ def test_a_run_that_died(world: World, step: str) -> None:
     child, needed = build(world)
     made = plan(world)
     with pytest.raises(Died):
-        world.apply(made, store=stepped(world.store(), At(step, die)), way=LONG)
+        world.apply(made, store=stepped(world.store(), At(step, die)), removal=LONG)
     unlabel(world)
-    world.apply(plan(world), way=DELETE)
+    world.apply(plan(world), removal=DELETE)
     assert needed in world.there()
     check_undone(world, made.document.run, child)
 
@@ -115,13 +115,13 @@ def test_a_rollup_file_alone(world: World) -> None:
     child, needed = build(world, "rollup")
     made = plan(world)
     with pytest.raises(Died):
-        world.apply(made, step=At("sweep", die, nth=2), way=LONG)
+        world.apply(made, step=At("sweep", die, nth=2), removal=LONG)
     assert child in world.there() & world.aside()
     world.clock.advance(hours=1)
     world.write.label("again", child)
-    world.apply(made, way=LONG)
+    world.apply(made, removal=LONG)
     unlabel(world)
-    world.apply(plan(world), way=DELETE)
+    world.apply(plan(world), removal=DELETE)
     world.undo(made.document.run)
     assert world.contents().layers[child].rollup == needed
     world.check()
@@ -131,12 +131,12 @@ def test_a_quarantine_without_a_record(world: World) -> None:
     """Its record was removed, as a damaged one is; the run is undone after another apply."""
     child, needed = build(world)
     made = plan(world)
-    run = world.apply(made, way=LONG).run
+    run = world.apply(made, removal=LONG).run
     (world.folder / f".reclaim/runs/{run}/run.json").unlink()
     unlabel(world)
-    world.apply(plan(world), way=DELETE)
+    world.apply(plan(world), removal=DELETE)
     assert needed in world.there()
-    world.apply(made, way=LONG)
+    world.apply(made, removal=LONG)
     check_undone(world, run, child)
 
 
@@ -148,8 +148,8 @@ def test_a_layer_that_died_after_the_plan(world: World) -> None:
     world.age()
     made = plan(world)
     world.write.unlabel("extra")
-    run = world.apply(made, way=LONG).run
-    world.apply(plan(world), way=SHORT)
+    run = world.apply(made, removal=LONG).run
+    world.apply(plan(world), removal=SHORT)
     check_undone(world, run, child)
     assert {extra, needed} <= world.there()
     world.age()
@@ -158,12 +158,12 @@ def test_a_layer_that_died_after_the_plan(world: World) -> None:
 
 def test_what_is_lost_already_stops_nobody(world: World) -> None:
     child, needed = build(world)
-    world.apply(plan(world), way=LONG)
+    world.apply(plan(world), removal=LONG)
     unlabel(world)
     dead = world.write.layer(values=["dead"])
     world.age()
     (world.folder / world.write.path(needed)).unlink()
-    world.apply(plan(world), way=DELETE)
+    world.apply(plan(world), removal=DELETE)
     assert dead not in world.there()
     assert child in world.aside()
 
@@ -175,10 +175,10 @@ Apart = tuple[SnapshotId, SnapshotId, str, str]
 def apart(world: World) -> Apart:
     """One run has a layer in quarantine, another what that needs."""
     child, needed = build(world)
-    first = world.apply(plan(world), way=LONG).run
+    first = world.apply(plan(world), removal=LONG).run
     unlabel(world)
     with taking_what_others_need():
-        second = world.apply(plan(world), way=Move(timedelta(days=3))).run
+        second = world.apply(plan(world), removal=MoveToQuarantine(timedelta(days=3))).run
     assert {child, needed} <= world.aside()
     return child, needed, first, second
 
@@ -218,7 +218,7 @@ def test_a_purge_of_both_leaves_nothing(world: World, apart: Apart) -> None:
 def test_a_purged_run_promises_nothing(world: World) -> None:
     """Something that was left in its folder keeps nothing alive."""
     child, needed = build(world)
-    run = world.apply(plan(world), way=MOVE).run
+    run = world.apply(plan(world), removal=MOVE).run
     folder = world.folder / ".reclaim/quarantine" / run
     copy = world.folder.with_name("copy")
     shutil.copytree(folder, copy)
@@ -226,5 +226,5 @@ def test_a_purged_run_promises_nothing(world: World) -> None:
     shutil.copytree(copy, folder, dirs_exist_ok=True)
     assert child in world.aside()
     unlabel(world)
-    world.apply(plan(world), way=DELETE)
+    world.apply(plan(world), removal=DELETE)
     assert needed not in world.there()

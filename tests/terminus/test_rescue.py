@@ -13,14 +13,14 @@ from reclaim.errors import Corrupt, Gone, OutOfTime, Partial
 from reclaim.model import RunState, SnapshotId
 from reclaim.run.plan import Plan
 from reclaim.run.purge import Purged
-from reclaim.run.removal import Move
+from reclaim.run.removal import MoveToQuarantine
 from reclaim.stores.base import HeldLock
 from reclaim.stores.terminus.addresses import layer_of
 from reclaim.stores.terminus.held import HeldTerminus
 from reclaim.stores.terminus.view import LayerView
 from tests.terminus.world import MOVE, At, Past, World, bury, stepped, taking_what_others_need
 
-WEEK = Move().keep
+WEEK = MoveToQuarantine().keep
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_a_layer_that_was_written_again_meanwhile(world: World, past: Past) -> N
 
 def test_undo_after_some_was_purged(world: World, past: Past) -> None:
     """Of a run that was cut off while it was purged the rest can be had back, and is named."""
-    run = world.apply(world.plan(), way=MOVE).run
+    run = world.apply(world.plan(), removal=MOVE).run
     gone = world.folder / ".reclaim/quarantine" / run / world.write.path(past.old[0])
     gone.unlink()
     with pytest.raises(Partial) as partial:

@@ -15,7 +15,7 @@ from reclaim.errors import Conflict, Corrupt, InvalidInput, LeaseLapsed, Refused
 from reclaim.lease import LONGEST
 from reclaim.lock import LENGTH, REQUEST
 from reclaim.model import RunState
-from reclaim.run.removal import Move
+from reclaim.run.removal import MoveToQuarantine
 from reclaim.stores.sidecar import files
 from reclaim.testing.faults import FaultyStorage
 from tests.terminus.world import Past, World, bury, taking_what_others_need
@@ -193,7 +193,7 @@ def test_a_record_that_cannot_be_read(world: World, past: Past, data: bytes) -> 
     path = put(world, f"runs/{run}/run.json", data)
     [found] = world.store().runs()
     assert (found.id, found.state) == (run, "unreadable")
-    world.clock.advance(Move().keep)
+    world.clock.advance(MoveToQuarantine().keep)
     assert world.purge() is None
     # What it has promised is not known, so that nobody takes anything.
     with pytest.raises(Refused, match=run):
@@ -225,7 +225,7 @@ def test_what_an_unreadable_run_has_aside_still_needs_its_parents(world: World, 
     assert {parent, child} <= world.aside()
     put(world, f"runs/{first}/run.json", b"")
     write.label("again", child)
-    world.clock.advance(Move().keep)
+    world.clock.advance(MoveToQuarantine().keep)
     world.purge()
     assert parent in world.there()
 

@@ -13,7 +13,7 @@ from reclaim.engine.spark.engine import SparkEngine
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import make_plan
 from reclaim.run.purge import purge
-from reclaim.run.removal import Move
+from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.undo import undo_run
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing.engine import OracleEngine
@@ -39,7 +39,7 @@ def test_a_real_store(spark: SparkSession, tmp_path: Path) -> None:
     plain = make_plan(store, OracleEngine())
     for told in ("dead", "candidates", "candidate_bytes", "expected", "read"):
         assert getattr(plan.document, told) == getattr(plain.document, told), told
-    run = apply_plan(store, engine, plan.place, way=Move()).run
+    run = apply_plan(store, engine, plan.place, removal=MoveToQuarantine()).run
     assert read_store(sample.folder).ids == sample.live
     assert undo_run(TerminusStore(sample.folder), engine, run).left == ()
     assert read_store(sample.folder).ids == sample.live | sample.dead
@@ -54,11 +54,11 @@ def test_a_random_store_to_the_end(spark: SparkSession, tmp_path: Path) -> None:
     gone = min(contents.ids - live)
     store, engine = TerminusStore(folder), SparkEngine(spark)
     plan = make_plan(store, engine)
-    apply_plan(store, engine, plan.place, way=Move())
+    apply_plan(store, engine, plan.place, removal=MoveToQuarantine())
     assert read_store(folder).ids == live
     # One is taken up again before the rest goes for good.
     writer.label("again", gone)
     back = needed(contents.layers, {gone})
-    done = purge(TerminusStore(folder), engine, older_than=Move().keep * 0)
+    done = purge(TerminusStore(folder), engine, older_than=MoveToQuarantine().keep * 0)
     assert done is not None
     assert read_store(folder).ids == live | back

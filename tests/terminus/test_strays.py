@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from reclaim.errors import OwnedAddress, Refused
-from reclaim.run.removal import DELETE, Move
+from reclaim.run.removal import DELETE, MoveToQuarantine
 from reclaim.stores.terminus.addresses import layer_of
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing import FakeClock
@@ -40,7 +40,7 @@ def test_beside_what_a_run_has_set_aside(world: World, past: Past, stray: str) -
     run = world.apply(world.plan()).run
     world.write.label("again", past.old[2])
     note = put(world, f".reclaim/quarantine/{run}/{stray}")
-    world.clock.advance(Move().keep)
+    world.clock.advance(MoveToQuarantine().keep)
     done = world.purge()
     assert done is not None
     assert set(past.old) <= world.there()
@@ -71,7 +71,7 @@ def test_a_file_in_the_wrong_shard(world: World, past: Past, name: str, whole: b
     if name != "{}":
         strays.append(put(world, f"{past.main[0][:3]}/{name.format('f' * 40)}", data))
     plan = world.plan()
-    world.apply(plan, way=DELETE)
+    world.apply(plan, removal=DELETE)
     assert [path.read_bytes() for path in strays] == [data] * len(strays)
     kinds = {group.kind: group.objects for group in plan.document.staying}
     assert kinds["unknown"] == len(strays)

@@ -41,7 +41,7 @@ def test_one_that_is_being_written_again(
     if not step:
         rewrite()
     touched = At(step or "never", rewrite)
-    world.apply(plan, way=DELETE, step=touched, store=stepped(world.store(), touched))
+    world.apply(plan, removal=DELETE, step=touched, store=stepped(world.store(), touched))
     assert world.there() == past.live | {torn}
 
 
@@ -49,7 +49,7 @@ def test_one_that_was_whole_when_it_was_planned(world: World, past: Past) -> Non
     """Its time is old, as of a copy that keeps times; nobody has planned to take what it is now."""
     plan = world.plan()
     cut(world, past.old[2])
-    world.apply(plan, way=DELETE)
+    world.apply(plan, removal=DELETE)
     assert past.old[2] in world.there()
     # Seen as it is by a new plan, it is what a crash has left.
     world.quiet()
@@ -74,7 +74,7 @@ def test_one_that_the_system_does_not_let_us_read(
         with pytest.raises(Corrupt, match="Input/output error"):
             world.plan()
         return
-    world.apply(world.plan(), way=DELETE)
+    world.apply(world.plan(), removal=DELETE)
     assert kept in world.there()
 
 

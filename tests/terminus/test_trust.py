@@ -54,10 +54,10 @@ def test_live_layers_in_a_forged_plan(world: World, kept: bool) -> None:
     assert noted.read_text() == plan.document.digest
     if kept:
         with pytest.raises(PlanRefused, match="recorded"):
-            world.apply(plan, way=DELETE)
+            world.apply(plan, removal=DELETE)
     else:
         noted.unlink()
-        done = world.apply(plan, way=DELETE)
+        done = world.apply(plan, removal=DELETE)
         assert (done.summary()["objects"], done.compared) == (0, True)
     assert past.live <= world.there()
     world.check()
@@ -67,7 +67,7 @@ def test_a_plan_without_a_record_takes_what_a_new_one_takes_too(world: World) ->
     past = bury(world)
     plan = world.plan()
     (world.folder / ".reclaim" / "plans" / plan.document.run).unlink()
-    done = world.apply(plan, way=DELETE)
+    done = world.apply(plan, removal=DELETE)
     assert done.compared
     assert world.there() == past.live
     world.check()

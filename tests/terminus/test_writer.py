@@ -15,8 +15,8 @@ from reclaim.stores.terminus.logarray import WORD, LogArray, decode_first
 from reclaim.stores.terminus.tfc import entries
 from reclaim.stores.terminus.version import FILE, check_version
 from reclaim.testing.terminus import (
-    Database,
     StoreWriter,
+    TerminusDatabase,
     encode_archive,
     encode_dictionary,
     encode_logarray,
@@ -109,7 +109,7 @@ def test_the_writer_gives_the_same_shape_as_the_library(sample: Sample, tmp_path
 def test_a_server_store(tmp_path: Path, archives: bool) -> None:
     writer = StoreWriter(tmp_path, archives=archives, written_at=1_000_000)
     writer.server()
-    database = Database(writer, "admin|db")
+    database = TerminusDatabase(writer, "admin|db")
     database.commit(["a"])
     orphan = database.fail()
     database.commit(["b"])

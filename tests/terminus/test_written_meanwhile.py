@@ -79,7 +79,9 @@ def test_it_keeps_what_it_refers_to(world: World, past: Past, before_labels: Fin
     written.half()
     before_labels(written.whole)
     world.apply(
-        plan, way=DELETE, step=lambda step: written.half() if step.startswith("survey") else None
+        plan,
+        removal=DELETE,
+        step=lambda step: written.half() if step.startswith("survey") else None,
     )
     world.write.label("clone", layer)
     assert world.there() == past.live | {layer, past.old[0]}

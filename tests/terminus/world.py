@@ -21,7 +21,7 @@ from reclaim.model import SnapshotId
 from reclaim.run.apply import Applied, apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.purge import Purged, purge
-from reclaim.run.removal import Move, Way
+from reclaim.run.removal import MoveToQuarantine, Removal
 from reclaim.run.undo import Undone, undo_run
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.base import Store
@@ -37,7 +37,7 @@ from tests.terminus.samples import Contents, read_store
 
 Step = Callable[[str], None]
 Wrap = Callable[[Storage], Storage]
-MOVE = Move()
+MOVE = MoveToQuarantine()
 
 
 def nothing(_step: str) -> None:
@@ -98,14 +98,14 @@ class World:
         step: Step = nothing,
         store: Store | None = None,
         storage: Storage | None = None,
-        way: Way = MOVE,
+        removal: Removal = MOVE,
     ) -> Applied:
         found = storage or self.storage
         return apply_plan(
             store or self.store(),
             self.engine(step, found),
             plan.place,
-            way=way,
+            removal=removal,
             opener=self.opener(found),
         )
 

@@ -13,10 +13,10 @@ from reclaim.catalog.collection.history_edit import HistoryEdit, HistoryRead
 from reclaim.catalog.collection.observing import Roots
 from reclaim.catalog.content.diffing import Change, ChangeKind
 from reclaim.catalog.content.entries import Entry
-from reclaim.catalog.names import Place
+from reclaim.catalog.names import RefPath
 from reclaim.catalog.refs.commits import Commit
 from reclaim.catalog.refs.merging import Side
-from reclaim.catalog.refs.reading import Page, Reader
+from reclaim.catalog.refs.reading import Page, RefReader
 from reclaim.catalog.refs.refs import NamedRef
 from reclaim.catalog.repository import Repository
 from reclaim.catalog.staging.cleaner import Cleaned
@@ -37,8 +37,8 @@ __all__ = [
     "NamedRef",
     "Page",
     "PhysicalAddress",
-    "Place",
-    "Reader",
+    "RefPath",
+    "RefReader",
     "Repository",
     "RepositoryAccess",
     "RepositoryInfo",

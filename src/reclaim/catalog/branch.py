@@ -15,7 +15,7 @@ from reclaim.catalog.refs import committing, merging
 from reclaim.catalog.refs.commits import Commit
 from reclaim.catalog.refs.committing import Note
 from reclaim.catalog.refs.merging import Side
-from reclaim.catalog.refs.reading import Reader, scene
+from reclaim.catalog.refs.reading import RefReader, scene
 from reclaim.catalog.staging import (
     cleaner,
     entry_edits,
@@ -36,7 +36,7 @@ TIDY = 10_000
 log = logging.getLogger(__name__)
 
 
-class Branch(Reader):
+class Branch(RefReader):
     """A branch with its staging area. It reads like any ref and shows uncommitted changes.
 
     Nothing is part of the history until ``commit``.

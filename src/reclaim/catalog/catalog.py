@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 from reclaim.catalog import names, root_marker
 from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.homes import REGISTERED, Home
-from reclaim.catalog.content.tree import Containers
+from reclaim.catalog.content.tree import ContainerReader
 from reclaim.catalog.database import migrations
 from reclaim.catalog.database.schema import (
     TokenState,
@@ -28,7 +28,7 @@ from reclaim.catalog.database.schema import (
 from reclaim.catalog.database.transactions import Database
 from reclaim.catalog.refs import refs
 from reclaim.catalog.refs.commits import Commit, save
-from reclaim.catalog.refs.leases import Leases
+from reclaim.catalog.refs.leases import CommitLeases
 from reclaim.catalog.repository import Repository
 from reclaim.catalog.staging import cleaner
 from reclaim.catalog.staging.cleaner import Cleaned
@@ -74,8 +74,8 @@ class Catalog:
         self._clock = clock
         self.home = home
         self._partitions = Partitions(database, storage, clock, home)
-        self._leases = Leases(database, clock, self._partitions.instance)
-        self._containers = Containers(storage)
+        self._leases = CommitLeases(database, clock, self._partitions.instance)
+        self._containers = ContainerReader(storage)
         self._externals = Externals()
 
     @classmethod

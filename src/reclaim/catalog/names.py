@@ -110,7 +110,7 @@ def after_prefix(prefix: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RefPath:
     """``REPO/REF/PATH`` as people write it; ref and path may be missing."""
 
     repository: str
@@ -118,7 +118,7 @@ class Place:
     path: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> Place:
+    def parse(cls, text: str) -> RefPath:
         """Split a place. A ref with a slash in it is written with ``%2F``."""
         repository, _, rest = text.partition("/")
         if not repository:

@@ -24,8 +24,8 @@ from reclaim.catalog.content.diffing import Change
 from reclaim.catalog.names import check_prefix
 from reclaim.catalog.refs import commits, leases, logs, refs
 from reclaim.catalog.refs.commits import Commit
-from reclaim.catalog.refs.leases import Leases
-from reclaim.catalog.refs.reading import Reader, tree_of
+from reclaim.catalog.refs.leases import CommitLeases
+from reclaim.catalog.refs.reading import RefReader, tree_of
 from reclaim.catalog.refs.refs import NamedRef
 from reclaim.catalog.staging import cleaner
 from reclaim.catalog.staging.cleaner import Cleaned
@@ -43,7 +43,7 @@ class Repository:
         name: str,
         default_branch: str,
         created_at: datetime,
-        leases: Leases,
+        leases: CommitLeases,
     ) -> None:
         self._workspace = workspace
         self._leases = leases
@@ -56,15 +56,15 @@ class Repository:
         """A branch, to read and to write. It is looked up when it is used."""
         return Branch(self._workspace, name)
 
-    def at(self, ref: str) -> Reader:
+    def at(self, ref: str) -> RefReader:
         """Any branch, tag, commit id or expression like ``main~2``, to read.
 
         Reading anything but a branch holds its commit until the reader is no longer used.
         """
-        return Reader(self._workspace, ref, self._leases)
+        return RefReader(self._workspace, ref, self._leases)
 
     @contextmanager
-    def lease(self, ref: str) -> Iterator[Reader]:
+    def lease(self, ref: str) -> Iterator[RefReader]:
         """Open a commit for reading, and keep all it needs for as long as the block runs.
 
             with repo.lease("v1") as reader:
@@ -74,7 +74,7 @@ class Repository:
         with ``LeaseLapsed`` before anything that it reads may be collected.
         """
         with self._leases.hold(self._workspace, ref) as use:
-            yield Reader(self._workspace, use.commit, use=use)
+            yield RefReader(self._workspace, use.commit, use=use)
 
     def take_lease(self, ref: str, *, holder: str, length: timedelta) -> Lease:
         """Mark a commit as in use for a while, without renewing; for readers outside Python."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from reclaim.catalog import addresses
 from reclaim.catalog.collection.homes import Home
 from reclaim.catalog.content.entries import Entry
-from reclaim.catalog.content.tree import Containers
+from reclaim.catalog.content.tree import ContainerReader
 from reclaim.catalog.database.transactions import Database
 from reclaim.catalog.staging import ledger
 from reclaim.catalog.staging.partitions import Partitions
@@ -27,7 +27,7 @@ class Workspace:
     storage: Storage
     clock: Clock
     partitions: Partitions
-    containers: Containers
+    containers: ContainerReader
     externals: Externals
     home: Home
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reclaim.cli.asides import AsideOptions
 from reclaim.cli.command import YesOption, command
 from reclaim.cli.describe import instant, objects, size, snapshots
 from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block
 from reclaim.cli.plans import PlanArgument, find_plan, shown, store_option
+from reclaim.cli.quarantining import QuarantineOptions
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
 
@@ -29,7 +29,7 @@ def apply(
     session: Session,
     plan: PlanArgument,
     running: RunOptions,
-    asides: AsideOptions,
+    quarantining: QuarantineOptions,
     store: Annotated[
         str | None,
         typer.Option(
@@ -60,10 +60,10 @@ def apply(
     with session.planned(store, named.kind, named.name, named.uid) as found:
         what = f"{objects(document.candidates)} ({size(document.candidate_bytes)})"
         allow_missing(found, asked=unsafe_allow_missing_layers)
-        way = asides.way(found)
+        removal = quarantining.removal(found)
         # Its own name: the plan may claim any.
         what = f"{what} of {found.name}"
-        action = f"move {what} to quarantine" if way.name else f"delete {what} for good"
+        action = f"move {what} to quarantine" if removal.name else f"delete {what} for good"
         session.confirm(action, yes=yes)
         with running.watched() as watcher:
             done = apply_plan(
@@ -72,14 +72,14 @@ def apply(
                 place,
                 planned=document,
                 digest=asked,
-                way=way,
+                removal=removal,
                 watcher=watcher,
             )
-    session.output.answer(Outcome(found.name, done, store_option(named.kind, named.uid)))
+    session.output.answer(ApplyAnswer(found.name, done, store_option(named.kind, named.uid)))
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ApplyAnswer:
     """The answer that says what an apply did."""
 
     store: str

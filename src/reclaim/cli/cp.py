@@ -15,7 +15,7 @@ from reclaim.cli.places import below, parse_folder, parse_object, refuse_nesting
 from reclaim.cli.session import Session
 
 if TYPE_CHECKING:
-    from reclaim.catalog import Catalog, Entry, Place
+    from reclaim.catalog import Catalog, Entry, RefPath
 
 IN_MEMORY = 32 * 1024 * 1024
 
@@ -62,7 +62,7 @@ def cp(
     session.output.answer(done)
 
 
-def _copier(catalog: Catalog, taken: Place, given: Place) -> Copy:
+def _copier(catalog: Catalog, taken: RefPath, given: RefPath) -> Copy:
     branch = catalog.repository(given.repository).branch(given.ref)
     if taken.repository == given.repository:
         return lambda source, target: branch.copy(source, target, source_ref=taken.ref)

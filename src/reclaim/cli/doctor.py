@@ -82,7 +82,7 @@ def doctor(
             "--bytes reads all live data, which only --deep looks for", hint="add --deep"
         )
     with progress("Reading") if read_bytes else nullcontext() as advance:
-        answer = Findings(
+        answer = DoctorAnswer(
             _findings(session, running, store, deep=deep, spark=spark, advance=advance)
         )
         session.output.answer(answer)
@@ -182,7 +182,7 @@ def _abort_uploads(session: Session, name: str, *, yes: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class DoctorAnswer:
     """The answer: a line for each finding, as it is found."""
 
     found: Iterator[Finding]

@@ -10,11 +10,11 @@ import typer
 
 from reclaim.cli import exits
 from reclaim.cli.apply import sentence
-from reclaim.cli.asides import AsideOptions
 from reclaim.cli.command import command
 from reclaim.cli.failure import Failure
 from reclaim.cli.output import Block
 from reclaim.cli.plans import STORE, PlanningOptions, shown
+from reclaim.cli.quarantining import QuarantineOptions
 from reclaim.cli.rules import RuleOptions
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
@@ -36,7 +36,7 @@ def gc(
     rules: RuleOptions,
     planning: PlanningOptions,
     running: RunOptions,
-    asides: AsideOptions,
+    quarantining: QuarantineOptions,
     store: Annotated[
         str | None, typer.Argument(metavar="STORE", help=STORE, show_default=False)
     ] = None,
@@ -64,7 +64,13 @@ def gc(
         def results() -> Iterator[Result]:
             for one in found:
                 try:
-                    done = collect(one, engine, options(one), way=asides.way(one), watcher=watcher)
+                    done = collect(
+                        one,
+                        engine,
+                        options(one),
+                        removal=quarantining.removal(one),
+                        watcher=watcher,
+                    )
                     yield Result(one, done)
                 except Exception as error:
                     if not everything:

@@ -18,7 +18,7 @@ from reclaim.cli.session import Session
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from reclaim.catalog import Place, Reader
+    from reclaim.catalog import RefPath, RefReader
 
 STDOUT = "-"
 UNVERIFIED = "It was not verified: no SHA-256 is known of it, only its size."
@@ -60,7 +60,7 @@ def get(
         _get_object(session, parse_object(source), target, verify=verify)
 
 
-def _get_object(session: Session, place: Place, target: str | None, *, verify: bool) -> None:
+def _get_object(session: Session, place: RefPath, target: str | None, *, verify: bool) -> None:
     name = place.path.rsplit("/", 1)[-1]
     with session.open() as catalog:
         reader = catalog.repository(place.repository).at(place.ref)
@@ -83,7 +83,7 @@ def _get_object(session: Session, place: Place, target: str | None, *, verify: b
     session.output.answer(Done(sentence, facts))
 
 
-def _print_object(session: Session, place: Place, *, verify: bool) -> None:
+def _print_object(session: Session, place: RefPath, *, verify: bool) -> None:
     if session.output.for_programs:
         raise InvalidInput(
             "stdout cannot carry both the object and a JSON document",
@@ -99,7 +99,7 @@ def _print_object(session: Session, place: Place, *, verify: bool) -> None:
         print(UNVERIFIED, file=sys.stderr)
 
 
-def _get_folder(session: Session, place: Place, target: str | None, *, verify: bool) -> None:
+def _get_folder(session: Session, place: RefPath, target: str | None, *, verify: bool) -> None:
     if target == STDOUT:
         raise InvalidInput("a folder cannot go to stdout", hint="name a folder")
     root = Path(target or place.path.rstrip("/").rsplit("/", 1)[-1] or place.repository)
@@ -129,7 +129,7 @@ def _get_folder(session: Session, place: Place, target: str | None, *, verify: b
 
 
 def _get_below(
-    reader: Reader, path: str, root: Path, relative: str, *, verify: bool
+    reader: RefReader, path: str, root: Path, relative: str, *, verify: bool
 ) -> tuple[int, bool]:
     with local.translated():
         root.mkdir(parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ def _get_below(
         return _write(reader, path, out, verify=verify)
 
 
-def _write(reader: Reader, path: str, out: IO[bytes], *, verify: bool) -> tuple[int, bool]:
+def _write(reader: RefReader, path: str, out: IO[bytes], *, verify: bool) -> tuple[int, bool]:
     """How many bytes there were, and whether they were compared with a SHA-256."""
     from reclaim.catalog.content import checksums
 

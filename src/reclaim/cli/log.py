@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class LogAnswer:
     """The answer that lists commits."""
 
     commits: Sequence[Commit]
@@ -86,4 +86,4 @@ def log(
         commits = catalog.repository(where.repository).log(
             where.ref or None, first_parent=first_parent, limit=number
         )
-    session.output.answer(History(commits, oneline))
+    session.output.answer(LogAnswer(commits, oneline))

@@ -17,7 +17,7 @@ from reclaim.cli.repo import Repositories
 from reclaim.cli.session import Session
 
 if TYPE_CHECKING:
-    from reclaim.catalog import Page, Reader
+    from reclaim.catalog import Page, RefReader
 
 PAGE = 1_000
 
@@ -98,7 +98,7 @@ def ls(
         session.output.answer(Listing(pages))
 
 
-def _all_pages(reader: Reader, prefix: str, delimiter: str, after: str) -> Iterator[Page]:
+def _all_pages(reader: RefReader, prefix: str, delimiter: str, after: str) -> Iterator[Page]:
     while True:
         page = reader.list(prefix, delimiter=delimiter, after=after, limit=PAGE)
         yield page

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from reclaim.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from reclaim.catalog import Place, Reader
+    from reclaim.catalog import RefPath, RefReader
 
 
-def parse(text: str) -> Place:
+def parse(text: str) -> RefPath:
     """Any place."""
-    from reclaim.catalog import Place
+    from reclaim.catalog import RefPath
 
-    return Place.parse(text)
+    return RefPath.parse(text)
 
 
 def parse_repository(text: str) -> str:
@@ -28,7 +28,7 @@ def parse_repository(text: str) -> str:
     return place.repository
 
 
-def parse_ref(text: str) -> Place:
+def parse_ref(text: str) -> RefPath:
     """A place that is a ref, or the name of one to be made."""
     place = _with_ref(text, "REPO/REF")
     if place.path:
@@ -39,12 +39,12 @@ def parse_ref(text: str) -> Place:
     return place
 
 
-def parse_object(text: str) -> Place:
+def parse_object(text: str) -> RefPath:
     """A place that is an object. The catalog judges the path."""
     return _with_ref(text, "REPO/REF/PATH")
 
 
-def parse_folder(text: str) -> Place:
+def parse_folder(text: str) -> RefPath:
     """A place that is everything below a path; an empty path is the whole ref."""
     place = _with_ref(text, "REPO/REF/FOLDER")
     if not place.path or place.path.endswith("/"):
@@ -52,7 +52,7 @@ def parse_folder(text: str) -> Place:
     return replace(place, path=place.path + "/")
 
 
-def _with_ref(text: str, form: str) -> Place:
+def _with_ref(text: str, form: str) -> RefPath:
     place = parse(text)
     if not place.ref:
         raise InvalidInput(f"{text!r} names no ref", hint=f"write {form}")
@@ -60,7 +60,7 @@ def _with_ref(text: str, form: str) -> Place:
 
 
 @contextmanager
-def single(reader: Reader, path: str) -> Iterator[None]:
+def single(reader: RefReader, path: str) -> Iterator[None]:
     """Say what to do when what was taken for an object turns out to be a folder."""
     try:
         yield
@@ -72,7 +72,7 @@ def single(reader: Reader, path: str) -> Iterator[None]:
         ) from error
 
 
-def below(reader: Reader, folder: str) -> list[str]:
+def below(reader: RefReader, folder: str) -> list[str]:
     """The paths of all objects below a folder, relative to it; at least one."""
     paths = [entry.path.removeprefix(folder) for entry in reader.entries(folder)]
     if not paths:
@@ -80,12 +80,12 @@ def below(reader: Reader, folder: str) -> list[str]:
     return paths
 
 
-def nothing_below(reader: Reader, folder: str) -> NotFound:
+def nothing_below(reader: RefReader, folder: str) -> NotFound:
     where = f"below {folder!r} on {reader.ref}" if folder else f"on {reader.ref}"
     return NotFound(f"there is no object {where}", hint="list what there is with `reclaim ls`")
 
 
-def refuse_nesting(source: Place, target: Place) -> None:
+def refuse_nesting(source: RefPath, target: RefPath) -> None:
     """Refuse to write into the folder that is being read, or the other way round."""
     if (source.repository, source.ref) == (target.repository, target.ref) and (
         source.path.startswith(target.path) or target.path.startswith(source.path)

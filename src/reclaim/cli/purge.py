@@ -69,7 +69,7 @@ def purge(
                         done.append((one.name, purged))
     if left:
         raise _together(left, done)
-    session.output.answer(Outcome(done))
+    session.output.answer(PurgeAnswer(done))
 
 
 def _together(left: Sequence[tuple[str, Partial]], done: Sequence[tuple[str, Purged]]) -> Partial:
@@ -84,7 +84,7 @@ def _together(left: Sequence[tuple[str, Partial]], done: Sequence[tuple[str, Pur
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PurgeAnswer:
     """The answer that says what was purged, by store."""
 
     done: Sequence[tuple[str, Purged]]

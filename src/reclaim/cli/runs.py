@@ -43,7 +43,7 @@ class Runs:
                     "started_at": run.started_at,
                     "summary": dict(run.summary),
                     "plan": run.place or None,
-                    "quarantine": run.quarantine.way if run.quarantine else None,
+                    "quarantine": run.quarantine.removal if run.quarantine else None,
                     "until": run.quarantine.until if run.quarantine else None,
                 }
                 for repository, run in self.found

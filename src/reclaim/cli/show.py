@@ -40,11 +40,11 @@ def show(
     """Show a plan: what would go and why. Needs neither the catalog nor Spark."""
     place, document = find_plan(plan)
     answer = Summary(place, document)
-    session.output.answer(Objects(answer, limit) if objects else answer)
+    session.output.answer(ObjectsAnswer(answer, limit) if objects else answer)
 
 
 @dataclass(frozen=True, slots=True)
-class Objects:
+class ObjectsAnswer:
     """The answer that lists the objects of a plan, one file after the other."""
 
     summary: Summary

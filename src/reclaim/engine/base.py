@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.tasks.deleting import Deleter, Outcome
-from reclaim.engine.tasks.judging import Rules, Verdict
+from reclaim.engine.tasks.judging import CandidateRules, Verdict
 from reclaim.engine.tasks.parts import Part, Place, write_part
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import LIVE, as_named
@@ -51,7 +51,7 @@ def count_landmarks(objects: Objects, rows: pa.Table) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Containers:
+class ContainerFiles:
     """The containers of snapshots, and those that they list, in files, each once."""
 
     parts: Sequence[Part]
@@ -67,7 +67,7 @@ class Containers:
 
 def named_containers(
     format: Format, containers: pa.Table, place: Place, storage: Storage
-) -> Containers | None:
+) -> ContainerFiles | None:
     """Snapshot containers written down, where names alone tell; None if one has to be read."""
     has_to = pc.is_in(containers.column("kind"), pa.array(format.reads, pa.string()))
     if pc.any(has_to).as_py():
@@ -75,7 +75,7 @@ def named_containers(
     rows = as_named(containers)
     live = pc.sum(pc.equal(rows.column("cause"), LIVE)).as_py() or 0
     parts = [write_part(storage, place.at("named.parquet"), rows)] if rows.num_rows else []
-    return Containers(parts, live, live, entries=0, dead=rows.num_rows - live)
+    return ContainerFiles(parts, live, live, entries=0, dead=rows.num_rows - live)
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Read:
 
 
 @dataclass(slots=True)
-class Found:
+class Candidates:
     """Candidates in files, how they were judged, and what was read to find them."""
 
     parts: Sequence[Part] = ()
@@ -127,10 +127,10 @@ class FindRequest:
 
     format: Format
     objects: Objects
-    containers: Containers
+    containers: ContainerFiles
     held: Sequence[str]
     """Files with addresses, in the storage of the place."""
-    rules: Rules
+    rules: CandidateRules
     place: Place
     work: Place
     """For what is not needed afterwards, in the same storage."""
@@ -142,7 +142,7 @@ class ConfirmRequest:
 
     format: Format
     candidates: Sequence[Part]
-    revived: Containers
+    revived: ContainerFiles
     held: Sequence[str]
     closed: frozenset[str]
     """The guards that protect nothing any more."""
@@ -227,11 +227,11 @@ class Engine(Protocol):
         """How many versions a bucket keeps of what was deleted or replaced, and their bytes."""
         ...
 
-    def expand(self, request: ExpandRequest) -> Containers:
+    def expand(self, request: ExpandRequest) -> ContainerFiles:
         """All containers of snapshots, each once, live ones before dead ones."""
         ...
 
-    def find(self, request: FindRequest) -> Found:
+    def find(self, request: FindRequest) -> Candidates:
         """Objects that no live container lists and nothing holds, judged."""
         ...
 
@@ -251,7 +251,7 @@ class Engine(Protocol):
         """
         ...
 
-    def confirm(self, request: ConfirmRequest) -> Found:
+    def confirm(self, request: ConfirmRequest) -> Candidates:
         """Candidates that nothing reaches now either, without those that were done before.
 
         They are written down by kind: the group of a part is the kind of its objects.

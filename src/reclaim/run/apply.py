@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from reclaim.engine.base import ConfirmRequest, Containers, Engine, ExpandRequest
+from reclaim.engine.base import ConfirmRequest, ContainerFiles, Engine, ExpandRequest
 from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage
 from reclaim.engine.tasks.quarantine import QUARANTINED
@@ -53,7 +53,7 @@ from reclaim.run.library_edit import edit_by_library
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.promises import keep_needed, keep_promises
-from reclaim.run.removal import DELETE, Way
+from reclaim.run.removal import DELETE, OPTIONS, Removal
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
@@ -80,7 +80,7 @@ UNPLANNED, SPARED = "unplanned", "spared"
 """The names of counts in a run's record. The last two are of an edit by the store's own library:
 snapshots that it took out of history beyond the plan, and those that the plan names and that
 stay."""
-NO_CONTAINERS = Containers((), 0, 0, 0)
+NO_CONTAINERS = ContainerFiles((), 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,20 +136,20 @@ def apply_plan(
     *,
     planned: PlanDocument | None = None,
     digest: str | None = None,
-    way: Way = DELETE,
+    removal: Removal = DELETE,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> Applied:
-    """Apply a plan, or the rest of it; ``way`` is how objects are taken away.
+    """Apply a plan, or the rest of it; ``removal`` is how objects are taken away.
 
     ``planned`` is the plan as somebody has seen it, who need not have given its ``digest``.
     """
     storage = opener(place.url)
     planned = planned or plan_file.read(storage, place)
     _check_plan(planned, store)
-    way.check(store, planned)
+    removal.check(store, planned)
     trusted = is_trusted(store, planned, digest)
-    _check_begun(store.find_run(planned.run), way, place, planned, trusted=trusted)
+    _check_begun(store.find_run(planned.run), removal, place, planned, trusted=trusted)
     # Each apply has its own folder: one that died may have left files without a list.
     own = place.below("apply").below(new_uid())
     watching = watcher or Silent()
@@ -159,9 +159,9 @@ def apply_plan(
     )
     with store.lock(planned.run) as held:
         earlier = store.find_run(planned.run)
-        _check_begun(earlier, way, place, planned, trusted=trusted)
+        _check_begun(earlier, removal, place, planned, trusted=trusted)
         return _Applying(
-            store, held, engine, place, own, planned, basis, way, watching, opener, earlier
+            store, held, engine, place, own, planned, basis, removal, watching, opener, earlier
         ).run()
 
 
@@ -183,7 +183,7 @@ def _check_plan(planned: PlanDocument, store: Store) -> None:
 
 
 def _check_begun(
-    run: Run | None, way: Way, place: Place, planned: PlanDocument, *, trusted: bool
+    run: Run | None, removal: Removal, place: Place, planned: PlanDocument, *, trusted: bool
 ) -> None:
     """Refuse to go on with a run that has ended, in another way than it was begun, or that was
     made from another plan."""
@@ -202,12 +202,12 @@ def _check_begun(
             f"run {run.id} has begun to be undone",
             hint=f"finish that with `reclaim undo {run.id}`, and plan it again",
         )
-    begun_way = run.quarantine.way if run.quarantine else None
-    if run.state != RunState.STOPPED and begun_way != way.name:
-        begun = f"with {begun_way} to quarantine" if begun_way else "without quarantine"
+    begun_with = run.quarantine.removal if run.quarantine else None
+    if run.state != RunState.STOPPED and begun_with != removal.name:
+        option = OPTIONS[begun_with]
         raise PlanRefused(
-            f"the plan was begun {begun}, and goes on only like that",
-            hint="apply it in the same way, or plan it again",
+            f"this plan was first applied with {option}",
+            hint=f"repeat it with {option}, or make a new plan",
         )
 
 
@@ -230,13 +230,13 @@ def _check_same_plan(run: Run, place: Place, planned: PlanDocument, *, trusted: 
         )
 
 
-def _facts(way: Way, store: Store, earlier: Run | None) -> dict[str, Any]:
+def _facts(removal: Removal, store: Store, earlier: Run | None) -> dict[str, Any]:
     """What a run's record says from the start, with what earlier applies of the plan did.
 
     A window that was promised is not shortened.
     """
     before = {} if earlier is None else dict(earlier.summary)
-    aside = way.quarantine(store.clock.now())
+    aside = removal.quarantine(store.clock.now())
     promised = None if earlier is None else earlier.quarantine
     if aside and promised and aside.until and promised.until:
         aside = replace(aside, until=max(aside.until, promised.until))
@@ -265,7 +265,7 @@ class _Applying:
         own: Place,
         planned: PlanDocument,
         basis: Basis,
-        way: Way,
+        removal: Removal,
         watcher: Watcher,
         opener: Opener,
         earlier: Run | None,
@@ -278,7 +278,7 @@ class _Applying:
         self._storage = opener(place.url)
         self._planned = planned
         self._basis = basis
-        self._way = way
+        self._removal = removal
         self._run = planned.run
         self._stages = Stages(planned.run, watcher)
         self._own = own
@@ -292,7 +292,7 @@ class _Applying:
         self._condemned = False
         # An earlier apply may have taken something, even if this one does not get so far.
         self._begun = earlier is not None and earlier.state != RunState.STOPPED
-        self._facts = _facts(way, store, earlier if self._begun else None)
+        self._facts = _facts(removal, store, earlier if self._begun else None)
         self._facts |= {PLAN_DIGEST: planned.digest, LISTS: self._journal.known}
         self._promoted = self._begun and earlier is not None and earlier.promoted
         if self._promoted:
@@ -395,7 +395,7 @@ class _Applying:
             # A clock that jumped since has made young what is old, or leases look lapsed.
             check_clock(self._store, self._store.storage, own)
             check_budget(self._store, self._held.lock, seen.read_at, so_far="nothing was deleted")
-            deleter = self._way.deleter(self._store, self._run, self._journal)
+            deleter = self._removal.deleter(self._store, self._run, self._journal)
             # What is promised from here on is known, wherever this run is cut off.
             self._journal.intend(candidates)
             self._facts[INTENDED] = self._journal.intended_rows()
@@ -443,7 +443,7 @@ class _Applying:
             self._facts[COLLECTED],
             None if aside is None else aside.until,
             self._store.noun,
-            self._way.requests(self._store, total.only(QUARANTINED)[0]),
+            self._removal.requests(self._store, total.only(QUARANTINED)[0]),
             self._basis.compared,
             self._facts.get(UNPLANNED, 0),
             self._facts.get(SPARED, 0),
@@ -624,7 +624,11 @@ class _Applying:
 
         Of some of them an earlier run has deleted a part; nobody can bring those back.
         """
-        if self._way.name is None or self._store.deleted or not isinstance(self._held, TakesOver):
+        if (
+            self._removal.name is None
+            or self._store.deleted
+            or not isinstance(self._held, TakesOver)
+        ):
             return ()
         left = self._held.left_condemned()
         place = self._own.below("work").below("left")
@@ -646,7 +650,7 @@ class _Applying:
             return not left or (asked and all(map(self._missing, left)))
 
         dead = [one for one in decided.dead if one not in now.live and is_gone(one)]
-        return self._way.settle(self._held, dead)
+        return self._removal.finalize(self._held, dead)
 
     def _missing(self, address: str) -> bool:
         try:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.clock import SKEW
-from reclaim.engine.base import Containers, Found, Objects
+from reclaim.engine.base import Candidates, ContainerFiles, Objects
 from reclaim.engine.tasks.parts import Place
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.errors import (
@@ -62,7 +62,11 @@ def check_budget(store: Store, lock: HeldLock, read_at: datetime, *, so_far: str
 
 
 def check_complete(
-    seen: Observation, decided: Decided, named: pa.Table, containers: Containers, found: Found
+    seen: Observation,
+    decided: Decided,
+    named: pa.Table,
+    containers: ContainerFiles,
+    found: Candidates,
 ) -> None:
     """Refuse when less, or more, was read than there must be."""
     live = named.column("cause").to_pylist().count(LIVE)
@@ -84,7 +88,7 @@ def check_complete(
         raise IncompleteRead("there are refs, and no snapshot was found to be live")
 
 
-def check_kept(store: Store, survey: Survey | None, decided: Decided, found: Found) -> None:
+def check_kept(store: Store, survey: Survey | None, decided: Decided, found: Candidates) -> None:
     """Refuse when fewer objects are kept than the listing has of snapshots that stay.
 
     For stores whose snapshots are files that need not be read again: what stays of them is known
@@ -159,7 +163,7 @@ def find_landmarks(seen: Observation, decided: Decided, before: datetime) -> Seq
     )
 
 
-def check_inventory(store: Store, objects: Objects, found: Found) -> None:
+def check_inventory(store: Store, objects: Objects, found: Candidates) -> None:
     """Refuse an inventory that is not of this store: it would find nothing, and say so."""
     if objects.before is None:
         return

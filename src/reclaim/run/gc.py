@@ -15,7 +15,7 @@ from reclaim.run.apply import COLLECT, Applied, apply_plan
 from reclaim.run.orphans import protected_folders
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.plan_file import OF_RUNS
-from reclaim.run.removal import DELETE, Way
+from reclaim.run.removal import DELETE, Removal
 from reclaim.run.stages import Watcher
 from reclaim.stores.abilities import CompactsMetadata
 from reclaim.stores.base import Store
@@ -35,7 +35,7 @@ def collect(
     engine: Engine,
     options: PlanOptions,
     *,
-    way: Way = DELETE,
+    removal: Removal = DELETE,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> Collected:
@@ -62,7 +62,7 @@ def collect(
         # What was planned a moment ago, whatever lies in its place by now.
         planned=plan.document,
         digest=plan.document.digest,
-        way=way,
+        removal=removal,
         watcher=watcher,
         opener=opener,
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from reclaim.engine.base import Engine, ExpandRequest, FindRequest, Objects
-from reclaim.engine.tasks.judging import Rules
+from reclaim.engine.tasks.judging import CandidateRules
 from reclaim.engine.tasks.parts import Opener, Place, open_storage, write_part
 from reclaim.errors import InvalidInput, ReclaimError
 from reclaim.ids import new_uid
@@ -36,7 +36,7 @@ from reclaim.run.decide import KEEPS_ALL, Decided, Predict, decide_seen
 from reclaim.run.library_edit import find_library_edit, predicting
 from reclaim.run.orphans import protected_folders
 from reclaim.run.plan_file import LibraryEdit, Noncurrent, PlanDocument
-from reclaim.run.plan_summary import Findings, summarize
+from reclaim.run.plan_summary import PlanFindings, summarize
 from reclaim.run.promises import keep_needed, keep_promises
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.storage import LISTED, KeyRange, buckets
@@ -233,7 +233,7 @@ class _Planning:
         written = plan_snapshots.write(
             self._storage, self._place.at("snapshots.parquet"), seen, decided
         )
-        findings = Findings(
+        findings = PlanFindings(
             run=self._run,
             place=self._place,
             started_at=self._started,
@@ -315,14 +315,14 @@ class _Planning:
         )
         return predicting(self._store, asked)
 
-    def _rules(self, seen: Observation, objects: Objects) -> Rules:
+    def _rules(self, seen: Observation, objects: Objects) -> CandidateRules:
         format = self._store.format
         cutoffs = {}
         for kind in format.order:
             cutoffs[kind] = self._started - self._options.margins.age(format.margins[kind])
             if objects.before is not None:
                 cutoffs[kind] = min(cutoffs[kind], objects.before)
-        return Rules(
+        return CandidateRules(
             cutoffs=cutoffs,
             closed=seen.closed,
             open=seen.open,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from reclaim.engine.base import Containers, Found
+from reclaim.engine.base import Candidates, ContainerFiles
 from reclaim.engine.tasks import judging
 from reclaim.engine.tasks.grouping import Tally, few
 from reclaim.engine.tasks.parts import Part, Place
@@ -31,7 +31,7 @@ from reclaim.stores.observation import Observation
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class PlanFindings:
     """What was asked of a plan, and what the making of it has found out."""
 
     run: str
@@ -47,12 +47,12 @@ class Findings:
     seen: Observation
     decided: Decided
     dead: Collection[SnapshotId]
-    containers: Containers
-    found: Found
+    containers: ContainerFiles
+    found: Candidates
     snapshots: Part
 
 
-def summarize(store: Store, findings: Findings) -> PlanDocument:
+def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
     """The document of a plan, without its hash."""
     seen, decided, found = findings.seen, findings.decided, findings.found
     containers, read = findings.containers, findings.found.read
@@ -135,7 +135,7 @@ def _groups(tally: Tally) -> list[Group]:
     ]
 
 
-def _staying(found: Found, store: Store) -> list[Group]:
+def _staying(found: Candidates, store: Store) -> list[Group]:
     groups = [
         Group(objects=count, bytes=size, kind=kind, reason=why)
         for (kind, why), (count, size) in sorted(found.verdict.staying.items())
@@ -177,7 +177,7 @@ def _irreversible(store: Store, edit: LibraryEdit | None) -> Iterator[str]:
         yield sentence
 
 
-def _odd(found: Found) -> Iterator[str]:
+def _odd(found: Candidates) -> Iterator[str]:
     count = sum(
         objects for (_, why), (objects, _) in found.verdict.staying.items() if why == judging.ODD
     )

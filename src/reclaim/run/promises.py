@@ -98,7 +98,7 @@ def _holding(seen: Observation, parts: Sequence[Part]) -> Observation:
 
 def _aside(store: Store, run: Run) -> str:
     """Where a run has set objects aside."""
-    covered = run.quarantine is not None and run.quarantine.way == MARKED
+    covered = run.quarantine is not None and run.quarantine.removal == MARKED
     return COVERED if covered else store.format.quarantine_path(run.id)
 
 
@@ -122,7 +122,7 @@ def _taking(run: Run, opener: Opener) -> Iterator[pa.Table]:
     """
     aside = run.quarantine
     assert aside is not None
-    if not run.unfinished and aside.way != MARKED:
+    if not run.unfinished and aside.removal != MARKED:
         return
     record = find_record(run, opener)
     if record is None or not record.is_whole:
@@ -137,7 +137,7 @@ def _taking(run: Run, opener: Opener) -> Iterator[pa.Table]:
 def _not_known(run: Run) -> Refused:
     assert run.quarantine is not None
     again = f"apply its plan again (`reclaim apply {run.place}`)"
-    if run.quarantine.way != MARKED:
+    if run.quarantine.removal != MARKED:
         again = f"{again}, undo it (`reclaim undo {run.id}`), or end it with `reclaim purge`"
     return Refused(
         f"run {run.id} set objects aside, and its plan and journal are not whole any more at "

@@ -20,7 +20,7 @@ from reclaim.model import Quarantine, Run, RunState
 from reclaim.run.checks import check_budget, check_clock
 from reclaim.run.ends import cause_of, told_as_partial
 from reclaim.run.journal import Journal
-from reclaim.run.removal import setting_aside, way_of
+from reclaim.run.removal import removal_of, setting_aside
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.storage import Storage
@@ -142,13 +142,13 @@ def _purge(
     done: Purged,
     opener: Opener,
 ) -> None:
-    way = way_of(run)
-    assert way is not None
+    removal = removal_of(run)
+    assert removal is not None
     storage = opener(place.url)
     journal = Journal(storage, place, place, known={})
-    way.check_back(store)
+    removal.check_reversible(store)
     try:
-        rows = way.rows(store, engine, run, place.below("work"), opener)
+        rows = removal.quarantined(store, engine, run, place.below("work"), opener)
     except (Refused, Corrupt) as error:
         # It concerns this run alone, and nothing of it was touched.
         done.skipped[run.id] = error
@@ -160,8 +160,8 @@ def _purge(
         else frozenset()
     )
     back, away = _split(storage, rows, needed, place.below("work")) if needed else ((), rows)
-    restoring = way.back(store, run, opener)
-    for deleter, parts in ((restoring, back), (way.away(store, run), away)):
+    restoring = removal.restorer(store, run, opener)
+    for deleter, parts in ((restoring, back), (removal.purger(store, run), away)):
         if parts is away:
             check_budget(store, held.lock, read_at, so_far=f"nothing of run {run.id} was deleted")
         if not parts:

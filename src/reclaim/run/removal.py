@@ -1,6 +1,6 @@
-"""Ways to take objects away: for good, or aside, from where they can be brought back.
+"""Removals: for good, or to quarantine, from where objects can be brought back.
 
-A way brings the deleter that a sweep uses. The sweep does not know which way it goes.
+A removal brings the deleter that a sweep uses. The sweep does not know which one it is.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from reclaim.engine.base import Containers, Engine, FindRequest, RecallRequest
+from reclaim.engine.base import ContainerFiles, Engine, FindRequest, RecallRequest
 from reclaim.engine.tasks.delete_markers import Expunge, Mark, Unmark
 from reclaim.engine.tasks.deleting import Deleter, Remove
-from reclaim.engine.tasks.judging import Rules
+from reclaim.engine.tasks.judging import CandidateRules
 from reclaim.engine.tasks.notes import COVERING, RETURNED, find_notes
 from reclaim.engine.tasks.parts import Opener, Part, Place
 from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
@@ -41,6 +41,8 @@ from reclaim.stores.format import QUARANTINE
 
 MOVED, MARKED = "moved", "marked"
 """What the records of runs call the two."""
+OPTIONS = {None: "--no-quarantine", MOVED: "--quarantine", MARKED: "--quarantine --markers"}
+"""What asks for each of them, and for deleting."""
 KEEP = SAFETY.quarantine
 """How long what was set aside is kept by default."""
 FAR = timedelta(days=3650)
@@ -48,8 +50,8 @@ FAR = timedelta(days=3650)
 log = logging.getLogger(__name__)
 
 
-class Way(Protocol):
-    """How an apply takes objects away."""
+class Removal(Protocol):
+    """How an apply removes objects."""
 
     @property
     def name(self) -> str | None:
@@ -57,12 +59,12 @@ class Way(Protocol):
         ...
 
     def check(self, store: Store, planned: PlanDocument) -> None:
-        """Refuse what cannot be done in this way, before anything is."""
+        """Refuse what this removal cannot do, before anything is done."""
         ...
 
     def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter: ...
 
-    def settle(self, held: Held, ids: Collection[SnapshotId]) -> int:
+    def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
         """Remove snapshots whose objects were taken."""
         ...
 
@@ -75,14 +77,14 @@ class Way(Protocol):
         ...
 
 
-class AsideWay(Way, Protocol):
-    """A way that has a way back."""
+class UndoableRemoval(Removal, Protocol):
+    """A removal that can be undone until a purge ends its window."""
 
-    def check_back(self, store: Store) -> None:
+    def check_reversible(self, store: Store) -> None:
         """Refuse an undo or a purge that could not be done as it must be."""
         ...
 
-    def rows(
+    def quarantined(
         self, store: Store, engine: Engine, run: Run, place: Place, opener: Opener
     ) -> Sequence[Part]:
         """What a run has set aside, and nothing else, with the identity of each object."""
@@ -92,11 +94,11 @@ class AsideWay(Way, Protocol):
         """Where a run sets objects aside; None if they stay where they are."""
         ...
 
-    def back(self, store: Store, run: Run, opener: Opener) -> Deleter:
-        """Brings objects back; what it notes of them is found by ``rows``."""
+    def restorer(self, store: Store, run: Run, opener: Opener) -> Deleter:
+        """Brings objects back; what it notes of them is found by ``quarantined``."""
         ...
 
-    def away(self, store: Store, run: Run) -> Deleter: ...
+    def purger(self, store: Store, run: Run) -> Deleter: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ class Delete:
     def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:  # noqa: ARG002
         return Remove()
 
-    def settle(self, held: Held, ids: Collection[SnapshotId]) -> int:
+    def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
         return held.collect(ids)
 
     def quarantine(self, now: datetime) -> None:
@@ -125,7 +127,7 @@ DELETE = Delete()
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class MoveToQuarantine:
     """Into a folder of the store: renamed on a disk, copied and deleted elsewhere."""
 
     keep: timedelta = KEEP
@@ -134,13 +136,13 @@ class Move:
     def check(self, store: Store, planned: PlanDocument) -> None:  # noqa: ARG002
         _check_store(store)
 
-    def check_back(self, store: Store) -> None:
+    def check_reversible(self, store: Store) -> None:
         pass
 
     def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:
         return SetAside(_aside(store, run_id), undo_begun(store, run_id), again=journal.begun)
 
-    def settle(self, held: Held, ids: Collection[SnapshotId]) -> int:
+    def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
         return setting_aside(held).set_aside(ids)
 
     def quarantine(self, now: datetime) -> Quarantine:
@@ -150,7 +152,7 @@ class Move:
         # A copy and a look at it; deletes are free.
         return 2 * objects if store.storage.at_once > 1 else 0
 
-    def rows(
+    def quarantined(
         self, store: Store, engine: Engine, run: Run, place: Place, opener: Opener
     ) -> Sequence[Part]:
         record = find_record(run, opener)
@@ -170,7 +172,7 @@ class Move:
         ranges = [KeyRange(one) for one in (inside if not objects else [folder])]
         listed = engine.list(store.format, ranges, place.below("listing"))
         now = store.clock.now()
-        rules = Rules(
+        rules = CandidateRules(
             cutoffs={QUARANTINE: now + FAR},
             closed=frozenset(),
             open=frozenset(),
@@ -179,7 +181,7 @@ class Move:
             now=now,
             protected=(),
         )
-        none = Containers((), 0, 0, 0)
+        none = ContainerFiles((), 0, 0, 0)
         out, work = place.below("objects"), place.below("work")
         found = engine.find(FindRequest(store.format, listed, none, (), rules, out, work))
         return _grouped(found.parts)
@@ -187,16 +189,16 @@ class Move:
     def aside(self, store: Store, run_id: str) -> Aside:
         return _aside(store, run_id)
 
-    def back(self, store: Store, run: Run, opener: Opener) -> Deleter:
+    def restorer(self, store: Store, run: Run, opener: Opener) -> Deleter:
         undos = _undos(run) or (store.clock.now(),)
         return BringBack(_aside(store, run.id), undos, _new_notes(run, opener))
 
-    def away(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
+    def purger(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
         return Discard(_undos(run))
 
 
 @dataclass(frozen=True, slots=True)
-class Markers:
+class DeleteMarkers:
     """By delete markers, in a bucket that keeps versions."""
 
     keep: timedelta = KEEP
@@ -211,13 +213,13 @@ class Markers:
                 hint="plan it without --out",
             )
 
-    def check_back(self, store: Store) -> None:
+    def check_reversible(self, store: Store) -> None:
         _check_versioning(store, "switch the bucket's versioning on again, then repeat it")
 
     def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:
         return Mark(journal.own.below(COVERING).prefix, undo_begun(store, run_id))
 
-    def settle(self, held: Held, ids: Collection[SnapshotId]) -> int:
+    def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
         return setting_aside(held).set_aside(ids)
 
     def quarantine(self, now: datetime) -> Quarantine:
@@ -226,7 +228,7 @@ class Markers:
     def requests(self, store: Store, objects: int) -> int:  # noqa: ARG002
         return 0
 
-    def rows(
+    def quarantined(
         self,
         store: Store,  # noqa: ARG002 - the markers are where the plan is
         engine: Engine,
@@ -251,19 +253,19 @@ class Markers:
     def aside(self, store: Store, run_id: str) -> None:
         pass
 
-    def back(self, store: Store, run: Run, opener: Opener) -> Deleter:  # noqa: ARG002
+    def restorer(self, store: Store, run: Run, opener: Opener) -> Deleter:  # noqa: ARG002
         return Unmark(_new_notes(run, opener))
 
-    def away(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
+    def purger(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
         return Expunge()
 
 
-WAYS: Mapping[str, AsideWay] = {MOVED: Move(), MARKED: Markers()}
+REMOVALS: Mapping[str, UndoableRemoval] = {MOVED: MoveToQuarantine(), MARKED: DeleteMarkers()}
 
 
-def way_of(run: Run) -> AsideWay | None:
+def removal_of(run: Run) -> UndoableRemoval | None:
     """How a run set its objects aside; None when it did not, or they are not there any more."""
-    return WAYS.get(run.quarantine.way) if run.quarantine else None
+    return REMOVALS.get(run.quarantine.removal) if run.quarantine else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from reclaim.model import Run, RunState
 from reclaim.run.checks import check_clock
 from reclaim.run.ends import told_as_partial
 from reclaim.run.journal import Journal
-from reclaim.run.removal import AsideWay, setting_aside, undo_begun, way_of
+from reclaim.run.removal import UndoableRemoval, removal_of, setting_aside, undo_begun
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.undo_edit import stopped_early, undo_edit
@@ -76,25 +76,25 @@ def undo_run(
         run = store.find_run(run_id)
         if run is None:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
-        way = check_undo(run)
+        removal = check_undo(run)
         stages = Stages(run_id, watcher or Silent())
-        return _Undoing(store, held, engine, run, way, stages).undo(opener)
+        return _Undoing(store, held, engine, run, removal, stages).undo(opener)
 
 
-def check_undo(run: Run) -> AsideWay:
+def check_undo(run: Run) -> UndoableRemoval:
     """How a run set its objects aside; refused when there is nothing to bring back."""
     if run.state == RunState.UNDONE:
         raise Conflict(f"run {run.id} was undone already", hint="see `reclaim runs`")
     if run.state == RunState.PURGED:
         raise Refused(f"what run {run.id} had set aside was purged, and cannot be brought back")
-    way = way_of(run)
-    if way is None:
+    removal = removal_of(run)
+    if removal is None:
         raise Refused(
             f"run {run.id} is a {run.kind} that set nothing aside: what it deleted cannot be "
             "brought back",
             hint="apply with --quarantine to be able to undo it",
         )
-    return way
+    return removal
 
 
 class _Undoing:
@@ -106,7 +106,7 @@ class _Undoing:
         held: Held,
         engine: Engine,
         run: Run,
-        way: AsideWay,
+        removal: UndoableRemoval,
         stages: Stages,
     ) -> None:
         assert isinstance(store, Quarantines)
@@ -115,7 +115,7 @@ class _Undoing:
         self._held = held
         self._engine = engine
         self._run = run
-        self._way = way
+        self._removal = removal
         self._stages = stages
 
     def undo(self, opener: Opener) -> Undone:
@@ -125,7 +125,7 @@ class _Undoing:
         storage = opener(own.url)
         journal = Journal(storage, own, own, known={})
         with stage("check"):
-            self._way.check_back(store)
+            self._removal.check_reversible(store)
             store.check()
             check_clock(store, store.storage, own)
             self._held.begin()
@@ -134,14 +134,16 @@ class _Undoing:
                 self._held.roll_back()
         with stage("recall"):
             # Before it is noted that it is being undone: from then on nobody else may go on.
-            rows = self._way.rows(store, self._engine, self._run, own.below("work"), opener)
+            rows = self._removal.quarantined(
+                store, self._engine, self._run, own.below("work"), opener
+            )
             self._begin()
         with stage("restore") as restoring:
             outcome = sweep(
                 store,
                 self._engine,
                 self._held.lock,
-                self._way.back(store, self._run, opener),
+                self._removal.restorer(store, self._run, opener),
                 candidates=rows,
                 kind=QUARANTINE,
                 journal=journal,
@@ -159,7 +161,7 @@ class _Undoing:
                 self._quarantine.taken(self._run.id),
                 own.below("work"),
                 not_back=journal.own_parts() if failed else (),
-                aside=self._way.aside(store, self._run.id),
+                aside=self._removal.aside(store, self._run.id),
             )
             verifying.facts["whole"] = len(whole)
         with stage("record"):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from reclaim.errors import Conflict, NotFound, Refused
 from reclaim.model import EDITED_BY_LIBRARY, Run, RunState
 from reclaim.run.apply import COLLECT
-from reclaim.run.removal import way_of
+from reclaim.run.removal import removal_of
 from reclaim.stores.abilities import EditsHistory
 from reclaim.stores.base import Store
 
@@ -17,7 +17,7 @@ EARLY = (RunState.STOPPED, RunState.STARTED)
 
 def stopped_early(run: Run) -> bool:
     """Whether a run that sets nothing aside may have done no more than edit history."""
-    return run.kind == COLLECT and run.state in EARLY and way_of(run) is None
+    return run.kind == COLLECT and run.state in EARLY and removal_of(run) is None
 
 
 def undo_edit(store: Store, run_id: str) -> Sequence[str]:

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 
 from reclaim.clock import Clock, SystemClock
 from reclaim.engine.base import (
+    Candidates,
     ConfirmRequest,
-    Containers,
+    ContainerFiles,
     ExpandRequest,
     FindRequest,
-    Found,
     IncompleteRequest,
     NeededRequest,
     Objects,
@@ -84,7 +84,7 @@ class OracleEngine:
     def noncurrent(self, format: Format, folders: Sequence[str]) -> tuple[int, int]:
         return buckets.noncurrent(format.root, folders)
 
-    def expand(self, request: ExpandRequest) -> Containers:
+    def expand(self, request: ExpandRequest) -> ContainerFiles:
         format, place = request.format, request.place
         if named := named_containers(format, request.containers, place, self._open(place.url)):
             return named
@@ -104,7 +104,7 @@ class OracleEngine:
         rows = [row for address, row in sorted(best.items()) if address not in there]
         found = pa.Table.from_pylist(rows, schema=CONTAINERS)
         live = found.filter(pc.equal(found.column("cause"), LIVE))
-        return Containers(
+        return ContainerFiles(
             self._write(place, "part", CONTAINERS, [found]),
             of_snapshots=read,
             containers=live.num_rows,
@@ -112,9 +112,9 @@ class OracleEngine:
             dead=found.num_rows - live.num_rows,
         )
 
-    def find(self, request: FindRequest) -> Found:
+    def find(self, request: FindRequest) -> Candidates:
         format, objects, place = request.format, request.objects, request.place
-        found = Found()
+        found = Candidates()
         live, dead = self._needed(format, request.containers, request.held, place, found)
         kept: list[pa.Table] = []
         paths = request.rules.load_paths(self._open(place.url))
@@ -167,9 +167,9 @@ class OracleEngine:
             both.append(rows.filter(pa.array(in_both, pa.bool_())))
         return self._write_kinds(place, both)
 
-    def confirm(self, request: ConfirmRequest) -> Found:
+    def confirm(self, request: ConfirmRequest) -> Candidates:
         place = request.place
-        found = Found()
+        found = Candidates()
         live, _ = self._needed(request.format, request.revived, request.held, place, found)
         storage = self._open(place.url)
         for part in request.done:
@@ -306,10 +306,10 @@ class OracleEngine:
     def _needed(
         self,
         format: Format,
-        containers: Containers,
+        containers: ContainerFiles,
         held: Sequence[str],
         place: Place,
-        found: Found,
+        found: Candidates,
     ) -> tuple[set[str], dict[str, tuple[str | None, str | None, int]]]:
         """The live addresses in small letters, and for dead ones (path, kind, cause)."""
         storage, own = format.view(self._open(format.root)), self._open(place.url)

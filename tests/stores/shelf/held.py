@@ -15,7 +15,7 @@ from reclaim.model import EDITED_BY_LIBRARY, Ref, RefKind, Run, Snapshot, Snapsh
 from reclaim.stores.abilities import Expiration, Restored
 from reclaim.stores.sidecar.condemned import Condemnation
 from reclaim.stores.sidecar.held import HeldSidecar
-from reclaim.stores.sidecar.lock import Lock
+from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
 from tests.stores.shelf.library import DEFAULT, Entry, Index, Shelf
 
@@ -56,7 +56,7 @@ class HistoryRead:
 class HeldShelf(HeldSidecar):
     """What is condemned, set aside and brought back are snapshots."""
 
-    def __init__(self, lock: Lock, sidecar: Sidecar, shelf: Shelf, clock: Clock) -> None:
+    def __init__(self, lock: SidecarLock, sidecar: Sidecar, shelf: Shelf, clock: Clock) -> None:
         super().__init__(lock, sidecar.lists, sidecar.records)
         self._leases = sidecar.leases
         self._shelf = shelf

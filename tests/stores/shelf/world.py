@@ -14,7 +14,7 @@ from reclaim.policy import Duration, Policy, Rules
 from reclaim.run.apply import Applied, apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.purge import Purged, purge
-from reclaim.run.removal import DELETE, Way
+from reclaim.run.removal import DELETE, Removal
 from reclaim.run.undo import Undone, undo_run
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.testing import ClockedStorage, FakeClock
@@ -72,9 +72,11 @@ class World:
         asked = PlanOptions(policy=policy or Policy(), **options)
         return make_plan(self.store(), self.engine(), asked, opener=self.opener)
 
-    def apply(self, plan: Plan, way: Way = DELETE, store: ShelfStore | None = None) -> Applied:
+    def apply(
+        self, plan: Plan, removal: Removal = DELETE, store: ShelfStore | None = None
+    ) -> Applied:
         return apply_plan(
-            store or self.store(), self.engine(), plan.place, way=way, opener=self.opener
+            store or self.store(), self.engine(), plan.place, removal=removal, opener=self.opener
         )
 
     def undo(self, run: str) -> Undone:

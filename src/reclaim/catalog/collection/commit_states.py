@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, select, update
 
-from reclaim.catalog.collection.locks import Lock
+from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.database.schema import (
     CommitState,
     PartitionState,
@@ -42,7 +42,7 @@ _REDUCED = {
 }
 
 
-def mark(workspace: Workspace, lock: Lock, rules: Mapping[SnapshotId, str]) -> int:
+def mark(workspace: Workspace, lock: RepositoryLock, rules: Mapping[SnapshotId, str]) -> int:
     """Mark commits provisionally, with a rule each; returns how many were marked.
 
     One that a ref or a valid lease names directly is left alone: it came back to life.
@@ -90,7 +90,7 @@ def _mark(
     return len(locked)
 
 
-def release(workspace: Workspace, lock: Lock, ids: Collection[str]) -> None:
+def release(workspace: Workspace, lock: RepositoryLock, ids: Collection[str]) -> None:
     """Take a run's provisional marks off commits that are live after all."""
     for batch in batches(sorted(ids), BATCH):
 
@@ -107,7 +107,7 @@ def release(workspace: Workspace, lock: Lock, ids: Collection[str]) -> None:
         workspace.database.transact(work)
 
 
-def release_all(workspace: Workspace, lock: Lock) -> int:
+def release_all(workspace: Workspace, lock: RepositoryLock) -> int:
     """Take every provisional mark off; for the holder of the lock, to whom they are left over."""
 
     def work(connection: Connection) -> int:
@@ -122,7 +122,7 @@ def release_all(workspace: Workspace, lock: Lock) -> int:
     return workspace.database.transact(work)
 
 
-def promote(workspace: Workspace, lock: Lock) -> int:
+def promote(workspace: Workspace, lock: RepositoryLock) -> int:
     """Make a run's marks terminal, all at once; returns how many there were.
 
     One by one, a crash could leave a condemned commit with a child that the next run releases.
@@ -141,13 +141,17 @@ def promote(workspace: Workspace, lock: Lock) -> int:
 
 
 def collect(
-    workspace: Workspace, lock: Lock, ids: Collection[str], *, but_of: Collection[str] = ()
+    workspace: Workspace,
+    lock: RepositoryLock,
+    ids: Collection[str],
+    *,
+    but_of: Collection[str] = (),
 ) -> int:
     """Reduce condemned commits to what tells their readers why they are gone."""
     return _condemned(workspace, lock, ids, _REDUCED, but_of)
 
 
-def set_aside(workspace: Workspace, lock: Lock, ids: Collection[str]) -> int:
+def set_aside(workspace: Workspace, lock: RepositoryLock, ids: Collection[str]) -> int:
     """Note of commits that this run condemned, or took over, that it set their objects aside."""
     done = 0
     for batch in batches(sorted(ids), BATCH):
@@ -178,13 +182,17 @@ def left_condemned(workspace: Workspace, but_of: Collection[str]) -> dict[str, s
 
 
 def take_over(
-    workspace: Workspace, lock: Lock, ids: Collection[str], *, but_of: Collection[str] = ()
+    workspace: Workspace,
+    lock: RepositoryLock,
+    ids: Collection[str],
+    *,
+    but_of: Collection[str] = (),
 ) -> int:
     """Count condemned commits as condemned by this run, whose undo brings them back."""
     return _condemned(workspace, lock, ids, {"run_id": lock.run_id}, but_of)
 
 
-def forget(workspace: Workspace, lock: Lock, run_id: str) -> int:
+def forget(workspace: Workspace, lock: RepositoryLock, run_id: str) -> int:
     """Reduce the commits whose objects a run had set aside, which are deleted by now."""
 
     def work(connection: Connection) -> int:
@@ -201,7 +209,7 @@ def forget(workspace: Workspace, lock: Lock, run_id: str) -> int:
 
 def _condemned(
     workspace: Workspace,
-    lock: Lock,
+    lock: RepositoryLock,
     ids: Collection[str],
     values: Mapping[str, Any],
     but_of: Collection[str] = (),

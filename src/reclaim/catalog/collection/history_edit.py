@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, exists, func, insert, literal, select, update
 
 from reclaim.catalog.collection import history_compare, records
-from reclaim.catalog.collection.locks import Lock
+from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.collection.provisional import check_settled, find_editors
 from reclaim.catalog.database.schema import (
     CommitState,
@@ -180,7 +180,9 @@ def edit_history(
         bump(connection, uid)
 
 
-def edit_under(workspace: Workspace, lock: Lock, edit: HistoryEdit, read: HistoryRead) -> bool:
+def edit_under(
+    workspace: Workspace, lock: RepositoryLock, edit: HistoryEdit, read: HistoryRead
+) -> bool:
     """Apply the edit of the run that holds the lock, whole.
 
     False, with nothing done, if the history is not the one that was read any more.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlalchemy import select
 
 from reclaim.catalog.collection import commit_states, locks, provisional, rollback
-from reclaim.catalog.collection.locks import Lock
+from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import Conflict
@@ -28,7 +28,7 @@ def release(workspace: Workspace) -> int:
         return 0
 
 
-def release_under(workspace: Workspace, lock: Lock) -> int:
+def release_under(workspace: Workspace, lock: RepositoryLock) -> int:
     """The same for the holder of the lock, to whom all that others made is left over."""
     released = commit_states.release_all(workspace, lock)
     rollback.roll_back_left_over(workspace, lock)

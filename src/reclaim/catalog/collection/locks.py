@@ -19,7 +19,7 @@ from reclaim.ids import new_uid
 from reclaim.lock import LENGTH, REQUEST, TASKS, TimedLock, taken
 
 
-class Lock(TimedLock):
+class RepositoryLock(TimedLock):
     """The lock of a repository, in the hands of one run."""
 
     def __init__(self, workspace: Workspace, run_id: str, owner: str, sure_until: datetime) -> None:
@@ -75,12 +75,12 @@ class Lock(TimedLock):
 
 
 @contextmanager
-def hold(workspace: Workspace, run_id: str) -> Iterator[Lock]:
+def hold(workspace: Workspace, run_id: str) -> Iterator[RepositoryLock]:
     """Hold the lock of a repository while the block runs; a ``Conflict`` if another run has it."""
     owner = new_uid()
     before = workspace.clock.now()
     workspace.database.transact(lambda connection: _take(connection, workspace, owner, run_id))
-    lock = Lock(workspace, run_id, owner, before + LENGTH)
+    lock = RepositoryLock(workspace, run_id, owner, before + LENGTH)
     try:
         with lock.renewed():
             yield lock

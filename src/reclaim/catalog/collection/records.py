@@ -8,14 +8,14 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
-from reclaim.catalog.collection.locks import Lock
+from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.database.schema import runs
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros, to_micros
 from reclaim.model import Run, RunState
 
 
-def start(workspace: Workspace, lock: Lock, run: Run) -> None:
+def start(workspace: Workspace, lock: RepositoryLock, run: Run) -> None:
     """Record that a run has started; one that was started before goes on."""
 
     def work(connection: Connection) -> None:
@@ -30,7 +30,11 @@ def start(workspace: Workspace, lock: Lock, run: Run) -> None:
 
 
 def finish(
-    workspace: Workspace, lock: Lock, run_id: str, state: RunState, summary: Mapping[str, Any]
+    workspace: Workspace,
+    lock: RepositoryLock,
+    run_id: str,
+    state: RunState,
+    summary: Mapping[str, Any],
 ) -> None:
     """Record how far a run came; not one that lost its lock, for another may have gone on."""
 

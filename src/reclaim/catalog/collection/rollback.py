@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from reclaim.catalog.collection import commit_states, history_edit, records
-from reclaim.catalog.collection.locks import Lock
+from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.collection.provisional import find_editors, has_condemned
 from reclaim.catalog.collection.taking_back import take_back
 from reclaim.catalog.refs import refs
@@ -21,7 +21,7 @@ from reclaim.errors import NotFound
 from reclaim.model import EDIT_TAKEN_BACK, RunState
 
 
-def roll_back(workspace: Workspace, lock: Lock, run_id: str) -> Sequence[str] | None:
+def roll_back(workspace: Workspace, lock: RepositoryLock, run_id: str) -> Sequence[str] | None:
     """Take the edit of a run back that condemned nothing; returns what had to be left.
 
     What was left stays recorded, for ``undo``. None if the run condemned something: then its edit
@@ -40,7 +40,7 @@ def roll_back(workspace: Workspace, lock: Lock, run_id: str) -> Sequence[str] | 
     return workspace.database.transact(work)
 
 
-def roll_back_left_over(workspace: Workspace, lock: Lock) -> int:
+def roll_back_left_over(workspace: Workspace, lock: RepositoryLock) -> int:
     """Take back the edits of runs that died before they promoted anything; returns how many.
 
     The run that holds the lock goes on with its own. Marks must be off: a commit that is marked

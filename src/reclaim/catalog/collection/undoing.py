@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Row, select, update
 
 from reclaim.catalog.collection import history_edit, records
 from reclaim.catalog.collection.commit_states import set_state
-from reclaim.catalog.collection.locks import Lock
+from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.collection.promised import gone_for_good
 from reclaim.catalog.collection.provisional import TAKEN, has_condemned
 from reclaim.catalog.collection.taking_back import EXPIRE, has_edited, take_back
@@ -38,7 +38,7 @@ class TakenCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredCommits:
     """What an undo brought back, and sentences about what it did not.
 
     What was ``left`` has changed since and is somebody else's now, or leads to what is gone for
@@ -69,7 +69,7 @@ def undo_expire(workspace: Workspace, run_id: str) -> list[str]:
     return workspace.database.transact(work)
 
 
-def undo_edit(workspace: Workspace, lock: Lock, run_id: str) -> list[str]:
+def undo_edit(workspace: Workspace, lock: RepositoryLock, run_id: str) -> list[str]:
     """Take back the edit of a run that stopped before it condemned anything, like an expiration."""
 
     def work(connection: Connection) -> list[str]:
@@ -129,13 +129,13 @@ def taken(workspace: Workspace, run_id: str) -> dict[SnapshotId, TakenCommit]:
 
 def restore(
     workspace: Workspace,
-    lock: Lock,
+    lock: RepositoryLock,
     run_id: str,
     whole: Collection[str],
     hold: timedelta,
     *,
     complete: bool,
-) -> Restored:
+) -> RestoredCommits:
     """Make the commits of a run live again, of those that are whole, with parents and refs.
 
     In one transaction. What no ref reaches afterwards is leased for a while, so that there is
@@ -143,7 +143,7 @@ def restore(
     window. The run is undone once all is back; with ``complete`` all of its objects are.
     """
 
-    def work(connection: Connection) -> Restored:
+    def work(connection: Connection) -> RestoredCommits:
         lock.assure(connection)
         uid = workspace.repo_uid
         refs.check_repository(connection, uid, lock=True)
@@ -163,7 +163,7 @@ def restore(
             _end(connection, run_id)
         history_edit.bump(connection, uid)
         left += [*outcome.changed, *outcome.gone]
-        return Restored(len(back), tuple(left), tuple(waits))
+        return RestoredCommits(len(back), tuple(left), tuple(waits))
 
     return workspace.database.transact(work)
 

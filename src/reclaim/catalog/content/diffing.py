@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from reclaim.catalog.content.entries import Entry, same_content
 from reclaim.catalog.content.tree import Tree, entries_of
 from reclaim.catalog.names import after_prefix
-from reclaim.catalog.refs.reading import PAGE, Scene
+from reclaim.catalog.refs.reading import PAGE, RefContents
 from reclaim.catalog.staging import staged_rows
 
 
@@ -48,7 +48,7 @@ def diff(before: Tree, after: Tree, prefix: str = "") -> Iterator[Change]:
 
 
 def staged(
-    connection: Connection, shown: Scene, prefix: str, start: str
+    connection: Connection, shown: RefContents, prefix: str, start: str
 ) -> tuple[list[Change], str]:
     """A page of the uncommitted changes of a branch, and where the next one starts ("" = none)."""
     page: list[Change] = []

@@ -22,7 +22,7 @@ CACHED_METARANGES = 16
 CACHED_RANGES = 64
 
 
-class Containers:
+class ContainerReader:
     """Reads ranges and metaranges; they never change, so the latest ones are kept in memory."""
 
     def __init__(self, storage: Storage) -> None:
@@ -62,7 +62,7 @@ class Containers:
 class Tree:
     """The entries of a commit in path order."""
 
-    def __init__(self, infos: list[RangeInfo], containers: Containers) -> None:
+    def __init__(self, infos: list[RangeInfo], containers: ContainerReader) -> None:
         self.ranges = infos
         self._containers = containers
 

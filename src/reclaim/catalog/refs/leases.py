@@ -168,7 +168,7 @@ def _values(lease: Lease) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class Held:
+class OwnLease:
     """A lease of this process, and until when it can be sure of it."""
 
     repo_uid: str
@@ -178,10 +178,10 @@ class Held:
     lost: ReclaimError | None = field(default=None)
 
 
-class Use:
+class LeaseHandle:
     """One reader's use of a lease. It ends when it is closed, or by itself as garbage."""
 
-    def __init__(self, leases: Leases, held: Held) -> None:
+    def __init__(self, leases: CommitLeases, held: OwnLease) -> None:
         self._leases = leases
         self._held = held
         # Garbage can be collected in the middle of any transaction, where the database must not
@@ -203,7 +203,7 @@ class Use:
             self._leases.end_use(self._held)
 
 
-class Leases:
+class CommitLeases:
     """The leases of one instance: one for each commit that it reads, renewed in the background."""
 
     def __init__(self, database: Database, clock: Clock, instance: str) -> None:
@@ -211,19 +211,19 @@ class Leases:
         self._clock = clock
         self._instance = instance
         self._lock = threading.RLock()
-        self._held: dict[tuple[str, str], Held] = {}
+        self._held: dict[tuple[str, str], OwnLease] = {}
         self._warned = False
         self.renewal = Renewal(self, f"the leases of {instance}")
         self.times = LeaseTimes()
 
-    def open(self, workspace: Workspace, ref: str) -> Use:
+    def open(self, workspace: Workspace, ref: str) -> LeaseHandle:
         """Hold the commit that a ref names now, until the use of it ends."""
         with self._lock:
             held = self._take(workspace, ref)
             held.uses += 1
-            return Use(self, held)
+            return LeaseHandle(self, held)
 
-    def open_if_writable(self, workspace: Workspace, ref: str) -> Use:
+    def open_if_writable(self, workspace: Workspace, ref: str) -> LeaseHandle:
         """The same; of a database that cannot be written, the commit without a lease on it.
 
         That is one that is read-only, or whose disk is full. A connection that was lost is not a
@@ -240,10 +240,10 @@ class Leases:
             with self._database.read() as connection:
                 commit = commits.resolve(connection, workspace.repo_uid, ref)
             lease = Lease("", SnapshotId(commit.id), self._instance, _NEVER, timedelta(0))
-            return Use(self, Held(workspace.repo_uid, lease, sure_until=_NEVER))
+            return LeaseHandle(self, OwnLease(workspace.repo_uid, lease, sure_until=_NEVER))
 
     @contextmanager
-    def hold(self, workspace: Workspace, ref: str) -> Iterator[Use]:
+    def hold(self, workspace: Workspace, ref: str) -> Iterator[LeaseHandle]:
         """Hold a commit for as long as the block runs."""
         use = self.open(workspace, ref)
         try:
@@ -251,7 +251,7 @@ class Leases:
         finally:
             use.close()
 
-    def check(self, held: Held) -> None:
+    def check(self, held: OwnLease) -> None:
         """Fail once the holder can no longer be sure that the collector respects its lease.
 
         A holder that could not renew stops itself here, before anyone may assume it dead.
@@ -279,7 +279,7 @@ class Leases:
                 except ReclaimError as error:
                     held.lost = error
 
-    def end_use(self, held: Held) -> None:
+    def end_use(self, held: OwnLease) -> None:
         """Give a lease back with its last use."""
         with self._lock:
             held.uses -= 1
@@ -310,7 +310,7 @@ class Leases:
             except ReclaimError as error:
                 log.warning("leases of %s were not given back: %s", self._instance, error)
 
-    def _take(self, workspace: Workspace, ref: str) -> Held:
+    def _take(self, workspace: Workspace, ref: str) -> OwnLease:
         with self._database.read() as connection:
             commit = commits.resolve(connection, workspace.repo_uid, ref)
         key = (workspace.repo_uid, commit.id)
@@ -318,7 +318,7 @@ class Leases:
         if held is None or held.lost is not None or self._clock.now() >= held.sure_until:
             sure_until = self._sure_until()
             lease = take(workspace, commit.id, holder=self._instance, length=self.times.valid)
-            held = self._held[key] = Held(workspace.repo_uid, lease, sure_until)
+            held = self._held[key] = OwnLease(workspace.repo_uid, lease, sure_until)
             self.renewal.start(self.times.refresh)
         return held
 

@@ -19,7 +19,7 @@ from reclaim.catalog.content.tree import Tree
 from reclaim.catalog.names import after_prefix, check_path, check_prefix, check_text
 from reclaim.catalog.refs import commits
 from reclaim.catalog.refs.commits import Commit
-from reclaim.catalog.refs.leases import Leases, Use
+from reclaim.catalog.refs.leases import CommitLeases, LeaseHandle
 from reclaim.catalog.staging import staged_rows, tokens
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import Corrupt, InvalidInput, NotFound
@@ -29,7 +29,7 @@ MOST_FETCHED = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class RefContents:
     """What a ref shows: the tree of a commit and, on a branch, the tokens over it."""
 
     commit: Commit
@@ -74,13 +74,13 @@ def _overlay(committed: Iterator[Entry], staged: Iterator[Any]) -> Iterator[Entr
         yield from committed
 
 
-def scene(connection: Connection, workspace: Workspace, ref: str) -> Scene:
+def scene(connection: Connection, workspace: Workspace, ref: str) -> RefContents:
     """What a ref shows now: a branch with its staged changes, anything else as committed."""
     staged: tuple[int, ...] = ()
     with suppress(NotFound):
         staged = tokens.read_view(connection, workspace.repo_uid, ref).tokens
     commit = commits.resolve(connection, workspace.repo_uid, ref)
-    return Scene(commit, tree_of(workspace, commit), staged)
+    return RefContents(commit, tree_of(workspace, commit), staged)
 
 
 def tree_of(workspace: Workspace, commit: Commit) -> Tree:
@@ -127,7 +127,7 @@ class Page:
     after: str
 
 
-class Reader:
+class RefReader:
     """Reads what a ref shows. A branch shows its uncommitted changes too.
 
     A branch is read as it is at each call. With ``leases``, the first read of anything else opens
@@ -136,7 +136,11 @@ class Reader:
     """
 
     def __init__(
-        self, workspace: Workspace, ref: str, leases: Leases | None = None, use: Use | None = None
+        self,
+        workspace: Workspace,
+        ref: str,
+        leases: CommitLeases | None = None,
+        use: LeaseHandle | None = None,
     ) -> None:
         self._workspace = workspace
         self._leases = leases
@@ -232,7 +236,7 @@ class Reader:
         return shown.commit, entry
 
     @contextmanager
-    def _shown(self) -> Iterator[tuple[Connection, Scene]]:
+    def _shown(self) -> Iterator[tuple[Connection, RefContents]]:
         """What is shown now, and the snapshot of the database that it is read from."""
         self._open()
         self._check()
@@ -255,7 +259,7 @@ class Reader:
 
 
 def _page(
-    connection: Connection, shown: Scene, prefix: str, delimiter: str, after: str, limit: int
+    connection: Connection, shown: RefContents, prefix: str, delimiter: str, after: str, limit: int
 ) -> Page:
     entries: list[Entry] = []
     prefixes: list[str] = []

@@ -19,10 +19,10 @@ from reclaim.catalog.content.entries import Entry
 from reclaim.catalog.database.transactions import ATTEMPTS
 from reclaim.catalog.names import check_path
 from reclaim.catalog.refs import commits
-from reclaim.catalog.refs.reading import Scene, scene
+from reclaim.catalog.refs.reading import RefContents, scene
 from reclaim.catalog.staging import ledger, staged_rows, tokens
 from reclaim.catalog.staging.partitions import Partition
-from reclaim.catalog.staging.staged_rows import Found
+from reclaim.catalog.staging.staged_rows import StagedChange
 from reclaim.catalog.staging.tokens import View, ViewChanged
 from reclaim.catalog.staging.uploads import REPLACED, check_branch, stage_fresh
 from reclaim.catalog.workspace import Workspace
@@ -41,7 +41,7 @@ class _Seen:
     below: dict[str, Entry | None]
 
 
-class _Desk:
+class _LockedPaths:
     """Some paths of a branch inside a transaction in which nobody else can change them."""
 
     def __init__(self, connection: Connection, seen: _Seen, now: int) -> None:
@@ -49,7 +49,7 @@ class _Desk:
         self._connection = connection
         self._token = seen.view.open_token
         self._below = seen.below
-        self._above: dict[str, Found] = staged_rows.lock_rows(
+        self._above: dict[str, StagedChange] = staged_rows.lock_rows(
             connection, self._token, list(seen.below)
         )
         self._now = now
@@ -83,24 +83,26 @@ class _Desk:
             rule=rule,
         )
         if changes:
-            self._above[path] = Found(entry)
+            self._above[path] = StagedChange(entry)
 
 
 def _look(workspace: Workspace, branch: str, paths: Sequence[str]) -> _Seen:
     with workspace.database.read() as connection:
         view = tokens.read_view(connection, workspace.repo_uid, branch)
         head = commits.get(connection, workspace.repo_uid, view.head)
-        sealed = Scene(head, workspace.containers.tree(head.metarange), view.tokens[1:])
+        sealed = RefContents(head, workspace.containers.tree(head.metarange), view.tokens[1:])
         return _Seen(view, {path: sealed.find(connection, path) for path in paths})
 
 
-def _edit(workspace: Workspace, branch: str, paths: Sequence[str], work: Callable[[_Desk], T]) -> T:
+def _edit(
+    workspace: Workspace, branch: str, paths: Sequence[str], work: Callable[[_LockedPaths], T]
+) -> T:
     """Run ``work`` in a transaction in which the branch is as it was looked at."""
     for _ in range(ATTEMPTS):
         seen = _look(workspace, branch, paths)
 
         def locked(connection: Connection, seen: _Seen = seen) -> T:
-            return work(_Desk(connection, seen, workspace.now()))
+            return work(_LockedPaths(connection, seen, workspace.now()))
 
         try:
             return workspace.database.transact(locked)
@@ -116,7 +118,7 @@ def delete(workspace: Workspace, branch: str, paths: Sequence[str]) -> None:
     for path in paths:
         check_path(path)
 
-    def work(desk: _Desk) -> None:
+    def work(desk: _LockedPaths) -> None:
         for path in paths:
             if desk.visible(path) is None:
                 raise _no_object(path, branch)
@@ -135,7 +137,7 @@ def move(workspace: Workspace, branch: str, source: str, target: str) -> Entry:
     if source == target:
         raise InvalidInput(f"{source!r} is where it is already")
 
-    def work(desk: _Desk) -> Entry:
+    def work(desk: _LockedPaths) -> Entry:
         entry = desk.visible(source)
         if entry is None:
             raise _no_object(source, branch)
@@ -162,7 +164,7 @@ def copy(workspace: Workspace, source_ref: str, source: str, branch: str, target
         raise _no_object(source, source_ref)
     original = wanted
 
-    def work(desk: _Desk) -> Entry | None:
+    def work(desk: _LockedPaths) -> Entry | None:
         visible = desk.visible(source)
         if visible is None and source_ref == branch:
             raise _no_object(source, branch)

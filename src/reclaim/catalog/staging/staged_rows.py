@@ -26,7 +26,7 @@ _COLUMNS = [staged_entries.c[name] for name in COLUMNS]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StagedChange:
     """What staging says of a path; no entry is a tombstone."""
 
     entry: Entry | None
@@ -55,7 +55,7 @@ def remove(
     replace(connection, token, lock_rows(connection, token, paths), now=now, rule=rule)
 
 
-def lock_rows(connection: Connection, token: int, paths: Sequence[str]) -> dict[str, Found]:
+def lock_rows(connection: Connection, token: int, paths: Sequence[str]) -> dict[str, StagedChange]:
     """The token's rows at these paths, held so that writers of one path take turns."""
     query = (
         select(*_COLUMNS)
@@ -69,7 +69,7 @@ def lock_rows(connection: Connection, token: int, paths: Sequence[str]) -> dict[
 def replace(
     connection: Connection,
     token: int,
-    above: Mapping[str, Found],
+    above: Mapping[str, StagedChange],
     changes: Sequence[Values] = (),
     *,
     now: int,
@@ -128,7 +128,7 @@ def has_rows(connection: Connection, tokens: Sequence[int]) -> bool:
     return connection.execute(query).first() is not None
 
 
-def find(connection: Connection, tokens: Sequence[int], path: str) -> Found | None:
+def find(connection: Connection, tokens: Sequence[int], path: str) -> StagedChange | None:
     """The newest row for a path, or None when staging has nothing to say of it."""
     query = (
         select(*_COLUMNS)
@@ -140,8 +140,8 @@ def find(connection: Connection, tokens: Sequence[int], path: str) -> Found | No
     return None if row is None else _found(row)
 
 
-def _found(row: Any) -> Found:
-    return Found(Entry.from_values(*row) if row.address is not None else None)
+def _found(row: Any) -> StagedChange:
+    return StagedChange(Entry.from_values(*row) if row.address is not None else None)
 
 
 def rows(

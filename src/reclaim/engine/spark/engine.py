@@ -16,11 +16,11 @@ from pyspark.sql import functions as F
 
 from reclaim.clock import SystemClock
 from reclaim.engine.base import (
+    Candidates,
     ConfirmRequest,
-    Containers,
+    ContainerFiles,
     ExpandRequest,
     FindRequest,
-    Found,
     IncompleteRequest,
     NeededRequest,
     Objects,
@@ -98,10 +98,10 @@ class SparkEngine:
         lines = self._frames.run(spread, partial(listing.count_noncurrent, format))
         return lines.sum("objects"), lines.sum("size")
 
-    def expand(self, request: ExpandRequest) -> Containers:
+    def expand(self, request: ExpandRequest) -> ContainerFiles:
         format, named, place = request.format, request.containers, request.place
         if not named.num_rows:
-            return Containers((), 0, 0, 0)
+            return ContainerFiles((), 0, 0, 0)
         if written := named_containers(format, named, place, open_storage(place.url)):
             return written
         listed = self._frames.spread(named).map(partial(containers.expand, format), CONTAINERS)
@@ -123,7 +123,7 @@ class SparkEngine:
             # How many containers each of them lists is not known yet; some hundreds are usual.
             shuffled=rows + 100 * named.num_rows,
         )
-        return Containers(
+        return ContainerFiles(
             lines.parts,
             of_snapshots=lines.sum("of_snapshots"),
             containers=lines.sum("containers"),
@@ -131,10 +131,10 @@ class SparkEngine:
             dead=lines.sum("dead"),
         )
 
-    def find(self, request: FindRequest) -> Found:
+    def find(self, request: FindRequest) -> Candidates:
         return self._finder.find(request)
 
-    def confirm(self, request: ConfirmRequest) -> Found:
+    def confirm(self, request: ConfirmRequest) -> Candidates:
         return self._finder.confirm(request)
 
     def verify(self, files: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:

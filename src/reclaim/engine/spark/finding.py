@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from reclaim.engine.base import ConfirmRequest, Containers, FindRequest, Found, Read
+from reclaim.engine.base import Candidates, ConfirmRequest, ContainerFiles, FindRequest, Read
 from reclaim.engine.spark.failures import Work
 from reclaim.engine.spark.frames import Frames, Lines, map_rows
 from reclaim.engine.spark.keys import KeysOf
@@ -51,7 +51,7 @@ class Finder:
         self._driver_row_limit = driver_row_limit
         self._keys_of = keys_of
 
-    def find(self, request: FindRequest) -> Found:
+    def find(self, request: FindRequest) -> Candidates:
         source = Source(request.format, request.objects)
         judge = partial(candidates.judge, request.format, request.rules, request.place)
         if self._fits_driver(request):
@@ -59,7 +59,7 @@ class Finder:
         live, read = self._write_keys(
             request.format, request.containers, request.held, (), request.work
         )
-        found = Found(read=read)
+        found = Candidates(read=read)
         objects = _rows(request.objects.parts)
         if request.containers.dead or self._exceed_lookup(live):
             seen = self._write_survivors(source, live, request.work)
@@ -78,7 +78,7 @@ class Finder:
             _count(found, lines)
         return _judged(found, lines)
 
-    def confirm(self, request: ConfirmRequest) -> Found:
+    def confirm(self, request: ConfirmRequest) -> Candidates:
         live, read = self._write_keys(
             request.format, request.revived, request.held, request.done, request.work
         )
@@ -94,7 +94,7 @@ class Finder:
         else:
             drop = partial(candidates.unlisted, url, live, self._keys_of)
             lines = self._frames.run(files, partial(after, drop, keep))
-        return Found(parts=lines.parts, read=read)
+        return Candidates(parts=lines.parts, read=read)
 
     def _fits_driver(self, request: FindRequest) -> bool:
         """Whether less time goes into the work than into the jobs that would spread it.
@@ -106,7 +106,7 @@ class Finder:
         rows = _rows((*request.objects.parts, *request.containers.parts))
         return rows <= self._driver_row_limit
 
-    def _find_on_driver(self, request: FindRequest, source: Source, judge: Work) -> Found:
+    def _find_on_driver(self, request: FindRequest, source: Source, judge: Work) -> Candidates:
         """What ``find`` does, by the same tasks, in this process."""
         work = request.work
         storage = open_storage(work.url)
@@ -117,7 +117,7 @@ class Finder:
         needed = pa.concat_tables([named.filter(is_live), extra])
         write = partial(containers.write_keys, source.format, work, self._keys_of)
         written = _run_here(write, needed)
-        found = Found(read=_read(written))
+        found = Candidates(read=_read(written))
         live = tuple(written.parts)
         look = partial(candidates.survivors, source, work.url, live, self._keys_of)
         dead = named.filter(pc.invert(is_live)).select(["address", "kind", "cause"])
@@ -130,7 +130,7 @@ class Finder:
     def _write_keys(
         self,
         format: Format,
-        needed: Containers,
+        needed: ContainerFiles,
         held: Sequence[str],
         done: Sequence[Part],
         place: Place,
@@ -178,7 +178,7 @@ class Finder:
     def _exceed_lookup(self, live: Keys) -> bool:
         return _rows(live) > self._lookup_limit
 
-    def _dead(self, format: Format, needed: Containers, place: Place) -> DataFrame:
+    def _dead(self, format: Format, needed: ContainerFiles, place: Place) -> DataFrame:
         """What dead containers listed, each address once, with the least cause."""
         rows = self._frames.rows_of(place.url, needed.parts, CONTAINERS)
         tasks = min(2 * self._frames.tasks, needed.dead)
@@ -203,13 +203,13 @@ def _read(lines: Lines) -> Read:
     return Read(lines.sum("containers"), lines.sum("entries"), lines.sum("held"))
 
 
-def _count(found: Found, lines: Lines) -> None:
+def _count(found: Candidates, lines: Lines) -> None:
     found.objects += lines.sum("objects")
     found.size += lines.sum("size")
     found.landmarks += lines.sum("landmarks")
 
 
-def _judged(found: Found, lines: Lines) -> Found:
+def _judged(found: Candidates, lines: Lines) -> Candidates:
     found.parts = lines.parts
     for report in lines.reports():
         found.verdict.add(Verdict.decode(report["verdict"]))

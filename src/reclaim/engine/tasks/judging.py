@@ -59,7 +59,7 @@ AGES = (1, 7, 30, 90, 365)
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class CandidateRules:
     """What a candidate must be. ``cutoffs`` has every kind that may go at all."""
 
     cutoffs: Mapping[str, datetime]
@@ -145,7 +145,7 @@ class Verdict:
 
 
 def judge(
-    format: Format, rows: pa.Table, rules: Rules, paths: pa.Table | None = None
+    format: Format, rows: pa.Table, rules: CandidateRules, paths: pa.Table | None = None
 ) -> tuple[pa.Table, Verdict]:
     """The candidates among some objects, and the verdict on all of them.
 

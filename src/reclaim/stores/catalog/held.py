@@ -19,7 +19,7 @@ from reclaim.catalog.collection import (
     undoing,
 )
 from reclaim.catalog.collection.access import RepositoryAccess
-from reclaim.catalog.collection.locks import Lock
+from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.model import Ref, Run, RunState, SnapshotId
 from reclaim.safety import SAFETY
 from reclaim.stores.abilities import HistorySeen, Restored
@@ -29,7 +29,7 @@ from reclaim.stores.catalog.format import METARANGE
 class HeldRepository:
     """One repository, in the hands of one run."""
 
-    def __init__(self, access: RepositoryAccess, lock: Lock) -> None:
+    def __init__(self, access: RepositoryAccess, lock: RepositoryLock) -> None:
         self._access = access
         self._workspace = access.workspace
         self.lock = lock

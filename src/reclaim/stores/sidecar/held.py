@@ -12,7 +12,7 @@ from typing import Any
 from reclaim.model import Run, RunState, SnapshotId
 from reclaim.stores.abilities import Restored
 from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists, Rules
-from reclaim.stores.sidecar.lock import Lock
+from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.records import Records
 
 PROVISIONAL, CONDEMNED = Condemnation.PROVISIONAL, Condemnation.CONDEMNED
@@ -22,7 +22,7 @@ QUARANTINED = Condemnation.QUARANTINED
 class HeldSidecar:
     """The lists and records of a store, in the hands of one run."""
 
-    def __init__(self, lock: Lock, lists: CondemnedLists, records: Records) -> None:
+    def __init__(self, lock: SidecarLock, lists: CondemnedLists, records: Records) -> None:
         self.lock = lock
         self._lists = lists
         self._records = records

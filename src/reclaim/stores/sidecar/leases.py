@@ -45,7 +45,7 @@ Needs = Callable[[SnapshotId], Collection[SnapshotId]]
 """A snapshot and all that it needs; fails when something of that is not there."""
 
 
-class Leases:
+class SidecarLeases:
     """The leases of a store."""
 
     def __init__(
@@ -212,7 +212,7 @@ class Leases:
 class HeldLease:
     """A lease of this process. ``check`` fails before anyone may assume the holder dead."""
 
-    def __init__(self, leases: Leases, lease: Lease, clock: Clock) -> None:
+    def __init__(self, leases: SidecarLeases, lease: Lease, clock: Clock) -> None:
         self._leases = leases
         self._clock = clock
         self.lease = lease

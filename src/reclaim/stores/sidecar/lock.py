@@ -40,7 +40,7 @@ class _State:
     """What is wrong with its file, if anything is."""
 
 
-class Lock(TimedLock):
+class SidecarLock(TimedLock):
     """The lock of a store, in the hands of one run."""
 
     def __init__(self, storage: Storage, prefix: str, clock: Clock, run_id: str) -> None:
@@ -191,9 +191,9 @@ class Lock(TimedLock):
 
 
 @contextmanager
-def hold(storage: Storage, prefix: str, clock: Clock, run_id: str) -> Iterator[Lock]:
+def hold(storage: Storage, prefix: str, clock: Clock, run_id: str) -> Iterator[SidecarLock]:
     """Hold the lock while the block runs; a ``Conflict`` if another run has it."""
-    lock = Lock(storage, prefix, clock, run_id)
+    lock = SidecarLock(storage, prefix, clock, run_id)
     lock.take()
     try:
         with lock.renewed():

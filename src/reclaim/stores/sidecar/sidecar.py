@@ -12,8 +12,8 @@ from reclaim.storage import Storage
 from reclaim.stores.sidecar import lock as locking
 from reclaim.stores.sidecar.condemned import CondemnedLists
 from reclaim.stores.sidecar.held import HeldSidecar
-from reclaim.stores.sidecar.leases import Leases
-from reclaim.stores.sidecar.lock import Lock
+from reclaim.stores.sidecar.leases import SidecarLeases
+from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.plans import PlanDigests
 from reclaim.stores.sidecar.records import Records
 
@@ -29,22 +29,22 @@ class Sidecar:
     ) -> None:
         self.prefix = prefix
         self.lists = CondemnedLists(storage, f"{prefix}condemned/")
-        self.leases = Leases(storage, f"{prefix}leases/", clock, self.lists)
+        self.leases = SidecarLeases(storage, f"{prefix}leases/", clock, self.lists)
         self.records = Records(runs or storage, f"{prefix}runs/")
         self.plans = PlanDigests(storage, f"{prefix}plans/", clock)
         self._storage = storage
         self._clock = clock
 
     @contextmanager
-    def lock(self, run_id: str) -> Iterator[Lock]:
+    def lock(self, run_id: str) -> Iterator[SidecarLock]:
         """Exclude every other run of the store."""
         with locking.hold(self._storage, f"{self.prefix}lock/", self._clock, run_id) as lock:
             yield lock
 
     def lock_holder(self) -> str | None:
-        return Lock(self._storage, f"{self.prefix}lock/", self._clock, "").holder()
+        return SidecarLock(self._storage, f"{self.prefix}lock/", self._clock, "").holder()
 
-    def hold(self, lock: Lock) -> HeldSidecar:
+    def hold(self, lock: SidecarLock) -> HeldSidecar:
         return HeldSidecar(lock, self.lists, self.records)
 
     def clean(self) -> None:

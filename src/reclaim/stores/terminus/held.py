@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from reclaim.model import SnapshotId
 from reclaim.stores.abilities import Restored
 from reclaim.stores.sidecar.held import HeldSidecar
-from reclaim.stores.sidecar.lock import Lock
+from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
 from reclaim.stores.terminus.format import TerminusFormat
 from reclaim.stores.terminus.observing import Observer
@@ -19,7 +19,7 @@ class HeldTerminus(HeldSidecar):
     """What is condemned, set aside and brought back are layers."""
 
     def __init__(
-        self, lock: Lock, sidecar: Sidecar, observer: Observer, format: TerminusFormat
+        self, lock: SidecarLock, sidecar: Sidecar, observer: Observer, format: TerminusFormat
     ) -> None:
         super().__init__(lock, sidecar.lists, sidecar.records)
         self._observer = observer

@@ -23,7 +23,7 @@ from reclaim.stores.format import SNAPSHOTS, Reader
 from reclaim.stores.observation import BUDGET, Margins, Observation, SnapshotCounts
 from reclaim.stores.observation import Survey as Seen
 from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists
-from reclaim.stores.sidecar.leases import Leases
+from reclaim.stores.sidecar.leases import SidecarLeases
 from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.drawing import draw
 from reclaim.stores.terminus.garbage import classify
@@ -32,7 +32,7 @@ from reclaim.stores.terminus.layers import Layers
 from reclaim.stores.terminus.missing import find_missing, shards_of
 from reclaim.stores.terminus.promised import find_promised, needed_by, with_quarantined
 from reclaim.stores.terminus.roots import read_labels
-from reclaim.stores.terminus.survey import Survey
+from reclaim.stores.terminus.survey import LayerSurvey
 
 SHOWN = 3
 """How many runs are named in a sentence."""
@@ -60,8 +60,8 @@ class Observer:
 
     folder: Path
     clock: Clock
-    survey: Survey
-    leases: Leases
+    survey: LayerSurvey
+    leases: SidecarLeases
     lists: CondemnedLists
     layers: Layers | None = None
     """What the last look found."""

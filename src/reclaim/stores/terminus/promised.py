@@ -16,14 +16,14 @@ from reclaim.stores.format import Reader
 from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP
 from reclaim.stores.terminus.layers import Layers
-from reclaim.stores.terminus.survey import Survey
+from reclaim.stores.terminus.survey import LayerSurvey
 
 Quarantined = Mapping[SnapshotId, Sequence[str]]
 """The layers that a run has set aside, each with the addresses of its objects there."""
 
 
 def with_quarantined(
-    found: Layers, quarantines: Iterable[Quarantined], survey: Survey, reader: Reader
+    found: Layers, quarantines: Iterable[Quarantined], survey: LayerSurvey, reader: Reader
 ) -> Layers:
     """Layers of a store, and those that are in quarantine instead.
 
@@ -35,7 +35,7 @@ def with_quarantined(
     return Layers.of(pa.concat_tables([found.rows, aside])) if aside.num_rows else found
 
 
-def find_promised(quarantines: Iterable[Quarantined], survey: Survey) -> set[SnapshotId]:
+def find_promised(quarantines: Iterable[Quarantined], survey: LayerSurvey) -> set[SnapshotId]:
     """The layers in quarantine, and those that rollup files there point at.
 
     A rollup file may lie there alone: its layer is in its place, and would be loaded through the

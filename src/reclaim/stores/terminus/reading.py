@@ -46,14 +46,14 @@ _FAULTS = (Corrupt, UnknownVersion, OSError, MemoryError)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ReadLayers:
     """Objects as ``SNAPSHOTS``, and the addresses of those that are not there any more."""
 
     rows: pa.Table
     gone: Sequence[str]
 
 
-def read_layers(view: LayerView, addresses: Iterable[str], rollups: Collection[str]) -> Found:
+def read_layers(view: LayerView, addresses: Iterable[str], rollups: Collection[str]) -> ReadLayers:
     """Objects of shards, with what the layers among them refer to.
 
     ``rollups`` are the rollup files that are there. Size and time of an archive are those of the
@@ -91,7 +91,7 @@ def read_layers(view: LayerView, addresses: Iterable[str], rollups: Collection[s
     there = view.there(others)
     gone = {*others}.difference(address for address, _, _ in there)
     tables.append(_read_each(view, [*rest, *there], rollups))
-    return Found(pa.concat_tables(tables), sorted(gone))
+    return ReadLayers(pa.concat_tables(tables), sorted(gone))
 
 
 def told(objects: Iterable[Facts], *, fault: str | None = None) -> pa.Table:

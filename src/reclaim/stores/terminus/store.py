@@ -26,7 +26,7 @@ from reclaim.stores.terminus.held import HeldTerminus
 from reclaim.stores.terminus.layer import is_id
 from reclaim.stores.terminus.observing import Observer
 from reclaim.stores.terminus.roots import read_labels
-from reclaim.stores.terminus.survey import Survey
+from reclaim.stores.terminus.survey import LayerSurvey
 from reclaim.urls import normalize
 
 SAFETY_BASIS = (
@@ -75,7 +75,7 @@ class TerminusStore(SidecarStore):
         ours = f"{self.format.prefix}{OURS}/"
         super().__init__(Sidecar(inner, ours, self.clock, runs=self.storage))
         self._leases = self._sidecar.leases
-        self._survey = Survey(self.format, self.storage)
+        self._survey = LayerSurvey(self.format, self.storage)
         self._observer = Observer(
             found,
             self.clock,

@@ -22,7 +22,7 @@ NOT_THERE = "is not there"
 """How a sentence ends about a layer that is missing, or lacks one."""
 
 
-class Survey:
+class LayerSurvey:
     """Lists and reads the layers of one store."""
 
     def __init__(self, format: TerminusFormat, storage: Storage) -> None:

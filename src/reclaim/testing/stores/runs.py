@@ -12,7 +12,7 @@ from reclaim.run import plan_snapshots
 from reclaim.run.apply import Applied, apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.purge import Purged, purge
-from reclaim.run.removal import DELETE, Move, Way
+from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run.undo import Undone, undo_run
 from reclaim.stores.abilities import (
     EditsHistory,
@@ -52,7 +52,7 @@ class RunContract(Contract):
         return make_plan(subject.store, self.engine(subject), options, opener=lambda _url: storage)
 
     def apply(
-        self, subject: Subject, plan: Plan, way: Way = DELETE, *, stop_at: str = ""
+        self, subject: Subject, plan: Plan, removal: Removal = DELETE, *, stop_at: str = ""
     ) -> Applied:
         def step(name: str) -> None:
             if name == stop_at:
@@ -63,7 +63,7 @@ class RunContract(Contract):
             subject.store,
             self.engine(subject, step),
             plan.place,
-            way=way,
+            removal=removal,
             opener=lambda _url: storage,
         )
 
@@ -163,7 +163,7 @@ class RunContract(Contract):
         before = subject.objects()
         needs = before & set(subject.needs(dead))
         plan = self.plan(subject)
-        run = self.apply(subject, plan, Move(WINDOW)).run
+        run = self.apply(subject, plan, MoveToQuarantine(WINDOW)).run
         aside = store.format.quarantine_path(run)
         set_aside = {
             store.format.prefix + one.address.removeprefix(aside)
@@ -187,7 +187,7 @@ class RunContract(Contract):
         assert isinstance(store, Quarantines)
         subject.age()
         stays = set(subject.needs(live))
-        run = self.apply(subject, self.plan(subject), Move(WINDOW)).run
+        run = self.apply(subject, self.plan(subject), MoveToQuarantine(WINDOW)).run
         purged = self.purge(subject)
         assert purged is not None
         assert (purged.runs, purged.failed) == ([run], 0)
@@ -239,7 +239,7 @@ class RunContract(Contract):
         sentence = store.irreversible()
         assert not sentence or sentence in plan.document.warnings
         needs = set(subject.needs(line[0]))
-        run = self.apply(subject, plan, Move(WINDOW)).run
+        run = self.apply(subject, plan, MoveToQuarantine(WINDOW)).run
         back = self.undo(subject, run)
         assert bool(back.left) == bool(sentence)
         subject.age()
@@ -256,7 +256,7 @@ class RunContract(Contract):
         assert isinstance(store, ReportsRereferenced)
         subject.age()
         needs = subject.objects() & set(subject.needs(dead))
-        run = self.apply(subject, self.plan(subject), Move(WINDOW)).run
+        run = self.apply(subject, self.plan(subject), MoveToQuarantine(WINDOW)).run
         assert not store.needed(run, self.engine(subject))
         subject.name(dead)
         aside = store.format.quarantine_path(run)

@@ -4,7 +4,7 @@ What a collector reads is as the real library writes it: labels, headers, dictio
 rollups. The lists of triples are empty, so that a server could open such a layer and find nothing.
 """
 
-from reclaim.testing.terminus.database import Database, populate
+from reclaim.testing.terminus.database import TerminusDatabase, populate
 from reclaim.testing.terminus.encode import (
     ValueFiles,
     encode_archive,
@@ -15,8 +15,8 @@ from reclaim.testing.terminus.encode import (
 from reclaim.testing.terminus.store import StoreWriter
 
 __all__ = [
-    "Database",
     "StoreWriter",
+    "TerminusDatabase",
     "ValueFiles",
     "encode_archive",
     "encode_dictionary",

@@ -9,7 +9,7 @@ from reclaim.model import SnapshotId
 from reclaim.testing.terminus.store import StoreWriter
 
 
-class Database:
+class TerminusDatabase:
     """One database with one branch.
 
     The label points at the meta graph, whose layers name those of the commit graph, whose layers
@@ -69,12 +69,12 @@ class Database:
         self._version += 1
 
 
-def populate(store: StoreWriter, layers: int, random: Random) -> list[Database]:
+def populate(store: StoreWriter, layers: int, random: Random) -> list[TerminusDatabase]:
     """Databases with about so many layers, and every kind of garbage. Gives those that live."""
-    databases: list[Database] = []
+    databases: list[TerminusDatabase] = []
     written = made = 0
     while written < layers:
-        database = Database(store, f"admin|db{made}")
+        database = TerminusDatabase(store, f"admin|db{made}")
         made += 1
         for number in range(random.randint(1, 40)):
             database.commit([f"value {number} {at}" for at in range(random.randint(0, 20))])

@@ -18,7 +18,7 @@ from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import judging, reading
 from reclaim.engine.tasks.inventory import read_inventory
-from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Rules, Verdict
+from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, CandidateRules, Verdict
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_parts
 from reclaim.storage import LISTED
 from reclaim.stores.format import Format
@@ -110,7 +110,7 @@ def with_counts(look: Callable[[Tables], Seen], write: Work, files: Tables) -> T
         yield lines.set_column(lines.column_names.index("report"), "report", [pa.array(reports)])
 
 
-def judge(format: Format, rules: Rules, place: Place, rows: Tables) -> Tables:
+def judge(format: Format, rules: CandidateRules, place: Place, rows: Tables) -> Tables:
     """Judge survivors and write down the candidates."""
     verdict = Verdict()
     paths = rules.load_paths(open_storage(place.url))

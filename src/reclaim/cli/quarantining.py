@@ -1,4 +1,4 @@
-"""Options of commands that take objects away: for good, or aside."""
+"""Options of commands that remove objects: for good, or to quarantine."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from reclaim.cli.ages import parse_age
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from reclaim.run.removal import Way
+    from reclaim.run.removal import Removal
     from reclaim.stores.base import Store
 
 
 @dataclass(frozen=True, slots=True)
-class AsideOptions:
-    """Whether objects are set aside instead of deleted, how, and for how long."""
+class QuarantineOptions:
+    """Whether objects go to quarantine instead of being deleted, how, and for how long."""
 
     quarantine: Annotated[
         bool | None,
@@ -44,13 +44,13 @@ class AsideOptions:
         ),
     ] = None
 
-    def way(self, store: Store) -> Way:
-        """How objects of a store are taken away."""
-        from reclaim.run.removal import DELETE, KEEP, Markers, Move
+    def removal(self, store: Store) -> Removal:
+        """How objects of a store are removed."""
+        from reclaim.run.removal import DELETE, KEEP, DeleteMarkers, MoveToQuarantine
 
         if not (store.quarantine_by_default if self.quarantine is None else self.quarantine):
             if self.markers or self.keep is not None:
                 raise InvalidInput("--markers and --keep need --quarantine")
             return DELETE
         keep = KEEP if self.keep is None else parse_age("--keep", self.keep)
-        return Markers(keep) if self.markers else Move(keep)
+        return DeleteMarkers(keep) if self.markers else MoveToQuarantine(keep)
