@@ -78,7 +78,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the demonstration made, did and saw."""
+    """Everything that the demonstration made, did and saw."""
 
     catalog: str
     began: datetime
@@ -98,11 +98,11 @@ class Report:
     plan: str
     """Where the plan is."""
     going: Mapping[str, Tally]
-    """What the plan took, by reason."""
+    """Objects that the plan took, by reason."""
     collected: int
     """Commits that were let go of."""
     read_back: Tally
-    """What is referenced, and was read once more after all of it."""
+    """Objects that are referenced, and were read once more after all of it."""
 
 
 def run(folder: Path, engine: Engine, *, until: datetime) -> Report:

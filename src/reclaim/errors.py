@@ -76,7 +76,7 @@ class NothingToCommit(InvalidInput):
 
 
 class NotFound(ReclaimError):
-    """What the call names does not exist."""
+    """Something that the call names does not exist."""
 
     kind, exit_code, http_status = "not_found", 3, 404
 
@@ -232,6 +232,6 @@ class Corrupt(ReclaimError):
 
 
 class Gone(ReclaimError):
-    """What the call names was collected."""
+    """Something that the call names was removed by a run."""
 
     kind, exit_code, http_status = "gone", 9, 410

@@ -32,7 +32,7 @@ TASKS = "tasks"
 
 
 def taken(what: str, run_id: str, owner: str, free_at: datetime) -> Conflict:
-    """What is told to whoever wants a lock that a run has."""
+    """The error for whoever wants a lock that a run has."""
     told = {"run": run_id, "free_at": free_at.isoformat()}
     if owner == TASKS:
         return Conflict(
@@ -137,7 +137,7 @@ class TimedLock(ABC):
 
 
 def edit_in_progress(run_id: str) -> Conflict:
-    """What is told when somebody would decide on top of the edit of a run."""
+    """The error for whoever would decide on top of the edit of a run."""
     return Conflict(
         f"run {run_id} has edited the history, and may still take that back",
         hint=f"wait until it has ended; if it died, take its edit back: reclaim undo {run_id}",

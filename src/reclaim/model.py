@@ -12,7 +12,7 @@ SnapshotId = NewType("SnapshotId", str)
 
 
 class RefKind(StrEnum):
-    """What sort of name a ref is."""
+    """The kind of a ref."""
 
     BRANCH = "branch"
     TAG = "tag"
@@ -134,7 +134,7 @@ PLAN_DIGEST = "plan"
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """What a run set aside: how, for how long, and how far it was brought back.
+    """A run's quarantine: how objects were removed, how long they are kept, how far they are back.
 
     A run's record has it as keys of its summary. This is the one place that knows their names.
     """
@@ -150,7 +150,7 @@ class Quarantine:
 
     @classmethod
     def of_record(cls, summary: Mapping[str, Any]) -> Quarantine | None:
-        """What a record says of it; None if the run set nothing aside.
+        """The quarantine that a record tells of; None if the run has none.
 
         What is not as it must be is a ``ValueError``.
         """
@@ -215,7 +215,7 @@ class Run:
     summary: Mapping[str, Any] = field(default_factory=dict)
     place: str = ""
     quarantine: Quarantine | None = field(init=False, compare=False)
-    """What it set aside, for as long as that is aside."""
+    """Its quarantine, for as long as something is in there."""
 
     def __post_init__(self) -> None:
         over = self.state in (RunState.STOPPED, RunState.UNDONE, RunState.PURGED)

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Renewable(Protocol):
-    """What holds something that expires."""
+    """A holder of something that expires."""
 
     def renew(self) -> None: ...
 

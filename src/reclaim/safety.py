@@ -78,7 +78,7 @@ class SafetyTimes:
                 raise ValueError(f"this must hold of the times that safety rests on: {name}")
 
     def invariants(self) -> dict[str, bool]:
-        """What must hold, each with why."""
+        """Conditions that must hold, each with why."""
         zero = timedelta(0)
         return {
             "every time is positive": all(

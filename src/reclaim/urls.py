@@ -15,7 +15,7 @@ from reclaim.errors import InvalidInput
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "azure": "az", "abfss": "abfs"}
 _SCHEMES = ("file", "s3", "gs", "az", "abfs", "memory")
 _MISTYPED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-"""What begins like a URL; one letter is a drive."""
+"""The beginning of a URL; one letter is a drive."""
 _PLAIN_OBJECT = re.compile(r"(?:s3|gs|az)://[^/@:]+(?:/(?!\.{1,2}(?:/|$))[^/]+)+")
 """An object's address that is spelled as ``object_url`` would spell it."""
 
@@ -32,7 +32,7 @@ _PLAIN_OPTIONS = (
     "application_name",
 )
 ODD_ADDRESS = "(^|/)\\.{0,2}(/|$)|[\\x00-\\x1f\\x7f\ufffd]"
-"""What makes an address odd, as a regular expression: a part that is empty, ``.`` or ``..``, a
+"""An odd address, as a regular expression: it has a part that is empty, ``.`` or ``..``, a
 control character, or what stands for text that cannot be read. Reclaim writes no such address, and
 not every library reads it as the same key; so objects there are listed and otherwise left alone."""
 _ODD = re.compile(ODD_ADDRESS)
@@ -155,7 +155,7 @@ def redacted(url: str) -> str:
 
 
 def scrubbed(text: str, url: str) -> str:
-    """What somebody else said about a URL, without the secrets that are in it."""
+    """A text of somebody else about a URL, without the secrets that are in it."""
     text = text.replace(url, redacted(url))
     secrets = re.findall(r"[;&?]\s*(?!use_ssl\b)\w+=([^;&]+)", url)
     for secret in sorted(secrets, key=len, reverse=True):
@@ -180,7 +180,7 @@ def _database(rest: str) -> str:
 
 
 def _without_user(rest: str) -> str:
-    """What follows the last ``@``; the user before it if it can be told from a password."""
+    """The text after the last ``@``; the user before it if it can be told from a password."""
     before, at, place = rest.rpartition("@")
     if not _SERVERS.fullmatch(place.partition("/")[0]):
         place = HIDDEN

@@ -126,7 +126,7 @@ class Branch(RefReader):
         )
 
     def uncommitted(self, prefix: str = "") -> Iterator[Change]:
-        """What a commit would change, in path order, page by page."""
+        """The changes that a commit would take, in path order, page by page."""
         check_prefix(prefix)
         start = ""
         while True:

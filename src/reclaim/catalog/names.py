@@ -1,4 +1,4 @@
-"""What names and paths may look like, and how a place is written on the command line."""
+"""Rules for names and paths, and how a place is written on the command line."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class Repository:
             return undoing.undo_expire(self._workspace, run_id)
 
     def runs(self) -> list[Run]:
-        """What changed the history, the newest first."""
+        """Runs that changed the history, the newest first."""
         with self._workspace.database.read() as connection:
             return records.list_runs(connection, self.uid)
 
@@ -183,7 +183,7 @@ class Repository:
             return commits.merge_base(connection, self.uid, *tips).commit
 
     def diff(self, before: str, after: str, prefix: str = "") -> Iterator[Change]:
-        """What changes from one commit to another, in path order. Both are held until the end."""
+        """The changes from one commit to another, in path order. Both are held until the end."""
         check_prefix(prefix)
         uses = [self._leases.open_if_writable(self._workspace, ref) for ref in (before, after)]
         left, right = (tree_of(self._workspace, self.commit(use.commit)) for use in uses)

@@ -1,4 +1,4 @@
-"""What every operation on one repository needs, held together."""
+"""The parts that every operation on one repository needs, held together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every command has: a session, the global options after its name, exit codes in its help."""
+"""The parts that all commands share: session, global options after the name, exit codes in help."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Failure:
 
 
 def from_system(error: OSError) -> ReclaimError:
-    """What the operating system said about a local file, in the tree of errors."""
+    """An error of the operating system about a local file, in the tree of errors."""
     said = error.strerror or str(error)
     message = f"{error.filename}: {said}" if error.filename else said
     if error.errno in _FULL:

@@ -85,7 +85,7 @@ def gc(
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one store."""
+    """The outcome for one store."""
 
     store: Store
     done: Collected | None = None

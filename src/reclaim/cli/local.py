@@ -25,7 +25,7 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """What lies below a folder, in order. Links to folders and special files are skipped."""
+    """The files below a folder, in order. Links to folders and special files are skipped."""
 
     files: list[LocalFile] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)

@@ -36,7 +36,7 @@ Block = str | Table
 
 
 class Answer(Protocol):
-    """What a command found or did. Only one of the two is asked for, and only once."""
+    """A command's answer, in two forms. Only one of the two is asked for, and only once."""
 
     def document(self) -> Mapping[str, Any]: ...
 

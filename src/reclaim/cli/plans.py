@@ -40,7 +40,7 @@ ROWS = 15
 
 @dataclass(frozen=True, slots=True)
 class PlanningOptions:
-    """What can be asked of a plan, beside the rules."""
+    """Options of a plan, beside the rules."""
 
     min_age: Annotated[
         str, typer.Option(metavar="AGE", help="Younger objects stay, whatever they are.")
@@ -229,7 +229,7 @@ class Summary:
 
 
 Sum = tuple[str, int, int]
-"""What is summed up, objects, bytes."""
+"""Name of the group, its objects, its bytes."""
 
 
 def _sums(groups: list[Group], key: Callable[[Group], str]) -> list[Sum]:

@@ -21,7 +21,7 @@ def _count(period: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
-    """What stays, as options or in a file, and whether refs at expired commits go."""
+    """The rules, as options or in a file, and whether refs at expired commits go."""
 
     older_than: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""What commands that make runs share: an engine, how they are watched, where they log."""
+"""Parts that commands with runs share: an engine, how they are watched, where they log."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def output_for(as_json: bool) -> Output:
 
 
 def login_name() -> str:
-    """Who runs this command, as far as the system knows."""
+    """The name of the user who runs this command, as far as the system knows."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

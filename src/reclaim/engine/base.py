@@ -1,4 +1,4 @@
-"""What an engine does for a run: the steps whose size is that of the data.
+"""The interface of an engine: the steps of a run whose size is that of the data.
 
 Spark is one engine. Another, in ``reclaim.testing``, runs the same tasks in one process with
 sets in memory; what the two find must be the same.
@@ -25,7 +25,7 @@ from reclaim.stores.format import DecodesSnapshots, Format
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """What exists: a listing that was written down, or an inventory of someone else.
+    """The objects that exist: a listing that was written down, or an inventory of someone else.
 
     ``columns`` are the names of address, size and time in the files, ``cut`` is what stands before
     an address there. ``before`` is the inventory's date: what is younger is not judged by it.
@@ -103,7 +103,7 @@ class Candidates:
 
 @dataclass(slots=True)
 class Swept:
-    """What a wave of deletes did. ``finished`` is false when time ran out."""
+    """The outcome of a wave of deletes. ``finished`` is false when time ran out."""
 
     parts: Sequence[Part] = ()
     outcome: Outcome = field(default_factory=Outcome)
@@ -168,12 +168,12 @@ class SweepRequest:
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """What a run was about to take, and what it noted, all in the storage of ``source``."""
+    """Lists of what a run was about to take, and its notes, all in the storage of ``source``."""
 
     intended: Sequence[Part]
     journal: Sequence[Part]
     notes: Sequence[Part]
-    """What tasks noted on the way. No list vouches for them: they tell of objects that are in one
+    """Notes of tasks on the way. No list vouches for them: they tell of objects that are in one
     of the others, and add none."""
     source: Place
     aside: Aside | None
@@ -270,7 +270,7 @@ class Engine(Protocol):
         ...
 
     def recall(self, request: RecallRequest) -> Sequence[Part]:
-        """What a run may have taken, each object once, with the identity that its journal has.
+        """Objects that a run may have taken, each once, with the identity that its journal has.
 
         Each is among what was intended, or in the journal.
         """

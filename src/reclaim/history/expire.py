@@ -15,7 +15,7 @@ from reclaim.model import History, Ref, RefKind, SnapshotId
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What changes in a history; ids, contents and times of snapshots never do.
+    """Changes to a history; ids, contents and times of snapshots never change.
 
     ``reparent`` gives new parents, all of them ancestors; its snapshots become marked.
     ``unreachable`` is everything that no ref reaches afterwards, whether one did before or not.

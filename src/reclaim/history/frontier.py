@@ -68,7 +68,7 @@ def reparent(parents: Parents, reached: bytearray, kept: bytearray) -> dict[int,
 def _roles(
     parents: Parents, reached: bytearray, kept: bytearray
 ) -> tuple[bytearray, bytearray, list[int]]:
-    """Who needs the frontiers of its parents, who can be a member, and the newest child of each.
+    """Snapshots that need their parents' frontiers, possible members, and the newest child of each.
 
     After its newest child nothing asks for a snapshot any more.
     """

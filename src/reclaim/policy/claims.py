@@ -29,7 +29,7 @@ Ranks = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Claims:
-    """What one rule of one class keeps, and for which refs.
+    """Snapshots that one rule of one class keeps, and for which refs.
 
     ``ranked`` has the refs by rank, as indexes into the refs of the history; ``ranks`` has for
     each snapshot the best ranks whose refs keep it, in order.

@@ -25,7 +25,7 @@ UNREACHED = "no ref reaches it"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counted:
-    """What a counting rule keeps."""
+    """A counting rule, and the claims that it makes."""
 
     period: str
     count: int
@@ -35,7 +35,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassClaims:
-    """What the rules of one class keep, each for which refs.
+    """Claims of the rules of one class, each for which refs.
 
     What has an age below ``young_end`` is young enough for the age rule, for all refs alike.
     """

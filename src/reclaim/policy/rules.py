@@ -16,7 +16,7 @@ PERIODS = ("hourly", "daily", "weekly", "monthly", "yearly")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What one ref keeps of its history. A snapshot stays when any of the rules keeps it.
+    """Rules for the history of one ref. A snapshot stays when any of the rules keeps it.
 
     ``older_than`` and ``keep_within`` look at all ancestors of the ref, the first against now or
     a fixed instant, the second against the ref's own tip. The counting rules look at its
@@ -49,7 +49,7 @@ class Rules:
                 yield period, count
 
     def cutoff(self, now: datetime) -> datetime | None:
-        """What was written before this instant is too old."""
+        """The instant before which a snapshot is too old."""
         if isinstance(self.older_than, Duration):
             return self.older_than.before(now)
         return self.older_than

@@ -85,12 +85,12 @@ NO_CONTAINERS = ContainerFiles((), 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What an apply did."""
+    """The result of an apply."""
 
     run: str
     place: Place
     outcome: Outcome
-    """Of all applies of the plan together; so are the other numbers."""
+    """Sum over all applies of the plan; so are the other numbers."""
     dropped: int
     """Candidates that something reaches now."""
     condemned: int
@@ -100,7 +100,7 @@ class Applied:
     """How long what was taken is kept aside; None when it was deleted."""
     noun: str = "commit"
     requests: int = 0
-    """What setting it aside took, where requests are paid for."""
+    """Requests that moving to quarantine took, where requests are paid for."""
     compared: bool = False
     """Whether all was compared again, because nobody vouched for the plan."""
     unplanned: int = 0
@@ -231,7 +231,7 @@ def _check_same_plan(run: Run, place: Place, planned: PlanDocument, *, trusted: 
 
 
 def _facts(removal: Removal, store: Store, earlier: Run | None) -> dict[str, Any]:
-    """What a run's record says from the start, with what earlier applies of the plan did.
+    """The run's record as it begins, with what earlier applies of the plan did.
 
     A window that was promised is not shortened.
     """
@@ -452,7 +452,7 @@ class _Applying:
         return applied
 
     def _verify(self) -> PlannedSnapshots:
-        """What was decided of snapshots; refused unless the files are what the summary says."""
+        """The decisions about snapshots; refused unless the files are what the summary says."""
         planned = self._planned
         files = (*planned.files, *planned.containers)
         counted = self._engine.verify([file.part for file in files], self._place)
@@ -560,7 +560,7 @@ class _Applying:
         )
 
     def _spare(self, decided: PlannedSnapshots, seen: Observation, now: Decided) -> Decided:
-        """What is live, and what the store's library took out of history beyond the plan.
+        """The decisions as of now, sparing what the store's library took out beyond the plan.
 
         Nobody has reviewed that. It stays, with all that it needs, until a later plan names it; for
         as long as it is not condemned, somebody may name it too.

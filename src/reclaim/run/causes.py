@@ -77,7 +77,7 @@ def live_containers(seen: Observation, snapshots: Collection[SnapshotId]) -> pa.
 
 
 def _cause(found: SnapshotId, seen: Observation, decided: Decided) -> str:
-    """What made a snapshot dead."""
+    """The cause of a snapshot's death."""
     if found in seen.why:
         return seen.why[found]
     if found in decided.before:

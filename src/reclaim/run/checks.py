@@ -1,4 +1,4 @@
-"""What must hold before a plan counts, and before an apply goes on. Whoever is in doubt stops."""
+"""Checks before a plan counts, and before an apply goes on. Whoever is in doubt stops."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ UNREACHED = "no branch, tag or lease reaches it"
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What a policy makes of a history.
+    """The decisions of a policy about a history.
 
     ``live`` is what refs, leases and promises of runs reach once the history is edited, ``before``
     what they reach as it stands.

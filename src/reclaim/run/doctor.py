@@ -91,7 +91,7 @@ def examine_store(
 
 
 def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Finding]:
-    """What is in a store, as any store tells it, and as this kind does."""
+    """Findings inside a store, as any store tells them, and as this kind does."""
     try:
         if isinstance(store, Examines):
             yield from store.findings(deep=deep, advance=advance)
@@ -134,7 +134,7 @@ def _runs(store: Store) -> Finding:
 
 
 def _orphans(store: Store) -> Iterator[Finding]:
-    """What lies in quarantine and no command would ever touch."""
+    """Objects in quarantine that no command would ever touch."""
     for left in find_orphans(store):
         sentence = (
             f"{left.objects} objects ({left.bytes} bytes) lie in the quarantine of run {left.run}, "

@@ -1,4 +1,4 @@
-"""What a run needs beside a store: Java, Spark, a bucket that frees what is deleted."""
+"""The needs of a run beside a store: Java, Spark, a bucket that frees what is deleted."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from reclaim.stores.abilities import HistorySeen
 
 @dataclass(frozen=True, slots=True)
 class ExpirePlan:
-    """What an expiration would do, with a decision for every snapshot."""
+    """The edit that an expiration would make, with a decision for every snapshot."""
 
     read: HistoryRead
     decisions: Decisions

@@ -24,7 +24,7 @@ from reclaim.stores.format import QUARANTINE
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a collection did. Without ``applied`` there was nothing to collect."""
+    """The result of a collection. Without ``applied`` there was nothing to collect."""
 
     plan: Plan | None
     applied: Applied | None

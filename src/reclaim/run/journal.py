@@ -34,7 +34,7 @@ def _unrecorded() -> None:
 
 
 class Journal:
-    """What this apply and earlier ones of the same plan have noted.
+    """The notes of this apply and earlier ones of the same plan.
 
     ``known`` are the lists that the record of the run has, and ``record`` writes them there.
     """
@@ -124,7 +124,7 @@ class Journal:
         self.known[name] = [hash_of(body)]
 
     def total(self) -> Outcome:
-        """What all applies did together. What failed counts once, as the last one left it."""
+        """The outcome of all applies together. A failure counts once, as the last one left it."""
         total = Outcome()
         for _, outcome in self._lists.of(OUTCOMES):
             total.add(outcome.without(FAILED))

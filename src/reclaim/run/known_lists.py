@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 def known_lists(run: Run | None) -> Hashes | None:
-    """What the record of a run knows; None of a run of an older version, which recorded none."""
+    """The lists in the record of a run; None of a run of an older version, which recorded none."""
     if run is None:
         return {}
     noted = run.summary.get(LISTS)

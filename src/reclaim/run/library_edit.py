@@ -34,7 +34,7 @@ SHOWN = 3
 def find_library_edit(
     store: Store, policy: Policy, *, delete_expired_tags: bool, delete_expired_branches: bool
 ) -> LibraryEdit | None:
-    """What the store's own library is to be asked for; None if it has nothing to do with it.
+    """The edit to ask the store's own library for; None if it has no part in it.
 
     Refused when it cannot be asked for some rule, and nobody else can edit the history.
     """
@@ -75,7 +75,7 @@ def _rules(rules: Rules) -> Iterator[str]:
 
 
 def predicting(store: Store, expiration: Expiration) -> Predict:
-    """What the library of a store will make of a history."""
+    """A prediction of what the library of a store will make of a history."""
     assert isinstance(store, ExpiresItself)
     library = store
     return lambda history, kept: library.predict_edit(history, kept, expiration)

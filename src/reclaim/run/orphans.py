@@ -18,7 +18,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """What is left in the quarantine of one run."""
+    """Objects left in the quarantine of one run."""
 
     run: str
     state: str

@@ -52,7 +52,7 @@ MOST = 0.9
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What a person asks of a plan."""
+    """Options of a plan, as a person gives them."""
 
     policy: Policy = KEEPS_ALL
     margins: Margins = field(default_factory=Margins)
@@ -303,7 +303,7 @@ class _Planning:
         )
 
     def _predict(self, seen: Observation) -> Predict | None:
-        """What the store's own library will make of the history, if it edits that."""
+        """A prediction of the edit by the store's own library, if that edits the history."""
         edit = self._library_edit
         if edit is None:
             return None

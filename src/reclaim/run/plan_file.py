@@ -36,7 +36,7 @@ class StoreName(_Model):
     storage: str
     deleted: bool
     noun: str = "commit"
-    """What its people call a snapshot."""
+    """The store's own word for a snapshot."""
 
 
 class Where(_Model):
@@ -226,7 +226,7 @@ def find_run(storage: Storage, location: str) -> tuple[Place, str]:
 
 
 def _body(storage: Storage, place: Place) -> Mapping[str, Any]:
-    """What is written at a place, which must be as it was written."""
+    """The file at a place, which must be as it was written."""
     try:
         data = storage.get(place.at(FILE))
     except NotFound as error:

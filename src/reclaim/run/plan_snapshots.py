@@ -56,15 +56,15 @@ SNAPSHOTS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class PlannedSnapshots:
-    """What a plan decided of snapshots, as an apply needs it."""
+    """A plan's decisions about snapshots, as an apply needs them."""
 
     live: frozenset[SnapshotId]
     dead: Mapping[SnapshotId, str]
     """Why each goes, in one sentence."""
     expired: frozenset[SnapshotId]
-    """What the policy did not keep."""
+    """Snapshots that the policy did not keep."""
     released: frozenset[SnapshotId]
-    """What no ref reaches once history is edited."""
+    """Snapshots that no ref reaches once history is edited."""
     reparent: Mapping[SnapshotId, tuple[Parents, Parents]]
     delete_refs: tuple[Ref, ...]
 

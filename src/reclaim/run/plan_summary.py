@@ -32,7 +32,7 @@ from reclaim.stores.observation import Observation
 
 @dataclass(frozen=True, slots=True)
 class PlanFindings:
-    """What was asked of a plan, and what the making of it has found out."""
+    """The request for a plan, and the findings of making it."""
 
     run: str
     place: Place

@@ -1,4 +1,4 @@
-"""What runs have promised to give back, and what of it lies at home.
+"""Promises of runs to give objects back, and which of these lie at home.
 
 A run that sets objects aside promises them for its window, and so it does with the snapshots that
 it condemned. No other run takes what of that is at home: what an unfinished run was about to take

@@ -34,7 +34,7 @@ PURGE = "purge"
 
 @dataclass(slots=True)
 class Purged:
-    """What a purge did, over the runs whose quarantine it ended."""
+    """The result of a purge, over the runs whose quarantine it ended."""
 
     run: str
     runs: list[str] = field(default_factory=list)
@@ -188,7 +188,7 @@ def _purge(
 def _split(
     storage: Storage, rows: Sequence[Part], needed: frozenset[str], place: Place
 ) -> tuple[Sequence[Part], Sequence[Part]]:
-    """What something refers to again, and the rest."""
+    """Objects that something refers to again, and the rest."""
     back: list[Part] = []
     away: list[Part] = []
     for part in rows:

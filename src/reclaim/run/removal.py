@@ -40,9 +40,9 @@ from reclaim.stores.base import Held, Store
 from reclaim.stores.format import QUARANTINE
 
 MOVED, MARKED = "moved", "marked"
-"""What the records of runs call the two."""
+"""The names of the two in the records of runs."""
 OPTIONS = {None: "--no-quarantine", MOVED: "--quarantine", MARKED: "--quarantine --markers"}
-"""What asks for each of them, and for deleting."""
+"""The options that ask for each of them, and for deleting."""
 KEEP = SAFETY.quarantine
 """How long what was set aside is kept by default."""
 FAR = timedelta(days=3650)
@@ -55,7 +55,7 @@ class Removal(Protocol):
 
     @property
     def name(self) -> str | None:
-        """What a run's record calls it; None for deleting."""
+        """Its name in a run's record; None for deleting."""
         ...
 
     def check(self, store: Store, planned: PlanDocument) -> None:
@@ -69,7 +69,7 @@ class Removal(Protocol):
         ...
 
     def quarantine(self, now: datetime) -> Quarantine | None:
-        """What a run sets aside from now on, as its record has it; None for deleting."""
+        """The quarantine of a run that begins now, as its record has it; None for deleting."""
         ...
 
     def requests(self, store: Store, objects: int) -> int:
@@ -87,7 +87,7 @@ class UndoableRemoval(Removal, Protocol):
     def quarantined(
         self, store: Store, engine: Engine, run: Run, place: Place, opener: Opener
     ) -> Sequence[Part]:
-        """What a run has set aside, and nothing else, with the identity of each object."""
+        """Objects in the quarantine of a run, and nothing else, each with its identity."""
         ...
 
     def aside(self, store: Store, run_id: str) -> Aside | None:
@@ -297,7 +297,7 @@ class Record:
         return [*self.journal.intended(), *taken]
 
     def request(self, aside: Aside | None, place: Place, opener: Opener) -> RecallRequest:
-        """What to recall: the objects that the lists have, as they and the notes of tasks tell."""
+        """The request to recall: the objects of the lists, as these and the notes of tasks tell."""
         storage = opener(self.place.url)
         # What undos of the run have noted of the objects that they brought back.
         notes = find_notes(storage, self.place.at("undo"), RETURNED)

@@ -27,7 +27,7 @@ NEEDED_BY_LEASE = "an ancestor of a commit that a lease is on"
 
 
 class SnapshotVerdict(StrEnum):
-    """What becomes of a snapshot."""
+    """The fate of a snapshot."""
 
     LIVE = "live"
     # The rules of the plan let go of it.
@@ -110,7 +110,7 @@ def _both(decision: Decision, *, kept: bool, spared: Sequence[str]) -> Sequence[
 
 
 def _reached(decided: Decided, snapshots: Collection[SnapshotId]) -> bytearray:
-    """What some snapshots reach, themselves among it, once the history is edited."""
+    """Snapshots that some reach, themselves included, once the history is edited."""
     history = decided.history
     if not snapshots:
         return bytearray(len(history.snapshots))

@@ -77,7 +77,7 @@ def _in_order(
     *,
     back: bool,
 ) -> Sequence[Part]:
-    """What is left of a kind, in the order in which it has to go, in one part.
+    """The rest of a kind, in the order in which it has to go, in one part.
 
     The snapshots of such a store are known to the driver, so there may be as many rows here.
     """

@@ -35,7 +35,7 @@ COMPARED = (
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What an apply goes by: what was decided of snapshots, containers, and the candidates."""
+    """The basis of an apply: decisions about snapshots, containers, and the candidates."""
 
     document: PlanDocument
     candidates: Sequence[Part]
@@ -91,7 +91,7 @@ def find_basis(
     watcher: Watcher,
     opener: Opener,
 ) -> Basis:
-    """What an apply of a plan goes by; ``own`` is the folder of the apply."""
+    """The basis of an apply of a plan; ``own`` is the folder of the apply."""
     files = [file.part for file in planned.files]
     if is_trusted(store, planned, digest):
         return Basis(planned, files)

@@ -38,7 +38,7 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What an undo brought back, and what it left."""
+    """The result of an undo: what it brought back, and what it left."""
 
     run: str
     objects: int

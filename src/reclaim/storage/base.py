@@ -1,4 +1,4 @@
-"""What Reclaim asks of object storage. An address is a path relative to the storage's root."""
+"""The interface to object storage. An address is a path relative to the storage's root."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LISTED = pa.schema(
 
 
 class Storage(Protocol):
-    """What Reclaim asks of object storage."""
+    """The interface to object storage."""
 
     url: str
     """Where the root is, without credentials."""
@@ -62,11 +62,11 @@ class Storage(Protocol):
     def batches(
         self, prefix: str = "", *, after: str = "", until: str = ""
     ) -> Iterator[pa.RecordBatch]:
-        """What ``list`` gives, as batches of ``LISTED``: for prefixes with very many objects."""
+        """The objects of ``list``, as batches of ``LISTED``: for prefixes with very many."""
         ...
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
-        """What lies directly below a folder: the folders there, and the objects."""
+        """The folders directly below a folder, and the objects there."""
         ...
 
     def copy(self, source: str, target: str) -> None:

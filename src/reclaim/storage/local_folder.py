@@ -77,7 +77,7 @@ class LocalFolder:
             yield listed
 
     def inside(self, folder: str = "") -> tuple[list[str], Files]:
-        """What lies directly below a folder: the folders there, and the files."""
+        """The folders directly below a folder, and the files there."""
         whole, rest = Files([], [], []), Files([], [], [])
         folders: list[str] = []
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -89,7 +89,7 @@ class LocalFolder:
         return sorted(folders), whole
 
     def status(self, address: str) -> os.stat_result:
-        """What the system says of a file."""
+        """The system's status of a file."""
         folder, name = _split(address)
         with self.open(folder) as handle:
             return self._status(handle, address, name)

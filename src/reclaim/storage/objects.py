@@ -54,7 +54,7 @@ RETRY: Any = {
 """How long a storage that is slow, full of requests or out of reach is asked again."""
 
 UNREADABLE_KEY = (foreign.InvalidPathError, ValueError)
-"""What obstore raises when a key, or the folder that is asked for, is not to its taste."""
+"""Errors that obstore raises for a key, or a folder that is asked for, that it does not accept."""
 
 
 class ObjectStorage:
@@ -231,7 +231,7 @@ class ObjectStorage:
                 obstore.delete(self._once, list(addresses))
 
     def _bucket(self, error: Exception) -> buckets.Bucket:
-        """Who lists the keys that obstore cannot."""
+        """The client that lists the keys that obstore cannot."""
         if not self._is_s3:
             raise InvalidInput(
                 f"{self.url} has a key that cannot be listed: {str(error).splitlines()[0]}",
@@ -355,7 +355,7 @@ def _files(files: Files) -> Iterator[StoredObject]:
 
 
 def _below(folder: str) -> str:
-    """What the keys in a folder begin with."""
+    """The prefix of all keys in a folder."""
     return f"{folder}/" if folder and not folder.endswith("/") else folder
 
 

@@ -1,4 +1,4 @@
-"""What obstore and the operating system raise, in the words of ``reclaim.errors``. Only here."""
+"""Errors of obstore and the operating system, in the words of ``reclaim.errors``. Only here."""
 
 from __future__ import annotations
 

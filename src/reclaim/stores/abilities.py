@@ -1,4 +1,4 @@
-"""What a store may be able to do besides: one protocol for each ability, of it or of its handle.
+"""Optional abilities of a store: one protocol for each, of the store or of its held handle.
 
 A run asks whether a store has it, and refuses with a sentence if not. No store carries a stub.
 """
@@ -72,12 +72,12 @@ class EditsHistory(Protocol):
 
 
 BY_REF = "rules by ref"
-"""What a library can do that applies rules to some refs and not to others."""
+"""The ability of a library to apply rules to some refs and not to others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expiration:
-    """What a store's own library is asked to take out of its history."""
+    """A request to a store's own library to take snapshots out of its history."""
 
     policy: Policy
     now: datetime
@@ -91,7 +91,7 @@ class ExpiresItself(Protocol):
     """A store whose history its own library edits; see ``ExpiresUnderLock`` for its handle."""
 
     def expressible_rules(self) -> frozenset[str]:
-        """What the library can be asked for: rules and flags by their names in a policy file and
+        """Rules and flags that the library can be asked for, by their names in a policy file and
         on the command line (``older_than``, ``delete_expired_tags``), and ``BY_REF``."""
         ...
 
@@ -105,7 +105,7 @@ class ExpiresItself(Protocol):
         ...
 
     def irreversible(self) -> str:
-        """What an undo cannot take back of the library's edit, as a plan says it; "" if it can."""
+        """The part of the library's edit that no undo takes back, as a plan says it; "" if none."""
         ...
 
 
@@ -137,7 +137,7 @@ class ClosesOverdue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What an undo brought back, and sentences about what it did not.
+    """The snapshots that an undo brought back, and sentences about the rest.
 
     What was ``left`` has changed since and is somebody else's now, or leads to what is gone for
     good; what ``waits`` comes back with a later undo of the same run, once all that it needs is
@@ -159,14 +159,14 @@ class Quarantines(Protocol):
         ...
 
     def promised(self, runs: Collection[str]) -> Mapping[str, Mapping[str, Collection[str]]]:
-        """Of runs that can be undone, by kind, the containers of the snapshots that each condemned
-        or set aside. What these need counts as referred to, wherever it lies."""
+        """Containers of the snapshots that runs which can be undone condemned or put in quarantine,
+        by run and kind. What these need counts as referred to, wherever it lies."""
         ...
 
 
 @runtime_checkable
 class SetsAside(Protocol):
-    """What the held handle of a store that quarantines can do."""
+    """The quarantine, on the held handle of a store that has one."""
 
     def set_aside(self, ids: Collection[SnapshotId]) -> int:
         """Note of snapshots that the run has condemned that their objects were set aside.
@@ -226,7 +226,7 @@ class ReportsRereferenced(Protocol):
     """A store that may have begun to refer to something that was set aside."""
 
     def needed(self, run_id: str, reader: Reader) -> Collection[str]:
-        """What of a run's quarantine something refers to now, by where it was set aside."""
+        """Objects in a run's quarantine that something refers to now, by their address there."""
         ...
 
 
@@ -292,7 +292,7 @@ class Examines(Protocol):
     """A store that knows what can be wrong with it; whatever kind it is, ``doctor`` asks it."""
 
     def findings(self, *, deep: bool, advance: Advance | None) -> Iterator[Finding]:
-        """What is worth telling. ``deep`` looks for all live data.
+        """Findings worth telling. ``deep`` looks for all live data.
 
         With ``advance``, which is told of each object, the bytes of all live data are read as well.
         """
@@ -304,7 +304,7 @@ class AdoptsUnknown(Protocol):
     """A store whose storage can be ahead of what it knows; see ``held.adopt``."""
 
     def unknown_guards(self) -> Sequence[str]:
-        """What protects objects, or did, and only the storage knows."""
+        """Guards that protect objects, or did, and that only the storage knows."""
         ...
 
 

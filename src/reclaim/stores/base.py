@@ -1,4 +1,4 @@
-"""What Reclaim asks of every store.
+"""The interface of every store.
 
 A store has two halves. The *format* knows names and files, and goes to the executors (``format``).
 The *store* itself stays on the driver: it observes the roots (``observation``) and gives, with its
@@ -98,9 +98,9 @@ class Store(Protocol):
     """The scheme by which it is registered; ``catalog`` for our own."""
     name: str
     uid: str
-    """What tells it from every other store: of one with a scheme, the URL of its location."""
+    """The name that no other store has: of one with a scheme, the URL of its location."""
     noun: str
-    """What its people call a snapshot."""
+    """The store's own word for a snapshot."""
     deleted: bool
     """Whether the store itself is gone, so that nothing of it needs to stay."""
     exact: bool
@@ -114,7 +114,7 @@ class Store(Protocol):
 
     @property
     def handle(self) -> type[Held]:
-        """What its lock gives, so that one can ask what a run could do before it has the lock."""
+        """The class of its held handle: tells what a run could do before it has the lock."""
         ...
 
     @property
@@ -149,7 +149,7 @@ class Store(Protocol):
         ...
 
     def recorded_plan(self, run_id: str) -> str | None:
-        """What a plan hashed to when it was made; None when that was not recorded, or long ago."""
+        """The digest of a plan, from when it was made; None when not recorded, or long ago."""
         ...
 
     def add_run(self, run: Run) -> None:

@@ -25,7 +25,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found, and what to do about it."""
+    """The result of a check, and what to do about it."""
 
     level: Level
     check: str
@@ -33,7 +33,7 @@ class Finding:
     hint: str = ""
     repository: str = ""
     exit_code: int = 0
-    """Of a problem: the exit code of the error that a run would end with."""
+    """The exit code of the error that a run would end with, if this is a problem."""
 
 
 def failed(check: str, error: ReclaimError, repository: str = "") -> Finding:

@@ -37,7 +37,7 @@ ENTRIES = pa.schema(
         pa.field("path", pa.string()),
     ]
 )
-"""What a container lists: addresses in the store, and the logical path where there is one."""
+"""Entries of a container: addresses in the store, and the logical path where there is one."""
 
 
 SNAPSHOTS = pa.schema(
@@ -85,7 +85,7 @@ of no such run goes with a store that was deleted."""
 
 
 class ReadsBytes(Protocol):
-    """What containers are read from: a storage, or what runs have set aside in it."""
+    """A source of containers: a storage, or the quarantine of runs in it."""
 
     def get(self, address: str) -> bytes: ...
 
@@ -146,7 +146,7 @@ class Format(Protocol):
 
     @property
     def guard_noun(self) -> str:
-        """What people call a guard; "" for a store without any."""
+        """The store's own word for a guard; "" for a store without any."""
         ...
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
@@ -169,7 +169,7 @@ class ReadsContainers(Format, Protocol):
     def entries(
         self, storage: ReadsBytes, container: Mapping[str, Any], *, paths: bool
     ) -> pa.Table:
-        """What a container lists, verified, as ``ENTRIES``; paths only when asked for."""
+        """Entries of a container, verified, as ``ENTRIES``; paths only when asked for."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a store says of itself when it is observed, and what it needs for that."""
+"""The state of a store as it is observed, and what observing it needs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SnapshotCounts:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a store says of itself, from one consistent read where it allows that.
+    """The state of a store, from one consistent read where it allows that.
 
     ``containers`` has by kind the addresses of the containers that snapshots name themselves. A
     snapshot may have one of each kind, or none; snapshots that are condemned already are in it and
@@ -57,15 +57,15 @@ class Observation:
     held_count: int
     read_at: datetime
     expected: SnapshotCounts
-    """What there is, counted in another way than by reading it: by a database, or by names."""
+    """Snapshots there are, counted in another way than by reading: by a database, or by names."""
     read: SnapshotCounts
-    """What was read of that, counted as it was decoded."""
+    """Snapshots that were read, counted as they were decoded."""
     snapshots: tuple[Snapshot, ...] = ()
     """All of ``ids``, in full, unless the store says itself what is live."""
     reached: frozenset[SnapshotId] | None = None
-    """What is live by the store's own rules, for a store whose history has no policy."""
+    """Snapshots live by the store's own rules, for a store whose history has no policy."""
     why: Mapping[SnapshotId, str] = field(default_factory=dict)
-    """What snapshots that are not live once were, where the store can tell."""
+    """Former roles of snapshots that are not live, where the store can tell."""
     draw: Callable[[], pa.Table] | None = None
     """Every snapshot as ``DRAWN``, where the store says itself what is live. It is not made before
     somebody asks for it: there may be very many."""
@@ -77,7 +77,7 @@ class Observation:
     promised: frozenset[SnapshotId] = frozenset()
     """Snapshots that runs which can be undone would build on: held, as by leases."""
     warnings: tuple[str, ...] = ()
-    """What a person who reads the plan should know."""
+    """Sentences for whoever reads the plan."""
     editor: str | None = None
     """A run whose edit of the history was seen and may still be taken back."""
 
@@ -94,11 +94,11 @@ class Margins:
     """How old things must be before they may go. The defaults suit stores that guess nothing."""
 
     objects: timedelta = SAFETY.objects
-    """Of an object that nothing refers to."""
+    """Age of an object that nothing refers to."""
     work: timedelta = SAFETY.work
-    """Of what a run wrote for itself and no longer needs; another may still be reading it."""
+    """Age of files that a run wrote for itself and no longer needs; another may still read them."""
     records: timedelta = SAFETY.records
-    """Of plans and journals."""
+    """Age of plans and journals."""
 
     def age(self, margin: Margin) -> timedelta:
         """How old an object must be of a kind with this margin."""
@@ -109,7 +109,7 @@ class Margins:
 
 @dataclass(frozen=True, slots=True)
 class ObserveRequest:
-    """What a store needs to be observed: where to write, who reads, what counts as old.
+    """A request to observe a store: where to write, who reads, what counts as old.
 
     What has to be written down goes below ``prefix`` of the ``destination``; what has to be read
     of snapshots, the ``reader`` reads, unless a ``survey`` has it already. What is younger than the

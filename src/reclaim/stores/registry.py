@@ -28,7 +28,7 @@ OPENERS: dict[str, str] = {
 
 @runtime_checkable
 class FindsStores(Protocol):
-    """What is registered for a kind of which several may lie at one location."""
+    """The opener of a kind of store of which several may lie at one location."""
 
     def find_all(self, location: str) -> Iterable[Store]:
         """Every store at a location, opened."""

@@ -29,7 +29,7 @@ EVERY = frozenset(
 
 
 def slow_down(call: str, address: str) -> StorageUnavailable:
-    """What a storage says that is asked too much."""
+    """The error of a storage that is asked too much."""
     return StorageUnavailable(f"cannot {call} {address}: 503 Slow Down")
 
 

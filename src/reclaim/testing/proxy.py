@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 
 class Fault(Enum):
-    """What happens to a request."""
+    """The fault of a request."""
 
     NONE = auto()
     SLOW_DOWN = auto()

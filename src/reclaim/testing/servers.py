@@ -109,7 +109,7 @@ class SeaweedFS:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client needs in its environment to reach the server."""
+        """Variables that a client needs in its environment to reach the server."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ACCESS_KEY_ID": ACCESS_KEY,

@@ -13,7 +13,7 @@ from reclaim.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class RepositoryAccess:
-    """What the functions of this room need to know of a repository."""
+    """Access to a repository, as the functions of this package need it."""
 
     workspace: Workspace
     name: str

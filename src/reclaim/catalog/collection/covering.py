@@ -53,7 +53,7 @@ def _read_tips(connection: Connection, repo_uid: str) -> list[str]:
 
 
 def _dropped(connection: Connection, run_id: str) -> list[str]:
-    """What a run passed over first, and what the refs named that it deleted."""
+    """Commits that a run cut off: parents that it replaced, and commits of refs that it deleted."""
     edits = select(run_edits.c.old_parents).where(run_edits.c.run_id == run_id)
     old = [parent for text in connection.execute(edits).scalars() for parent in json.loads(text)]
     deleted = select(run_refs.c.commit_id).where(run_refs.c.run_id == run_id)

@@ -49,7 +49,7 @@ Parents = tuple[SnapshotId, ...]
 
 @dataclass(frozen=True, slots=True)
 class HistoryRead:
-    """What an edit is planned from: all commits and refs, from one snapshot of the database.
+    """Input of an edit: all commits and refs, from one snapshot of the database.
 
     ``busy`` names the branches with staged changes or pending uploads; ``editor`` is a run whose
     edit is part of what was read and may still be taken back. The ``version`` grows with each edit.

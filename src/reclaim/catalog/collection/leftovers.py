@@ -1,4 +1,4 @@
-"""What a run left that died: its provisional marks, and its edit of the history.
+"""Leftovers of a run that died: its provisional marks, and its edit of the history.
 
 Whoever comes next takes both back. They are left over when the run that made them does not hold
 the lock; while somebody holds it, they are that run's own affair.

@@ -59,7 +59,7 @@ BATCH = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """What keeps bytes alive, as of one instant.
+    """The roots that keep bytes alive, as of one instant.
 
     ``metaranges`` has every commit whose bytes may still be there, condemned ones included;
     ``overdue`` are open partitions whose owners have not renewed them. Those of them that a

@@ -1,4 +1,4 @@
-"""What plans hashed to when they were made: whoever can change their files cannot change this."""
+"""Digests of plans, recorded when they are made: write access to the files cannot change these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs that can be undone have promised: their commits, and the commits that these stand on.
+"""Promises of runs that can be undone: their commits, and the commits that these stand on.
 
 A promised commit comes back below its parents, and an edit that is taken back gives a commit its
 old parents again. So those of them that are still there stay there, for as long as the run can be

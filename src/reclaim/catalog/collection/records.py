@@ -56,7 +56,7 @@ def find(workspace: Workspace, run_id: str) -> Run | None:
 
 
 def all_runs(workspace: Workspace) -> list[Run]:
-    """What was done to a repository, the newest first."""
+    """The runs of a repository, the newest first."""
     with workspace.database.read() as connection:
         return list_runs(connection, workspace.repo_uid)
 

@@ -29,7 +29,7 @@ EARLY = (RunState.STARTED, RunState.STOPPED)
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """What of an edit could not be taken back, in words."""
+    """The parts of an edit that could not be taken back, in words."""
 
     changed: list[str] = field(default_factory=list)
     """Changed since by others, and theirs now."""
@@ -48,7 +48,7 @@ class TakenBack:
 
     @property
     def waits(self) -> list[str]:
-        """What comes back with another undo of the same run."""
+        """The parts that come back with another undo of the same run."""
         return self.lost + [
             f"{what}: run {run_id} edited it since; undo that run first"
             for run_id, names in self.later.items()

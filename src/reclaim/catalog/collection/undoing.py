@@ -39,7 +39,7 @@ class TakenCommit:
 
 @dataclass(frozen=True, slots=True)
 class RestoredCommits:
-    """What an undo brought back, and sentences about what it did not.
+    """Commits that an undo brought back, and sentences about the rest.
 
     What was ``left`` has changed since and is somebody else's now, or leads to what is gone for
     good; what ``waits`` comes back with a later undo of the same run, once all that it needs is

@@ -41,7 +41,7 @@ class Change:
 
 
 def diff(before: Tree, after: Tree, prefix: str = "") -> Iterator[Change]:
-    """What changes from one tree to another, in path order."""
+    """The changes from one tree to another, in path order."""
     for path, left, right in _compare(_Side(before, prefix), _Side(after, prefix)):
         if path.startswith(prefix) and not same_content(left, right):
             yield Change(path, left, right)

@@ -68,7 +68,7 @@ def _of_file(file: Path) -> Identity | None:
 
 
 class _Statx(ctypes.Structure):
-    """What Linux tells of a file by ``statx``, as far as the time of its birth."""
+    """The fields of Linux' ``statx``, as far as the time of a file's birth."""
 
     _fields_ = (
         ("mask", ctypes.c_uint32),

@@ -53,7 +53,7 @@ def _evidence(connection: Connection) -> None:
 
 
 def _plans(connection: Connection) -> None:
-    """What plans hashed to when they were made."""
+    """Add the table of digests of plans."""
     plans.create(connection)
 
 

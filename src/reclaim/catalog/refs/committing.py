@@ -34,7 +34,7 @@ AHEAD = CLOCK_TOLERANCE // MICROSECOND
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What people say about a commit."""
+    """Message, committer and metadata of a commit."""
 
     message: str
     committer: str
@@ -83,7 +83,7 @@ def commit(workspace: Workspace, branch: str, note: Note, *, allow_empty: bool =
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """What a commit is to take, and the epoch that was counted for it.
+    """The tokens that a commit is to take, and the epoch that was counted for it.
 
     ``changes`` are the sealed tokens that have rows: those of others that have none may be
     withdrawn meanwhile.

@@ -186,7 +186,7 @@ def _announced(workspace: Workspace, view: View, partition: Partition) -> Iterat
 
 
 class _Combination:
-    """What a source changed since a base, laid over a target."""
+    """The changes of a source since a base, laid over a target."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ MOST_FETCHED = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RefContents:
-    """What a ref shows: the tree of a commit and, on a branch, the tokens over it."""
+    """The contents of a ref: the tree of a commit and, on a branch, the tokens over it."""
 
     commit: Commit
     tree: Tree
@@ -75,7 +75,7 @@ def _overlay(committed: Iterator[Entry], staged: Iterator[Any]) -> Iterator[Entr
 
 
 def scene(connection: Connection, workspace: Workspace, ref: str) -> RefContents:
-    """What a ref shows now: a branch with its staged changes, anything else as committed."""
+    """The contents of a ref now: a branch with its staged changes, anything else as committed."""
     staged: tuple[int, ...] = ()
     with suppress(NotFound):
         staged = tokens.read_view(connection, workspace.repo_uid, ref).tokens
@@ -237,7 +237,7 @@ class RefReader:
 
     @contextmanager
     def _shown(self) -> Iterator[tuple[Connection, RefContents]]:
-        """What is shown now, and the snapshot of the database that it is read from."""
+        """The contents shown now, and the snapshot of the database that they are read from."""
         self._open()
         self._check()
         ref = self._use.commit if self._use is not None else self.ref

@@ -23,7 +23,7 @@ BATCH = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What a cleaning removed, and whether anything is left to clean."""
+    """Rows and tokens that a cleaning removed, and whether anything is left to clean."""
 
     rows: int
     tokens: int

@@ -149,7 +149,7 @@ class Partitions:
 
     @contextmanager
     def _swept(self, partition: Partition) -> Iterator[None]:
-        """What was just written and is not there went with its partition, if that is closed."""
+        """Raise that the partition is closed, if that is why what was just written is not there."""
         try:
             yield
         except NotFound:

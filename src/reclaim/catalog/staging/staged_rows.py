@@ -27,7 +27,7 @@ _COLUMNS = [staged_entries.c[name] for name in COLUMNS]
 
 @dataclass(frozen=True, slots=True)
 class StagedChange:
-    """What staging says of a path; no entry is a tombstone."""
+    """The staged state of a path; no entry is a tombstone."""
 
     entry: Entry | None
 

@@ -13,7 +13,7 @@ from reclaim.engine.spark.session import tasks_in_environment
 TASKS_PER_CORE = 2
 """More than one, so that a task that takes longer than the others is made up for."""
 FEWEST = 2
-"""What a cluster says that has no executor yet."""
+"""The number of cores that a cluster without an executor reports."""
 ASKED = 1_000_000
 """Numbers that a cluster is asked to cut into as many pieces as it has cores."""
 

@@ -72,7 +72,7 @@ def _translate(text: str) -> ReclaimError:
 
 
 def _said(text: str) -> str:
-    """What was raised in Python, if that is where it failed, otherwise Spark's first words."""
+    """The error that Python raised, if that is where it failed, otherwise Spark's first words."""
     raised = _RAISED.findall(text)
     if raised:
         return str(raised[-1])

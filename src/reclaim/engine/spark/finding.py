@@ -107,7 +107,7 @@ class Finder:
         return rows <= self._driver_row_limit
 
     def _find_on_driver(self, request: FindRequest, source: Source, judge: Work) -> Candidates:
-        """What ``find`` does, by the same tasks, in this process."""
+        """Do what ``find`` does, by the same tasks, in this process."""
         work = request.work
         storage = open_storage(work.url)
         tables = [read_part(storage, part) for part in request.containers.parts]
@@ -179,7 +179,7 @@ class Finder:
         return _rows(live) > self._lookup_limit
 
     def _dead(self, format: Format, needed: ContainerFiles, place: Place) -> DataFrame:
-        """What dead containers listed, each address once, with the least cause."""
+        """Addresses that dead containers listed, each once, with the least cause."""
         rows = self._frames.rows_of(place.url, needed.parts, CONTAINERS)
         tasks = min(2 * self._frames.tasks, needed.dead)
         spread = rows.where(F.col("cause") != LIVE).repartition(tasks)
@@ -195,7 +195,7 @@ def _rows(parts: Sequence[Part]) -> int:
 
 
 def _run_here(work: Work, rows: pa.Table) -> Lines:
-    """What a task gives back, without Spark."""
+    """Run a task here, without Spark, and give its lines."""
     return Lines([line for table in work(iter([rows])) for line in table.to_pylist()])
 
 

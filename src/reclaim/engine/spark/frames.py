@@ -37,14 +37,14 @@ class Spread:
     shares: Sequence[pa.Table] | None = None
 
     def map(self, work: Work, schema: pa.Schema) -> DataFrame:
-        """What work makes of the rows, on executors."""
+        """Apply work to the rows, on executors."""
         if self.shares is not None:
             work = partial(in_shares, self.shares, work)
         return map_rows(self.rows, work, schema)
 
 
 def map_rows(rows: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
-    """What work makes of rows, on executors."""
+    """Apply work to rows, on executors."""
     return rows.mapInArrow(task(work), spark_schema(schema))
 
 
@@ -124,7 +124,7 @@ class Frames:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """What the tasks of a job gave back."""
+    """The lines that the tasks of a job gave back."""
 
     rows: Sequence[Any]
 

@@ -75,7 +75,7 @@ class Jobs:
 
 
 def _interruption_in(error: Exception) -> BaseException | None:
-    """What interrupted a job, if Spark answered that with an error of its own on the way out."""
+    """The interruption of a job, if Spark answered that with an error of its own on the way out."""
     found: BaseException | None = error
     while isinstance(found, Exception):
         found = found.__context__

@@ -47,7 +47,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
 }
-"""What a session is given wherever it runs."""
+"""Settings of every session, wherever it runs."""
 
 STATIC: Mapping[str, str] = {
     "spark.ui.enabled": "false",
@@ -56,7 +56,7 @@ STATIC: Mapping[str, str] = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.log.level": "ERROR",
 }
-"""What can only be said before a session starts, so not to a Connect server."""
+"""Settings that only count before a session starts, so not for a Connect server."""
 
 
 def build_session(

@@ -37,12 +37,12 @@ JOURNAL = pa.schema(
         pa.field("identity", pa.string()),
     ]
 )
-"""What became of each object."""
+"""Outcomes, one for each object."""
 
 GOING = pa.schema([JOURNAL.field(name) for name in ("address", "size", "kind", "reason")]).append(
     JOURNAL.field("identity")
 )
-"""What a sweep needs to know of an object. Plans have it, and journals."""
+"""Columns that a sweep needs of an object. Plans have them, and journals."""
 
 DELETED, FAILED, MISSING, RESTORED = "deleted", "failed", "missing", "restored"
 
@@ -65,7 +65,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of an object, and by which identity it can be found again."""
+    """The outcome for an object, and the identity by which it can be found again."""
 
     outcome: str
     identity: str | None = None
@@ -90,7 +90,7 @@ class Deleter(Protocol):
 
     @property
     def outcome(self) -> str:
-        """What the journal says of an object that it took."""
+        """The word by which the journal records an object that it took."""
         ...
 
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
@@ -195,7 +195,7 @@ def _take(
     *,
     strict: bool,
 ) -> Sequence[Taken] | None:
-    """What became of each of a page; None when time ran out.
+    """The outcome for each object of a page; None when time ran out.
 
     Where the order matters, the first one that could not be taken is the last one that was tried.
     """
@@ -250,7 +250,7 @@ def check_inside(format: Format, addresses: Sequence[str]) -> None:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of many objects: outcome → (objects, bytes)."""
+    """The outcome for many objects: outcome → (objects, bytes)."""
 
     counts: Counter[str] = field(default_factory=Counter)
     sizes: Counter[str] = field(default_factory=Counter)

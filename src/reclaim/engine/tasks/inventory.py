@@ -104,7 +104,7 @@ def _unreadable(file: str, why: str) -> InvalidInput:
 
 
 def _pass_on(error: Exception) -> None:
-    """What the system says is not about the file; Arrow's own errors have no number."""
+    """Raise an error of the system, which is not about the file; Arrow's own have no number."""
     if isinstance(error, OSError) and error.errno is not None:
         raise error
 

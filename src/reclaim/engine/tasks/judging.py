@@ -46,7 +46,7 @@ CANDIDATES = pa.schema(
         pa.field("reason", pa.string(), nullable=False),
     ]
 )
-"""What a plan lists: objects that may go."""
+"""Columns of a plan's lists: objects that may go."""
 
 PATHS = pa.schema([pa.field("address", pa.string()), pa.field("path", pa.string())])
 
@@ -60,7 +60,7 @@ AGES = (1, 7, 30, 90, 365)
 
 @dataclass(frozen=True, slots=True)
 class CandidateRules:
-    """What a candidate must be. ``cutoffs`` has every kind that may go at all."""
+    """Rules for candidates. ``cutoffs`` has every kind that may go at all."""
 
     cutoffs: Mapping[str, datetime]
     closed: frozenset[str]
@@ -84,10 +84,10 @@ class CandidateRules:
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found, in numbers."""
+    """The findings of judging, in numbers."""
 
     places: Places = field(default_factory=Places)
-    """What may go, by kind, reason, what it belongs to, folder and age."""
+    """Objects that may go, by kind, reason, what they belong to, folder and age."""
     staying: Tally = field(default_factory=dict)
     """(kind, why) of what nothing reaches and stays nevertheless."""
     largest: list[tuple[int, str, str]] = field(default_factory=list)
@@ -255,7 +255,7 @@ def count_kinds(rows: pa.Table) -> dict[str, tuple[int, int]]:
 def add_kinds(
     counts: dict[str, tuple[int, int]], more: Mapping[str, Sequence[int]]
 ) -> dict[str, tuple[int, int]]:
-    """What was counted here and elsewhere, together."""
+    """Add counts from elsewhere to those that were made here."""
     added = dict(counts)
     for kind, (objects, size) in more.items():
         before = added.get(kind, (0, 0))

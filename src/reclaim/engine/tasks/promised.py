@@ -1,4 +1,4 @@
-"""What promised snapshots need: those that runs have condemned or set aside, and can bring back.
+"""Needs of promised snapshots: those that runs condemned or put in quarantine, and can bring back.
 
 Their containers are read at home or, where they are not, from the quarantine of their run. What
 cannot be read at either place tells nothing, and an undo names it.
@@ -125,7 +125,7 @@ class _Covered:
 def _read(
     format: Format, storage: Storage, asides: Iterable[str], read: Callable[[ReadsBytes], pa.Table]
 ) -> pa.Table | None:
-    """What is read at home or in quarantine; None if it can be read nowhere."""
+    """Entries of a container, read at home or in quarantine; None if it can be read nowhere."""
     try:
         return read(storage)
     except UNREADABLE:

@@ -174,7 +174,7 @@ class Discard:
 
 
 def identity_of(storage: Storage, stored: StoredObject) -> str:
-    """What tells an object from any other that may come to its address.
+    """The mark that tells an object from any other that may come to its address.
 
     On a disk the time of its last change: moving a file keeps that, and so do backups.
     """

@@ -115,7 +115,7 @@ def reader_of(format: Format) -> ReadsContainers:
 def read(
     format: Format, storage: Storage, containers: pa.Table, *, paths: bool
 ) -> Iterator[pa.Table]:
-    """What containers list. A live one that cannot be read stops the run."""
+    """Entries of containers. A live one that cannot be read stops the run."""
     no_read = pc.equal(containers.column("detail"), NO_READ)
     if pc.any(no_read).as_py():
         # They have been read, or need not be; there may be very many of them.
@@ -157,7 +157,7 @@ NEEDS = pa.schema(
         pa.field("address", pa.string(), nullable=False),
     ]
 )
-"""What containers need to be whole."""
+"""Addresses that containers need to be whole."""
 
 
 def folded(addresses: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -170,7 +170,7 @@ def folded(addresses: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 NOWHERE = ""
-"""What something needs that cannot even be read: an address that no object has."""
+"""An address that no object has: the need of something that cannot even be read."""
 
 
 def owned(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
@@ -195,7 +195,7 @@ def owned(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa
 
 
 def needs(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
-    """What each container lists, ``folded``; of one that cannot be read, an address that is
+    """Addresses that each container lists, ``folded``; of one that cannot be read, one that is
     nowhere."""
     for container in containers.to_pylist():
         try:

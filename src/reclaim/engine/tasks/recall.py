@@ -18,8 +18,8 @@ from reclaim.engine.tasks.quarantine import QUARANTINED, Aside
 RANKED = GOING.append(pa.field("rank", pa.int32(), nullable=False)).append(
     pa.field("listed", pa.bool_(), nullable=False)
 )
-"""What may have been taken; of an object's rows the one with the least rank is believed, if one of
-them is listed: a note alone takes nothing."""
+"""Objects that may have been taken. Of an object's rows the one with the least rank is believed, if
+one of them is listed: a note alone takes nothing."""
 
 _RANKS = {QUARANTINED: 0, FAILED: 1, COVERING: 2}
 _NOT_KNOWN = 3

@@ -45,7 +45,7 @@ class Returning:
     taken: Taken | None = None
     kept: StoredObject | None = None
     copy: StoredObject | None = None
-    """What lies at its old place and holds the same; None if it is to be renamed."""
+    """The object at its old place that holds the same; None if it is to be renamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class BringBack:
         raise Conflict(f"{home} is neither in quarantine nor at its old place")
 
     def _is_back(self, storage: Storage, there: StoredObject, target: Target) -> bool:
-        """Whether what lies at an old place is the object that was there, or a copy of ours."""
+        """Whether an object at an old place is the one that was there, or a copy of ours."""
         if there.size != target.size:
             return False
         if storage.at_once == 1 and there.last_modified in self.undos:

@@ -77,7 +77,7 @@ class Examination:
         return self._say(Level.OK, "partitions", "the database knows all that are in the storage")
 
     def _left_over(self, seen: Roots) -> Iterator[Finding]:
-        """What writers, readers and runs that died have left."""
+        """Leftovers of writers, readers and runs that died."""
         if overdue := len(seen.overdue):
             hint = "their writers have died; the next apply closes them"
             sentence = f"{overdue} partitions are open and overdue"

@@ -99,7 +99,7 @@ class CatalogFormat:
         return "partition"
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
-        """What addresses are, from their parts: they belong to branches, guarded by partitions."""
+        """Describe addresses by their parts: they belong to branches, guarded by partitions."""
         inside = pc.utf8_slice_codeunits(addresses, start=len(self.prefix))
         inside = pc.if_else(pc.starts_with(addresses, self.prefix), inside, "")
         parts = pc.split_pattern(inside, "/")

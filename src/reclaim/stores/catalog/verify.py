@@ -37,7 +37,7 @@ class Expected:
 
 @dataclass(slots=True)
 class Verified:
-    """What reading the bytes showed. Of the damaged objects the first are named."""
+    """The result of reading the bytes. Of the damaged objects the first are named."""
 
     compared: int = 0
     without_checksum: int = 0

@@ -37,7 +37,7 @@ class _State:
     expires_at: datetime | None
     """None once it was given back."""
     damaged: str = ""
-    """What is wrong with its file, if anything is."""
+    """The damage to its file, if there is any."""
 
 
 class SidecarLock(TimedLock):

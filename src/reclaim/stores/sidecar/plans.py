@@ -1,4 +1,4 @@
-"""What plans hashed to when they were made, as objects beside a store and not beside the plans."""
+"""Digests of plans, recorded when they are made, as objects beside a store and not the plans."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from reclaim.stores.sidecar.records import Records
 
 
 class Sidecar:
-    """What is kept beside one store, below a prefix of its storage.
+    """The files beside one store, below a prefix of its storage.
 
     ``records`` may be kept in another view of the same storage, where plans are.
     """

@@ -1,4 +1,4 @@
-"""What every store with a sidecar does alike: its records, its plans, and its leases."""
+"""The common part of stores with a sidecar: their records, their plans, and their leases."""
 
 from __future__ import annotations
 

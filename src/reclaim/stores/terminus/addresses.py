@@ -20,7 +20,7 @@ _FILE = re.compile(
 
 
 def stem(layer: SnapshotId) -> str:
-    """What the names of a layer's objects begin with; its directory, if it has one."""
+    """The prefix of the names of a layer's objects; its directory, if it has one."""
     return f"{layer[:3]}/{layer}"
 
 

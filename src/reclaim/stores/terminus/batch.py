@@ -28,7 +28,7 @@ _HEX[list(b"0123456789abcdef")] = True
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What was read of archives, a row for each. Where ``plain`` is false, nothing was."""
+    """Archives that were read, a row for each. Where ``plain`` is false, nothing was."""
 
     plain: Flags
     parent: pa.Array

@@ -39,7 +39,7 @@ def _parents(known: pa.Array, parent: np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def _kept_by(known: pa.Array, reached: Reached, rows: int) -> pa.Array:
-    """What keeps each live layer: a root, or one other live layer."""
+    """The holder of each live layer: a root, or one other live layer."""
     kinds = list(KEPT_BY)
     edges = {layer: edge for layer, edge in reached.edges.items() if layer < rows}
     kept = np.fromiter(edges, np.int64, len(edges))

@@ -19,7 +19,7 @@ PARENT_FILE = "parent.hex"
 ROLLUP_FILE = "rollup.hex"
 VALUES_FILE = "value_dictionary_blocks.tfc"
 OLD_VALUES_FILE = "value_dictionary_blocks.pfc"
-"""What versions before 11 wrote; their dictionaries hold ids in another way."""
+"""The file that versions before 11 wrote; their dictionaries hold ids in another way."""
 ID_MAPS_FILE = "node_value_idmap_bits.bitarray"
 
 

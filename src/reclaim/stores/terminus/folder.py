@@ -50,7 +50,7 @@ class StoreFolder:
             )
 
     def status(self, address: str) -> os.stat_result:
-        """What the system says of a file or folder; it and those above must be ordinary ones."""
+        """The system's status of a file or folder; it and those above must be ordinary ones."""
         folder, name = _split(address)
         with self.open(folder) as handle:
             status = os.stat(name, dir_fd=handle, follow_symlinks=False)

@@ -22,7 +22,7 @@ LAYER, ROLLUP_FILE, WORK, RECORD, UNKNOWN = "layer", "rollup", "work", "record",
 DIRECTORY = "directory"
 """A layer's container that is a directory instead of an archive. As an object it is a layer."""
 RUN = "run"
-"""What says that there was a run. It stays: without it nobody finds what the run set aside."""
+"""The file that marks a run. It stays: without it nobody finds the run's quarantine."""
 
 
 @dataclass(frozen=True, slots=True)

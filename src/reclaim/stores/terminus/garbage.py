@@ -1,4 +1,4 @@
-"""What dead layers once were, as far as the graph can tell.
+"""Former roles of dead layers, as far as the graph can tell.
 
 Nothing in a store records why a layer is not referred to any more. These are guesses for a
 report, made in this order; nothing is decided by them.
@@ -32,7 +32,7 @@ from reclaim.stores.terminus.graph import NONE, Graph, deletion_order
 
 
 class Garbage(StrEnum):
-    """What a dead layer was."""
+    """The former role of a dead layer."""
 
     DELETED_DATABASE = "deleted database"
     SUPERSEDED_ROLLUP = "superseded rollup"
@@ -42,7 +42,7 @@ class Garbage(StrEnum):
 
 
 class _Lines:
-    """Of dead layers the dead ones below each, itself among them: how many there are, whether
+    """The dead layers below each dead layer, itself included: how many there are, whether
     they stand on a base layer, and what they name."""
 
     def __init__(self, graph: Graph, rest: Sequence[int], dead: set[int]) -> None:
@@ -63,7 +63,7 @@ class _Lines:
 
 
 def classify(graph: Graph, dead: Collection[int]) -> dict[int, Garbage]:
-    """What each dead layer was."""
+    """The former role of each dead layer."""
     kinds = {one: Garbage.UNFINISHED for one in dead if one in graph.faults}
     readable = [one for one in deletion_order(graph, dead) if one not in kinds]
     loaded = {graph.rollup[one] for one in readable}

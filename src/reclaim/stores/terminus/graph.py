@@ -1,4 +1,4 @@
-"""What the roots of a store reach.
+"""The graph of layers, and what the roots of a store reach in it.
 
 Three kinds of edge keep a layer: it is the *parent* of a live one; a live one is loaded through
 it (*rollup*); a live one holds its id as *data*, as the graphs of a database do. The first two
@@ -57,7 +57,7 @@ class Graph:
         return self.names[self.starts[layer] : self.starts[layer + 1]]
 
     def needs(self, layer: int) -> tuple[int, int]:
-        """What a layer cannot be loaded without: its parent and its rollup, or ``NONE``."""
+        """The layers that one cannot be loaded without: its parent and its rollup, or ``NONE``."""
         return self.parent[layer], self.rollup[layer]
 
     def refers(self, layer: int) -> tuple[int, ...]:
@@ -115,7 +115,7 @@ def reach(
     edges: Collection[Edge] = ALL_EDGES,
     allow_missing: bool = False,
 ) -> Reached:
-    """What the roots reach. A root comes with words that say what it is: ``the label a|b``.
+    """Follow the graph from the roots. Each has words that say what it is: ``the label a|b``.
 
     To reach a layer that cannot be read, or one that is not there, is ``Corrupt`` and the message
     has the way to it. What is ``spared``, such as young layers, stays with all that it reaches as

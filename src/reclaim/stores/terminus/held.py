@@ -16,7 +16,7 @@ from reclaim.stores.terminus.survey import NOT_THERE
 
 
 class HeldTerminus(HeldSidecar):
-    """What is condemned, set aside and brought back are layers."""
+    """The handle of a store under its lock. It condemns, quarantines and brings back layers."""
 
     def __init__(
         self, lock: SidecarLock, sidecar: Sidecar, observer: Observer, format: TerminusFormat
@@ -32,7 +32,7 @@ class HeldTerminus(HeldSidecar):
         return super().condemn({one: rule for one, rule in rules.items() if one not in named})
 
     def release(self, ids: Collection[SnapshotId]) -> None:
-        """What was condemned for good as well, if something reaches it nevertheless.
+        """Release layers that something reaches, even those that were condemned for good.
 
         A server reads no lists, so it may have labelled such a layer.
         """

@@ -32,7 +32,7 @@ _ROLLUP = re.compile(rb"1\n([0-9a-f]{40})\n")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one layer keeps alive besides itself.
+    """The references of one layer: all that it keeps alive besides itself.
 
     ``names`` are the ids in its own value dictionary, whether such layers exist or not.
     ``rolled_up`` says that a rollup wrote it, to be loaded in the place of another.
@@ -45,7 +45,7 @@ class Layer:
     rolled_up: bool = False
 
     def needs(self) -> Sequence[SnapshotId]:
-        """What it cannot be loaded without."""
+        """The layers that it cannot be loaded without."""
         return [one for one in (self.parent, self.rollup) if one is not None]
 
 

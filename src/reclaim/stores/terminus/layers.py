@@ -35,9 +35,9 @@ class Layers:
     graph: Graph
     ids: pa.Array
     addresses: pa.Array
-    """Of each the object to read."""
+    """Address of the object to read, by layer."""
     changed: Numbers
-    """Of each the microsecond of the latest change to any of its objects."""
+    """Microsecond of the latest change to any of its objects, by layer."""
     unread: Flags
     """Which of them could not be read at all just now, whatever is in them."""
     unknown: Unknown
@@ -97,7 +97,7 @@ class Layers:
         return broken
 
     def missing(self) -> Sequence[SnapshotId]:
-        """What layers need and what is not there."""
+        """Layers that others need and that are not there."""
         return self.graph.ids[len(self) :]
 
     def _broken(self) -> list[int]:

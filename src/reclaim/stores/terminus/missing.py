@@ -55,7 +55,7 @@ def find_missing(
 
 
 class _Graphs:
-    """What layers are part of: graphs that name layers, or others."""
+    """The graphs that layers are part of: those that name layers, or others."""
 
     def __init__(self, view: LayerView, layers: Layers) -> None:
         self._view = view

@@ -40,14 +40,14 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """What was found, and what labels, leases and young layers reach of it."""
+    """The layers that were found, and those of them that labels, leases and young layers reach."""
 
     found: Layers
     named: Sequence[Label]
     leases: Sequence[Lease]
     reached: graph.Reached
     missing: Mapping[SnapshotId, SnapshotId]
-    """What is named and not there, if that was allowed; and by whom."""
+    """Layers that are named and not there, if that was allowed; and by whom."""
     expected: int
     """How many layers there are by the names in the shards, after the labels were read."""
     read: int
@@ -64,7 +64,7 @@ class Observer:
     leases: SidecarLeases
     lists: CondemnedLists
     layers: Layers | None = None
-    """What the last look found."""
+    """The layers that the last look found."""
     reached: frozenset[SnapshotId] = frozenset()
     allow_missing: bool = False
     """Whether a person said that layers which are named and not there are lost for good."""
@@ -99,7 +99,7 @@ class Observer:
         )
 
     def read(self, tops: Mapping[SnapshotId, str], reader: Reader) -> Layers:
-        """What the last look found, and the layers at some addresses that it did not."""
+        """The layers that the last look found, and those at some addresses that it did not."""
         known = self.layers or Layers.of(SNAPSHOTS.empty_table())
         unread = [top for layer, top in tops.items() if layer not in known]
         if unread:
@@ -143,7 +143,7 @@ class Observer:
         promised: Mapping[str, Collection[SnapshotId]],
         reader: Reader,
     ) -> Collection[str]:
-        """What of a run's quarantine is referred to now: a second mark, with all that is aside.
+        """Objects in a run's quarantine that are referred to now: a second mark, over all of it.
 
         ``others`` are the runs that have something aside, too: a layer there may need one here.
         ``promised`` has those of them that can be undone, with the layers on their lists.
@@ -269,6 +269,6 @@ def _kept_warnings(kept: Collection[SnapshotId], runs: Collection[str]) -> Itera
 
 
 def _young(found: Layers, listed: Layers, since: datetime) -> Collection[SnapshotId]:
-    """What changed since then. What came while we looked is young, whatever its time says."""
+    """Layers that changed since then, and all that came while we looked."""
     young = np.flatnonzero((found.changed >= to_micros(since)) | ~found.among(listed))
     return frozenset(map(found.graph.ids.__getitem__, young.tolist()))

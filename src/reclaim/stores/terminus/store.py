@@ -131,7 +131,7 @@ class TerminusStore(SidecarStore):
         return {}
 
     def needed(self, run_id: str, reader: Reader) -> Collection[str]:
-        """What of a run's quarantine labels, leases or layers refer to now: a second mark."""
+        """Objects in a run's quarantine that labels, leases or layers refer to: a second mark."""
         # By their folders: what a run has aside counts, whatever its record says.
         others = self._view.quarantined_runs()
         return self._observer.needed(run_id, others, self._promised(besides=run_id), reader)

@@ -78,7 +78,7 @@ class LayerSurvey:
         return rows
 
     def aside(self, run_id: str) -> dict[SnapshotId, list[str]]:
-        """What a run has set aside, by layer."""
+        """Objects in the quarantine of a run, by layer."""
         found: dict[SnapshotId, list[str]] = {}
         shards, _ = self._view.folders(self.format.quarantine_path(run_id).rstrip("/"))
         for shard in shards:

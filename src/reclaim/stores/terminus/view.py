@@ -143,7 +143,7 @@ class LayerView:
         return [run.rpartition("/")[2] for run in self._inside(self._runs)[0]]
 
     def strays(self, run: str) -> Sequence[str]:
-        """What lies in the folder of a run's quarantine and is nothing that a run puts there."""
+        """Files in the folder of a run's quarantine that no run puts there."""
         found, files = self._inside(run)
         strays = [*files, *(one for one in found if not _is_of_run(one))]
         for shard in filter(is_shard, found):

@@ -1,4 +1,4 @@
-"""What the abilities promise that a store declares: of the store, its handle and its format."""
+"""The contract of the abilities that a store declares: for the store, its handle and its format."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def detected(store: Store) -> frozenset[type]:
 
 
 class AbilityContract(Contract):
-    """What a store must do that declares an ability."""
+    """The duties of a store that declares an ability."""
 
     def test_it_declares_what_it_can_do(self, subject: Subject) -> None:
         assert subject.abilities == detected(subject.store)

@@ -1,4 +1,4 @@
-"""What every store must do, whatever its abilities."""
+"""The duties of every store, whatever its abilities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reclaim.testing.stores.subject import Contract, Subject
 
 
 class StoreContract(Contract):
-    """What every store must do."""
+    """The duties of every store."""
 
     def named(self, seen: Observation) -> set[SnapshotId]:
         """The snapshots that have containers."""

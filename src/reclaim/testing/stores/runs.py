@@ -44,7 +44,7 @@ class _Stopped(Exception):
 
 
 class RunContract(Contract):
-    """What runs may expect of a store."""
+    """The duties of a store towards runs."""
 
     def plan(self, subject: Subject, policy: Policy | None = None) -> Plan:
         options = PlanOptions(policy=policy or Policy(), allowed_fraction=1.0)
@@ -231,7 +231,7 @@ class RunContract(Contract):
         assert subject.usable(parent)
 
     def test_an_edit_that_cannot_be_undone_leaves_time(self, subject: HistorySubject) -> None:
-        """What came back and nothing reaches is held until the window ends that was promised."""
+        """Snapshots that came back unreachable are held until the window ends that was promised."""
         self.require(subject, ExpiresItself)
         store, line = subject.store, subject.line()
         assert isinstance(store, ExpiresItself)

@@ -126,7 +126,7 @@ def failure_of(error: type[Failure], call: Callable[[], object]) -> Failure:
 
 
 class Contract:
-    """What the classes of the contract share."""
+    """The common part of the classes of the contract."""
 
     def engine(
         self, subject: Subject, step: Callable[[str], None] = lambda _step: None

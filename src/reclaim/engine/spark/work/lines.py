@@ -52,7 +52,7 @@ def after(first: Work, then: Work, files: Tables) -> Tables:
 
 
 def packed(work: Work, rows: Tables) -> Tables:
-    """What work gives, each table as one value: Spark need not take it apart on its way."""
+    """The tables of some work, each as one value: Spark need not take it apart on its way."""
     for table in work(rows):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as stream:
