@@ -112,7 +112,7 @@ class SafetyTimes:
             "what came back is safe for longer than a run takes to see it": (
                 self.budget + self.lock_length < self.after_undo
             ),
-            "what was set aside is kept for longer than the next nightly run": (
+            "what is in quarantine is kept for longer than the next nightly run": (
                 self.quarantine > DAY
             ),
         }

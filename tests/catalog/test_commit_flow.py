@@ -216,7 +216,7 @@ def test_a_commit_on_a_condemned_parent_fails(
     main.put("a", b"x")
     head = repo.commit("main").id
     before_landing(lambda: raw.condemn(repo, head, state))
-    with pytest.raises(TransactionFailed, match="collected by run run-7") as caught:
+    with pytest.raises(TransactionFailed, match="is being removed by run run-7") as caught:
         main.commit("one")
     assert caught.value.kind == "transaction_failed"
     assert caught.value.exit_code == 4
@@ -237,7 +237,7 @@ def test_a_merge_whose_source_is_condemned_fails(
         return land(workspace, draft, partition)
 
     monkeypatch.setattr(merging, "land", condemned_then_land)
-    with pytest.raises(TransactionFailed, match="collected"):
+    with pytest.raises(TransactionFailed, match="is being removed"):
         main.merge("other")
     assert not main.exists("a")
 
@@ -258,7 +258,7 @@ def test_a_revert_whose_source_is_condemned_fails(
         return land(workspace, draft, partition)
 
     monkeypatch.setattr(merging, "land", condemned_then_land)
-    with pytest.raises(TransactionFailed, match="collected"):
+    with pytest.raises(TransactionFailed, match="is being removed"):
         main.revert("main")
 
 

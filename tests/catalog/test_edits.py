@@ -331,7 +331,7 @@ def test_a_move_that_cannot_be_is_refused(main: Branch, settle: Settle) -> None:
     settle(main)
     with pytest.raises(NotFound, match="no object 'absent' on main"):
         main.move("absent", "b")
-    with pytest.raises(InvalidInput, match="where it is already"):
+    with pytest.raises(InvalidInput, match="cannot be moved to its own path"):
         main.move("a", "a")
     with pytest.raises(InvalidPath):
         main.move("a", "../b")

@@ -201,7 +201,7 @@ def test_a_mark_that_is_taken_back_does_not_end_a_lease(repo: Repository, commit
         assert reader.get("a") == b"x"
         raw.condemn(repo, commit, CommitState.CONDEMNED)
         repo._leases.renew()
-        with pytest.raises(TransactionFailed, match="is being collected"):
+        with pytest.raises(TransactionFailed, match="is being removed"):
             reader.get("a")
 
 

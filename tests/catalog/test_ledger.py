@@ -201,7 +201,7 @@ def test_gone_says_which_run_and_rule_took_an_object(repo: Repository, main: Bra
     entry = main.put("a", b"x")
     main.commit("one")
     repo._workspace.storage.delete(entry.address)
-    with pytest.raises(Corrupt, match="no run of this catalog took them"):
+    with pytest.raises(Corrupt, match="no run of this catalog deleted them"):
         main.get("a")
     with repo._workspace.database.write() as connection:
         connection.execute(

@@ -243,7 +243,7 @@ def test_some_that_cannot_be_deleted(
         error = cli.fails("partial", 7, "apply", made["plan"], "--yes")
         assert error["details"]["failed"] == 1
         assert "partial" in cli.ok("runs", "sales").out
-        assert "left partial" in cli.ok("doctor").out
+        assert "is unfinished (partial)" in cli.ok("doctor").out
     assert cli.ok("apply", made["plan"], "--yes", "--json").json["objects"] == 1
 
 

@@ -156,7 +156,7 @@ def test_what_died_is_named(cli: CommandLine, used: None, catalog: Catalog) -> N
         assert "marks" not in findings(cli)
     found = findings(cli)
     assert found["marks"]["level"] == "warning"
-    assert found["runs"]["sentence"] == "the run a run was left started"
+    assert found["runs"]["sentence"] == "run a run is unfinished (started)"
     assert "reclaim apply a place" in found["runs"]["hint"]
 
 

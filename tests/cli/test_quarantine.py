@@ -99,14 +99,14 @@ def test_an_undo(cli: CommandLine, planned: Any, aside: Any, location: Path) -> 
     assert aside["objects"] == 7
     cli.ok("log", "sales")
     said = cli.ok("undo", planned["run"]).out
-    what = rf"Undid run {planned['run']}: brought back 7 objects \(.*\) and 2 snapshots\.\n"
+    what = rf"Undid run {planned['run']}: brought back 7 objects \(.*\) and 2 commits\.\n"
     assert re.fullmatch(what, said)
     assert in_quarantine(location) == 0
     assert len(cli.ok("log", "sales", "--json").json["commits"]) == 4
     error = cli.fails("conflict", 4, "undo", planned["run"])
     assert "undone already" in error["message"]
     error = cli.fails("plan_refused", 6, "apply", planned["plan"], "--yes", "--quarantine")
-    assert "undone already" in error["message"]
+    assert "its run was undone" in error["message"]
 
 
 def test_an_undo_names_what_it_left(cli: CommandLine, location: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_purge_that_leaves_a_run_goes_on_with_other_stores(
     (folder / "link").symlink_to("branches")
     result = cli("purge", "--older-than", "0s", "--yes")
     assert result.code == 7
-    assert f"sales: run {planned['run']} was left" in result.err
+    assert f"sales: run {planned['run']} was not purged" in result.err
     assert "orders: purged 1 runs" in result.err
     assert in_quarantine(location) == aside["objects"]
 
@@ -179,7 +179,7 @@ def test_a_purge_that_leaves_a_run_goes_on_with_other_stores(
 def test_a_run_that_deleted_cannot_be_undone(cli: CommandLine, planned: Any) -> None:
     cli.ok("apply", planned["plan"], "--yes")
     error = cli.fails("refused", 6, "undo", planned["run"])
-    assert "set nothing aside" in error["message"]
+    assert "put nothing in quarantine" in error["message"]
     assert "--quarantine" in error["hint"]
     cli.fails("not_found", 3, "undo", "0" * 32)
     error = cli.fails("plan_refused", 6, "apply", planned["plan"], "--yes", "--quarantine")

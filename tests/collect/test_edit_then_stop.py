@@ -313,7 +313,7 @@ def test_so_is_one_when_the_database_is_away(local: World, log: list[str]) -> No
 def test_one_that_condemned_something_cannot_be_undone(local: World, log: list[str]) -> None:
     plan = plan_old(local)
     stop(local, plan, "sweep data")
-    with pytest.raises(Refused, match="set nothing aside"):
+    with pytest.raises(Refused, match="put nothing in quarantine"):
         local.undo(plan.document.run)
     # Whatever its record says.
     with local.store().lock(plan.document.run) as held:

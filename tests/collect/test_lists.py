@@ -141,7 +141,7 @@ def test_a_forged_list_of_the_same_length(local: World) -> None:
             ]
             local.storage.put(stored.address, json.dumps(forged).encode())
     local.age()
-    with pytest.raises(Refused, match="are not whole any more") as refused:
+    with pytest.raises(Refused, match="are not complete any more") as refused:
         local.plan(allowed_fraction=1.0)
     assert "reclaim undo" in (refused.value.hint or "")
     local.undo(run)
@@ -251,7 +251,7 @@ def test_a_damaged_file_of_an_unfinished_run(local: World, folder: str) -> None:
     damage(local, parts_of(local, plan, folder)[0])
     local.age()
     if folder == "objects":
-        with pytest.raises(Refused, match="are not whole any more") as refused:
+        with pytest.raises(Refused, match="are not complete any more") as refused:
             local.plan(allowed_fraction=1.0)
         assert f"reclaim apply {plan.place}" in (refused.value.hint or "")
     local.apply(plan, removal=MOVE)
@@ -269,7 +269,7 @@ def test_an_apply_again_that_dies_before_it_has_new_lists(local: World) -> None:
     damage(local, parts_of(local, plan, "objects")[0])
     dies_at(local, "before observe", lambda **how: local.apply(plan, removal=MOVE, **how))
     local.age()
-    with pytest.raises(Refused, match="are not whole any more"):
+    with pytest.raises(Refused, match="are not complete any more"):
         local.plan(allowed_fraction=1.0)
 
 
@@ -337,7 +337,8 @@ def test_a_run_that_cannot_be_purged_holds_up_no_other(local: World) -> None:
     folder = folder / aside_of(local, first.document.run, f"repos/{local.repo.uid}/branches")
     (folder / "link").symlink_to("old")
     local.clock.advance(days=9)
-    with pytest.raises(Partial, match=f"purged 1 runs; run {first.document.run} was left") as left:
+    named = f"purged 1 runs; run {first.document.run} was not purged"
+    with pytest.raises(Partial, match=named) as left:
         local.purge()
     assert left.value.details["skipped"] == [first.document.run]
     assert left.value.details["runs"] == [second]

@@ -389,7 +389,7 @@ def test_a_damaged_record_and_its_plan_applied_again(versioned: World, folder: s
         world.undo(run)
     assert f"reclaim apply {plan.place}" in (refused.value.hint or "")
     world.clock.advance(MARKERS.keep)
-    with pytest.raises(Partial, match=f"run {run} was left"):
+    with pytest.raises(Partial, match=f"run {run} was not purged"):
         world.purge()
     world.apply(plan, removal=MARKERS)
     assert world.undo(run).snapshots == 2

@@ -151,7 +151,7 @@ def test_many_objects_that_cannot_come_back_hold_up_no_other_commit(local: World
     ]
     for home in homes:
         local.storage.put(home, b"somebody else's")
-    with pytest.raises(Partial, match="9 things could not be") as partial:
+    with pytest.raises(Partial, match="9 could not be brought back") as partial:
         local.undo(run)
     assert (partial.value.details["failed"], partial.value.details["restored"]) == (8, 2)
     check_back(local, past)

@@ -41,7 +41,7 @@ def test_what_a_plan_lists_is_set_aside_and_comes_back(world: World) -> None:
     assert world.repo.runs()[0].state == RunState.UNDONE
     with pytest.raises(Conflict, match="undone already"):
         world.undo(run.id)
-    with pytest.raises(PlanRefused, match="undone already"):
+    with pytest.raises(PlanRefused, match="its run was undone"):
         world.apply(plan, removal=MOVE)
 
 
@@ -159,7 +159,7 @@ def test_a_purge_by_age(world: World) -> None:
 def test_a_run_that_deleted_cannot_be_undone(world: World) -> None:
     bury(world)
     run = world.apply(world.plan()).run
-    with pytest.raises(Refused, match="set nothing aside"):
+    with pytest.raises(Refused, match="put nothing in quarantine"):
         world.undo(run)
 
 

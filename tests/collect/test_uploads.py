@@ -110,7 +110,7 @@ def test_doctor_counts_them(remote: World, aged: timedelta) -> None:
     catalog = remote.opened()
     [found] = [one for one in examine(catalog, remote.clock) if one.check == "uploads"]
     assert found.level == Level.WARNING
-    assert "1 uploads in parts were not finished and take 1000 bytes" in found.sentence
+    assert "1 multipart uploads were not finished and take 1000 bytes" in found.sentence
     assert "--abort-uploads sales" in found.hint
 
 

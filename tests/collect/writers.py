@@ -322,7 +322,7 @@ class WriterMachine(RuleBasedStateMachine):
             apply_expire(self.repo, plan_expire(self.repo, from_options(**options)))
         except TransactionFailed as error:
             # A run that died holds what it has marked until the next one begins.
-            if "being collected" not in str(error) and "changed since" not in str(error):
+            if "being removed" not in str(error) and "changed since" not in str(error):
                 raise
 
     @rule(by=TIMES, close=st.booleans())

@@ -71,7 +71,7 @@ def test_a_server_that_does_not_answer_is_told_at_once(
 ) -> None:
     url = f"{'sc' if variable == REMOTE_VARIABLE else 'spark'}://{nobody}"
     monkeypatch.setenv(variable, url)
-    with pytest.raises(Unavailable, match="nobody answers there") as caught:
+    with pytest.raises(Unavailable, match="no server answers there") as caught:
         build_session()
     assert url in caught.value.message
     assert caught.value.hint
@@ -79,7 +79,7 @@ def test_a_server_that_does_not_answer_is_told_at_once(
 
 def test_a_token_is_not_repeated(monkeypatch: pytest.MonkeyPatch, nobody: str) -> None:
     monkeypatch.setenv(REMOTE_VARIABLE, f"sc://{nobody}/;use_ssl=true;token=hunter2")
-    with pytest.raises(Unavailable, match="nobody answers there") as caught:
+    with pytest.raises(Unavailable, match="no server answers there") as caught:
         build_session()
     assert "hunter2" not in caught.value.message
 

@@ -74,7 +74,7 @@ def test_a_renewed_lease_goes_on(world: World, past: Past) -> None:
     world.apply(world.plan())
     assert past.old[0] in world.there()
     store.release_lease(lease.id)
-    with pytest.raises(LeaseLapsed, match="given back"):
+    with pytest.raises(LeaseLapsed, match="was released"):
         store.renew_lease(lease)
     with pytest.raises(NotFound):
         store.release_lease(lease.id)
@@ -169,11 +169,11 @@ def test_what_needs_something_condemned_cannot_be_held(
     store = world.store()
     before = store.take_lease(layer, holder="before")
     condemned(world, lost)
-    with pytest.raises(Gone, match="is being collected by run run"):
+    with pytest.raises(Gone, match="is being removed by run run"):
         store.take_lease(layer, holder="reader")
     assert store.leases() == [(before, True)]
     if layer == lost:
-        with pytest.raises(LeaseLapsed, match="being collected"):
+        with pytest.raises(LeaseLapsed, match="being removed"):
             store.renew_lease(before)
 
 

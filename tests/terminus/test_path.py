@@ -37,7 +37,7 @@ def test_what_is_dead_is_set_aside_and_comes_back(world: World) -> None:
     assert world.aside() == set()
     with pytest.raises(Conflict, match="undone already"):
         world.undo(run.id)
-    with pytest.raises(PlanRefused, match="undone already"):
+    with pytest.raises(PlanRefused, match="its run was undone"):
         world.apply(plan)
 
 
@@ -153,7 +153,7 @@ def test_deleting_at_once(world: World) -> None:
     assert world.there() == past.live
     assert world.aside() == set()
     assert list(world.folder.glob(".reclaim/condemned/*")) == []
-    with pytest.raises(Refused, match="set nothing aside"):
+    with pytest.raises(Refused, match="put nothing in quarantine"):
         world.undo(done.run)
 
 

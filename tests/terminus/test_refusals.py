@@ -121,7 +121,7 @@ def test_a_label_is_read_under_its_lock(world: World, past: Past) -> None:
 def test_no_labels(world: World, past: Past) -> None:
     plan = world.plan()
     world.write.unlabel("main")
-    refused(world, plan, Refused, match="has no labels")
+    refused(world, plan, Refused, match="is not a TerminusDB store")
 
 
 def test_no_label_that_names_a_layer(world: World, past: Past) -> None:

@@ -54,7 +54,7 @@ class Workspace:
             )
         return Corrupt(
             f"the bytes of {entry.path} are missing from the storage ({entry.address}), "
-            "and no run of this catalog took them",
+            "and no run of this catalog deleted them",
             hint="restore the object from a backup or another copy",
         )
 

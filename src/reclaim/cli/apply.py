@@ -43,7 +43,8 @@ def apply(
         str | None,
         typer.Option(
             metavar="SHA256",
-            help="What `plan` printed, or its first 16 digits. Any other plan is refused.",
+            help="The digest that `plan` printed, or its first 16 digits. "
+            "Any other plan is refused.",
             show_default=False,
         ),
     ] = None,

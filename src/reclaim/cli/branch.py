@@ -18,7 +18,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="REPO/NAME", show_default=F
 
 
 def register(app: typer.Typer) -> None:
-    branch = group(app, "branch", "Make, list and delete branches.")
+    branch = group(app, "branch", "Create, list and delete branches.")
     command(branch, "create", create)
     command(branch, "list", list_)
     command(branch, "delete", delete)

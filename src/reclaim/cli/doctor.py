@@ -59,7 +59,7 @@ def doctor(
         typer.Option(
             "--abort-uploads",
             metavar="REPO",
-            help="Give up uploads in parts that were never finished and are older than 24 hours.",
+            help="Abort multipart uploads that were never finished and are older than 24 hours.",
             show_default=False,
         ),
     ] = None,
@@ -173,9 +173,9 @@ def _abort_uploads(session: Session, name: str, *, yes: bool) -> None:
         uploads = store.old_uploads()
         total = size(sum(upload.size for upload in uploads))
         if uploads:
-            session.confirm(f"give up {len(uploads)} unfinished uploads ({total})", yes=yes)
+            session.confirm(f"abort {len(uploads)} unfinished uploads ({total})", yes=yes)
         freed = store.abort_uploads(uploads)
-    sentence = f"Gave up {len(uploads)} unfinished uploads of {name} ({total})."
+    sentence = f"Aborted {len(uploads)} unfinished uploads of {name} ({total})."
     session.output.answer(
         Done(sentence, {"repository": name, "uploads": len(uploads), "bytes": freed})
     )

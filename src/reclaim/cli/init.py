@@ -24,7 +24,7 @@ def init(
     session: Session,
     folder: Annotated[
         str | None,
-        typer.Argument(metavar="DIR", help="Where to make it.", show_default=False),
+        typer.Argument(metavar="DIR", help="Where to create it.", show_default=False),
     ] = None,
     storage: Annotated[
         str | None,
@@ -39,7 +39,7 @@ def init(
     location = session.location if folder is None else folder
     with Catalog.init(location, storage=storage) as catalog:
         facts = {"catalog": _whole(location, catalog), "storage": catalog.storage_url}
-    sentence = f"Made a catalog at {facts['catalog']}; its objects are in {facts['storage']}."
+    sentence = f"Created a catalog at {facts['catalog']}; its objects are in {facts['storage']}."
     if folder is not None and folder != DEFAULT_CATALOG and "***" not in facts["catalog"]:
         sentence += f"\nTo use it: export RECLAIM_CATALOG={facts['catalog']}"
     session.output.answer(Done(sentence, facts))

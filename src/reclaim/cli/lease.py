@@ -80,7 +80,7 @@ def hold(
         str, typer.Option("--for", metavar="DURATION", help="How long, such as 1h or 7d.")
     ] = "2h",
     holder: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who. Default: the login name.")
+        str | None, typer.Option(metavar="NAME", help="The holder. Default: the login name.")
     ] = None,
 ) -> None:
     """Hold a commit for a while. Holding it again as the same holder makes it last longer."""
@@ -126,7 +126,9 @@ def list_(session: Session, repository: RepositoryArgument) -> None:
 def release(
     session: Session,
     repository: RepositoryArgument,
-    lease: Annotated[str, typer.Argument(metavar="LEASE", help="Its id.", show_default=False)],
+    lease: Annotated[
+        str, typer.Argument(metavar="LEASE", help="The lease's id.", show_default=False)
+    ],
 ) -> None:
     """Give a lease back before it lapses."""
     if foreign := _foreign(repository):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reclaim.stores.base import Store
 
 PlanArgument = Annotated[
-    str, typer.Argument(metavar="PLAN", help="Its folder or URL.", show_default=False)
+    str, typer.Argument(metavar="PLAN", help="The plan's folder or URL.", show_default=False)
 ]
 STORE = (
     "A repository (a deleted one by its uid), or another store as SCHEME:LOCATION: "

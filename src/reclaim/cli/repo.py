@@ -27,7 +27,7 @@ AnyRepositoryArgument = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    repo = group(app, "repo", "Make, list and delete repositories.")
+    repo = group(app, "repo", "Create, list and delete repositories.")
     command(repo, "create", create)
     command(repo, "list", list_)
     command(repo, "delete", delete)
@@ -54,7 +54,7 @@ class Repositories:
 
     def view(self) -> Iterable[Block]:
         if not self.found:
-            return ["There is no repository yet. Make one with `reclaim repo create NAME`."]
+            return ["There is no repository yet. Create one with `reclaim repo create NAME`."]
         rows = ((info.name, info.default_branch, instant(info.created_at)) for info in self.found)
         return [Table(("repository", "default branch", "created (UTC)"), rows)]
 

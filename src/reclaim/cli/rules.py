@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def _count(period: str) -> Any:
-    what = "The last N." if period == "last" else f"The newest of each of the last N, {period}."
+    units = "days" if period == "daily" else f"{period.removesuffix('ly')}s"
+    what = "The last N commits."
+    if period != "last":
+        what = f"The newest commit in each of the last N {units} that have one."
     return typer.Option(f"--keep-{period}", metavar="N", min=1, help=what, show_default=False)
 
 
@@ -29,7 +32,9 @@ class RuleOptions:
     ] = None
     keep_within: Annotated[
         str | None,
-        typer.Option(metavar="AGE", help="Counted back from a tip.", show_default=False),
+        typer.Option(
+            metavar="AGE", help="All commits within this time before a tip.", show_default=False
+        ),
     ] = None
     keep_last: Annotated[int | None, _count("last")] = None
     keep_hourly: Annotated[int | None, _count("hourly")] = None
@@ -38,7 +43,7 @@ class RuleOptions:
     keep_monthly: Annotated[int | None, _count("monthly")] = None
     keep_yearly: Annotated[int | None, _count("yearly")] = None
     keep_merge_bases: Annotated[
-        bool, typer.Option("--keep-merge-bases", help="Keep bases with the default branch.")
+        bool, typer.Option("--keep-merge-bases", help="Keep merge bases with the default branch.")
     ] = False
     policy: Annotated[
         Path | None,

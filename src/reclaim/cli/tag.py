@@ -17,7 +17,7 @@ from reclaim.cli.session import Session
 
 
 def register(app: typer.Typer) -> None:
-    tag = group(app, "tag", "Make, list and delete tags.")
+    tag = group(app, "tag", "Create, list and delete tags.")
     command(tag, "create", create)
     command(tag, "list", list_)
     command(tag, "delete", delete)
@@ -26,7 +26,10 @@ def register(app: typer.Typer) -> None:
 def create(
     session: Session,
     name: NameArgument,
-    ref: Annotated[str, typer.Argument(metavar="REF", help="What it names.", show_default=False)],
+    ref: Annotated[
+        str,
+        typer.Argument(metavar="REF", help="The commit or ref that it names.", show_default=False),
+    ],
 ) -> None:
     """Give a commit a name that does not move. A slash in the name is written %2F."""
     place = parse_ref(name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.describe import objects, size
+from reclaim.cli.describe import objects, size, snapshots
 from reclaim.cli.output import Done
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 def undo(
     session: Session,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Its id.", show_default=False)],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id.", show_default=False)],
     running: RunOptions,
     store: Annotated[
         str | None,
@@ -44,19 +44,19 @@ def undo(
 
     if store is not None:
         with session.stores(store) as [foreign]:
-            done = _bring_back(foreign, run, running)
+            done, noun = _bring_back(foreign, run, running), foreign.noun
     else:
         with session.open() as catalog:
             repository = catalog.repository_of_run(run)
-            found = next(one for one in repository.runs() if one.id == run)
-            if found.kind == EXPIRE or stopped_early(found):
-                left = _undo_history(session, repository, found)
+            record = next(listed for listed in repository.runs() if listed.id == run)
+            if record.kind == EXPIRE or stopped_early(record):
+                left = _undo_history(session, repository, record)
                 said = f"Undid run {run}.{_left(left)}"
                 session.output.answer(Done(said, {"run": run, "left": list(left)}))
                 return
-            with session.stores(repository.uid) as [mine]:
-                done = _bring_back(mine, run, running)
-    what = f"{objects(done.objects)} ({size(done.bytes)}) and {done.snapshots} snapshots"
+            with session.stores(repository.uid) as [own]:
+                done, noun = _bring_back(own, run, running), own.noun
+    what = f"{objects(done.objects)} ({size(done.bytes)}) and {snapshots(done.snapshots, noun)}"
     said = f"Undid run {run}: brought back {what}.{_left(done.left)}"
     session.output.answer(Done(said, {"run": run, **done.summary()}))
 
@@ -75,10 +75,10 @@ def _undo_history(session: Session, repository: Repository, run: Run) -> Sequenc
 def _bring_back(store: Store, run: str, running: RunOptions) -> Undone:
     from reclaim.run.undo import check_undo, undo_run
 
-    found = store.find_run(run)
-    if found is None:
+    record = store.find_run(run)
+    if record is None:
         raise NotFound(f"there is no run {run} of {store.name}", hint="see `reclaim runs`")
-    check_undo(found)
+    check_undo(record)
     with running.watched() as watcher:
         return undo_run(store, running.engine(watcher), run, watcher=watcher)
 

@@ -196,7 +196,9 @@ def _check_begun(
         )
     _check_same_plan(run, place, planned, trusted=trusted)
     if run.state in (RunState.UNDONE, RunState.PURGED):
-        raise PlanRefused(f"the plan was applied and {run.state} already", hint="plan it again")
+        raise PlanRefused(
+            f"the plan was applied, and its run was {run.state} since", hint="plan it again"
+        )
     if run.undoing:
         raise PlanRefused(
             f"run {run.id} has begun to be undone",
@@ -555,7 +557,7 @@ class _Applying:
                 return seen, now
             self._held.condemn(unmarked)
         raise OutOfTime(
-            "the history changed faster than what is dead in it could be marked",
+            f"the history changed faster than its dead {self._store.noun}s could be marked",
             hint="nothing was deleted; apply it again when fewer branches are being deleted",
         )
 

@@ -22,6 +22,12 @@ EXPIRED = "its commits expire under the policy"
 UNREACHED = "its commits are unreachable: no branch, tag or lease"
 CONDEMNED = "its commits were removed by an earlier run"
 CAUSES = ("live", EXPIRED, UNREACHED, CONDEMNED)
+_BY_EARLIER_RUN = {"condemned": "removed", "quarantined": "put in quarantine"}
+
+
+def by_earlier_run(state: str) -> str:
+    """The reason of a snapshot that an earlier run has marked."""
+    return f"{_BY_EARLIER_RUN.get(state, 'marked')} by an earlier run"
 
 
 def find_dead(seen: Observation, decided: Decided) -> dict[SnapshotId, str]:
@@ -29,7 +35,7 @@ def find_dead(seen: Observation, decided: Decided) -> dict[SnapshotId, str]:
     dead = {one: seen.why.get(one) or decided.rule(one) for one in seen.ids - decided.live}
     for found, state in seen.marked.items():
         if found not in decided.live and found not in dead:
-            dead[found] = f"{state} by an earlier run"
+            dead[found] = by_earlier_run(state)
     return dead
 
 

@@ -66,7 +66,7 @@ def decide_seen(
         if not policy.empty:
             raise Refused(
                 "this kind of store has no history to expire",
-                hint="leave the rules out; what nothing refers to is collected",
+                hint="leave the rules out; unreachable snapshots are collected without any",
             )
         return _as_reached(seen, seen.reached)
     return decide(

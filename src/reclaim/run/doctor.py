@@ -119,17 +119,17 @@ def _runs(store: Store) -> Finding:
     newest = collects[0] if collects else None
     unfinished = (RunState.STARTED, RunState.PARTIAL)
     if newest and newest.state in unfinished and not store.lock_holder():
-        sentence = f"the run {newest.id} was left {newest.state}"
+        sentence = f"run {newest.id} is unfinished ({newest.state})"
         where = "" if named == store.name else f" --store {named}"
         hint = f"finish it: reclaim apply {newest.place}{where}"
         return Finding(Level.WARNING, "runs", sentence, hint, store.name)
     done = max((run.started_at for run in collects if run.state == RunState.DONE), default=None)
     since = done or getattr(store, "created_at", None)
     if since is not None and store.clock.now() - since > TOO_OLD:
-        said = f"the last finished run is of {done:%F}" if done else "it was never collected"
-        hint = f"run `reclaim gc {named}` by a scheduler"
+        said = f"the last finished run was on {done:%F}" if done else "it was never collected"
+        hint = f"run `reclaim gc {named}` from a scheduler"
         return Finding(Level.WARNING, "runs", said, hint, store.name)
-    said = f"last collected {done:%F}" if done else "never collected, and new"
+    said = f"last collected {done:%F}" if done else "never collected; the store is new"
     return Finding(Level.OK, "runs", said, "", store.name)
 
 
@@ -138,7 +138,7 @@ def _orphans(store: Store) -> Iterator[Finding]:
     for left in find_orphans(store):
         sentence = (
             f"{left.objects} objects ({left.bytes} bytes) lie in the quarantine of run {left.run}, "
-            f"which is {left.state}: nothing brings them back or purges them"
+            f"which is {left.state}: no command brings them back or purges them"
         )
         folder = store.format.quarantine_path(left.run)
         hint = f"look at what they are, and remove them if nobody needs them: {folder}"
@@ -150,8 +150,8 @@ def _permissions(catalog: Catalog) -> Iterator[Finding]:
     files = catalog.database_files
     open_to_others = [str(file) for file in files if file.stat().st_mode & 0o077]
     if open_to_others:
-        sentence = f"others than the owner can read or write {some(open_to_others)}"
-        hint = f"if that is not meant: chmod 600 {shlex.join(open_to_others)}"
+        sentence = f"users other than the owner can read or write {some(open_to_others)}"
+        hint = f"if that is not intended: chmod 600 {shlex.join(open_to_others)}"
         yield Finding(Level.WARNING, "permissions", sentence, hint)
     elif files:
         yield Finding(Level.OK, "permissions", "only the owner can read the database")
@@ -165,7 +165,7 @@ def _home(catalog: Catalog) -> Finding:
         return failed("home", error)
     if catalog.home.identity() is None:
         hint = "let the account of the catalog execute pg_control_system()"
-        sentence = "the database cannot be asked who it is, so a copy of it may not be noticed"
+        sentence = "the database does not tell its identity, so a copy of it may go unnoticed"
         return Finding(Level.SKIPPED, "home", sentence, hint)
     return Finding(Level.OK, "home", "this database is the one that may collect in the storage")
 
@@ -195,10 +195,10 @@ def _bucket(url: str) -> Iterator[Finding]:
     found = environment.kept_by_bucket(url)
     if found is None:
         hint = "pip install 'reclaim[s3]', with the right to read the bucket's settings"
-        sentence = "whether the bucket frees what is deleted could not be asked"
+        sentence = "cannot tell whether the bucket frees the space of deleted objects"
         yield Finding(Level.SKIPPED, "bucket", sentence, hint)
     elif found:
         hint = "let a lifecycle rule of the bucket remove old versions"
         yield Finding(Level.WARNING, "bucket", "; ".join(found), hint)
     else:
-        yield Finding(Level.OK, "bucket", "neither versioning nor a lock keeps what is deleted")
+        yield Finding(Level.OK, "bucket", "neither versioning nor a lock keeps deleted objects")

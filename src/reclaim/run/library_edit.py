@@ -52,9 +52,9 @@ def find_library_edit(
     if issubclass(store.handle, EditsHistory):
         return None
     raise Refused(
-        f"the library of {store.kind} stores edits their history, and cannot be asked for "
+        f"the library of {store.kind} stores edits their history, and does not support "
         f"{', '.join(missing)}",
-        hint=f"use only what it can be asked for: {', '.join(sorted(expressible))}",
+        hint=f"use only what it supports: {', '.join(sorted(expressible))}",
         rules=missing,
     )
 
@@ -112,7 +112,7 @@ def edit_by_library(
     if unplanned or refs:
         raise PlanRefused(
             "the history has changed since it was planned, and the library of "
-            f"{store.name} would take out of it what the plan does not name: "
+            f"{store.name} would remove from it what the plan does not name: "
             + _some([*refs, *unplanned]),
             hint="nothing was changed; plan it again",
         )

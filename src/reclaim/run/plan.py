@@ -260,8 +260,8 @@ class _Planning:
         given = self._options.inventory
         if given is not None and isinstance(self._store.format, DecodesSnapshots):
             raise InvalidInput(
-                f"the {self._store.noun}s of {self._store.name} are read where they are listed; "
-                "an inventory cannot stand for that",
+                f"the {self._store.noun}s of {self._store.name} have to be listed in the "
+                "storage itself; an inventory cannot replace that",
                 hint="leave --inventory out",
             )
         return given

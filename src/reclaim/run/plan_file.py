@@ -183,7 +183,7 @@ def find(storage: Storage, location: str) -> tuple[Place, PlanDocument]:
     if str(place) != storage.url:
         raise PlanRefused(
             f"the plan at {location} was written to {place} and moved from there",
-            hint="plan it again, with --out where it shall be",
+            hint="plan it again, with --out naming its final place",
         )
     return place, document
 

@@ -169,7 +169,7 @@ def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> 
         if ref not in decided.edit.delete_refs:
             yield f"the {ref.kind} {ref.name} is at an expired commit, and stays with it"
     if not store.exact:
-        yield "what is live is protected by the margins, not by exact references"
+        yield f"{store.noun}s that nothing refers to yet are protected by --min-age alone"
 
 
 def _irreversible(store: Store, edit: LibraryEdit | None) -> Iterator[str]:

@@ -107,8 +107,7 @@ def _promising(store: Store) -> Iterator[Run]:
     for run in store.runs():
         if run.state == RunState.UNREADABLE:
             raise Refused(
-                f"the record of run {run.id} cannot be read, and it may have promised to give "
-                "something back",
+                f"the record of run {run.id} cannot be read, so what its undo needs is not known",
                 hint=str(run.summary.get("error", "look at its file")),
             )
         if run.quarantine:
@@ -140,8 +139,8 @@ def _not_known(run: Run) -> Refused:
     if run.quarantine.removal != MARKED:
         again = f"{again}, undo it (`reclaim undo {run.id}`), or end it with `reclaim purge`"
     return Refused(
-        f"run {run.id} set objects aside, and its plan and journal are not whole any more at "
-        f"{run.place}: what it promised to keep is not known",
+        f"run {run.id} has objects in quarantine, and its plan and journal at {run.place} are not "
+        "complete any more: what its undo needs is not known",
         hint=again,
     )
 

@@ -124,7 +124,7 @@ def purge(
 
 def _partial(done: Purged, place: Place) -> Partial:
     """Says what was left, of which runs, and what was purged in spite of it."""
-    left = [f"run {run} was left: {error.message}" for run, error in done.skipped.items()]
+    left = [f"run {run} was not purged: {error.message}" for run, error in done.skipped.items()]
     hints = [error.hint for error in done.skipped.values() if error.hint]
     if done.failed:
         left.append(f"{done.failed} objects could not be deleted; the journal at {place} says why")

@@ -177,7 +177,7 @@ class MoveToQuarantine:
             closed=frozenset(),
             open=frozenset(),
             causes=(),
-            reasons={QUARANTINE: f"set aside by run {run.id}"},
+            reasons={QUARANTINE: f"put in quarantine by run {run.id}"},
             now=now,
             protected=(),
         )
@@ -209,7 +209,7 @@ class DeleteMarkers:
         _check_versioning(store, "use --quarantine without --markers")
         if planned.place.url != store.storage.url:
             raise Refused(
-                "what markers cover is found by the plan, which lies in another storage",
+                "delete markers need a plan in the bucket itself; this one lies elsewhere",
                 hint="plan it without --out",
             )
 
@@ -343,7 +343,7 @@ def _new_notes(run: Run, opener: Opener) -> Place | None:
 def _check_store(store: Store) -> None:
     if not isinstance(store, Quarantines):
         raise Refused(
-            f"{store.kind} stores cannot set objects aside", hint="apply it without --quarantine"
+            f"{store.kind} stores have no quarantine", hint="apply it without --quarantine"
         )
 
 

@@ -87,7 +87,7 @@ def make_edit(
         if again.edit.empty or make(again, seen):
             return again.edit
     raise OutOfTime(
-        "the history changed faster than could be decided what of it expires",
+        "the history changed faster than the policy could be applied to it",
         hint="nothing was deleted; run it again when fewer branches and tags are being made",
     )
 

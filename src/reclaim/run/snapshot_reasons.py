@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from reclaim.history.graph import reachable
 from reclaim.model import Decision, SnapshotId
+from reclaim.run.causes import by_earlier_run
 from reclaim.run.decide import UNREACHED, Decided
 from reclaim.stores.observation import Observation
 
@@ -67,7 +68,7 @@ def _decided(rows: int, seen: Observation, decided: Decided) -> pa.Array:
     """The reasons of a policy, in the order of the history; then those of condemned snapshots."""
     numbers: dict[str, int] = {}
     starts, sentences = [0], []
-    condemned = [f"{seen.marked[one]} by an earlier run" for one in _condemned(seen, decided)]
+    condemned = [by_earlier_run(seen.marked[one]) for one in _condemned(seen, decided)]
     for reasons in chain(_of_history(seen, decided), ([one] for one in condemned)):
         for sentence in reasons:
             sentences.append(numbers.setdefault(sentence, len(numbers)))
@@ -124,7 +125,7 @@ def _as_the_store_says(
     why = pc.index_in(ids, pa.array(list(seen.why), pa.string()))
     dead = pa.array(list(seen.why.values()), pa.string()).take(why)
     marks = pc.index_in(ids, pa.array(list(seen.marked), pa.string()))
-    states = [f"{state} by an earlier run" for state in seen.marked.values()]
+    states = [by_earlier_run(state) for state in seen.marked.values()]
     marked = pc.if_else(_is_in(ids, seen.ids), None, pa.array(states, pa.string()).take(marks))
     sentence = pc.if_else(
         _is_in(ids, decided.live),

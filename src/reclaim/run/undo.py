@@ -86,11 +86,11 @@ def check_undo(run: Run) -> UndoableRemoval:
     if run.state == RunState.UNDONE:
         raise Conflict(f"run {run.id} was undone already", hint="see `reclaim runs`")
     if run.state == RunState.PURGED:
-        raise Refused(f"what run {run.id} had set aside was purged, and cannot be brought back")
+        raise Refused(f"the quarantine of run {run.id} was purged, and cannot be brought back")
     removal = removal_of(run)
     if removal is None:
         raise Refused(
-            f"run {run.id} is a {run.kind} that set nothing aside: what it deleted cannot be "
+            f"run {run.id} ({run.kind}) put nothing in quarantine: what it deleted cannot be "
             "brought back",
             hint="apply with --quarantine to be able to undo it",
         )
@@ -202,7 +202,7 @@ class _Undoing:
         )
         return Partial(
             f"brought back {undone.objects} objects and {undone.snapshots} {self._store.noun}s of "
-            f"run {undone.run}, and {failed + len(waits)} things could not be: "
+            f"run {undone.run}, and {failed + len(waits)} could not be brought back: "
             + "; ".join(rest[:SHOWN]),
             hint=f"the run can be undone again{after}: reclaim undo {undone.run}",
             **undone.summary(),

@@ -32,15 +32,17 @@ def undo_edit(store: Store, run_id: str) -> Sequence[str]:
         if run is None:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
         if not stopped_early(run):
-            raise Conflict(f"run {run_id} is {run.state} by now", hint="see `reclaim runs`")
+            raise Conflict(f"run {run_id} is {run.state} now", hint="see `reclaim runs`")
         if run.summary.get(EDITED_BY_LIBRARY):
             raise Refused(
                 f"run {run_id} let the library of {store.name} edit the history, which cannot be "
-                "taken back, and stopped before it took anything away",
+                "taken back, and stopped before it deleted anything",
                 hint=f"nothing was deleted; `reclaim apply {run.place}` finishes it",
             )
         if not isinstance(held, EditsHistory):
-            raise Refused(f"run {run_id} set nothing aside, and edited no history: nothing to undo")
+            raise Refused(
+                f"run {run_id} put nothing in quarantine and edited no history: nothing to undo"
+            )
         store.check()
         held.begin()
         return held.undo_edit()

@@ -53,12 +53,12 @@ def find_several(name: str) -> Iterable[Store]:
     opener = _opener(scheme) if separator else None
     if opener is None:
         raise InvalidInput(
-            f"STORE is {name}, which is one repository, and --all was asked for",
+            f"STORE names one repository, {name}, and --all asks for all of them",
             hint="give one of them; or --all with SCHEME:LOCATION, where several stores are",
         )
     if not isinstance(opener, FindsStores):
         raise Refused(
-            f"{scheme} stores are found one by one, not all of a location",
+            f"--all cannot find the {scheme} stores of a location",
             hint=f"leave --all out, and name each store: {scheme}:LOCATION",
         )
     return opener.find_all(location)

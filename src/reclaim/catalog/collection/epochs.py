@@ -137,7 +137,7 @@ def _left(storage: Storage, repo_uid: str) -> Mapping[int, str]:
             # Removed since it was listed, by someone who has left a later one.
             continue
     raise StorageUnavailable(
-        f"the epochs of repository {repo_uid} changed whenever they were read",
+        f"the epochs of repository {repo_uid} changed each time that they were read",
         hint="other instances commit all the time; run it again",
     )
 

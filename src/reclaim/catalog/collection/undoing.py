@@ -83,7 +83,7 @@ def undo_edit(workspace: Workspace, lock: RepositoryLock, run_id: str) -> list[s
         run = find(connection, workspace.repo_uid, run_id)
         if not has_edited(connection, run_id) and EDIT_TAKEN_BACK not in run.summary:
             raise Refused(
-                f"run {run_id} edited no history and condemned no commit; "
+                f"run {run_id} edited no history and removed no commit; "
                 "there is nothing to bring back"
             )
         return _undo_edit(connection, workspace, run_id)
@@ -96,7 +96,7 @@ def _undo_edit(connection: Connection, workspace: Workspace, run_id: str) -> lis
     outcome = take_back(connection, workspace, run_id)
     if outcome.lost or outcome.gone:
         raise Refused(
-            "the run cannot be undone: something that it let go has been collected since",
+            "the run cannot be undone: something that it took out of history was removed since",
             hint="; ".join([*outcome.lost, *outcome.gone]),
         )
     if outcome.later:
@@ -232,7 +232,7 @@ def _cut(
         if left != parents[one]:
             history_edit.set_parents(connection, repo_uid, one, left, marked=True)
             lost = ", ".join(parent for parent in parents[one] if parent in gone)
-            sentences.append(f"commit {one}: its history ends here, for {lost} is gone")
+            sentences.append(f"commit {one}: its history ends here, because {lost} is gone")
     return sentences
 
 

@@ -98,7 +98,7 @@ class Database:
         try:
             parsed = make_url(url)
         except ValueError as error:
-            raise InvalidInput(f"the database URL {redacted(url)} is not one") from error
+            raise InvalidInput(f"{redacted(url)} is not a database URL") from error
         if parsed.get_backend_name() != "postgresql":
             raise InvalidInput(
                 f"a catalog cannot live on {parsed.get_backend_name()}",
@@ -187,7 +187,7 @@ class Database:
                     raise DatabaseUnavailable(
                         f"the connection to {self.name} was lost while a change was being saved; "
                         "whether it was saved is not known",
-                        hint="look before you run it again",
+                        hint="check whether the change is there before you run it again",
                     ) from error
                 if attempt == ATTEMPTS - 1:
                     raise
@@ -215,7 +215,7 @@ def _make_private(file: Path) -> None:
         return
     except OSError as error:
         raise DatabaseUnavailable(
-            f"cannot make the database {file}: {error.strerror}", hint="check its folder"
+            f"cannot create the database {file}: {error.strerror}", hint="check its folder"
         ) from error
     os.close(handle)
 

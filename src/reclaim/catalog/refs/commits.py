@@ -69,14 +69,14 @@ def get(connection: Connection, repo_uid: str, commit_id: str) -> Commit:
         raise NotFound(f"there is no commit {commit_id}", hint="see `reclaim log`")
     if row["state"] == CommitState.PROVISIONAL:
         raise Gone(
-            f"commit {commit_id} is being collected by run {row['run_id']}",
+            f"commit {commit_id} is being removed by run {row['run_id']}",
             hint="it may be released again; look once that run has ended",
             run=row["run_id"],
             rule=row["rule"],
         )
     if row["state"] == CommitState.QUARANTINED:
         raise Gone(
-            f"commit {commit_id} was set aside by run {row['run_id']} ({row['rule']})",
+            f"commit {commit_id} was put in quarantine by run {row['run_id']} ({row['rule']})",
             hint=f"bring it back with `reclaim undo {row['run_id']}`, until it is purged",
             run=row["run_id"],
             rule=row["rule"],
@@ -102,7 +102,7 @@ def hold(connection: Connection, repo_uid: str, ids: Iterable[str]) -> None:
     for commit_id in wanted:
         row = found.get(commit_id)
         if row is None or row.state != CommitState.LIVE:
-            by = f"is being collected by run {row.run_id}" if row else "does not exist any more"
+            by = f"is being removed by run {row.run_id}" if row else "does not exist any more"
             marked = row is not None and row.state == CommitState.PROVISIONAL
             raise (BeingCollected if marked else TransactionFailed)(
                 f"commit {commit_id} {by}; nothing may be built on it",

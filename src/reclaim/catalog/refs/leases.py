@@ -290,7 +290,7 @@ class CommitLeases:
                     release(self._database, held.repo_uid, held.lease.id)
                 except ReclaimError as error:
                     # Harmless: a lease only keeps things, and it lapses by itself.
-                    log.warning("lease %s was not given back: %s", held.lease.id, error)
+                    log.warning("lease %s was not released: %s", held.lease.id, error)
 
     def close(self) -> None:
         """Give all leases back in one transaction. Who still reads by one of them must stop."""
@@ -300,7 +300,7 @@ class CommitLeases:
                 return
             for held in self._held.values():
                 held.lost = LeaseLapsed(
-                    f"the lease on {held.lease.snapshot} was given back: the catalog was closed",
+                    f"the lease on {held.lease.snapshot} was released: the catalog was closed",
                     hint="open the catalog again",
                 )
             self._held.clear()
@@ -308,7 +308,7 @@ class CommitLeases:
             try:
                 self._database.transact(lambda connection: connection.execute(mine))
             except ReclaimError as error:
-                log.warning("leases of %s were not given back: %s", self._instance, error)
+                log.warning("leases of %s were not released: %s", self._instance, error)
 
     def _take(self, workspace: Workspace, ref: str) -> OwnLease:
         with self._database.read() as connection:

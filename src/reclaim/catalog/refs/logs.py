@@ -29,7 +29,7 @@ def page(
         seen, _, rest = after.partition(".")
         tip_id, _, last = rest.partition(".")
         if not last:
-            raise InvalidInput(f"{after!r} is not where a page of the log ended")
+            raise InvalidInput(f"{after!r} is not the end of a page of the log")
         if seen != version:
             raise Conflict(
                 "the history was edited since the last page was read",

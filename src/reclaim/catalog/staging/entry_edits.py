@@ -135,7 +135,7 @@ def move(workspace: Workspace, branch: str, source: str, target: str) -> Entry:
     check_path(source)
     check_path(target)
     if source == target:
-        raise InvalidInput(f"{source!r} is where it is already")
+        raise InvalidInput(f"{source!r} cannot be moved to its own path")
 
     def work(desk: _LockedPaths) -> Entry:
         entry = desk.visible(source)

@@ -290,7 +290,7 @@ def check_open(connection: Connection, partition: Partition) -> None:
     if connection.execute(query).scalar() != PartitionState.OPEN:
         raise PartitionClosed(
             f"partition {partition.id} was closed while it was being written",
-            hint="run it again; a writer that stands still for 15 minutes loses its partition",
+            hint="run it again; a writer that stalls for 15 minutes loses its partition",
         )
 
 

@@ -89,7 +89,7 @@ def build_session(
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise Unavailable(
             f"no Spark session on {redacted(where)}: {scrubbed(said, where)}",
-            hint=f"check that it can be reached; {LOG_VARIABLE}=FILE keeps what Java has to say",
+            hint=f"check that it can be reached; {LOG_VARIABLE}=FILE keeps the output of Java",
         ) from error
 
 
@@ -196,7 +196,7 @@ def _reach(url: str) -> None:
         with suppress(OSError), socket.create_connection((host, port), timeout=REACH_SECONDS):
             return
     raise Unavailable(
-        f"no Spark session on {redacted(url)}: nobody answers there",
+        f"no Spark session on {redacted(url)}: no server answers there",
         hint="check the address, and that the server runs",
     )
 

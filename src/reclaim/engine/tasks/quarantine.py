@@ -47,13 +47,13 @@ class Aside:
     def of(self, address: str) -> str:
         """Where an object of the store is set aside."""
         if not address.startswith(self.prefix) or address.startswith(self.folder):
-            raise OwnedAddress(f"{address!r} cannot be set aside below {self.folder}")
+            raise OwnedAddress(f"{address!r} cannot be quarantined below {self.folder}")
         return self.folder + address[len(self.prefix) :]
 
     def home(self, address: str) -> str:
         """Where an object that was set aside belongs."""
         if not address.startswith(self.folder):
-            raise OwnedAddress(f"{address!r} was not set aside below {self.folder}")
+            raise OwnedAddress(f"{address!r} was not quarantined below {self.folder}")
         return self.prefix + address[len(self.folder) :]
 
 
@@ -128,7 +128,7 @@ class SetAside:
         if look(storage, target.address) is not None:
             if not storage.same(target.address, kept.address):
                 raise Conflict(
-                    f"{target.address} was written anew after it had been set aside; both were left"
+                    f"{target.address} was written anew after it went to quarantine; both were left"
                 )
             # Comparing them takes its time too.
             check_time(in_time)
@@ -194,7 +194,7 @@ def check_own(
         storage.at_once == 1 and kept.last_modified in undos
     )
     if kept.size != target.size or not own:
-        raise Conflict(f"{kept.address} is not what was set aside there; it was left")
+        raise Conflict(f"{kept.address} is not what was moved to quarantine; it was left")
 
 
 def look(storage: Storage, address: str) -> StoredObject | None:

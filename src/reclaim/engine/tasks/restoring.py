@@ -104,7 +104,7 @@ class BringBack:
             if copy.size != kept.size:
                 raise Corrupt(f"{home} was brought back as {copy.size} bytes of {kept.size}")
         elif copy is not None and not storage.same(home, target.address):
-            raise Conflict(f"{home} holds other bytes now than were set aside; both were left")
+            raise Conflict(f"{home} holds other bytes than the copy in quarantine; both were left")
         return Returning(target, None, kept, copy)
 
     def _settle(

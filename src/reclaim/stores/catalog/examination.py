@@ -84,12 +84,12 @@ class Examination:
             yield self._say(Level.WARNING, "writers", sentence, hint)
         if in_flight := len(seen.in_flight):
             hint = "commit or reset the branches with uncommitted changes; then they are closed"
-            sentence = f"{in_flight} overdue partitions are kept for commits that did not land"
+            sentence = f"{in_flight} overdue partitions are kept for commits that did not finish"
             yield self._say(Level.WARNING, "writers", sentence, hint)
         marks = sum(state == "provisional" for state in seen.states.values())
         if marks and self._store.lock_holder() is None:
-            hint = "a run has died; the next gc, apply, undo or expire takes the marks off"
-            sentence = f"{marks} commits are marked by a run that no longer works"
+            hint = "a run has died; the next gc, apply, undo or expire removes the marks"
+            sentence = f"{marks} commits are marked by a run that is not at work any more"
             yield self._say(Level.WARNING, "marks", sentence, hint)
 
     def _uploads(self, seen: Roots) -> Iterator[Finding]:
@@ -102,10 +102,10 @@ class Examination:
         if unfinished is None:
             return
         count = len(unfinished.over) + len(unfinished.young)
-        sentence = f"{count} uploads in parts were not finished and take {unfinished.size} bytes"
+        sentence = f"{count} multipart uploads were not finished and take {unfinished.size} bytes"
         if unfinished.over:
             hint = (
-                f"{len(unfinished.over)} of them are nobody's any more; give them up with: "
+                f"{len(unfinished.over)} of them belong to nobody any more; abort them with: "
                 f"reclaim doctor --abort-uploads {self._store.name}"
             )
             yield self._say(Level.WARNING, "uploads", sentence, hint)
@@ -127,7 +127,7 @@ class Examination:
         if verified.without_checksum:
             notes.append(f"of {verified.without_checksum} more only the size is known")
         if verified.gone:
-            notes.append(f"{verified.gone} were gone when they were to be read")
+            notes.append(f"{verified.gone} were gone before they could be read")
         if verified.damaged:
             more = verified.damaged - len(verified.names)
             names = ", ".join(verified.names) + (f" and {more} more" if more else "")
@@ -135,7 +135,7 @@ class Examination:
             hint = "restore them from a backup or another copy, before anything else runs"
             corrupt = Corrupt("; ".join([sentence, *notes]), hint=hint)
             return failed("bytes", corrupt, self._store.name)
-        sentence = f"{verified.compared} objects have the SHA-256 of what was put"
+        sentence = f"{verified.compared} objects have the SHA-256 of what was uploaded"
         return self._say(Level.OK, "bytes", "; ".join([sentence, *notes]))
 
     def _missing(self, seen: Roots, live: Collection[SnapshotId], held: ObjectStorage) -> Finding:
@@ -158,7 +158,7 @@ class Examination:
             hint = "restore them from a backup or another copy, before anything else runs"
             return failed("objects", Corrupt(sentence, hint=hint), self._store.name)
         what = "containers and data" if self._deep else "containers (--deep checks data as well)"
-        return self._say(Level.OK, "objects", f"all {checked} are there of {what}")
+        return self._say(Level.OK, "objects", f"all {checked} are there: {what}")
 
     def _needed(
         self,

@@ -57,7 +57,7 @@ class CondemnedLists:
             raise damaged(
                 self._storage,
                 self._address(run_id),
-                "the list of condemned snapshots",
+                "the list of removed snapshots",
                 error,
                 hint=f"if run {run_id} is not at work (see `reclaim runs`), remove the file, then "
                 "apply its plan again to finish it, or undo it",

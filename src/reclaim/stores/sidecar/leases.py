@@ -116,8 +116,8 @@ class SidecarLeases:
                 if lost := wanted & listed.keys():
                     one = min(lost)
                     raise Gone(
-                        f"{one} is being collected by run {run} ({listed[one]})",
-                        hint="nothing may be held that needs it; look again when that run is over",
+                        f"{one} is being removed by run {run} ({listed[one]})",
+                        hint="nothing that needs it can be leased; try again after that run",
                         run=run,
                         rule=listed[one],
                     )
@@ -130,7 +130,7 @@ class SidecarLeases:
         try:
             found = self._storage.head(address)
         except NotFound as error:
-            raise LeaseLapsed(f"the lease {lease.id} was given back") from error
+            raise LeaseLapsed(f"the lease {lease.id} was released") from error
         current = self._read(address, found.last_modified)
         if not current.valid_at(self._clock.now() + SKEW):
             raise LeaseLapsed(
@@ -148,7 +148,7 @@ class SidecarLeases:
             )
         for run, states in self._condemned.all().items():
             if any(lease.snapshot in listed for listed in states.values()):
-                raise LeaseLapsed(f"{lease.snapshot} is being collected by run {run}")
+                raise LeaseLapsed(f"{lease.snapshot} is being removed by run {run}")
         return replace(current, refreshed_at=now)
 
     def release(self, lease_id: str) -> None:
@@ -240,7 +240,7 @@ class HeldLease:
         try:
             self._leases.release(self.lease.id)
         except ReclaimError as error:
-            log.warning("the lease %s was not given back: %s", self.lease.id, error)
+            log.warning("the lease %s was not released: %s", self.lease.id, error)
 
 
 def _decode(name: str, document: Mapping[str, Any], refreshed_at: datetime) -> Lease:

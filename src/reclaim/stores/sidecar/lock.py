@@ -60,7 +60,7 @@ class SidecarLock(TimedLock):
                     file = shown(self._storage, self._address(state.number))
                     raise Conflict(
                         f"the lock {file} was written in the future, by a clock that was wrong",
-                        hint="if no run is at work, remove the file; one that is stops by itself",
+                        hint="if no run is at work, remove the file; a run that is stops by itself",
                     )
                 if state.damaged:
                     raise Conflict(
@@ -156,13 +156,14 @@ class SidecarLock(TimedLock):
         except Unreadable as error:
             return _State(number, "", "", latest, f"{file} cannot be read: {error}")
         if expires_at is not None and expires_at > latest + SKEW:
-            return _State(number, owner, run, latest, f"{file} is to last until {expires_at:%F %T}")
+            damage = f"{file} claims to last until {expires_at:%F %T}"
+            return _State(number, owner, run, latest, damage)
         return _State(number, owner, run, expires_at)
 
     def _address(self, number: int) -> str:
         if number > LAST:
             raise Conflict(
-                f"the lock in {shown(self._storage, self._prefix)} has a number of no run",
+                f"the lock in {shown(self._storage, self._prefix)} has an impossible number",
                 hint="if no run is at work, remove the files in that folder",
             )
         return f"{self._prefix}{number:012d}"

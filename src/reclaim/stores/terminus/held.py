@@ -61,5 +61,5 @@ class HeldTerminus(HeldSidecar):
         self._end(run_id)
         view = survey.view
         strays = view.strays(self._format.quarantine_path(run_id).rstrip("/"))
-        named += (f"{view.path(stray)} is not of a layer, and was left" for stray in strays)
+        named += (f"{view.path(stray)} belongs to no layer, and was left there" for stray in strays)
         return Restored(len(loadable), named, ())

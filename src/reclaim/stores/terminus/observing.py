@@ -191,8 +191,8 @@ class Observer:
                 raise
             raise Corrupt(
                 error.message,
-                hint=f"run {aside} has set it aside; bring it back with `reclaim undo {aside} "
-                f"--store terminus:{self.folder}`",
+                hint=f"it is in the quarantine of run {aside}; bring it back with "
+                f"`reclaim undo {aside} --store terminus:{self.folder}`",
                 **error.details,
             ) from error
 
@@ -213,7 +213,7 @@ class Observer:
             f"{shards_of(list(missing))}); it is needed: "
             f"{' → '.join((*reached.chain(owner), one))}",
             hint=f"{undo}restore the shards, or look whether they are mounted. If they are lost "
-            "for good, say so with --unsafe-allow-missing-layers; nothing was deleted",
+            "for good, continue with --unsafe-allow-missing-layers; nothing was deleted",
             missing=sorted(missing)[:100],
         )
 
@@ -254,7 +254,7 @@ def _warnings(missing: Mapping[SnapshotId, SnapshotId]) -> Iterator[str]:
         yield (
             f"{len(missing)} layers that live ones name are not there (in "
             f"{shards_of(list(missing))}), and were allowed to be missing: what only they "
-            f"referred to goes. {min(missing)} is named by {missing[min(missing)]}"
+            f"referred to is removed. {min(missing)} is named by {missing[min(missing)]}"
         )
 
 

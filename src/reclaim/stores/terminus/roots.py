@@ -18,7 +18,7 @@ from reclaim.stores.terminus import labels, version
 from reclaim.stores.terminus.folder import READ
 from reclaim.stores.terminus.labels import Label
 
-AWAY = "labels may live on another host; without them what they keep looks dead"
+AWAY = "if its labels are on another host, run there: without labels live layers look dead"
 
 ROUNDS = 20
 """How often labels are read before those who write them are asked to pause."""
@@ -36,7 +36,7 @@ def read_labels(folder: Path) -> Sequence[Label]:
         server = version.check_version(_version(path))
     found = _read_all(folder)
     if not found:
-        raise Refused(f"{folder} has no labels", hint=AWAY)
+        raise Refused(f"{folder} is not a TerminusDB store: it has no *.label files", hint=AWAY)
     if server and (missing := labels.missing_system(found)):
         raise Refused(f"the label {missing[0]} of the server itself is missing or empty", hint=AWAY)
     if all(label.layer is None for label in found):

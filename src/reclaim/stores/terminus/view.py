@@ -134,7 +134,7 @@ class LayerView:
         if prefix.rpartition("/")[0] == self._runs:
             # Only what a run may have put there, so that nothing else ever comes back or goes.
             for stray in self.strays(prefix):
-                log.warning("%s is not of a layer; it is left where it is", self.path(stray))
+                log.warning("%s belongs to no layer; it is left where it is", self.path(stray))
             return [one for one in found if _is_of_run(one)], []
         return found, [self.head(file) for file in files]
 
@@ -243,7 +243,7 @@ class LayerView:
         below = address.removeprefix(self._prefix)
         if below == address or not (below.startswith(_OF_RUNS) or is_layer(below)):
             raise OwnedAddress(
-                f"{str(self.path(address))!r} is neither of a layer nor of a run, and stays",
+                f"{str(self.path(address))!r} belongs to no layer and to no run, and is kept",
                 hint="the plan is not as it was made; plan it again",
             )
 
