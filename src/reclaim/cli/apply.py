@@ -58,17 +58,17 @@ def apply(
     asked = None if digest is None else check_digest(digest)
     place, document = find_plan(plan)
     named = document.store
-    with session.planned(store, named.kind, named.name, named.uid) as found:
+    with session.planned(store, named.kind, named.name, named.uid) as opened:
         what = f"{objects(document.candidates)} ({size(document.candidate_bytes)})"
-        allow_missing(found, asked=unsafe_allow_missing_layers)
-        removal = quarantining.removal(found)
+        allow_missing(opened, asked=unsafe_allow_missing_layers)
+        removal = quarantining.removal(opened)
         # Its own name: the plan may claim any.
-        what = f"{what} of {found.name}"
+        what = f"{what} of {opened.name}"
         action = f"move {what} to quarantine" if removal.name else f"delete {what} for good"
         session.confirm(action, yes=yes)
         with running.watched() as watcher:
             done = apply_plan(
-                found,
+                opened,
                 running.engine(watcher),
                 place,
                 planned=document,
@@ -76,7 +76,7 @@ def apply(
                 removal=removal,
                 watcher=watcher,
             )
-    session.output.answer(ApplyAnswer(found.name, done, store_option(named.kind, named.uid)))
+    session.output.answer(ApplyAnswer(opened.name, done, store_option(named.kind, named.uid)))
 
 
 @dataclass(frozen=True, slots=True)

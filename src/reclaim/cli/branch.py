@@ -49,8 +49,8 @@ def create(
 def list_(session: Session, repository: RepositoryArgument) -> None:
     """List the branches of a repository."""
     with session.open() as catalog:
-        found = catalog.repository(parse_repository(repository)).branches()
-    session.output.answer(Refs(found))
+        branches = catalog.repository(parse_repository(repository)).branches()
+    session.output.answer(Refs(branches))
 
 
 def delete(session: Session, name: NameArgument, yes: YesOption = False) -> None:

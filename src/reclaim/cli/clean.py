@@ -23,14 +23,14 @@ def clean(session: Session, repository: AnyRepositoryArgument = None) -> None:
         else:
             name = parse_repository(repository)
             cleaned = {name: catalog.repository(name).clean()}
-    rows = sum(one.rows for one in cleaned.values())
+    rows = sum(counts.rows for counts in cleaned.values())
     session.output.answer(
         Done(
             f"Removed {rows} rows that nobody reads any more.",
             {
                 "repositories": [
-                    {"name": name, "rows": one.rows, "tokens": one.tokens}
-                    for name, one in cleaned.items()
+                    {"name": name, "rows": counts.rows, "tokens": counts.tokens}
+                    for name, counts in cleaned.items()
                 ]
             },
         )

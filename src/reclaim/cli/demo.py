@@ -88,9 +88,9 @@ class Demonstration:
             f"{report.released} of {report.commits} commits are unreachable now."
         )
         going = report.going.values()
-        count, total = sum(one.objects for one in going), sum(one.bytes for one in going)
+        count, total = sum(tally.objects for tally in going), sum(tally.bytes for tally in going)
         yield f"plan    found {objects(count)} ({size(total)}) that nothing reaches:"
-        rows = [(why, str(one.objects), size(one.bytes)) for why, one in report.going.items()]
+        rows = [(why, str(tally.objects), size(tally.bytes)) for why, tally in report.going.items()]
         yield Table(("why", "objects", "bytes"), rows, frozenset({"objects", "bytes"}), True)
         yield f"apply   deleted them, and removed {commits(report.collected)}."
         yield "\nWhat is in the storage:"

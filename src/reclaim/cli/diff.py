@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 class Changes:
     """The answer that lists changes, and sums them up."""
 
-    found: Iterable[Change]
+    changes: Iterable[Change]
     only_summary: bool = False
 
     def document(self) -> Mapping[str, Any]:
@@ -50,7 +50,7 @@ class Changes:
         yield ", ".join(f"{counts[kind]} {kind}" for kind in KINDS)
 
     def _counted(self, counts: Counter[str]) -> Iterator[Change]:
-        for change in self.found:
+        for change in self.changes:
             counts[change.kind.value] += 1
             yield change
 
@@ -92,10 +92,10 @@ def diff(
     with session.open() as catalog:
         repo = catalog.repository(place.repository)
         if right is None:
-            found = _uncommitted(repo, place.ref, prefix)
+            changes = _uncommitted(repo, place.ref, prefix)
         else:
-            found = repo.diff(place.ref, right, prefix)
-        session.output.answer(Changes(found, stat))
+            changes = repo.diff(place.ref, right, prefix)
+        session.output.answer(Changes(changes, stat))
 
 
 def _uncommitted(repo: Repository, ref: str, prefix: str) -> Iterable[Change]:

@@ -86,7 +86,7 @@ def doctor(
             _findings(session, running, store, deep=deep, spark=spark, advance=advance)
         )
         session.output.answer(answer)
-    if code := exits.worst(one.exit_code for one in answer.seen):
+    if code := exits.worst(finding.exit_code for finding in answer.seen):
         raise typer.Exit(code)
 
 
@@ -185,24 +185,25 @@ def _abort_uploads(session: Session, name: str, *, yes: bool) -> None:
 class DoctorAnswer:
     """The answer: a line for each finding, as it is found."""
 
-    found: Iterator[Finding]
+    findings: Iterator[Finding]
     seen: list[Finding] = field(default_factory=list)
 
     def document(self) -> Mapping[str, Any]:
-        findings = [asdict(one) for one in self._each()]
-        return {"healthy": not any(one.exit_code for one in self.seen), "findings": findings}
+        findings = [asdict(finding) for finding in self._each()]
+        healthy = not any(finding.exit_code for finding in self.seen)
+        return {"healthy": healthy, "findings": findings}
 
     def view(self) -> Iterator[Block]:
-        for one in self._each():
-            where = f"{one.repository}: {one.check}" if one.repository else one.check
-            yield f"{one.level:<12} {where}: {one.sentence}"
-            if one.hint:
-                yield f"{'':<12} {one.hint}"
-        problems = sum(one.level == "problem" for one in self.seen)
-        warnings = sum(one.level == "warning" for one in self.seen)
+        for finding in self._each():
+            where = f"{finding.repository}: " if finding.repository else ""
+            yield f"{finding.level:<12} {where}{finding.check}: {finding.sentence}"
+            if finding.hint:
+                yield f"{'':<12} {finding.hint}"
+        problems = sum(finding.level == "problem" for finding in self.seen)
+        warnings = sum(finding.level == "warning" for finding in self.seen)
         yield f"Problems: {problems}, warnings: {warnings}."
 
     def _each(self) -> Iterator[Finding]:
-        for one in self.found:
-            self.seen.append(one)
-            yield one
+        for finding in self.findings:
+            self.seen.append(finding)
+            yield finding

@@ -42,10 +42,10 @@ class Expired:
             "run": self.run.id if self.run else None,
             "applied": self.run is not None,
             "decisions": [
-                {"commit": one.id, "kept": one.kept, "reasons": list(one.reasons)}
-                for one in self.plan.reached()
+                {"commit": decision.id, "kept": decision.kept, "reasons": list(decision.reasons)}
+                for decision in self.plan.reached()
             ],
-            "reparented": {found: list(new) for found, new in edit.reparent.items()},
+            "reparented": {commit: list(new) for commit, new in edit.reparent.items()},
             "released": list(self.plan.released()),
             "expired_tips": [ref.name for ref in edit.expired_tips],
             "deleted_refs": [ref.name for ref in edit.delete_refs],
@@ -56,13 +56,17 @@ class Expired:
         edit = self.plan.edit
         decisions = list(self.plan.reached())
         rows = (
-            (one.id[:SHORT], "kept" if one.kept else "expired", "; ".join(one.reasons))
-            for one in decisions[:SHOWN]
+            (
+                decision.id[:SHORT],
+                "kept" if decision.kept else "expired",
+                "; ".join(decision.reasons),
+            )
+            for decision in decisions[:SHOWN]
         )
         yield Table(("commit", "decision", "why"), rows)
         if len(decisions) > SHOWN:
             yield f"(and {len(decisions) - SHOWN} more; --json shows them all)"
-        kept = sum(one.kept for one in decisions)
+        kept = sum(decision.kept for decision in decisions)
         verb = "would get" if self.only_planned else "got"
         yield f"Of {commits(len(decisions))}, {kept} stay and {len(decisions) - kept} expire."
         if edit.empty:

@@ -58,24 +58,24 @@ def gc(
         raise InvalidInput("--out cannot be combined with --all")
     options = planning.read(rules)
     found_stores = session.all_stores(store) if everything else session.stores(store)
-    with found_stores as found, running.watched() as watcher:
+    with found_stores as stores, running.watched() as watcher:
         engine = running.engine(watcher)
 
         def results() -> Iterator[Result]:
-            for one in found:
+            for opened in stores:
                 try:
                     done = collect(
-                        one,
+                        opened,
                         engine,
-                        options(one),
-                        removal=quarantining.removal(one),
+                        options(opened),
+                        removal=quarantining.removal(opened),
                         watcher=watcher,
                     )
-                    yield Result(one, done)
+                    yield Result(opened, done)
                 except Exception as error:
                     if not everything:
                         raise
-                    yield Result(one, failure=Failure.of(error))
+                    yield Result(opened, failure=Failure.of(error))
 
         answer = Results(results())
         session.output.answer(answer)
@@ -92,20 +92,20 @@ class Result:
     failure: Failure | None = None
 
     def document(self) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        document: dict[str, Any] = {
             "store": self.store.name,
             "uid": self.store.uid,
             "deleted": self.store.deleted,
             "state": "failed",
         }
         if self.failure is not None:
-            return {**told, **self.failure.document()}
+            return {**document, **self.failure.document()}
         assert self.done is not None
         plan, applied = self.done.plan, self.done.applied
-        told["plan"] = None if plan is None else shown(plan.place)
+        document["plan"] = None if plan is None else shown(plan.place)
         if applied is None:
-            return {**told, "state": "nothing"}
-        return {**told, "state": "done", "run": applied.run, **applied.summary()}
+            return {**document, "state": "nothing"}
+        return {**document, "state": "done", "run": applied.run, **applied.summary()}
 
     def line(self) -> str:
         name = f"{self.store.name} ({self.store.uid}, deleted)"
@@ -122,19 +122,19 @@ class Result:
 class Results:
     """The answer: each store as it is done."""
 
-    found: Iterator[Result]
+    results: Iterator[Result]
     codes: list[int] = field(default_factory=list)
 
     def document(self) -> Mapping[str, Any]:
-        return {"stores": [one.document() for one in self._each()]}
+        return {"stores": [result.document() for result in self._each()]}
 
     def view(self) -> Iterator[Block]:
-        for one in self._each():
-            yield one.line()
+        for result in self._each():
+            yield result.line()
         if not self.codes:
             yield "There is no store."
 
     def _each(self) -> Iterator[Result]:
-        for one in self.found:
-            self.codes.append(one.failure.exit_code if one.failure else exits.DONE)
-            yield one
+        for result in self.results:
+            self.codes.append(result.failure.exit_code if result.failure else exits.DONE)
+            yield result

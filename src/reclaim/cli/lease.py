@@ -31,10 +31,10 @@ def register(app: typer.Typer) -> None:
 class LeasesFound:
     """The answer that lists leases, each with whether it is valid."""
 
-    found: Sequence[tuple[Lease, bool]]
+    leases: Sequence[tuple[Lease, bool]]
 
     def document(self) -> Mapping[str, Any]:
-        return {"leases": [_document(lease) | {"valid": valid} for lease, valid in self.found]}
+        return {"leases": [_document(lease) | {"valid": valid} for lease, valid in self.leases]}
 
     def view(self) -> Iterable[Block]:
         rows = (
@@ -45,7 +45,7 @@ class LeasesFound:
                 "valid" if valid else "lapsed",
                 lease.holder,
             )
-            for lease, valid in self.found
+            for lease, valid in self.leases
         )
         return [Table(("lease", "commit", "until (UTC)", "", "holder"), rows)]
 
@@ -116,11 +116,11 @@ def hold(
 def list_(session: Session, repository: RepositoryArgument) -> None:
     """List the leases of a store."""
     if foreign := _foreign(repository):
-        found = foreign.leases()
+        leases = foreign.leases()
     else:
         with session.open() as catalog:
-            found = catalog.repository(parse_repository(repository)).leases()
-    session.output.answer(LeasesFound(found))
+            leases = catalog.repository(parse_repository(repository)).leases()
+    session.output.answer(LeasesFound(leases))
 
 
 def release(

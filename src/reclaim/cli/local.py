@@ -33,21 +33,21 @@ class Folder:
 
 def read_folder(root: Path) -> Folder:
     """All files below a folder. A folder that cannot be read is an error, never left out."""
-    found = Folder()
+    folder = Folder()
     with translated():
         for place, folders, names in os.walk(root, onerror=_raise):
             here = Path(place)
             folders.sort()
             links = [name for name in folders if (here / name).is_symlink()]
-            found.skipped.extend((here / name).relative_to(root).as_posix() for name in links)
+            folder.skipped.extend((here / name).relative_to(root).as_posix() for name in links)
             for name in sorted(names):
                 file = here / name
                 path = file.relative_to(root).as_posix()
                 if file.is_file():
-                    found.files.append(LocalFile(path, file, file.stat().st_size))
+                    folder.files.append(LocalFile(path, file, file.stat().st_size))
                 else:
-                    found.skipped.append(path)
-    return found
+                    folder.skipped.append(path)
+    return folder
 
 
 def _raise(error: OSError) -> None:

@@ -109,7 +109,7 @@ class ConsoleOutput:
 
 def printable(text: str) -> str:
     """Text that cannot steer a terminal: control characters are written out."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def _chunks(table: Table) -> Iterator[list[list[str]]]:

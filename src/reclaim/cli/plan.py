@@ -28,7 +28,7 @@ def plan(
     from reclaim.run.plan import make_plan
 
     options = planning.read(rules)
-    with session.stores(store) as [found], running.watched() as watcher:
-        asked = options(found)
-        made = make_plan(found, running.engine(watcher), asked, watcher=watcher)
+    with session.stores(store) as [opened], running.watched() as watcher:
+        asked = options(opened)
+        made = make_plan(opened, running.engine(watcher), asked, watcher=watcher)
     session.output.answer(Summary(made.place, made.document, made.not_recorded))

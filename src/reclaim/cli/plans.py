@@ -156,8 +156,8 @@ class Summary:
     """Why the store could not record a plan that was made just now."""
 
     def document(self) -> Mapping[str, Any]:
-        told = {"not_recorded": self.not_recorded} if self.not_recorded else {}
-        return {"plan": shown(self.place), **told, **self.plan.model_dump(mode="json")}
+        notes = {"not_recorded": self.not_recorded} if self.not_recorded else {}
+        return {"plan": shown(self.place), **notes, **self.plan.model_dump(mode="json")}
 
     def view(self) -> Iterator[Block]:
         plan, where = self.plan, shown(self.place)
@@ -199,17 +199,17 @@ class Summary:
     def _going(self) -> Iterator[Block]:
         plan = self.plan
         yield "\nWhy:"
-        yield _table("reason", _sums(plan.going, lambda one: one.reason))
+        yield _table("reason", _sums(plan.going, lambda group: group.reason))
         yield "\nWhat:"
-        yield _table("kind", _sums(plan.going, lambda one: one.kind))
-        data = [one for one in plan.going if one.branch or one.prefix]
+        yield _table("kind", _sums(plan.going, lambda group: group.kind))
+        data = [group for group in plan.going if group.branch or group.prefix]
         if data:
             yield "\nWhere, by the branch it was uploaded to and the folder of its path:"
             yield _table("branch and folder", _sums(data, _where))
         yield "\nHow old:"
-        yield _table("age", sorted(_sums(plan.going, lambda one: one.age), key=_by_age))
+        yield _table("age", sorted(_sums(plan.going, lambda group: group.age), key=_by_age))
         yield "\nThe largest:"
-        rows = [(size(one.bytes), one.path or one.address) for one in plan.largest[:ROWS]]
+        rows = [(size(item.bytes), item.path or item.address) for item in plan.largest[:ROWS]]
         yield Table(("bytes", "path"), rows, frozenset({"bytes"}))
 
     def _history(self) -> Iterator[Block]:
@@ -234,11 +234,11 @@ Sum = tuple[str, int, int]
 
 def _sums(groups: list[Group], key: Callable[[Group], str]) -> list[Sum]:
     """Groups added up by a key, the largest first."""
-    found: dict[str, tuple[int, int]] = {}
+    sums: dict[str, tuple[int, int]] = {}
     for group in groups:
-        count, total = found.get(key(group), (0, 0))
-        found[key(group)] = count + group.objects, total + group.bytes
-    ordered = sorted(found.items(), key=lambda item: (-item[1][1], item[0]))
+        count, total = sums.get(key(group), (0, 0))
+        sums[key(group)] = count + group.objects, total + group.bytes
+    ordered = sorted(sums.items(), key=lambda item: (-item[1][1], item[0]))
     return [(name, count, total) for name, (count, total) in ordered]
 
 
@@ -246,8 +246,8 @@ def _table(head: str, sums: list[Sum], most: int = ROWS) -> Table:
     rows = [(name, str(count), size(total)) for name, count, total in sums[:most]]
     if len(sums) > most:
         rest = sums[most:]
-        total = sum(one[2] for one in rest)
-        rows.append((f"({len(rest)} others)", str(sum(one[1] for one in rest)), size(total)))
+        total = sum(row[2] for row in rest)
+        rows.append((f"({len(rest)} others)", str(sum(row[1] for row in rest)), size(total)))
     return Table((head, "objects", "bytes"), rows, frozenset({"objects", "bytes"}), True)
 
 
@@ -259,9 +259,9 @@ def _where(group: Group) -> str:
     return f"{unquote(group.branch) or '-'}  {group.prefix or '(path unknown)'}"
 
 
-def _by_age(one: Sum) -> int:
+def _by_age(row: Sum) -> int:
     """Ages are words with a number of days in them."""
-    return 0 if one[0].startswith("under") else int("".join(filter(str.isdigit, one[0])) or 0)
+    return 0 if row[0].startswith("under") else int("".join(filter(str.isdigit, row[0])) or 0)
 
 
 def _counts(expected: Counts, read: Counts, noun: str) -> Table:

@@ -50,23 +50,23 @@ def purge(
     done: list[tuple[str, Purged]] = []
     left: list[tuple[str, Partial]] = []
     with session.stores(store) as stores:
-        due = [(one, runs) for one in stores if (runs := purging.due(one, age))]
+        due = [(due_store, runs) for due_store in stores if (runs := purging.due(due_store, age))]
         if due:
-            for one, _ in due:
-                allow_missing(one, asked=unsafe_allow_missing_layers)
+            for due_store, _ in due:
+                allow_missing(due_store, asked=unsafe_allow_missing_layers)
             count = sum(len(runs) for _, runs in due)
             what = "1 run" if count == 1 else f"{count} runs"
             session.confirm(f"delete for good what {what} moved to quarantine", yes=yes)
             with running.watched() as watcher:
                 engine = running.engine(watcher)
-                for one, _ in due:
+                for due_store, _ in due:
                     try:
-                        purged = purging.purge(one, engine, older_than=age, watcher=watcher)
+                        purged = purging.purge(due_store, engine, older_than=age, watcher=watcher)
                     except Partial as error:
-                        left.append((one.name, error))
+                        left.append((due_store.name, error))
                         continue
                     if purged is not None:
-                        done.append((one.name, purged))
+                        done.append((due_store.name, purged))
     if left:
         raise _together(left, done)
     session.output.answer(PurgeAnswer(done))
@@ -100,9 +100,9 @@ class PurgeAnswer:
         if not self.done:
             yield "Nothing in quarantine is past its time."
         for name, purged in self.done:
-            told = purged.summary()
-            what = f"{objects(told['objects'])} ({size(told['bytes'])})"
+            summary = purged.summary()
+            what = f"{objects(summary['objects'])} ({size(summary['bytes'])})"
             whose = "1 run" if len(purged.runs) == 1 else f"{len(purged.runs)} runs"
             yield f"{name}: deleted {what} from the quarantine of {whose}, for good."
-            if told["rescued"]:
-                yield f"{objects(told['rescued'])} came back: something refers to them again."
+            if summary["rescued"]:
+                yield f"{objects(summary['rescued'])} came back: something refers to them again."

@@ -72,8 +72,8 @@ def _put_folder(session: Session, source: str, target: str) -> None:
     if not Path(source).is_dir():
         raise InvalidInput(f"{source} is not a folder", hint="leave -r out for a single file")
     folder = local.read_folder(Path(source))
-    items = [(check_path(place.path + found.path), found.file) for found in folder.files]
-    total = sum(found.size for found in folder.files)
+    items = [(check_path(place.path + listed.path), listed.file) for listed in folder.files]
+    total = sum(listed.size for listed in folder.files)
     uploaded: list[int] = []
     with session.open() as catalog:
         branch = catalog.repository(place.repository).branch(place.ref)

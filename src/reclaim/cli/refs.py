@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 class Refs:
     """The answer that lists refs."""
 
-    found: Sequence[NamedRef]
+    refs: Sequence[NamedRef]
 
     def document(self) -> Mapping[str, Any]:
-        return {"refs": [ref_document(ref) for ref in self.found]}
+        return {"refs": [ref_document(ref) for ref in self.refs]}
 
     def view(self) -> Iterable[Block]:
         rows = (
@@ -31,6 +31,6 @@ class Refs:
                 ref.name,
                 "default" if ref.default else "",
             )
-            for ref in self.found
+            for ref in self.refs
         )
         return [Table(("kind", "commit", "created (UTC)", "name", ""), rows)]

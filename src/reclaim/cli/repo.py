@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 class Repositories:
     """The answer that lists repositories."""
 
-    found: Sequence[RepositoryInfo]
+    repositories: Sequence[RepositoryInfo]
 
     def document(self) -> Mapping[str, Any]:
         return {
@@ -48,14 +48,16 @@ class Repositories:
                     "default_branch": info.default_branch,
                     "created_at": info.created_at,
                 }
-                for info in self.found
+                for info in self.repositories
             ]
         }
 
     def view(self) -> Iterable[Block]:
-        if not self.found:
+        if not self.repositories:
             return ["There is no repository yet. Create one with `reclaim repo create NAME`."]
-        rows = ((info.name, info.default_branch, instant(info.created_at)) for info in self.found)
+        rows = (
+            (info.name, info.default_branch, instant(info.created_at)) for info in self.repositories
+        )
         return [Table(("repository", "default branch", "created (UTC)"), rows)]
 
 
@@ -81,8 +83,8 @@ def create(
 def list_(session: Session) -> None:
     """List the repositories."""
     with session.open() as catalog:
-        found = catalog.repositories()
-    session.output.answer(Repositories(found))
+        repositories = catalog.repositories()
+    session.output.answer(Repositories(repositories))
 
 
 def delete(session: Session, name: RepositoryArgument, yes: YesOption = False) -> None:

@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 class Runs:
     """The answer that lists runs, by repository."""
 
-    found: Sequence[tuple[str, Run]]
+    runs: Sequence[tuple[str, Run]]
     named: bool
     """Whether all are of one repository, which was named."""
 
@@ -46,7 +46,7 @@ class Runs:
                     "quarantine": run.quarantine.removal if run.quarantine else None,
                     "until": run.quarantine.until if run.quarantine else None,
                 }
-                for repository, run in self.found
+                for repository, run in self.runs
             ]
         }
 
@@ -60,7 +60,7 @@ class Runs:
                 instant(run.started_at),
                 _what(run),
             )
-            for repository, run in self.found
+            for repository, run in self.runs
         )
         names = [] if self.named else ["repository"]
         return [Table(("run", *names, "kind", "state", "started (UTC)", "what"), rows)]
@@ -95,6 +95,6 @@ def runs(
 ) -> None:
     """List what changed history or deleted bytes, the newest first."""
     with session.stores(store) as stores:
-        found = [(one.name, run) for one in stores for run in one.runs()]
-    found.sort(key=lambda one: one[1].started_at, reverse=True)
-    session.output.answer(Runs(found, store is not None))
+        listed = [(opened.name, run) for opened in stores for run in opened.runs()]
+    listed.sort(key=lambda row: row[1].started_at, reverse=True)
+    session.output.answer(Runs(listed, store is not None))

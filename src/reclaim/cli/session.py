@@ -78,9 +78,9 @@ class Session:
         from reclaim.stores.registry import check_planned, find_planned, name_of
 
         if store is not None:
-            with self.stores(store) as [found]:
-                check_planned(found, kind=kind, name=name, uid=uid)
-                yield found
+            with self.stores(store) as [opened]:
+                check_planned(opened, kind=kind, name=name, uid=uid)
+                yield opened
             return
         if kind != "catalog":
             raise Refused(
@@ -117,10 +117,10 @@ def login_name() -> str:
 
 def parse_metadata(pairs: Sequence[str]) -> dict[str, str]:
     """The metadata that ``--meta KEY=VALUE`` options give."""
-    found: dict[str, str] = {}
+    metadata: dict[str, str] = {}
     for pair in pairs:
         key, sign, value = pair.partition("=")
         if not (key and sign):
             raise InvalidInput(f"{pair!r} is not metadata", hint="write --meta KEY=VALUE")
-        found[key] = value
-    return found
+        metadata[key] = value
+    return metadata

@@ -46,8 +46,8 @@ def create(
 def list_(session: Session, repository: RepositoryArgument) -> None:
     """List the tags of a repository."""
     with session.open() as catalog:
-        found = catalog.repository(parse_repository(repository)).tags()
-    session.output.answer(Refs(found))
+        tags = catalog.repository(parse_repository(repository)).tags()
+    session.output.answer(Refs(tags))
 
 
 def delete(session: Session, name: NameArgument) -> None:
