@@ -208,7 +208,7 @@ class RunContract(Contract):
         self.check_dies(subject, plan, next(k for k in subject.store.format.order if k in kinds))
         assert not subject.usable(dead)
         subject.age()
-        run = self.apply(subject, self.plan(subject), Move(WINDOW)).run
+        run = self.apply(subject, self.plan(subject), MoveToQuarantine(WINDOW)).run
         self.undo(subject, run)
         assert before <= subject.objects()
         assert subject.usable(dead)
@@ -219,7 +219,7 @@ class RunContract(Contract):
         parent = subject.line()[-1]
         dead = subject.dead()
         subject.age()
-        run = self.apply(subject, self.plan(subject), Move(WINDOW)).run
+        run = self.apply(subject, self.plan(subject), MoveToQuarantine(WINDOW)).run
         needs = set(subject.needs(parent))
         subject.line()
         plan = self.plan(subject, Policy(Rules(older_than=Duration.parse("15d"))))
