@@ -71,7 +71,7 @@ POINTS: dict[str, tuple[str, int]] = {
     "before the ranges go": ("sweep range", 1),
     "before the metaranges go": ("sweep metarange", 1),
     "before the rows go": ("before collect", 1),
-    "at the end": ("after finish", 3),
+    "at the end": ("after finish", 6),
 }
 
 
