@@ -328,6 +328,7 @@ BUGS: dict[str, Bug] = {
                 right="if not run.unfinished and aside.removal != MARKED:",
                 wrong="if not run.unfinished:",
             ),
+            NO_COMMITS,
         ),
     ),
     "whether the bucket still keeps versions is not asked": Bug(
