@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from bench.figure import Figure, Timer
 from bench.peak import peak_megabytes
+from reclaim.cycles import no_search_for_cycles
 from reclaim.history import build, expire
 from reclaim.model import Ref, RefKind, Snapshot, SnapshotId
 from reclaim.policy import Policy, evaluate, parse_policy
@@ -87,7 +88,8 @@ def _decide(
         timer = Timer()
         with timer("traversal"):
             traverse(snapshots, refs)
-        with timer("decide"):
+        # As a run does it.
+        with timer("decide"), no_search_for_cycles():
             history = build(snapshots, refs)
             decisions = evaluate(policy, history, now=now)
             edit = expire(history, decisions.kept, keep_bases_of=decisions.keep_bases_of)

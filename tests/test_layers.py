@@ -35,7 +35,7 @@ TOP = LAYERS[-1][0]
 
 # Pure rooms decide from what they are given: no input, no output, no clock.
 PURE = {"policy", "history"}
-PURE_MAY_IMPORT = {"cycles", "errors", "model"}
+PURE_MAY_IMPORT = {"errors", "model"}
 PURE_BANNED = {"pyspark", "sqlalchemy", "obstore", "pyarrow", "time"}
 
 LIBRARY_ROOMS = {

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from reclaim.cycles import no_search_for_cycles
 from reclaim.history.bases import TouchedBase, find_bases, keep_bases, touched_bases
 from reclaim.history.frontier import reparent
 from reclaim.history.graph import ids, reachable
@@ -40,7 +39,6 @@ class Edit:
         return self.reparent.keys()
 
 
-@no_search_for_cycles()
 def expire(
     history: History,
     kept: AbstractSet[SnapshotId],

@@ -7,14 +7,12 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 from operator import attrgetter, eq
 
-from reclaim.cycles import no_search_for_cycles
 from reclaim.errors import Corrupt
 from reclaim.model import History, Ref, RefKind, Snapshot, SnapshotId
 
 Parents = Sequence[tuple[int, ...]]
 
 
-@no_search_for_cycles()
 def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
     """Put refs and snapshots in an order that does not depend on how they came.
 

@@ -123,10 +123,10 @@ def newest_of_periods(
     ends = [levels[history.tips[ref]] - count for ref in ranked]
     passing = _at_tips(history, ranked)
     holding = list(passing)
-    for number, above in enumerate(history.parents):
-        ranks = passing[number]
-        if not ranks:
-            continue
+    parents = history.parents
+    # A parent comes after its children, so that what they pass on is met on the way.
+    for number in compress(range(len(parents)), passing):
+        above, ranks = parents[number], passing[number]
         level = levels[number]
         if ends[ranks[-1]] >= level:
             ranks = tuple([rank for rank in ranks if ends[rank] < level])
@@ -151,10 +151,9 @@ def _to_all_parents(history: History, ranked: Sequence[int], ends: list[int] | N
     """
     claims = _at_tips(history, ranked)
     youngest = history.ages if ends is None else _youngest_below(history)
-    for number, above in enumerate(history.parents):
-        ranks = claims[number]
-        if not ranks:
-            continue
+    parents = history.parents
+    for number in compress(range(len(parents)), claims):
+        above, ranks = parents[number], claims[number]
         if ends is not None and ends[ranks[-1]] <= youngest[number]:
             age = youngest[number]
             ranks = claims[number] = tuple([rank for rank in ranks if ends[rank] > age])

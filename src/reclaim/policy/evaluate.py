@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain, compress
 
-from reclaim.cycles import no_search_for_cycles
 from reclaim.model import Decision, History, Ref, RefKind, SnapshotId
 from reclaim.policy.claims import (
     Periods,
@@ -74,7 +73,6 @@ class Decisions:
             yield Decision(id, True, tuple(keeping))
 
 
-@no_search_for_cycles()
 def evaluate(policy: Policy, history: History, *, now: datetime) -> Decisions:
     """Decide for each snapshot whether it stays.
 

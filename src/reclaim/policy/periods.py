@@ -13,8 +13,16 @@ _FIRST_MONDAY = 4
 
 def hours_of(instants: Iterable[datetime]) -> list[int]:
     """The numbers of their hours; the numbers of all longer periods follow from it."""
-    in_utc = [one if one.tzinfo is UTC else one.astimezone(UTC) for one in instants]
-    return [instant.toordinal() * 24 + instant.hour - _FIRST_HOUR for instant in in_utc]
+    return [
+        instant.toordinal() * 24 + instant.hour - _FIRST_HOUR
+        if instant.tzinfo is UTC
+        else _hour(instant.astimezone(UTC))
+        for instant in instants
+    ]
+
+
+def _hour(instant: datetime) -> int:
+    return instant.toordinal() * 24 + instant.hour - _FIRST_HOUR
 
 
 @cache

@@ -12,7 +12,6 @@ from datetime import datetime
 from functools import cache
 from itertools import compress
 
-from reclaim.cycles import no_search_for_cycles
 from reclaim.model import History
 from reclaim.policy.claims import NAMED, Claims, Periods, Ranks
 from reclaim.policy.periods import NAME
@@ -120,7 +119,6 @@ class Reasons:
             for claims in self.classes
         ]
 
-    @no_search_for_cycles()
     def keeping(self, start: int, stop: int) -> list[list[str]]:
         """Every reason for which each of some snapshots stays; none for those that go."""
         sentences: list[list[str]] = [[] for _ in range(start, stop)]

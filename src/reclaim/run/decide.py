@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 
+from reclaim.cycles import no_search_for_cycles
 from reclaim.errors import Corrupt, IncompleteRead, NotFound, Refused
 from reclaim.history import Edit, build, expire
 from reclaim.history.graph import reachable
@@ -103,6 +104,7 @@ def _as_reached(seen: Observation, reached: frozenset[SnapshotId]) -> Decided:
     return Decided(history, nothing, Edit({}, (), (), (), (), {}), live=reached, before=frozenset())
 
 
+@no_search_for_cycles()
 def decide(
     policy: Policy,
     *,

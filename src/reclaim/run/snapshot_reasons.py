@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.cycles import no_search_for_cycles
 from reclaim.history.graph import reachable
 from reclaim.model import Decision, SnapshotId
 from reclaim.run.causes import by_earlier_run
@@ -39,6 +40,7 @@ class SnapshotVerdict(StrEnum):
     CONDEMNED = "condemned"
 
 
+@no_search_for_cycles()
 def find_reasons(
     ids: pa.Array, kept_by: pa.ChunkedArray, seen: Observation, decided: Decided
 ) -> tuple[pa.Array, pa.Array]:
