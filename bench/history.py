@@ -94,14 +94,16 @@ def _decide(
             decisions = evaluate(policy, history, now=now)
             edit = expire(history, decisions.kept, keep_bases_of=decisions.keep_bases_of)
             if reasons:
-                decided = decisions.with_bases(edit.kept_bases)
-                sentences = sum(len(decision.reasons) for decision in decided)
+                decisions = decisions.with_bases(edit.kept_bases)
+                sentences = sum(len(decision.reasons) for decision in decisions)
         ratios.append(timer.seconds["decide"] / timer.seconds["traversal"])
         notes.append(
             f"{timer.seconds['decide']:.3f} s, traversal {timer.seconds['traversal']:.3f} s; "
             f"{len(decisions.kept)} kept, {len(edit.reparent)} edited, "
             f"{len(edit.touched_bases)} bases touched"
         )
+        # Otherwise the next run would take the time to let go of this one.
+        del history, decisions, edit
     if reasons:
         notes.append(f"{sentences:,} sentences; {peak_megabytes():,.0f} MB at the peak")
     name = f"decide by {name} over {size[0]:,} commits of {len(refs):,} branches"

@@ -115,11 +115,12 @@ def touched_bases(
                 if newest[parent] < newest[number]:
                     newest[number] = newest[parent]
     found = []
+    none = before.none
     for ref, tip in zip(history.refs, history.tips, strict=True):
-        base, other = before.of(tip), later.of(tip)
-        if ref.kind is not RefKind.BRANCH or ref.default or (gone and ref in gone):
+        base, other = before.nearest[tip], later.nearest[tip]
+        if none in (base, other) or (newest_on_main >= base and newest[tip] >= base):
             continue
-        if base is None or other is None or min(newest_on_main, newest[tip]) >= base:
+        if ref.kind is not RefKind.BRANCH or ref.default or (gone and ref in gone):
             continue
         ids = history.snapshots[base].id, history.snapshots[other].id
         found.append(TouchedBase(ref.name, *ids))

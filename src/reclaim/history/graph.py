@@ -37,7 +37,8 @@ def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
         ) from None
     ages: Sequence[int] = range(len(ordered))
     by_time = ages
-    if any(parent <= number for number, above in enumerate(parents) for parent in above):
+    # A list is made sooner than a generator asks, and it is empty or history is out of order.
+    if [number for number, above in enumerate(parents) for parent in above if parent <= number]:
         ages = _children_first(parents, ordered)
         ordered = [ordered[age] for age in ages]
         numbers = {snapshot.id: number for number, snapshot in enumerate(ordered)}

@@ -17,7 +17,7 @@ from itertools import compress
 
 from reclaim.model import History
 from reclaim.policy.duration import Duration
-from reclaim.policy.periods import NUMBER, hours_of
+from reclaim.policy.periods import hours_of, numbers_of
 
 NAMED = 3
 """How many refs a reason names."""
@@ -79,18 +79,22 @@ def find_periods(history: History, counted: Mapping[str, Iterable[int]]) -> dict
     For ``last`` each snapshot is a period of its own.
     """
     hours = hours_of(snapshot.written_at for snapshot in history.snapshots)
+    days = [hour // 24 for hour in hours]
     # An origin stands for its own parent, so that the loop needs no question. What its level is
     # does not matter: levels are compared along one chain only.
     firsts = [above[0] if above else number for number, above in enumerate(history.parents)]
     periods = {}
+    chains: dict[tuple[int, ...], bytearray] = {}
     for name, refs in counted.items():
         if name == "last":
             numbers: Sequence[int] = range(len(hours))
         else:
-            number_of = {hour: NUMBER[name](hour) for hour in set(hours)}
-            numbers = [number_of[hour] for hour in hours]
+            numbers = numbers_of(name, hours, days)
         levels = [1] * len(hours)
-        on_chain = _chains(firsts, [history.tips[ref] for ref in refs])
+        tips = tuple([history.tips[ref] for ref in refs])
+        if tips not in chains:
+            chains[tips] = _chains(firsts, tips)
+        on_chain = chains[tips]
         oldest_first = compress(range(len(hours) - 1, -1, -1), reversed(on_chain))
         if name == "last":
             for number in oldest_first:
@@ -197,6 +201,12 @@ def _merge(some: Ranks, others: Ranks) -> Ranks:
         return some
     if len(others) == WIDTH and some[0] >= others[-1]:
         return others
+    if len(others) == 1 or len(some) == 1:
+        one, many = (others, some) if len(others) == 1 else (some, others)
+        if one[0] in many:
+            return many
+        place = bisect_left(many, one[0])
+        return (*many[:place], *one, *many[place : WIDTH - 1])
     best = tuple(sorted({*some, *others})[:WIDTH])
     return some if best == some else best
 

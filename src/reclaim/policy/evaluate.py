@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain, compress
+from operator import not_
 
 from reclaim.model import Decision, History, Ref, RefKind, SnapshotId
 from reclaim.policy.claims import (
@@ -60,17 +61,14 @@ class Decisions:
 
     def _batch(self, start: int, stop: int) -> Iterator[Decision]:
         """Some decisions at a time: rule by rule is quicker than snapshot by snapshot."""
-        kept, bases, against = self.kept, self.bases, self.reasons.against
-        snapshots = self.history.snapshots[start:stop]
+        ids = [snapshot.id for snapshot in self.history.snapshots[start:stop]]
         sentences = self.reasons.keeping(start, stop)
-        for number, (snapshot, keeping) in enumerate(zip(snapshots, sentences, strict=True), start):
-            id = snapshot.id
-            if id not in kept:
-                yield Decision(id, False, tuple(against(number)))
-                continue
-            if id in bases:
-                keeping.append(base_sentence(bases[id]))
-            yield Decision(id, True, tuple(keeping))
+        kept = list(map(self.kept.__contains__, ids))
+        for place in compress(range(len(ids)), map(not_, kept)):
+            sentences[place] = self.reasons.against(start + place)
+        for place in compress(range(len(ids)), map(self.bases.__contains__, ids)):
+            sentences[place].append(base_sentence(self.bases[ids[place]]))
+        return map(Decision, ids, kept, map(tuple, sentences))
 
 
 def evaluate(policy: Policy, history: History, *, now: datetime) -> Decisions:
@@ -144,11 +142,12 @@ def _claims(
 
 
 def _kept(history: History, classes: list[ClassClaims]) -> frozenset[SnapshotId]:
-    reasons_to_stay: list[Sequence[object]] = []
+    numbers = range(len(history.snapshots))
+    kept = bytearray(len(numbers))
     for claims in classes:
-        reasons_to_stay.append(_young(history, claims))
-        reasons_to_stay += [rule.ranks for rule in claims.tip_rules()]
-    kept = bytearray(map(any, zip(*reasons_to_stay, strict=True)))
+        for ranks in (_young(history, claims), *[rule.ranks for rule in claims.tip_rules()]):
+            for number in compress(numbers, ranks):
+                kept[number] = 1
     for number, above in enumerate(history.parents):
         if not above and any(claims.reached.ranks[number] for claims in classes):
             kept[number] = 1
@@ -159,5 +158,5 @@ def _young(history: History, claims: ClassClaims) -> Sequence[object]:
     """By number, what is not empty where a snapshot is young enough for the age rule."""
     reach, end = claims.reached.ranks, claims.young_end
     if history.monotone:
-        return [*reach[:end], *[()] * (len(reach) - end)]
+        return reach[:end]
     return [ranks and age < end for ranks, age in zip(reach, history.ages, strict=True)]

@@ -54,6 +54,15 @@ NUMBER: dict[str, Callable[[int], int]] = {
 }
 """The number of the period that an hour lies in."""
 
+
+def numbers_of(period: str, hours: list[int], days: list[int]) -> list[int]:
+    """The numbers of the periods that some hours lie in, which are on the given days."""
+    if period in ("hourly", "daily"):
+        return hours if period == "hourly" else days
+    number_of = {day: NUMBER[period](24 * day) for day in set(days)}
+    return [number_of[day] for day in days]
+
+
 NAME: dict[str, Callable[[int], str]] = {
     "hourly": lambda hour: f"{_date(hour // 24)} {hour % 24:02}:00",
     "daily": _date,

@@ -106,6 +106,8 @@ class Reasons:
     classes: Sequence[ClassClaims]
     names: dict[Claims, Names] = field(init=False, repr=False)
     missed: list[tuple[Sequence[Ranks], Names]] = field(init=False, repr=False)
+    tip_levels: dict[Claims, list[int]] = field(init=False, repr=False)
+    """The level of each ref's tip, by rank, for the rules that count."""
 
     def __post_init__(self) -> None:
         labels = [f"{ref.kind} {ref.name}" for ref in self.history.refs]
@@ -113,6 +115,12 @@ class Reasons:
             claims: Names(labels, claims)
             for claims_of_class in self.classes
             for claims in (claims_of_class.reached, *claims_of_class.tip_rules())
+        }
+        tips = self.history.tips
+        self.tip_levels = {
+            rule.claims: [rule.periods.levels[tips[ref]] for ref in rule.claims.ranked]
+            for claims in self.classes
+            for rule in claims.counted
         }
         self.missed = [
             (claims.reached.ranks, Names(labels, claims.reached, *claims.missed))
@@ -170,20 +178,21 @@ class Reasons:
 
     def _add_places(self, sentences: list[list[str]], some: slice, rule: Counted) -> None:
         names, levels = self.names[rule.claims], rule.periods.levels[some]
+        tip_levels = self.tip_levels[rule.claims]
         before, after = f": keep_last {rule.count} (", f" of {rule.count})"
         held = rule.claims.ranks[some]
         for reasons, ranks, level in compress(zip(sentences, held, levels, strict=True), held):
-            places = self._places(rule, ranks, level)
+            if len(ranks) == 1:
+                places = _ordinal(tip_levels[ranks[0]] - level + 1)
+            else:
+                places = self._places(rule, ranks, level)
             reasons.append(f"{names[ranks]}{before}{places}{after}")
 
     def _places(self, rule: Counted, ranks: Ranks, level: int) -> str:
         """The place of a snapshot among the last of each ref that is named."""
-        levels, tips, ranked = rule.periods.levels, self.history.tips, rule.claims.ranked
-        below = level - 1
-        if len(ranks) == 1:
-            return _ordinal(levels[tips[ranked[ranks[0]]]] - below)
-        refs = sorted([ranked[rank] for rank in ranks[:NAMED]])
-        places = [_ordinal(levels[tips[ref]] - below) for ref in refs]
+        ranked, tip_levels = rule.claims.ranked, self.tip_levels[rule.claims]
+        named = sorted(ranks[:NAMED], key=ranked.__getitem__)
+        places = [_ordinal(tip_levels[rank] - level + 1) for rank in named]
         return ", ".join(places[:1] if len(set(places)) == 1 else places)
 
 
