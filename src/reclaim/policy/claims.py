@@ -201,12 +201,6 @@ def _merge(some: Ranks, others: Ranks) -> Ranks:
         return some
     if len(others) == WIDTH and some[0] >= others[-1]:
         return others
-    if len(others) == 1 or len(some) == 1:
-        one, many = (others, some) if len(others) == 1 else (some, others)
-        if one[0] in many:
-            return many
-        place = bisect_left(many, one[0])
-        return (*many[:place], *one, *many[place : WIDTH - 1])
     best = tuple(sorted({*some, *others})[:WIDTH])
     return some if best == some else best
 
