@@ -13,9 +13,9 @@ from reclaim.policy import Match, Policy, Rules
 from reclaim.run import plan_snapshots
 from reclaim.run.plan import Plan
 from reclaim.run.plan_snapshots import PlannedSnapshots
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run.undo import undo_run
-from reclaim.stores.abilities import Expiration
+from reclaim.stores.abilities import Expiration, HistorySeen
 from reclaim.testing import FakeClock
 from tests.stores.shelf.held import HeldShelf
 from tests.stores.shelf.library import Shelf
@@ -108,7 +108,7 @@ def test_a_lease_outlives_what_the_library_does(world: World) -> None:
 
 def test_less_than_was_predicted_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = world.plan(older_than("10d"))
-    monkeypatch.setattr(HeldShelf, "expire_by_library", lambda *_: None)
+    monkeypatch.setattr(HeldShelf, "expire_by_library", lambda *_: True)
     before = world.there()
     done = world.apply(plan)
     assert (done.outcome.only("deleted")[0], done.spared) == (0, 1)
@@ -121,8 +121,8 @@ def more(monkeypatch: pytest.MonkeyPatch, world: World) -> set[SnapshotId]:
     """Let the library go a day further than it is asked to; returns what goes too."""
     asked = HeldShelf.expire_by_library
 
-    def eager(held: HeldShelf, expiration: Expiration) -> None:
-        asked(held, Expiration(older_than("4d"), expiration.now))
+    def eager(held: HeldShelf, expiration: Expiration, seen: HistorySeen) -> bool:
+        return asked(held, Expiration(older_than("4d"), expiration.now), seen)
 
     monkeypatch.setattr(HeldShelf, "expire_by_library", eager)
     return {SnapshotId(world.shelf.history("main")[1])}
@@ -196,9 +196,10 @@ def test_a_history_that_changed_is_planned_again(world: World) -> None:
     assert world.apply(world.plan(older_than("10d"))).collected > 1
 
 
+@pytest.mark.parametrize("removal", [DELETE, MoveToQuarantine()], ids=["deletes", "moves"])
 @pytest.mark.parametrize("edited", [True, False])
 def test_a_library_that_fails_halfway(
-    world: World, monkeypatch: pytest.MonkeyPatch, edited: bool
+    world: World, monkeypatch: pytest.MonkeyPatch, edited: bool, removal: Removal
 ) -> None:
     plan = world.plan(older_than("10d"))
     asked = Shelf.expire
@@ -211,15 +212,17 @@ def test_a_library_that_fails_halfway(
     monkeypatch.setattr(Shelf, "expire", failing)
     before = world.there()
     with pytest.raises(Partial, match="the network is gone"):
-        world.apply(plan, MoveToQuarantine())
+        world.apply(plan, removal)
     assert world.there() == before
     store = world.store()
     [run] = store.runs()
-    assert (run.state, run.summary[EDITED_BY_LIBRARY]) == (RunState.STOPPED, True)
-    with pytest.raises(Refused, match="cannot be taken back"):
-        undo_run(store, world.engine(), run.id, opener=world.opener)
+    state = RunState.STARTED if removal.name else RunState.STOPPED
+    assert (run.state, run.summary[EDITED_BY_LIBRARY]) == (state, True)
+    if removal is DELETE:
+        with pytest.raises(Refused, match="cannot be taken back"):
+            undo_run(store, world.engine(), run.id, opener=world.opener)
     monkeypatch.undo()
-    assert world.apply(plan, MoveToQuarantine()).collected == 1
+    assert world.apply(plan, removal).collected == 1
     world.check_whole()
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from reclaim.clock import Clock
 from reclaim.model import EDITED_BY_LIBRARY, Ref, RefKind, Run, Snapshot, SnapshotId
-from reclaim.stores.abilities import Expiration, Restored
+from reclaim.stores.abilities import Expiration, HistorySeen, Restored
 from reclaim.stores.sidecar.condemned import Condemnation
 from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.stores.sidecar.lock import SidecarLock
@@ -96,15 +97,25 @@ class HeldShelf(HeldSidecar):
         entries = {SnapshotId(name): entry for name, entry in index.snapshots.items()}
         return HistoryRead(snapshots_in(entries), refs_in(index))
 
-    def expire_by_library(self, expiration: Expiration) -> None:
+    def expire_by_library(self, expiration: Expiration, seen: HistorySeen) -> bool:
         cutoff = expiration.policy.default.cutoff(expiration.now)
         assert cutoff is not None
         self._working()
+        if set(refs_in(self._shelf.read())) != set(seen.refs):
+            return False
         self._shelf.expire(
             cutoff,
             delete_tags=expiration.delete_expired_tags,
             delete_branches=expiration.delete_expired_branches,
         )
+        return True
+
+    def hold_released(
+        self, run_id: str, ids: Collection[SnapshotId], until: datetime
+    ) -> Collection[SnapshotId]:
+        there = [one for one in ids if one in self._shelf.read().snapshots]
+        self._leases.hold_returned(there, run_id, until)
+        return there
 
     # The way back
 
