@@ -110,6 +110,12 @@ BUGS: dict[str, Bug] = {
         wrong="if edit is None and isinstance(store, ExpiresItself)",
         test=f"{EXPIRES}::test_a_plan_says_what_undo_cannot",
     ),
+    "what an undo brings back is held for as long as a lease can be taken": Bug(
+        "reclaim.stores.sidecar.leases",
+        right="now + SAFETY.after_undo), now + LONGEST_BY_UNDO)",
+        wrong="now + SAFETY.after_undo), now + LONGEST)",
+        test=f"{RELEASED}::test_it_is_held_for_all_of_a_long_window[True]",
+    ),
     "what an undo brings back is held for a day": Bug(
         "reclaim.stores.sidecar.leases",
         right="max(until or now, now + SAFETY.after_undo)",

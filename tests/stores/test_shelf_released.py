@@ -137,6 +137,19 @@ def test_an_undo_of_a_killed_run_holds_what_was_released(world: World) -> None:
     assert going(world, world.plan()) == released
 
 
+@pytest.mark.parametrize("finished", [True, False])
+def test_it_is_held_for_all_of_a_long_window(world: World, finished: bool) -> None:
+    plan = world.plan(older_than("10d"))
+    quarter = MoveToQuarantine(timedelta(days=90))
+    run = world.apply(plan, quarter).run if finished else killed(world, plan, quarter)
+    world.undo(run)
+    world.clock.advance(days=89)
+    assert not going(world, world.plan())
+    whole(world, going(world, plan))
+    world.clock.advance(days=2)
+    assert going(world, world.plan()) == going(world, plan)
+
+
 def test_an_undo_that_dies_holds_it_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = world.plan(older_than("10d"))
     released = going(world, plan)
