@@ -104,6 +104,18 @@ BUGS: dict[str, Bug] = {
         wrong="",
         test=f"{RELEASED}::test_an_undo_holds_what_the_library_took_too_much",
     ),
+    "what the rules keep goes when a library cuts it off": Bug(
+        "reclaim.run.decide",
+        right="if predict is not None else frozenset()\n",
+        wrong="if predict is None else frozenset()\n",
+        test=f"{EXPIRES}::test_clocks_that_run_backwards",
+    ),
+    "a ref above what the rules keep is deleted": Bug(
+        "reclaim.history.expire",
+        right="return ref not in needed and deleted(ref, tip)",
+        wrong="return deleted(ref, tip)",
+        test="tests/history/test_edits.py::test_a_tag_above_what_is_kept_stays[t-deleted0]",
+    ),
     "a plan does not say what an undo leaves": Bug(
         "reclaim.run.plan_summary",
         right="if edit is not None and isinstance(store, ExpiresItself)",

@@ -514,7 +514,9 @@ class _Applying:
         """Note where the store's library did less than the plan says, and where more."""
         if self._library_edit is not None:
             spared = sum(1 for one in decided.dead if one in now.live)
-            self._facts |= {UNPLANNED: len(self._unplanned), SPARED: spared}
+            # By the plan these get out of reach, and stay all the same.
+            left = decided.live & decided.released
+            self._facts |= {UNPLANNED: len(self._unplanned - left), SPARED: spared}
             self._library_notes.note_unplanned(self._unplanned)
 
     def _record_lists(self) -> None:

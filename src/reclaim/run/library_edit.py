@@ -16,7 +16,7 @@ from reclaim.history import Edit, build
 from reclaim.history.graph import reachable
 from reclaim.model import History, SnapshotId
 from reclaim.policy import Policy, Rules, evaluate
-from reclaim.run.decide import Predict
+from reclaim.run.decide import Predict, find_cut_off
 from reclaim.run.library_notes import LibraryNotes
 from reclaim.run.plan_file import LibraryEdit
 from reclaim.run.plan_snapshots import PlannedSnapshots
@@ -105,7 +105,7 @@ def edit_by_library(
         edit = store.predict_edit(history, kept, expiration)
         released = _released(history, edit)
         _check_reviewed(store, edit, released, planned)
-        stays = history.numbers.keys() - set(edit.unreachable)
+        stays = history.numbers.keys() - set(edit.unreachable) | find_cut_off(history, kept, edit)
         notes.predicted(planned.dead, stays, released, edits=not edit.empty)
         if edit.empty:
             return 0

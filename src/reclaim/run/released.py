@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 import pyarrow as pa
 
@@ -22,6 +21,7 @@ from reclaim.safety import SAFETY
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import ExpiresUnderLock
 from reclaim.stores.base import Held, Store
+from reclaim.stores.findings import some
 
 RELEASED = pa.schema(
     [
@@ -32,8 +32,6 @@ RELEASED = pa.schema(
         pa.field("released", pa.bool_(), nullable=False),
     ]
 )
-SHOWN = 5
-"""How many of the snapshots that are held a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,12 @@ def hold_released(store: Store, held: Held, run: Run) -> tuple[str, ...]:
     until = run.quarantine.until if run.quarantine else None
     end = max(until or now, now + SAFETY.after_undo)
     snapshots = held.hold_released(run.id, _out_of_reach(held, released.released), end)
-    return (_sentence(store, sorted(snapshots), end),) if snapshots else ()
+    if not snapshots:
+        return ()
+    return (
+        f"the history, which the library of {store.name} edited; leases hold "
+        f"{some(sorted(snapshots))} until {end:%F %T} UTC, make a branch or a tag there",
+    )
 
 
 def _out_of_reach(held: ExpiresUnderLock, ids: Collection[SnapshotId]) -> list[SnapshotId]:
@@ -123,13 +126,4 @@ def _out_of_reach(held: ExpiresUnderLock, ids: Collection[SnapshotId]) -> list[S
     reached = reachable(history.parents, history.tips)
     return sorted(
         one for one in ids if one not in history.numbers or not reached[history.numbers[one]]
-    )
-
-
-def _sentence(store: Store, snapshots: list[SnapshotId], end: datetime) -> str:
-    shown = ", ".join(snapshots[:SHOWN])
-    more = f" and {len(snapshots) - SHOWN} more" if len(snapshots) > SHOWN else ""
-    return (
-        f"the history, which the library of {store.name} edited; leases hold {shown}{more} until "
-        f"{end:%F %T} UTC, make a branch or a tag there"
     )
