@@ -116,6 +116,19 @@ BUGS: dict[str, Bug] = {
         wrong="return deleted(ref, tip)",
         test="tests/history/test_edits.py::test_a_tag_above_what_is_kept_stays[t-deleted0]",
     ),
+    "what an earlier run broke is promised by the next": Bug(
+        "reclaim.stores.sidecar.held",
+        right="QUARANTINED: mine.get(QUARANTINED, {}) | taken,",
+        wrong="QUARANTINED: mine.get(QUARANTINED, {}) | taken\n"
+        "                | self._condemned_by_others(ids, excluding={run, *self._undoable()}),",
+        test=f"{RELEASED}::test_what_an_earlier_run_broke_is_not_promised",
+    ),
+    "a run ends before the store has written what came back": Bug(
+        "reclaim.stores.sidecar.held",
+        right="        self._brought_back(run_id, back)\n",
+        wrong="        self._end(run_id)\n        self._brought_back(run_id, back)\n",
+        test=f"{RELEASED}::test_an_undo_that_dies_while_it_writes_can_be_repeated",
+    ),
     "a plan does not say what an undo leaves": Bug(
         "reclaim.run.plan_summary",
         right="if edit is not None and isinstance(store, ExpiresItself)",

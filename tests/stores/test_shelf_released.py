@@ -11,7 +11,7 @@ import pytest
 from reclaim.errors import Partial, PlanRefused, Refused
 from reclaim.model import EDITED_BY_LIBRARY, RELEASED_BY_LIBRARY, RunState, SnapshotId
 from reclaim.run import plan_snapshots
-from reclaim.run.apply import _Applying
+from reclaim.run.apply import _Applying, apply_plan
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.storage import ObjectStorage, Storage
@@ -263,3 +263,46 @@ def test_an_undo_holds_what_the_library_took_too_much(
     world.clock.advance(days=6)
     assert not going(world, world.plan())
     whole(world, {also})
+
+
+def test_what_an_earlier_run_broke_is_not_promised(world: World) -> None:
+    """A run that deleted has died after the chunks: nobody can bring that snapshot back."""
+    world.shelf.branch("side", world.shelf.read().branches["main"])
+    broken = world.commit("side", "s/1")
+    world.shelf.delete_branch("side")
+    world.age()
+
+    def step(name: str) -> None:
+        if name == "sweep manifest":
+            raise Died
+
+    plan = world.plan()
+    with pytest.raises(Died):
+        apply_plan(world.store(), world.engine(step), plan.place, opener=world.opener)
+    world.clock.advance(hours=1)
+    run = world.apply(world.plan(), WEEK).run
+    assert broken not in world.store().taken(run)
+    assert world.undo(run).snapshots == 0
+    assert broken not in str(world.shelf.read())
+
+
+def test_an_undo_that_dies_while_it_writes_can_be_repeated(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its snapshots are off the lists, and not in the index yet: the run has not ended."""
+    plan = world.plan(older_than("10d"))
+    returned = going(world, plan)
+    run = world.apply(plan, WEEK).run
+
+    def die(*_: object) -> None:
+        raise Died
+
+    monkeypatch.setattr(HeldShelf, "_brought_back", die)
+    with pytest.raises(Died):
+        world.undo(run)
+    monkeypatch.undo()
+    world.clock.advance(minutes=30)
+    world.undo(run)
+    assert returned <= world.shelf.read().snapshots.keys()
+    assert not going(world, world.plan())
+    whole(world, returned)

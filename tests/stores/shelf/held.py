@@ -18,7 +18,8 @@ from reclaim.stores.sidecar.condemned import Condemnation
 from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
-from tests.stores.shelf.library import DEFAULT, Entry, Index, Shelf
+from tests.stores.shelf.format import ATTRIBUTES_FILE, SNAPSHOT
+from tests.stores.shelf.library import ATTRIBUTES, DEFAULT, SNAPSHOTS, Entry, Index, Shelf
 
 WITHDRAWN = "withdrawn"
 """The key of the index that has the entries of condemned snapshots."""
@@ -129,7 +130,6 @@ class HeldShelf(HeldSidecar):
         until = run.quarantine.until if run and run.quarantine else None
         end = self._leases.hold_returned(tips, run_id, until)
         restored = super().restore(run_id, whole, complete=complete)
-        self._follow_lists()
         if not back or not _edited_by_library(run):
             return restored
         left = (
@@ -137,6 +137,16 @@ class HeldShelf(HeldSidecar):
             f"{end:%F %T} UTC, make a branch or a tag there"
         )
         return Restored(restored.snapshots, (*restored.left, left), restored.waits)
+
+    def _brought_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:
+        self._follow_lists()
+
+    def left_condemned(self) -> Mapping[SnapshotId, Mapping[str, str]]:
+        address = self._shelf.address
+        return {
+            one: {SNAPSHOT: address(SNAPSHOTS, one), ATTRIBUTES_FILE: address(ATTRIBUTES, one)}
+            for one in self._left_by_others()
+        }
 
     # The index
 
