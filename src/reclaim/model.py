@@ -124,6 +124,8 @@ EDIT_TAKEN_BACK = "edit_taken_back"
 EDITED_BY_LIBRARY = "edited_by_library"
 """Facts in a run's record: its marks were made terminal; its edit of the history is undone; the
 store's own library has edited the history, or has begun to."""
+RELEASED_BY_LIBRARY = "released_by_library"
+"""A fact in a run's record: the file with what the edits of the store's library release."""
 INTENDED = "intended"
 LISTS = "lists"
 """Facts in a run's record: how many objects it was about to take; what the lists of its applies

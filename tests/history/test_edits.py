@@ -123,6 +123,28 @@ def test_tags_and_branches_are_deleted_on_their_own_request() -> None:
     assert [ref.name for ref in only_branches.delete_refs] == ["b"]
 
 
+@pytest.mark.parametrize(("at", "deleted"), [("t", []), ("young", ["v1", "v2"])])
+def test_a_tag_above_what_is_kept_stays(at: str, deleted: list[str]) -> None:
+    """Clocks ran backwards: the tags are at what is old, and below it is something young."""
+    history = tree(
+        "o:\n main: o\n young: o\n t: young",
+        branch("main", "main"),
+        branch("other", at),
+        tag("v1", "t"),
+        tag("v2", "t"),
+    )
+    stays = kept("main young")
+    edit = expire(history, stays, delete_expired_tags=True, delete_expired_branches=True)
+    assert [ref.name for ref in edit.delete_refs] == deleted
+    assert not {"young"}.intersection(edit.unreachable)
+
+
+def test_an_origin_alone_keeps_no_tag() -> None:
+    history = tree("o:\n main: o\n p:\n t: p", branch("main", "main"), tag("v1", "t"))
+    edit = expire(history, kept("o main p"), delete_expired_tags=True)
+    assert [ref.name for ref in edit.delete_refs] == ["v1"]
+
+
 def test_a_limit_hides_no_expired_tip() -> None:
     history = tree("o:\n x: o\n y: o", branch("main", "y"), branch("b", "x"))
     edit = expire(history, kept("y"), limit=[history.refs[0]])

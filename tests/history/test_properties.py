@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reclaim.history import Edit, build, expire
-from reclaim.model import History, RefKind, SnapshotId
+from reclaim.model import History, Ref, RefKind, SnapshotId
 from tests.history.graphs import histories, kept_in
 from tests.history.trees import (
     ancestors,
@@ -150,10 +150,27 @@ def test_unreachable_is_what_no_ref_reaches(case: Case) -> None:
 @settings(max_examples=200, deadline=None)
 def test_only_expired_refs_that_may_go_are_deleted(case: Case, busy: set[str]) -> None:
     edit = expire(*case, delete_expired_tags=True, delete_expired_branches=True, busy=busy)
-    stay = members(case)
-    for ref in case[0].refs:
+    stay, parents = members(case), parents_of(case[0])
+
+    def may_go(ref: Ref) -> bool:
         free = ref.kind is RefKind.TAG or (ref.name != "main" and ref.name not in busy)
-        assert (ref in edit.delete_refs) == (free and ref.snapshot not in stay)
+        return free and ref.snapshot not in stay
+
+    others = [ancestors(parents, ref.snapshot) for ref in case[0].refs if not may_go(ref)]
+    lost = {one for one in case[1] if parents[one]}.difference(*others)
+    for ref in case[0].refs:
+        needed = lost & ancestors(parents, ref.snapshot)
+        assert (ref in edit.delete_refs) == (may_go(ref) and not needed)
+
+
+@given(cases())
+@settings(max_examples=200, deadline=None)
+def test_what_is_kept_stays_in_reach(case: Case) -> None:
+    edit = expire(*case, delete_expired_tags=True, delete_expired_branches=True)
+    before = parents_of(case[0])
+    reached = set().union(*(ancestors(before, ref.snapshot) for ref in case[0].refs))
+    lost = reached.intersection(edit.unreachable)
+    assert not [one for one in case[1] & lost if before[one]]
 
 
 @given(cases())

@@ -5,12 +5,13 @@ from __future__ import annotations
 from tests.planted.bug import Bug
 
 EXPIRES = "tests/stores/test_shelf_expires.py"
+RELEASED = "tests/stores/test_shelf_released.py"
 
 BUGS: dict[str, Bug] = {
     "what a library took beyond the plan is condemned": Bug(
         "reclaim.run.apply",
-        right="        if self._library_edit is None:\n            return now\n",
-        wrong="        if self._run:\n            return now\n",
+        right="if self._library_edit is None or self._store.deleted:\n",
+        wrong="if self._run:\n",
         test=f"{EXPIRES}::test_more_than_was_predicted_waits_for_a_plan",
     ),
     "what a library took beyond the plan is spared without what it needs": Bug(
@@ -38,22 +39,107 @@ BUGS: dict[str, Bug] = {
         test=f"{EXPIRES}::test_a_rule_that_the_library_cannot_express[policy0-keep_last 3]",
     ),
     "a library that fails counts as one that did nothing": Bug(
-        "reclaim.run.apply",
-        right="self._edited = self._facts[EDITED_BY_LIBRARY] = True",
+        "reclaim.run.library_notes",
+        right="self.edited = self._facts[EDITED_BY_LIBRARY] = True",
         wrong="self._facts[EDITED_BY_LIBRARY] = True",
-        test=f"{EXPIRES}::test_a_library_that_fails_halfway[True]",
+        test=f"{EXPIRES}::test_a_library_that_fails_halfway[True-deletes]",
     ),
     "what a library has edited counts as taken back": Bug(
         "reclaim.run.undo_edit",
         right="        if run.summary.get(EDITED_BY_LIBRARY):\n",
         wrong="        if run.summary.get('none'):\n",
-        test=f"{EXPIRES}::test_a_library_that_fails_halfway[True]",
+        test=f"{EXPIRES}::test_a_library_that_fails_halfway[True-deletes]",
+    ),
+    "what a library released for a run that was killed is taken by others": Bug(
+        "reclaim.run.promises",
+        right="released |= still_promised(store, run)",
+        wrong="released |= frozenset()",
+        test=f"{RELEASED}::test_what_a_killed_run_released_is_left_by_others[False]",
+    ),
+    "what a library released before it failed is taken by others": Bug(
+        "reclaim.run.apply",
+        right="        if self._promises_library_edit():\n",
+        wrong="        if not self._run:\n",
+        test=f"{RELEASED}::test_what_a_failed_library_released_is_left_by_others",
+    ),
+    "an undo of a run that was killed holds nothing": Bug(
+        "reclaim.run.undo",
+        right="held = hold_released(store, self._held, self._run)",
+        wrong="held = ('the history',)",
+        test=f"{RELEASED}::test_an_undo_of_a_killed_run_holds_what_was_released",
+    ),
+    "a run that is being undone promises nothing any more": Bug(
+        "reclaim.run.released",
+        right="if run.quarantine is None or run.summary.get(PROMOTED):",
+        wrong="if run.quarantine is None or run.promoted:",
+        test=f"{RELEASED}::test_an_undo_that_dies_holds_it_too",
+    ),
+    "what was predicted to stay is taken if the plan names it": Bug(
+        "reclaim.run.library_notes",
+        right="reviewed = frozenset(dead) - stays",
+        wrong="reviewed = frozenset(dead)",
+        test=f"{RELEASED}::test_what_was_predicted_to_stay_is_not_taken[False]",
+    ),
+    "an apply that goes on forgets what was predicted": Bug(
+        "reclaim.run.released",
+        right="Released(self.reviewed & reviewed, ",
+        wrong="Released(reviewed, ",
+        test=f"{RELEASED}::test_what_was_predicted_to_stay_is_not_taken[True]",
+    ),
+    "a library that found other refs counts as one that edited": Bug(
+        "reclaim.run.library_edit",
+        right="if held.expire_by_library(expiration, seen):",
+        wrong="if held.expire_by_library(expiration, seen) in (True, False):",
+        test=f"{RELEASED}::test_a_tag_that_the_library_would_delete_and_nobody_saw",
+    ),
+    "an edit that a library did not make counts as made": Bug(
+        "reclaim.run.library_notes",
+        right="        self._facts |= noted\n        self.edited = False\n",
+        wrong="        self._facts |= noted\n",
+        test=f"{RELEASED}::test_a_tag_that_the_library_would_delete_and_nobody_saw",
+    ),
+    "an undo forgets what a library took too much": Bug(
+        "reclaim.run.apply",
+        right="            self._library_notes.note_unplanned(self._unplanned)\n",
+        wrong="",
+        test=f"{RELEASED}::test_an_undo_holds_what_the_library_took_too_much",
+    ),
+    "what the rules keep goes when a library cuts it off": Bug(
+        "reclaim.run.decide",
+        right="if predict is not None else frozenset()\n",
+        wrong="if predict is None else frozenset()\n",
+        test=f"{EXPIRES}::test_clocks_that_run_backwards",
+    ),
+    "a ref above what the rules keep is deleted": Bug(
+        "reclaim.history.expire",
+        right="return ref not in needed and deleted(ref, tip)",
+        wrong="return deleted(ref, tip)",
+        test="tests/history/test_edits.py::test_a_tag_above_what_is_kept_stays[t-deleted0]",
+    ),
+    "what an earlier run broke is promised by the next": Bug(
+        "reclaim.stores.sidecar.held",
+        right="QUARANTINED: mine.get(QUARANTINED, {}) | taken,",
+        wrong="QUARANTINED: mine.get(QUARANTINED, {}) | taken\n"
+        "                | self._condemned_by_others(ids, excluding={run, *self._undoable()}),",
+        test=f"{RELEASED}::test_what_an_earlier_run_broke_is_not_promised",
+    ),
+    "a run ends before the store has written what came back": Bug(
+        "reclaim.stores.sidecar.held",
+        right="        self._brought_back(run_id, back)\n",
+        wrong="        self._end(run_id)\n        self._brought_back(run_id, back)\n",
+        test=f"{RELEASED}::test_an_undo_that_dies_while_it_writes_can_be_repeated",
     ),
     "a plan does not say what an undo leaves": Bug(
         "reclaim.run.plan_summary",
         right="if edit is not None and isinstance(store, ExpiresItself)",
         wrong="if edit is None and isinstance(store, ExpiresItself)",
         test=f"{EXPIRES}::test_a_plan_says_what_undo_cannot",
+    ),
+    "what an undo brings back is held for as long as a lease can be taken": Bug(
+        "reclaim.stores.sidecar.leases",
+        right="now + SAFETY.after_undo), now + LONGEST_BY_UNDO)",
+        wrong="now + SAFETY.after_undo), now + LONGEST)",
+        test=f"{RELEASED}::test_it_is_held_for_all_of_a_long_window[True]",
     ),
     "what an undo brings back is held for a day": Bug(
         "reclaim.stores.sidecar.leases",

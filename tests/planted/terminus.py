@@ -27,6 +27,20 @@ BUGS: dict[str, Bug] = {
         wrong="        found = listed\n        young = _young(found, listed, started",
         test=f"{HERE}/test_between.py::test_at_each_step_of_plan_and_apply[squash]",
     ),
+    "layers that an earlier run broke are promised": Bug(
+        "reclaim.stores.terminus.held",
+        right="for layer in self._left_by_others() if self._is_whole(layer)}",
+        wrong="for layer in self._left_by_others()}",
+        test=f"{HERE}/test_promises.py"
+        "::test_what_an_earlier_run_left_is_promised_if_it_is_whole[False]",
+    ),
+    "layers that an earlier run left whole are given up": Bug(
+        "reclaim.stores.sidecar.held",
+        right="{CONDEMNED: self._lists.of(run, CONDEMNED) | others}",
+        wrong="{CONDEMNED: self._lists.of(run, CONDEMNED)}",
+        test=f"{HERE}/test_promises.py"
+        "::test_what_an_earlier_run_left_is_promised_if_it_is_whole[True]",
+    ),
     "leases forgotten": Bug(
         "reclaim.stores.terminus.observing",
         right="        leases = self.leases.valid(read_at)\n",

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from reclaim.errors import Corrupt
 from reclaim.storage import ObjectStorage
 from reclaim.testing import FakeClock
 from reclaim.urls import normalize
 from tests.cli.conftest import SOURCE, CommandLine, Spawn, bare, plain, spawn
 from tests.stores.conftest import REGISTERED
-from tests.stores.shelf.library import Shelf
+from tests.stores.shelf.library import Index, Shelf
+from tests.stores.shelf.store import ShelfOpener, ShelfStore
 
 __all__ = ["bare", "plain", "spawn"]
 
@@ -136,6 +138,39 @@ def test_all_shelves_of_a_folder(bare: CommandLine, place: Place, folder: Path) 
     error = bare.fails("refused", 6, "gc", f"terminus:{folder}", "--all")
     assert "--all cannot find" in error["message"]
     bare.fails("invalid_input", 2, "gc", "sales", "--all")
+
+
+@pytest.mark.usefixtures("plain", "registered")
+@pytest.mark.parametrize("how", ["opened", "read"])
+def test_a_shelf_that_cannot_be_used_stops_no_other(
+    bare: CommandLine, place: Place, folder: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    damaged = Place(str(folder), "..%2fa damaged shelf")
+    opened, read = ShelfOpener.__call__, Shelf.read
+
+    def open_store(opener: ShelfOpener, location: str) -> ShelfStore:
+        if "damaged" in location:
+            raise Corrupt("it is damaged")
+        return opened(opener, location)
+
+    def read_index(shelf: Shelf) -> Index:
+        if "damaged" in shelf.address("index"):
+            raise ValueError("it is damaged")
+        return read(shelf)
+
+    if how == "opened":
+        monkeypatch.setattr(ShelfOpener, "__call__", open_store)
+    else:
+        monkeypatch.setattr(Shelf, "read", read_index)
+    result = bare("gc", f"shelf:{folder}", "--all", *RULES, "--json")
+    assert result.code == Corrupt.exit_code
+    by_state = {store["state"]: store for store in result.json["stores"]}
+    assert by_state["done"]["store"] == "a shelf"
+    assert by_state["done"]["collected"] == 2
+    assert "a damaged shelf" in by_state["failed"]["store"]
+    assert "it is damaged" in str(by_state["failed"])
+    monkeypatch.undo()
+    damaged.check()
 
 
 @pytest.mark.usefixtures("plain")

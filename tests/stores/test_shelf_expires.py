@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from reclaim.engine.tasks.parts import read_part
 from reclaim.errors import Partial, PlanRefused, Refused
 from reclaim.model import EDITED_BY_LIBRARY, RunState, SnapshotId
 from reclaim.policy import Match, Policy, Rules
 from reclaim.run import plan_snapshots
 from reclaim.run.plan import Plan
 from reclaim.run.plan_snapshots import PlannedSnapshots
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.snapshot_reasons import CUT_OFF
 from reclaim.run.undo import undo_run
-from reclaim.stores.abilities import Expiration
+from reclaim.stores.abilities import Expiration, HistorySeen
 from reclaim.testing import FakeClock
 from tests.stores.shelf.held import HeldShelf
 from tests.stores.shelf.library import Shelf
@@ -39,6 +41,11 @@ def world(folder: Path, clock: FakeClock) -> World:
 
 def decided(world: World, plan: Plan) -> PlannedSnapshots:
     return plan_snapshots.read(world.storage, plan.document.snapshots.part)
+
+
+def reasons(world: World, plan: Plan) -> dict[str, list[str]]:
+    rows = read_part(world.storage, plan.document.snapshots.part).to_pylist()
+    return {row["id"]: row["reasons"] for row in rows}
 
 
 def test_the_library_does_what_the_plan_says(world: World) -> None:
@@ -108,7 +115,7 @@ def test_a_lease_outlives_what_the_library_does(world: World) -> None:
 
 def test_less_than_was_predicted_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = world.plan(older_than("10d"))
-    monkeypatch.setattr(HeldShelf, "expire_by_library", lambda *_: None)
+    monkeypatch.setattr(HeldShelf, "expire_by_library", lambda *_: True)
     before = world.there()
     done = world.apply(plan)
     assert (done.outcome.only("deleted")[0], done.spared) == (0, 1)
@@ -121,8 +128,8 @@ def more(monkeypatch: pytest.MonkeyPatch, world: World) -> set[SnapshotId]:
     """Let the library go a day further than it is asked to; returns what goes too."""
     asked = HeldShelf.expire_by_library
 
-    def eager(held: HeldShelf, expiration: Expiration) -> None:
-        asked(held, Expiration(older_than("4d"), expiration.now))
+    def eager(held: HeldShelf, expiration: Expiration, seen: HistorySeen) -> bool:
+        return asked(held, Expiration(older_than("4d"), expiration.now), seen)
 
     monkeypatch.setattr(HeldShelf, "expire_by_library", eager)
     return {SnapshotId(world.shelf.history("main")[1])}
@@ -196,9 +203,10 @@ def test_a_history_that_changed_is_planned_again(world: World) -> None:
     assert world.apply(world.plan(older_than("10d"))).collected > 1
 
 
+@pytest.mark.parametrize("removal", [DELETE, MoveToQuarantine()], ids=["deletes", "moves"])
 @pytest.mark.parametrize("edited", [True, False])
 def test_a_library_that_fails_halfway(
-    world: World, monkeypatch: pytest.MonkeyPatch, edited: bool
+    world: World, monkeypatch: pytest.MonkeyPatch, edited: bool, removal: Removal
 ) -> None:
     plan = world.plan(older_than("10d"))
     asked = Shelf.expire
@@ -211,15 +219,17 @@ def test_a_library_that_fails_halfway(
     monkeypatch.setattr(Shelf, "expire", failing)
     before = world.there()
     with pytest.raises(Partial, match="the network is gone"):
-        world.apply(plan, MoveToQuarantine())
+        world.apply(plan, removal)
     assert world.there() == before
     store = world.store()
     [run] = store.runs()
-    assert (run.state, run.summary[EDITED_BY_LIBRARY]) == (RunState.STOPPED, True)
-    with pytest.raises(Refused, match="cannot be taken back"):
-        undo_run(store, world.engine(), run.id, opener=world.opener)
+    state = RunState.STARTED if removal.name else RunState.STOPPED
+    assert (run.state, run.summary[EDITED_BY_LIBRARY]) == (state, True)
+    if removal is DELETE:
+        with pytest.raises(Refused, match="cannot be taken back"):
+            undo_run(store, world.engine(), run.id, opener=world.opener)
     monkeypatch.undo()
-    assert world.apply(plan, MoveToQuarantine()).collected == 1
+    assert world.apply(plan, removal).collected == 1
     world.check_whole()
 
 
@@ -272,9 +282,35 @@ def test_clocks_that_run_backwards(folder: Path, clock: FakeClock) -> None:
     tip = world.shelf.commit("main", {"a/3": b"3"}, written_at=now)
     world.age()
     plan = world.plan(older_than("10d"))
-    # The library hangs the tip on the origin, so that what is below the old one goes with it.
-    assert set(decided(world, plan).dead) == {young, behind}
+    # The library hangs the tip on the origin, so that what is below the old one is cut off. The
+    # rules keep it: it stays until a plan says that nothing reaches it.
+    assert set(decided(world, plan).dead) == {behind}
+    assert any(
+        "takes 1 snapshots out of history that the rules keep" in one
+        for one in plan.document.warnings
+    )
+    assert reasons(world, plan)[young][-1] == CUT_OFF
     done = world.apply(plan)
-    assert (done.collected, done.unplanned) == (2, 0)
-    assert world.live() >= {tip}
+    assert (done.collected, done.unplanned) == (1, 0)
+    assert tip in world.live()
+    assert young not in world.live()
+    assert world.shelf.files(young)
     world.check_whole()
+    assert set(decided(world, world.plan()).dead) == {young}
+
+
+def test_a_tag_above_what_the_rules_keep(folder: Path, clock: FakeClock) -> None:
+    """The library deletes a tag at what is old, and what is below it is young."""
+    world = World.make(folder, clock)
+    now = world.clock.now()
+    world.shelf.branch("side", world.shelf.read().branches["main"])
+    young = world.shelf.commit("side", {"a/1": b"1"}, written_at=now)
+    behind = world.shelf.commit("side", {"a/2": b"2"}, written_at=now - timedelta(days=30))
+    world.shelf.tag("v1", behind)
+    world.shelf.delete_branch("side")
+    world.age()
+    plan = world.plan(older_than("10d"), delete_expired_tags=True)
+    assert set(decided(world, plan).dead) == {behind}
+    assert world.apply(plan).unplanned == 0
+    assert world.shelf.read().tags == {}
+    assert world.shelf.files(young)

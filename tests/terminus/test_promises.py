@@ -228,3 +228,37 @@ def test_a_purged_run_promises_nothing(world: World) -> None:
     unlabel(world)
     world.apply(plan(world), removal=DELETE)
     assert needed not in world.there()
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_what_an_earlier_run_left_is_promised_if_it_is_whole(world: World, dies: bool) -> None:
+    """A run that deleted has died; of one of its layers a parent is gone, another is whole."""
+    write = world.write
+    for number in range(5):
+        write.label(f"main {number}", write.layer(values=[str(number)]))
+    parent = write.layer(values=["parent"])
+    broken = write.layer(write.layer(parent, values=["between"]), values=["broken"])
+    whole = write.layer(values=["whole"])
+    world.age()
+    with pytest.raises(Died):
+        world.apply(plan(world), step=At("sweep layer", die), removal=DELETE)
+    (world.folder / write.path(parent)).unlink()
+    world.age()
+    again = plan(world)
+    if dies:
+        with pytest.raises(Died):
+            world.apply(again, step=At("sweep layer", die))
+        world.age()
+    else:
+        world.apply(again)
+    promised = world.store().taken(again.document.run)
+    assert whole in promised
+    assert broken not in promised
+    undone = world.undo(again.document.run)
+    assert (undone.snapshots, undone.left) == (1, ())
+    assert world.store().find_run(again.document.run).state == RunState.UNDONE  # type: ignore[union-attr]
+    # Objects of the broken ones came back with the rest, and are garbage.
+    world.age()
+    world.apply(plan(world), removal=DELETE)
+    assert broken not in world.there()
+    world.check()

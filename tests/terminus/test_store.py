@@ -31,6 +31,7 @@ class TerminusSubject:
             abilities.Quarantines,
             abilities.ReportsRereferenced,
             abilities.SetsAside,
+            abilities.TakesOver,
         }
     )
 

@@ -57,13 +57,15 @@ def gc(
     if everything and planning.out is not None:
         raise InvalidInput("--out cannot be combined with --all")
     options = planning.read(rules)
-    found_stores = session.all_stores(store) if everything else session.stores(store)
+    found_stores = session.all_stores(store) if everything else session.named_stores(store)
     with found_stores as stores, running.watched() as watcher:
         engine = running.engine(watcher)
 
         def results() -> Iterator[Result]:
-            for opened in stores:
+            for named in stores:
+                opened: Store | None = None
                 try:
+                    opened = named.open()
                     done = collect(
                         opened,
                         engine,
@@ -71,11 +73,11 @@ def gc(
                         removal=quarantining.removal(opened),
                         watcher=watcher,
                     )
-                    yield Result(opened, done)
+                    yield Result(named.name, opened, done)
                 except Exception as error:
                     if not everything:
                         raise
-                    yield Result(opened, failure=Failure.of(error))
+                    yield Result(named.name, opened, failure=Failure.of(error))
 
         answer = Results(results())
         session.output.answer(answer)
@@ -85,17 +87,19 @@ def gc(
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome for one store."""
+    """The outcome for one store; None in its place if it could not be opened."""
 
-    store: Store
+    name: str
+    store: Store | None
     done: Collected | None = None
     failure: Failure | None = None
 
     def document(self) -> dict[str, Any]:
+        store = self.store
         document: dict[str, Any] = {
-            "store": self.store.name,
-            "uid": self.store.uid,
-            "deleted": self.store.deleted,
+            "store": self.name if store is None else store.name,
+            "uid": None if store is None else store.uid,
+            "deleted": store is not None and store.deleted,
             "state": "failed",
         }
         if self.failure is not None:
@@ -108,8 +112,9 @@ class Result:
         return {**document, "state": "done", "run": applied.run, **applied.summary()}
 
     def line(self) -> str:
-        name = f"{self.store.name} ({self.store.uid}, deleted)"
-        name = name if self.store.deleted else self.store.name
+        name = self.name if self.store is None else self.store.name
+        if self.store is not None and self.store.deleted:
+            name = f"{name} ({self.store.uid}, deleted)"
         if self.failure is not None:
             hint = f" ({self.failure.hint})" if self.failure.hint else ""
             return f"{name}: failed: {self.failure.message}{hint}"

@@ -14,10 +14,13 @@ from reclaim.cli.describe import instant, objects, size
 from reclaim.cli.output import Block, Table
 from reclaim.cli.plans import STORE
 from reclaim.cli.session import Session
-from reclaim.model import LISTS, PLAN_DIGEST
+from reclaim.model import EDITED_BY_LIBRARY, LISTS, PLAN_DIGEST, RELEASED_BY_LIBRARY
 
 if TYPE_CHECKING:
     from reclaim.model import Run
+
+FILES = (LISTS, PLAN_DIGEST, RELEASED_BY_LIBRARY)
+"""Facts in a record that name files of the run."""
 
 
 def register(app: typer.Typer) -> None:
@@ -72,7 +75,10 @@ def _what(run: Run) -> str:
         return ", ".join(f"{key} {_short(value)}" for key, value in done.items() if value)
     if not done:
         return "not finished: apply it again" if run.state == "started" else ""
-    if not any(value for name, value in done.items() if name not in (LISTS, PLAN_DIGEST)):
+    if done.get(EDITED_BY_LIBRARY) and not run.promoted:
+        more = " or undo it" if run.quarantine else ""
+        return f"the store's library edited the history; not finished: apply it again{more}"
+    if not any(value for name, value in done.items() if name not in FILES):
         return "nothing to collect"
     what = f"{objects(done.get('objects', 0))} ({size(done.get('bytes', 0))})"
     said = [f"moved {what} to quarantine" if done.get("quarantine") else f"deleted {what}"]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from reclaim.cli.output import ConsoleOutput, JsonOutput, Output
@@ -15,6 +16,7 @@ from reclaim.errors import InvalidInput, Refused
 if TYPE_CHECKING:
     from reclaim.catalog import Catalog
     from reclaim.stores.base import Store
+    from reclaim.stores.registry import NamedStore
 
 DEFAULT_CATALOG = ".reclaim"
 CATALOG_VARIABLE = "RECLAIM_CATALOG"
@@ -59,15 +61,23 @@ class Session:
             yield list(find_all(catalog)) if name is None else [find(catalog, name)]
 
     @contextmanager
-    def all_stores(self, location: str | None) -> Iterator[Sequence[Store]]:
+    def all_stores(self, location: str | None) -> Iterator[Sequence[NamedStore]]:
         """Every store at a location, as SCHEME:LOCATION; every one of the catalog without any."""
         from reclaim.stores.registry import find_several
 
         if location is not None:
             yield list(find_several(location))
             return
-        with self.stores(None) as stores:
+        with self.named_stores(None) as stores:
             yield stores
+
+    @contextmanager
+    def named_stores(self, name: str | None) -> Iterator[Sequence[NamedStore]]:
+        """The same as ``stores``, each with its name."""
+        from reclaim.stores.registry import NamedStore
+
+        with self.stores(name) as stores:
+            yield [NamedStore(store.name, partial(_same, store)) for store in stores]
 
     @contextmanager
     def planned(self, store: str | None, kind: str, name: str, uid: str) -> Iterator[Store]:
@@ -101,6 +111,10 @@ class Session:
         print(f"Really {what}? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise Refused("not confirmed; nothing was changed")
+
+
+def _same(store: Store) -> Store:
+    return store
 
 
 def output_for(as_json: bool) -> Output:

@@ -54,7 +54,8 @@ def expire(
 
     Origins are always kept. A ref's tip never goes: when it is expired it stays with its
     ancestors as they stand, unless its ref may be deleted; the default branch and the branches
-    in ``busy`` may not, nor may others than the ``deletable`` where these are given. ``limit``
+    in ``busy`` may not, nor may others than the ``deletable`` where these are given, nor one
+    without which something that is kept would be out of reach: clocks run backwards. ``limit``
     narrows what is edited or deleted to these refs and what they reach; what is kept does not
     depend on it.
     """
@@ -63,17 +64,22 @@ def expire(
         if not parents:
             stays[number] = 1
 
-    def doomed(ref: Ref, tip: int) -> bool:
+    def deleted(ref: Ref, tip: int) -> bool:
         if stays[tip] or (deletable is not None and ref not in deletable):
             return False
         if ref.kind is RefKind.TAG:
             return delete_expired_tags
         return delete_expired_branches and not ref.default and ref.name not in busy
 
-    before = find_bases(history, history.parents)
-    bases = keep_bases(history, before, keep_bases_of, stays, doomed)
     tips = list(zip(history.refs, history.tips, strict=True))
     within = tips if limit is None else [(ref, tip) for ref, tip in tips if ref in limit]
+    needed = _needed(history, kept, {ref for ref, tip in within if deleted(ref, tip)})
+
+    def doomed(ref: Ref, tip: int) -> bool:
+        return ref not in needed and deleted(ref, tip)
+
+    before = find_bases(history, history.parents)
+    bases = keep_bases(history, before, keep_bases_of, stays, doomed)
     gone = {ref for ref, tip in within if doomed(ref, tip)}
 
     editable = reachable(history.parents, [tip for _, tip in within])
@@ -95,3 +101,31 @@ def expire(
             history.snapshots[number].id: tuple(names) for number, names in sorted(bases.items())
         },
     )
+
+
+def _needed(
+    history: History, kept: AbstractSet[SnapshotId], doomed: AbstractSet[Ref]
+) -> AbstractSet[Ref]:
+    """Refs of some that are to be deleted without which something that is kept is out of reach.
+
+    An origin alone is no reason to keep a ref: it is kept for what stands on it.
+    """
+    if not doomed:
+        return frozenset()
+    tips = list(zip(history.refs, history.tips, strict=True))
+    reached = reachable(history.parents, history.tips)
+    left = reachable(history.parents, [tip for ref, tip in tips if ref not in doomed])
+    lost = [
+        number
+        for number, parents in enumerate(history.parents)
+        if reached[number] > left[number] and parents and history.snapshots[number].id in kept
+    ]
+    if not lost:
+        return frozenset()
+    above = bytearray(len(history.parents))
+    for number in lost:
+        above[number] = 1
+    for number in reversed(range(lost[-1])):
+        if any(above[parent] for parent in history.parents[number]):
+            above[number] = 1
+    return {ref for ref, tip in tips if ref in doomed and above[tip]}

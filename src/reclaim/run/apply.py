@@ -50,6 +50,7 @@ from reclaim.run.ends import cause_of, told_as_partial
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
 from reclaim.run.library_edit import edit_by_library
+from reclaim.run.library_notes import LibraryNotes
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.promises import keep_needed, keep_promises
@@ -299,11 +300,10 @@ class _Applying:
         self._promoted = self._begun and earlier is not None and earlier.promoted
         if self._promoted:
             self._facts[PROMOTED] = True
-        if earlier is not None and earlier.summary.get(EDITED_BY_LIBRARY):
-            self._facts[EDITED_BY_LIBRARY] = True
         # Whether history may be edited by a run that has promoted nothing.
         self._edited = False
         self._library_edit = basis.document.library_edit
+        self._library_notes = LibraryNotes(store, held, planned.run, self._facts, earlier)
         self._unplanned: frozenset[SnapshotId] = frozenset()
 
     def run(self) -> Applied:
@@ -316,7 +316,7 @@ class _Applying:
                 raise
 
     def _has_changed(self) -> bool:
-        return self._condemned or self._edited
+        return self._condemned or self._edited or self._library_notes.edited
 
     def _stop(self, error: BaseException) -> None:
         """Note how far it came, as far as that can be noted, and take back what is provisional."""
@@ -328,9 +328,20 @@ class _Applying:
         state = RunState.PARTIAL if partial else RunState.STOPPED
         if not self._facts.get(PROMOTED) and not self._store.deleted and not self._library_edit:
             state = self._take_edit_back(state)
+        if self._promises_library_edit():
+            # Nobody can take that edit back: for as long as the run can be finished or undone, it
+            # promises what the library released.
+            state = RunState.STARTED
         said = {"error": cause_of(error)} | self._facts
         with suppress(Exception):
             self._held.finish(self._run, state, said)
+
+    def _promises_library_edit(self) -> bool:
+        """Whether a library has edited for this run, which was to set objects aside and has not
+        come so far."""
+        came_further = self._condemned or self._facts.get(PROMOTED)
+        edited = bool(self._facts.get(EDITED_BY_LIBRARY))
+        return edited and not came_further and self._removal.name is not None
 
     def _take_edit_back(self, state: RunState) -> RunState:
         """Take the edit back, unless the run has promoted; returns what the run is then.
@@ -478,7 +489,7 @@ class _Applying:
                     self._library_edit.delete_expired_branches,
                 ),
                 decided,
-                begin=self._note_library_edit,
+                self._library_notes,
             )
         held = _editing(self._held)
         if self._begun and not self._promoted and held.roll_back() is None:
@@ -499,16 +510,14 @@ class _Applying:
         )
         return len(make_edit(reviewed, held.read_history, make).reparent)
 
-    def _note_library_edit(self) -> None:
-        """Note that the library edits the history from here on; nobody can take that back."""
-        self._edited = self._facts[EDITED_BY_LIBRARY] = True
-        self._held.finish(self._run, RunState.STARTED, self._facts)
-
     def _compare(self, decided: PlannedSnapshots, now: Decided) -> None:
         """Note where the store's library did less than the plan says, and where more."""
         if self._library_edit is not None:
             spared = sum(1 for one in decided.dead if one in now.live)
-            self._facts |= {UNPLANNED: len(self._unplanned), SPARED: spared}
+            # By the plan these get out of reach, and stay all the same.
+            left = decided.live & decided.released
+            self._facts |= {UNPLANNED: len(self._unplanned - left), SPARED: spared}
+            self._library_notes.note_unplanned(self._unplanned)
 
     def _record_lists(self) -> None:
         """Let the store know the lists of this apply: only those it knows are believed."""
@@ -546,7 +555,7 @@ class _Applying:
                 place=self._own.below("work"),
                 opener=self._opener,
             )
-            now = self._spare(decided, seen, decide_seen(KEEPS_ALL, seen))
+            now = self._spare(seen, decide_seen(KEEPS_ALL, seen))
             unmarked = {
                 one: decided.dead.get(one) or now.rule(one)
                 for one in seen.ids
@@ -561,15 +570,16 @@ class _Applying:
             hint="nothing was deleted; apply it again when fewer branches are being deleted",
         )
 
-    def _spare(self, decided: PlannedSnapshots, seen: Observation, now: Decided) -> Decided:
-        """The decisions as of now, sparing what the store's library took out beyond the plan.
+    def _spare(self, seen: Observation, now: Decided) -> Decided:
+        """The decisions as of now, sparing what the store's library took out beyond the plan, or
+        beyond what was predicted when it was asked.
 
         Nobody has reviewed that. It stays, with all that it needs, until a later plan names it; for
         as long as it is not condemned, somebody may name it too.
         """
-        if self._library_edit is None:
+        if self._library_edit is None or self._store.deleted:
             return now
-        self._unplanned = seen.ids - now.live - decided.dead.keys()
+        self._unplanned = self._library_notes.find_unplanned(seen.ids - now.live)
         return decide_seen(KEEPS_ALL, seen, spared=self._unplanned) if self._unplanned else now
 
     def _confirm(

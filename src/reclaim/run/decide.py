@@ -34,6 +34,8 @@ class Decided:
     edit: Edit
     live: frozenset[SnapshotId]
     before: frozenset[SnapshotId]
+    cut_off: frozenset[SnapshotId] = frozenset()
+    """Snapshots that the rules keep and that no ref reaches once somebody else has edited."""
 
     def rule(self, snapshot: SnapshotId) -> str:
         """Why a snapshot that is not live goes."""
@@ -122,7 +124,8 @@ def decide(
 ) -> Decided:
     """Decide what stays. A policy without rules keeps everything that is reached.
 
-    The edit is ours, unless somebody else will make it and ``predict`` says how.
+    The edit is ours, unless somebody else will make it and ``predict`` says how. What that takes
+    out of reach although the rules keep it stays.
     """
     history = build(snapshots, refs)
     decisions = evaluate(policy, history, now=now)
@@ -143,6 +146,7 @@ def decide(
         *map(history.numbers.__getitem__, spared),
         *map(history.numbers.__getitem__, promised),
     ]
+    cut_off = find_cut_off(history, decisions.kept, edit) if predict is not None else frozenset()
     gone = set(edit.delete_refs)
     tips = [tip for ref, tip in zip(history.refs, history.tips, strict=True) if ref not in gone]
     after = _new_parents(history, edit)
@@ -150,9 +154,21 @@ def decide(
         history,
         decisions.with_bases(edit.kept_bases),
         edit,
-        live=_ids(history, reachable(after, [*tips, *held])),
+        live=_ids(
+            history, reachable(after, [*tips, *held, *map(history.numbers.__getitem__, cut_off)])
+        ),
         before=_ids(history, reachable(history.parents, [*history.tips, *held])),
+        cut_off=cut_off,
     )
+
+
+def find_cut_off(
+    history: History, kept: AbstractSet[SnapshotId], edit: Edit
+) -> frozenset[SnapshotId]:
+    """Snapshots that are kept and that an edit takes out of reach; an origin alone may go."""
+    reached = reachable(history.parents, history.tips)
+    numbers = ((one, history.numbers[one]) for one in edit.unreachable if one in kept)
+    return frozenset(one for one, at in numbers if reached[at] and history.parents[at])
 
 
 def _new_parents(history: History, edit: Edit) -> Sequence[tuple[int, ...]]:

@@ -3,21 +3,24 @@
 A plan predicts what the library will do, so that it can be read; what it is asked for is all that
 can be chosen. An apply predicts again, on the history as it stands, and asks the library only if
 nothing goes by it that the plan did not name. What it did is seen by observing the store again:
-where it did less, more stays; what it did beyond the plan is spared, with all that it needs, until
-a later plan names it (decision 0037).
+where it did less, more stays; what it did beyond the plan, or beyond that prediction, is spared,
+with all that it needs, until a later plan names it (decision 0037).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from reclaim.errors import PlanRefused, Refused
-from reclaim.history import build
+from reclaim.errors import OutOfTime, PlanRefused, Refused
+from reclaim.history import Edit, build
 from reclaim.history.graph import reachable
+from reclaim.model import History, SnapshotId
 from reclaim.policy import Policy, Rules, evaluate
-from reclaim.run.decide import Predict
+from reclaim.run.decide import Predict, find_cut_off
+from reclaim.run.library_notes import LibraryNotes
 from reclaim.run.plan_file import LibraryEdit
 from reclaim.run.plan_snapshots import PlannedSnapshots
+from reclaim.run.reviewed_edit import ROUNDS
 from reclaim.stores.abilities import (
     BY_REF,
     EditsHistory,
@@ -86,28 +89,46 @@ def edit_by_library(
     held: Held,
     expiration: Expiration,
     planned: PlannedSnapshots,
-    *,
-    begin: Callable[[], None],
+    notes: LibraryNotes,
 ) -> int:
     """Let the library edit the history; returns how many snapshots get other parents, by what was
-    predicted.
-
-    ``begin`` is called right before, for an error of a library need not mean that it did nothing.
-    """
+    predicted."""
     if not isinstance(store, ExpiresItself) or not isinstance(held, ExpiresUnderLock):
         raise PlanRefused(
             f"the plan lets the library of {store.name} edit its history, which it cannot do here",
             hint="plan it again",
         )
-    seen = held.read_history()
-    history = build(seen.snapshots, seen.refs)
-    kept = evaluate(expiration.policy, history, now=expiration.now).kept
-    edit = store.predict_edit(history, kept, expiration)
-    if edit.empty:
-        return 0
+    for _ in range(ROUNDS):
+        seen = held.read_history()
+        history = build(seen.snapshots, seen.refs)
+        kept = evaluate(expiration.policy, history, now=expiration.now).kept
+        edit = store.predict_edit(history, kept, expiration)
+        released = _released(history, edit)
+        _check_reviewed(store, edit, released, planned)
+        stays = history.numbers.keys() - set(edit.unreachable) | find_cut_off(history, kept, edit)
+        notes.predicted(planned.dead, stays, released, edits=not edit.empty)
+        if edit.empty:
+            return 0
+        if held.expire_by_library(expiration, seen):
+            return len(edit.reparent)
+        notes.unchanged()
+    raise OutOfTime(
+        f"refs of {store.name} changed faster than its library could be asked to expire them",
+        hint="nothing was changed; apply it again when fewer branches and tags are being made",
+    )
+
+
+def _released(history: History, edit: Edit) -> frozenset[SnapshotId]:
+    """The snapshots that refs reach, and do not reach once the history is edited."""
     reached = reachable(history.parents, history.tips)
-    released = [one for one in edit.unreachable if reached[history.numbers[one]]]
-    unplanned = [one for one in released if one not in planned.released]
+    return frozenset(one for one in edit.unreachable if reached[history.numbers[one]])
+
+
+def _check_reviewed(
+    store: Store, edit: Edit, released: frozenset[SnapshotId], planned: PlannedSnapshots
+) -> None:
+    """Refuse to ask a library for what nobody has reviewed."""
+    unplanned = sorted(released - planned.released)
     refs = [ref.name for ref in edit.delete_refs if ref not in planned.delete_refs]
     if unplanned or refs:
         raise PlanRefused(
@@ -116,9 +137,6 @@ def edit_by_library(
             + _some([*refs, *unplanned]),
             hint="nothing was changed; plan it again",
         )
-    begin()
-    held.expire_by_library(expiration)
-    return len(edit.reparent)
 
 
 def _some(names: Sequence[str]) -> str:

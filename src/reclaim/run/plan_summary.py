@@ -27,6 +27,7 @@ from reclaim.run.plan_file import (
 )
 from reclaim.stores.abilities import ExpiresItself
 from reclaim.stores.base import Store
+from reclaim.stores.findings import some
 from reclaim.stores.observation import Observation
 
 
@@ -168,6 +169,13 @@ def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> 
     for ref in decided.edit.expired_tips:
         if ref not in decided.edit.delete_refs:
             yield f"the {ref.kind} {ref.name} is at an expired commit, and stays with it"
+    if decided.cut_off:
+        names = some(sorted(decided.cut_off))
+        yield (
+            f"the store's library takes {len(decided.cut_off)} {store.noun}s out of history that "
+            "the rules keep, because they stand below older ones: this run leaves them, and a "
+            f"later one takes them unless a branch or a tag is made there: {names}"
+        )
     if not store.exact:
         yield f"{store.noun}s that nothing refers to yet are protected by --min-age alone"
 

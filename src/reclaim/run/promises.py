@@ -3,9 +3,10 @@
 A run that sets objects aside promises them for its window, and so it does with the snapshots that
 it condemned. No other run takes what of that is at home: what an unfinished run was about to take
 or an unfinished undo has begun to bring back, and whatever promised snapshots need, be it that it
-was too young to be set aside or that others shared it. What delete markers cover has one marker
-only. The record of such a run stays too. Snapshots that promised ones stand on, or are of no use
-without, stay with them.
+was too young to be set aside or that others shared it; and what a store's own library took out of
+history for a run that was to set it aside, and that was cut off before it did. What delete markers
+cover has one marker only. The record of such a run stays too. Snapshots that promised ones stand
+on, or are of no use without, stay with them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_has
 from reclaim.engine.tasks.promised import COVERED, PROMISED, promised_containers
 from reclaim.errors import Corrupt, PlanRefused, Refused
 from reclaim.ids import new_uid
-from reclaim.model import Run, RunState
+from reclaim.model import Run, RunState, SnapshotId
+from reclaim.run.released import still_promised
 from reclaim.run.removal import MARKED, find_record
 from reclaim.stores.abilities import KeepsParents, NeedsOtherSnapshots, Quarantines
 from reclaim.stores.base import Store
@@ -45,9 +47,12 @@ def keep_promises(
         return seen
     parts: list[Part] = []
     taking: list[str] = []
+    released: frozenset[SnapshotId] = frozenset()
     for run in _promising(store):
         stem = place.at(f"promised-{new_uid()}")
         others = () if run.id == besides else _taking(run, opener)
+        if run.id != besides:
+            released |= still_promised(store, run)
         for rows in (*others, _record(store, run)):
             parts.append(write_hashed(opener(place.url), f"{stem}-{len(parts)}", rows))
             if isinstance(store, NeedsOtherSnapshots):
@@ -56,6 +61,8 @@ def keep_promises(
         seen = store.keep_whole(seen, taking, besides=besides, reader=engine)
     if isinstance(store, KeepsParents):
         seen = store.keep_parents(seen, besides=besides)
+    if released:
+        seen = replace(seen, promised=seen.promised | (released & seen.ids))
     return _holding(seen, parts)
 
 

@@ -25,6 +25,8 @@ SENTENCES = pa.list_(pa.dictionary(pa.int32(), pa.string()))
 
 STAYS_BEHIND = "behind a branch or tag at an expired commit, which stays with what it reaches"
 PROMISED = "a run that can be undone needs it"
+CUT_OFF = "the store's library takes it out of history; it stays until a later plan names it"
+BELOW_CUT_OFF = "an ancestor of what stays although the store's library takes it out of history"
 NEEDED_BY_LEASE = "an ancestor of a commit that a lease is on"
 
 
@@ -93,17 +95,22 @@ def _of_history(seen: Observation, decided: Decided) -> Iterator[Sequence[str]]:
         leased.setdefault(lease.snapshot, []).append(f"in use: lease {lease.id} of {lease.holder}")
     in_use = _reached(decided, [lease.snapshot for lease in seen.leases])
     promised = _reached(decided, seen.promised)
+    below = _reached(decided, decided.cut_off)
     live, before = decided.live, decided.before
     for number, decision in enumerate(decided.decisions):
         id = decision.id
         if id not in before:
             yield (UNREACHED,)
+        elif id in decided.cut_off:
+            yield (*decision.reasons, *leased.get(id, ()), CUT_OFF)
         elif id not in live or (id in kept and id not in leased):
             yield decision.reasons
         else:
             behind = STAYS_BEHIND
             if in_use[number] or promised[number]:
                 behind = NEEDED_BY_LEASE if in_use[number] else PROMISED
+            elif below[number]:
+                behind = BELOW_CUT_OFF
             spared = leased.get(id) or ([] if id in kept else [behind])
             yield _both(decision, kept=id in kept, spared=spared)
 

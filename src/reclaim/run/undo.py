@@ -23,6 +23,7 @@ from reclaim.model import Run, RunState
 from reclaim.run.checks import check_clock
 from reclaim.run.ends import told_as_partial
 from reclaim.run.journal import Journal
+from reclaim.run.released import hold_released
 from reclaim.run.removal import UndoableRemoval, removal_of, setting_aside, undo_begun
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
@@ -166,8 +167,10 @@ class _Undoing:
             verifying.facts["whole"] = len(whole)
         with stage("record"):
             self._held.lock.check()
+            # Before the run counts as undone: from then on it promises nothing.
+            held = hold_released(store, self._held, self._run)
             restored = setting_aside(self._held).restore(self._run.id, whole, complete=not failed)
-        undone = Undone(self._run.id, objects, size, restored.snapshots, tuple(restored.left))
+        undone = Undone(self._run.id, objects, size, restored.snapshots, (*restored.left, *held))
         if failed or restored.waits:
             raise self._partial(undone, failed, failures, restored.waits)
         return undone

@@ -117,12 +117,24 @@ class ExpiresUnderLock(Protocol):
         """The history as it stands."""
         ...
 
-    def expire_by_library(self, expiration: Expiration) -> None:
-        """Let the library edit the history, which may be edited already.
+    def expire_by_library(self, expiration: Expiration, seen: HistorySeen) -> bool:
+        """Let the library edit the history, which may be edited already, as was decided on what
+        was seen of it.
+
+        False, with nothing done, if the refs are others by now: a ref that was made since may be
+        one that the library deletes. To be compared in the library's own transaction where it has
+        one, and right before it is called where it has none.
 
         It must not delete objects. It may do less or more than was predicted, and fail halfway:
         the store is observed again before anything is decided on.
         """
+        ...
+
+    def hold_released(
+        self, run_id: str, ids: Collection[SnapshotId], until: datetime
+    ) -> Collection[SnapshotId]:
+        """Hold snapshots that the library took out of reach, as by leases, for an undo of a run;
+        returns those that are there, and that no run has condemned."""
         ...
 
 

@@ -8,6 +8,8 @@ location may hold several stores, what is registered also finds all of them (``F
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
@@ -30,9 +32,20 @@ OPENERS: dict[str, str] = {
 class FindsStores(Protocol):
     """The opener of a kind of store of which several may lie at one location."""
 
-    def find_all(self, location: str) -> Iterable[Store]:
-        """Every store at a location, opened."""
+    def find_all(self, location: str) -> Iterable[str]:
+        """The location of every store at a location, damaged ones too.
+
+        Each is opened on its own, so that one that cannot be opened stops no other.
+        """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class NamedStore:
+    """A store that is not opened yet, by the name that commands give it."""
+
+    name: str
+    open: Callable[[], Store]
 
 
 def schemes() -> Sequence[str]:
@@ -47,7 +60,7 @@ def find_foreign(name: str) -> Store | None:
     return None if opener is None else opener(location)
 
 
-def find_several(name: str) -> Iterable[Store]:
+def find_several(name: str) -> Iterator[NamedStore]:
     """Every store at the location of a name with a scheme."""
     scheme, separator, location = name.partition(":")
     opener = _opener(scheme) if separator else None
@@ -61,7 +74,8 @@ def find_several(name: str) -> Iterable[Store]:
             f"--all cannot find the {scheme} stores of a location",
             hint=f"leave --all out, and name each store: {scheme}:LOCATION",
         )
-    return opener.find_all(location)
+    for found in opener.find_all(location):
+        yield NamedStore(name_of(scheme, found, found), partial(opener, found))
 
 
 def name_of(kind: str, name: str, uid: str) -> str:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from reclaim.clock import Clock
 from reclaim.model import EDITED_BY_LIBRARY, Ref, RefKind, Run, Snapshot, SnapshotId
-from reclaim.stores.abilities import Expiration, Restored
+from reclaim.stores.abilities import Expiration, HistorySeen, Restored
 from reclaim.stores.sidecar.condemned import Condemnation
 from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
-from tests.stores.shelf.library import DEFAULT, Entry, Index, Shelf
+from tests.stores.shelf.format import ATTRIBUTES_FILE, SNAPSHOT
+from tests.stores.shelf.library import ATTRIBUTES, DEFAULT, SNAPSHOTS, Entry, Index, Shelf
 
 WITHDRAWN = "withdrawn"
 """The key of the index that has the entries of condemned snapshots."""
@@ -96,15 +98,25 @@ class HeldShelf(HeldSidecar):
         entries = {SnapshotId(name): entry for name, entry in index.snapshots.items()}
         return HistoryRead(snapshots_in(entries), refs_in(index))
 
-    def expire_by_library(self, expiration: Expiration) -> None:
+    def expire_by_library(self, expiration: Expiration, seen: HistorySeen) -> bool:
         cutoff = expiration.policy.default.cutoff(expiration.now)
         assert cutoff is not None
         self._working()
+        if set(refs_in(self._shelf.read())) != set(seen.refs):
+            return False
         self._shelf.expire(
             cutoff,
             delete_tags=expiration.delete_expired_tags,
             delete_branches=expiration.delete_expired_branches,
         )
+        return True
+
+    def hold_released(
+        self, run_id: str, ids: Collection[SnapshotId], until: datetime
+    ) -> Collection[SnapshotId]:
+        there = [one for one in ids if one in self._shelf.read().snapshots]
+        self._leases.hold_returned(there, run_id, until)
+        return there
 
     # The way back
 
@@ -118,7 +130,6 @@ class HeldShelf(HeldSidecar):
         until = run.quarantine.until if run and run.quarantine else None
         end = self._leases.hold_returned(tips, run_id, until)
         restored = super().restore(run_id, whole, complete=complete)
-        self._follow_lists()
         if not back or not _edited_by_library(run):
             return restored
         left = (
@@ -126,6 +137,16 @@ class HeldShelf(HeldSidecar):
             f"{end:%F %T} UTC, make a branch or a tag there"
         )
         return Restored(restored.snapshots, (*restored.left, left), restored.waits)
+
+    def _brought_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:
+        self._follow_lists()
+
+    def left_condemned(self) -> Mapping[SnapshotId, Mapping[str, str]]:
+        address = self._shelf.address
+        return {
+            one: {SNAPSHOT: address(SNAPSHOTS, one), ATTRIBUTES_FILE: address(ATTRIBUTES, one)}
+            for one in self._left_by_others()
+        }
 
     # The index
 

@@ -6,10 +6,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from reclaim.clock import Clock, SystemClock
-from reclaim.errors import Conflict, Corrupt, Gone, InvalidInput, NotFound, UnknownVersion
+from reclaim.errors import (
+    Conflict,
+    Corrupt,
+    Gone,
+    InvalidInput,
+    NotFound,
+    ReclaimError,
+    UnknownVersion,
+)
 from reclaim.history import Edit
 from reclaim.history.graph import ids, reachable
 from reclaim.ids import new_uid
@@ -236,14 +244,19 @@ class ShelfOpener:
     def __call__(self, location: str) -> ShelfStore:
         return ShelfStore(location)
 
-    def find_all(self, location: str) -> Iterable[ShelfStore]:
+    def find_all(self, location: str) -> Iterable[str]:
         url = normalize(location)
         folders, _ = ObjectStorage.open(url).folders("")
         for folder in sorted(folders):
-            store = ShelfStore(f"{url}/{folder}")
-            with suppress(NotFound):
-                store.check()
-                yield store
+            found = f"{url}/{quote(folder) if url.startswith('file:') else folder}"
+            try:
+                ShelfStore(found).check()
+            except NotFound:
+                continue
+            except ReclaimError:
+                # It is a shelf, and whoever opens it is told what is wrong.
+                pass
+            yield found
 
 
 OPENER = ShelfOpener()

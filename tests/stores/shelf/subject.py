@@ -25,6 +25,7 @@ class ShelfSubject:
             abilities.ListsLeases,
             abilities.Quarantines,
             abilities.SetsAside,
+            abilities.TakesOver,
         }
     )
 

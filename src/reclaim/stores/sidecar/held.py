@@ -88,25 +88,46 @@ class HeldSidecar:
     # Quarantine
 
     def set_aside(self, ids: Collection[SnapshotId]) -> int:
-        """Note of condemned snapshots, whichever run condemned them, that this one has them aside.
+        """Note of snapshots that this run condemned, or took over, that it has them aside.
 
-        But not of those of runs that have not finished setting them aside themselves.
+        Those that a run condemned which has ended, and that were not taken over, cannot come back,
+        and are removed. Not those of another run that can be undone: that brings them back.
         """
-        run, others_runs = self._working(), self._undoable()
+        run = self._working()
         mine = self._lists.of_run(run)
         condemned = mine.get(CONDEMNED, {})
         taken = {found: condemned[found] for found in ids if found in condemned}
-        others = self._condemned_by_others(ids, excluding={run, *others_runs})
         self._lists.write(
             run,
             {
                 CONDEMNED: _without(condemned, taken),
-                QUARANTINED: mine.get(QUARANTINED, {}) | others | taken,
+                QUARANTINED: mine.get(QUARANTINED, {}) | taken,
             },
         )
+        return len(taken) + self.collect([one for one in ids if one not in taken])
+
+    def take_over(self, ids: Collection[SnapshotId]) -> int:
+        """Count snapshots that runs which have ended left condemned as condemned by this one."""
+        run = self._working()
+        excluding = {run, *self._undoable()}
+        others = self._condemned_by_others(ids, excluding=excluding)
+        self._lists.write(run, {CONDEMNED: self._lists.of(run, CONDEMNED) | others})
         # Listed here before it is off the other list: it is never on none.
-        self._take(others, but_of=others_runs)
-        return len(taken.keys() | others.keys())
+        self._take(others, but_of=excluding)
+        return len(others)
+
+    def _left_by_others(self) -> Collection[SnapshotId]:
+        """Snapshots that runs left condemned which cannot bring them back.
+
+        What of that is whole only the store knows: see ``TakesOver.left_condemned``.
+        """
+        excluding = {self._working(), *self._undoable()}
+        return sorted(
+            snapshot
+            for run_id, lists in self._lists.all().items()
+            if run_id not in excluding
+            for snapshot in lists.get(CONDEMNED, {})
+        )
 
     def _condemned_by_others(
         self, ids: Collection[SnapshotId], *, excluding: Collection[str]
@@ -137,6 +158,8 @@ class HeldSidecar:
         taken = self._lists.taken_by(run_id)
         back = [snapshot for snapshot in taken if snapshot in set(whole)]
         self._bring_back(run_id, back)
+        # Before the run ends: what is not written by then nobody would write any more.
+        self._brought_back(run_id, back)
         waits = [
             f"{snapshot}: not all of its objects are there"
             for snapshot in sorted(taken.keys() - set(back))
@@ -152,6 +175,13 @@ class HeldSidecar:
         states = (CONDEMNED, QUARANTINED)
         self._lists.write(run_id, {one: _without(lists.get(one, {}), set(ids)) for one in states})
         self._take(ids)
+
+    def _brought_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:
+        """Write what else has to be written of snapshots that are off the lists again.
+
+        An undo that dies before this is done is undone again, and it is called again, then with
+        those that are left: so it must follow the lists, not only ``ids``.
+        """
 
     def _end(self, run_id: str) -> None:
         run = self._records.find(run_id)

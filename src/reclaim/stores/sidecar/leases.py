@@ -41,6 +41,12 @@ LENGTH = SAFETY.lease_length
 EARLY = SAFETY.clock_skew + SAFETY.budget
 """So long before the end of its lease a holder stops that could not renew it."""
 
+BY_UNDO = "undo of run "
+"""How the name of a holder begins that is an undo. Its lease may be longer than any that can be
+taken: it lasts for as long as the quarantine was promised to."""
+LONGEST_BY_UNDO = timedelta(days=36_500)
+"""For ever, in a number with which times can be reckoned."""
+
 Needs = Callable[[SnapshotId], Collection[SnapshotId]]
 """A snapshot and all that it needs; fails when something of that is not there."""
 
@@ -98,9 +104,9 @@ class SidecarLeases:
         lists.
         """
         now = self._clock.now()
-        end = min(max(until or now, now + SAFETY.after_undo), now + LONGEST)
+        end = min(max(until or now, now + SAFETY.after_undo), now + LONGEST_BY_UNDO)
         for snapshot in snapshots:
-            self._write(Lease(new_uid(), snapshot, f"undo of run {run_id}", now, end - now))
+            self._write(Lease(new_uid(), snapshot, f"{BY_UNDO}{run_id}", now, end - now))
         return end
 
     def _check(self, lease: Lease, needs: Needs) -> None:
@@ -245,8 +251,9 @@ class HeldLease:
 
 def _decode(name: str, document: Mapping[str, Any], refreshed_at: datetime) -> Lease:
     seconds = document.get("seconds")
-    # One that claims to be longer than any is damaged.
-    if not isinstance(seconds, int | float) or not 0 < seconds <= LONGEST.total_seconds():
-        raise Unreadable(f"it lasts for {seconds!r} seconds")
     snapshot, holder = SnapshotId(text_in(document, "snapshot")), text_in(document, "holder")
+    # One that claims to be longer than any is damaged.
+    longest = LONGEST_BY_UNDO if holder.startswith(BY_UNDO) else LONGEST
+    if not isinstance(seconds, int | float) or not 0 < seconds <= longest.total_seconds():
+        raise Unreadable(f"it lasts for {seconds!r} seconds")
     return Lease(name, snapshot, holder, refreshed_at, timedelta(seconds=seconds))

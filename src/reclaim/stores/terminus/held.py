@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from reclaim.errors import Corrupt, Gone, UnknownVersion
 from reclaim.model import SnapshotId
 from reclaim.stores.abilities import Restored
 from reclaim.stores.sidecar.held import HeldSidecar
@@ -37,6 +38,20 @@ class HeldTerminus(HeldSidecar):
         A server reads no lists, so it may have labelled such a layer.
         """
         self._release(ids, self._observer.reached)
+
+    def left_condemned(self) -> Mapping[SnapshotId, Mapping[str, str]]:
+        """Without containers: the layers that can be loaded, with all that they need."""
+        return {layer: {} for layer in self._left_by_others() if self._is_whole(layer)}
+
+    def _is_whole(self, layer: SnapshotId) -> bool:
+        survey = self._observer.survey
+        if survey.fault(layer):
+            return False
+        try:
+            survey.needs(layer)
+        except (Gone, Corrupt, UnknownVersion):
+            return False
+        return True
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
         """Take the layers off the lists again; one that cannot be loaded is named.

@@ -135,9 +135,9 @@ class AbilityContract(Contract):
             history = build(before.snapshots, before.refs)
             kept = evaluate(asked.policy, history, now=asked.now).kept
             edit = store.predict_edit(history, kept, asked)
-            held.expire_by_library(asked)
+            held.expire_by_library(asked, before)
             after = held.read_history()
-            held.expire_by_library(asked)
+            held.expire_by_library(asked, after)
             again = held.read_history()
         assert line[0] in edit.unreachable or line[1] in edit.unreachable
         left = {one.id for one in before.snapshots} - set(edit.unreachable)

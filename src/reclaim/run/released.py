@@ -1,0 +1,129 @@
+"""Snapshots that the edit of a store's own library releases: written down before it is asked.
+
+The library cannot take its edit back, so what it takes out of reach must be known wherever the run
+is cut off: another run leaves it alone for as long as this one can finish it, and an undo holds it.
+The file is beside the run's record in the store, which has its name, and so its hash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from reclaim.engine.tasks.parts import Place
+from reclaim.errors import Corrupt, NotFound, PlanRefused, Refused
+from reclaim.history import build
+from reclaim.history.graph import reachable
+from reclaim.model import PROMOTED, RELEASED_BY_LIBRARY, Run, SnapshotId
+from reclaim.safety import SAFETY
+from reclaim.storage import hashed_files
+from reclaim.stores.abilities import ExpiresUnderLock
+from reclaim.stores.base import Held, Store
+from reclaim.stores.findings import some
+
+RELEASED = pa.schema(
+    [
+        pa.field("snapshot", pa.string(), nullable=False),
+        # Whether the run may take it: the plan names it, and so did each prediction.
+        pa.field("reviewed", pa.bool_(), nullable=False),
+        # Whether it was in reach before the library edited.
+        pa.field("released", pa.bool_(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The snapshots that a run may take, and those that the library's edits take out of reach.
+
+    What is ``released`` and not ``reviewed`` the library took beyond what was predicted.
+    """
+
+    reviewed: frozenset[SnapshotId]
+    released: frozenset[SnapshotId] = frozenset()
+
+    def edited_again(
+        self, reviewed: frozenset[SnapshotId], more: frozenset[SnapshotId]
+    ) -> Released:
+        """With one more edit: only what every prediction let go of may be taken."""
+        return Released(self.reviewed & reviewed, self.released | more)
+
+    def beyond(self, unplanned: frozenset[SnapshotId]) -> Released:
+        return replace(self, released=self.released | unplanned)
+
+
+def write_released(store: Store, run_id: str, released: Released) -> str:
+    """Write down what a library's edit releases; returns the address, for the run's record."""
+    snapshots = sorted(released.reviewed | released.released)
+    rows = [
+        snapshots,
+        [snapshot in released.reviewed for snapshot in snapshots],
+        [snapshot in released.released for snapshot in snapshots],
+    ]
+    stem = Place(*store.place(run_id)).at("released")
+    columns = [pa.array(row, field.type) for row, field in zip(rows, RELEASED, strict=True)]
+    address, _ = hashed_files.write(store.storage, stem, pa.table(columns, schema=RELEASED))
+    store.storage.flush([address])
+    return address
+
+
+def read_released(store: Store, run: Run | None) -> Released | None:
+    """The record of what a run's library edits released; None if it has asked no library."""
+    address = None if run is None else run.summary.get(RELEASED_BY_LIBRARY)
+    if run is None or address is None:
+        return None
+    try:
+        rows = hashed_files.read(store.storage, str(address))
+    except (NotFound, PlanRefused, Corrupt) as error:
+        raise Refused(
+            f"run {run.id} let the library of {store.name} edit the history, and the list of what "
+            f"that released cannot be read: {error.message}",
+            hint=f"restore {address} from a backup, or end the run with `reclaim purge`",
+        ) from error
+
+    def chosen(column: str) -> frozenset[SnapshotId]:
+        return frozenset(rows.filter(rows.column(column)).column("snapshot").to_pylist())
+
+    return Released(chosen("reviewed"), chosen("released"))
+
+
+def still_promised(store: Store, run: Run) -> frozenset[SnapshotId]:
+    """Snapshots that a run was to set aside and that its library released, if it came no further.
+
+    Once it has condemned them, the store knows them as taken by the run.
+    """
+    if run.quarantine is None or run.summary.get(PROMOTED):
+        return frozenset()
+    released = read_released(store, run)
+    return frozenset() if released is None else released.released
+
+
+def hold_released(store: Store, held: Held, run: Run) -> tuple[str, ...]:
+    """Hold what the library released and no ref reaches, until the end of the run's window.
+
+    Only under the lock, and before the run counts as undone. Returns sentences about it.
+    """
+    released = read_released(store, run)
+    if released is None or not isinstance(held, ExpiresUnderLock):
+        return ()
+    now = store.clock.now()
+    until = run.quarantine.until if run.quarantine else None
+    end = max(until or now, now + SAFETY.after_undo)
+    snapshots = held.hold_released(run.id, _out_of_reach(held, released.released), end)
+    if not snapshots:
+        return ()
+    return (
+        f"the history, which the library of {store.name} edited; leases hold "
+        f"{some(sorted(snapshots))} until {end:%F %T} UTC, make a branch or a tag there",
+    )
+
+
+def _out_of_reach(held: ExpiresUnderLock, ids: Collection[SnapshotId]) -> list[SnapshotId]:
+    seen = held.read_history()
+    history = build(seen.snapshots, seen.refs)
+    reached = reachable(history.parents, history.tips)
+    return sorted(
+        one for one in ids if one not in history.numbers or not reached[history.numbers[one]]
+    )
