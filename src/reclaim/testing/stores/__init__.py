@@ -14,6 +14,8 @@ from reclaim.testing.stores.runs import RunContract
 from reclaim.testing.stores.subject import (
     GuardedSubject,
     HistorySubject,
+    HoldingSubject,
+    InterruptedStorage,
     LeasingSubject,
     NamingSubject,
     Subject,
@@ -23,6 +25,8 @@ __all__ = [
     "AbilityContract",
     "GuardedSubject",
     "HistorySubject",
+    "HoldingSubject",
+    "InterruptedStorage",
     "LeasingSubject",
     "NamingSubject",
     "RunContract",
