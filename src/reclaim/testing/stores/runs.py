@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 
 from reclaim.errors import Partial, Refused
+from reclaim.ids import new_uid
 from reclaim.model import RunState, SnapshotId
 from reclaim.policy import Duration, Match, Policy, Rules
 from reclaim.run import plan_snapshots
@@ -260,6 +261,25 @@ class RunContract(Contract):
         assert all(map(subject.usable, (parent, child, dead)))
         assert {one.id: one.parents for one in self.observed(subject).snapshots} == parents
 
+    def test_an_undo_that_is_not_complete_goes_on(self, subject: Subject) -> None:
+        """Snapshots may be back before the last object is; until then the run is not undone."""
+        self.require(subject, Quarantines, SetsAside)
+        store, dead = subject.store, subject.dead()
+        assert isinstance(store, Quarantines)
+        subject.age()
+        before = subject.objects()
+        run = self.quarantine(subject)
+        with store.lock(run) as held:
+            assert isinstance(held, SetsAside)
+            held.begin()
+            held.restore(run, list(store.taken(run)), complete=False)
+        found = store.find_run(run)
+        assert found is not None
+        assert found.state != RunState.UNDONE
+        self.undo(subject, run)
+        assert subject.objects() == before
+        assert subject.usable(dead)
+
     def test_purge_ends_a_quarantine(self, subject: Subject) -> None:
         self.require(subject, Quarantines, SetsAside)
         store, live, dead = subject.store, subject.live(), subject.dead()
@@ -272,7 +292,11 @@ class RunContract(Contract):
         assert (purged.runs, purged.failed) == ([run], 0)
         assert not list(store.storage.list(store.format.quarantine_path(run).rstrip("/")))
         assert not store.taken(run)
+        with store.lock(new_uid()) as held:
+            # Nothing of it comes back with the next run that begins.
+            held.begin()
         assert not subject.usable(dead)
+        assert dead not in self.observed(subject).ids
         assert stays <= subject.objects()
 
     def test_what_a_run_left_condemned_is_promised_by_the_next(self, subject: Subject) -> None:
