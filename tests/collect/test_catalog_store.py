@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 import pytest
@@ -15,7 +15,12 @@ from reclaim.safety import SAFETY
 from reclaim.stores import abilities
 from reclaim.stores.base import Store
 from reclaim.stores.format import ReadsContainers
-from reclaim.testing.stores import AbilityContract, RunContract, StoreContract
+from reclaim.testing.stores import (
+    AbilityContract,
+    InterruptedStorage,
+    RunContract,
+    StoreContract,
+)
 from tests.collect.world import NAME, World, addresses_of
 
 
@@ -49,6 +54,10 @@ class CatalogSubject:
 
     def another(self) -> Store:
         return self._world.store()
+
+    def interrupted(self, call: Callable[[], None]) -> Store:
+        catalog = self._world.opened(lambda storage: InterruptedStorage(storage, call))
+        return self._world.store(catalog)
 
     def objects(self) -> set[str]:
         return self._world.there()

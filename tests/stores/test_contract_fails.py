@@ -17,6 +17,7 @@ from reclaim.errors import Corrupt, ReclaimError
 from reclaim.history import Edit
 from reclaim.ids import new_uid
 from reclaim.model import Lease, Ref, RefKind, Snapshot, SnapshotId
+from reclaim.storage import Payload
 from reclaim.stores.abilities import Quarantines, Restored
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.catalog.held import HeldRepository
@@ -29,7 +30,7 @@ from reclaim.stores.sidecar.leases import SidecarLeases
 from reclaim.stores.sidecar.sidecar import Sidecar
 from reclaim.stores.terminus.format import TerminusFormat
 from reclaim.stores.terminus.store import TerminusStore
-from reclaim.testing import FakeClock
+from reclaim.testing import FakeClock, StorageWrapper
 from reclaim.testing.stores import AbilityContract, RunContract, StoreContract
 from reclaim.testing.stores.abilities import KNOWN_RULES
 from tests.collect import world as collect
@@ -150,6 +151,21 @@ def forgets_parents(index: Index, listed: Any) -> bool:
     return changed
 
 
+class CarelessStorage(StorageWrapper):
+    """Storage that writes over what is there already."""
+
+    def put(self, address: str, data: Payload, *, create: bool = False) -> None:
+        self.inner.put(address, data, create=False)
+
+
+def writes_over(shelf: Shelf, index: Index) -> None:
+    storage, shelf._storage = shelf._storage, CarelessStorage(shelf._storage)
+    try:
+        WRITE(shelf, index)
+    finally:
+        shelf._storage = storage
+
+
 def deletes_branches(held: HeldShelf, *args: Any) -> None:
     EXPIRE_BY_LIBRARY(held, *args)
     for branch in held._shelf.read().branches:
@@ -165,7 +181,7 @@ REFS_IN, SNAPSHOTS_IN = shelf_held.refs_in, shelf_held.snapshots_in
 WITHDRAW = shelf_held._withdraw
 OBSERVE, TAKEN, PROMISED = ShelfStore.observe, ShelfStore.taken, ShelfStore.promised
 RESTORE, EXPIRE_BY_LIBRARY = HeldShelf.restore, HeldShelf.expire_by_library
-EXPIRE = Shelf.expire
+EXPIRE, WRITE = Shelf.expire, Shelf.write
 HOLD = SidecarLeases.hold_returned
 EMPTY = Edit({}, (), (), (), (), {})
 
@@ -200,6 +216,7 @@ BREAKS = {
     "test_a_promoted_mark_is_terminal": Break(HeldShelf, "promote", lambda _held: 1),
     "test_what_a_ref_names_is_not_marked": Break(Index, "tips", lambda _index: set()),
     "test_a_run_that_stops_takes_its_marks_off": Break(HeldShelf, "abandon", nothing),
+    "test_who_writes_while_a_run_marks_loses_nothing": Break(Shelf, "write", writes_over),
     "test_marks_that_were_left_are_taken_off": Break(HeldShelf, "begin", nothing),
     "test_the_lock_excludes_others": Break(Sidecar, "lock", lock_of_its_own),
     "test_who_lost_the_lock_changes_nothing": Break(

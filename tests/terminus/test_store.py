@@ -12,7 +12,6 @@ import pytest
 from reclaim.errors import Gone
 from reclaim.model import SnapshotId
 from reclaim.stores import abilities
-from reclaim.stores.abilities import HoldsLeases
 from reclaim.stores.base import Store
 from reclaim.stores.format import DecodesSnapshots
 from reclaim.testing.stores import (
@@ -129,7 +128,7 @@ class TerminusSubject:
     def hold(self, snapshot: SnapshotId, length: timedelta) -> str:
         return self._world.store().take_lease(snapshot, holder="contract", length=length).id
 
-    def interrupted(self, call: Callable[[], None]) -> HoldsLeases:
+    def interrupted(self, call: Callable[[], None]) -> Store:
         return self._world.store(lambda storage: InterruptedStorage(storage, call))
 
     def name(self, snapshot: SnapshotId) -> None:

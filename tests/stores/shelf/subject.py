@@ -8,7 +8,6 @@ from datetime import timedelta
 
 from reclaim.model import SnapshotId
 from reclaim.stores import abilities
-from reclaim.stores.abilities import HoldsLeases
 from reclaim.stores.base import Store
 from reclaim.stores.format import ReadsContainers
 from reclaim.testing.stores import InterruptedStorage
@@ -124,7 +123,7 @@ class ShelfSubject:
     def hold(self, snapshot: SnapshotId, length: timedelta) -> str:
         return self._world.store().take_lease(snapshot, holder="contract", length=length).id
 
-    def interrupted(self, call: Callable[[], None]) -> HoldsLeases:
+    def interrupted(self, call: Callable[[], None]) -> Store:
         return self._world.store(InterruptedStorage(self._world.storage, call))
 
     def line(self) -> Sequence[SnapshotId]:

@@ -14,7 +14,6 @@ from reclaim.testing.stores.runs import RunContract
 from reclaim.testing.stores.subject import (
     GuardedSubject,
     HistorySubject,
-    HoldingSubject,
     InterruptedStorage,
     LeasingSubject,
     NamingSubject,
@@ -25,7 +24,6 @@ __all__ = [
     "AbilityContract",
     "GuardedSubject",
     "HistorySubject",
-    "HoldingSubject",
     "InterruptedStorage",
     "LeasingSubject",
     "NamingSubject",

@@ -37,7 +37,6 @@ from reclaim.testing.stores.subject import (
     Contract,
     GuardedSubject,
     HistorySubject,
-    HoldingSubject,
     LeasingSubject,
     NamingSubject,
     Subject,
@@ -229,7 +228,7 @@ class AbilityContract(Contract):
             )
             assert store.leases() == []
 
-    def test_who_leases_late_is_told(self, subject: HoldingSubject) -> None:
+    def test_who_leases_late_is_told(self, subject: Subject) -> None:
         """A run condemns just before the lease is written: one of the two must see the other."""
         self.require(subject, HoldsLeases)
         store, dead = subject.store, subject.dead()
@@ -237,12 +236,15 @@ class AbilityContract(Contract):
         promoted: list[int] = []
 
         def condemn() -> None:
+            if promoted:
+                return
             with subject.another().lock(new_uid()) as held:
                 held.begin()
                 held.condemn({dead: "a rule"})
                 promoted.append(held.promote())
 
         late = subject.interrupted(condemn)
+        assert isinstance(late, HoldsLeases)
         failure_of(Gone, lambda: late.take_lease(dead, holder="late", length=LENGTH))
         assert promoted == [1]
         assert store.leases() == []

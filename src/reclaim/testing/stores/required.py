@@ -35,6 +35,8 @@ from reclaim.testing.stores.subject import Contract, Subject, failure_of
 
 LOCK_IS_FREE = SAFETY.lock_length + 2 * (SAFETY.request + SAFETY.clock_skew)
 """So long after it was last renewed anyone can have a lock."""
+INTERRUPTIONS = 6
+"""How often a run is interrupted: it may have to begin a write again each time."""
 
 
 class StoreContract(Contract):
@@ -228,6 +230,26 @@ class StoreContract(Contract):
             assert subject.usable(dead)
             assert dead not in self.observed(subject).marked
             assert held.promote() == 0
+
+    def test_who_writes_while_a_run_marks_loses_nothing(self, subject: Subject) -> None:
+        """A snapshot is made whenever the run is about to write to the storage, a few times."""
+        dead, revived = subject.dead(), subject.dead()
+        written: list[SnapshotId] = []
+
+        def write() -> None:
+            if len(written) < INTERRUPTIONS:
+                written.append(subject.live())
+
+        store = subject.interrupted(write)
+        with store.lock(new_uid()) as held:
+            held.begin()
+            held.condemn({dead: "a rule", revived: "a rule"})
+            held.release([revived])
+            assert held.promote() == 1
+        live = decide_seen(KEEPS_ALL, self.observed(subject)).live
+        assert live.issuperset(written)
+        assert all(map(subject.usable, (*written, revived)))
+        assert not subject.usable(dead)
 
     def test_marks_that_were_left_are_taken_off(self, subject: Subject) -> None:
         dead = subject.dead()

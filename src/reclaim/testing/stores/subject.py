@@ -10,7 +10,6 @@ from unittest import SkipTest
 from reclaim.engine.tasks.parts import Opener
 from reclaim.model import SnapshotId
 from reclaim.storage import ObjectStorage, Payload, Storage
-from reclaim.stores.abilities import HoldsLeases
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation, ObserveRequest
 from reclaim.testing.engine import OracleEngine
@@ -32,6 +31,13 @@ class Subject(Protocol):
 
     def another(self) -> Store:
         """The same store, opened by someone else."""
+        ...
+
+    def interrupted(self, call: Callable[[], None]) -> Store:
+        """The same store, opened by somebody who is interrupted before each write to the storage.
+
+        ``InterruptedStorage`` does that.
+        """
         ...
 
     def objects(self) -> set[str]:
@@ -107,17 +113,6 @@ class LeasingSubject(Subject, Protocol):
         ...
 
 
-class HoldingSubject(LeasingSubject, Protocol):
-    """For ``HoldsLeases``."""
-
-    def interrupted(self, call: Callable[[], None]) -> HoldsLeases:
-        """The store as somebody opened it who is interrupted before they write the first time.
-
-        ``InterruptedStorage`` does that.
-        """
-        ...
-
-
 class HistorySubject(Subject, Protocol):
     """For ``EditsHistory`` and ``ExpiresItself``."""
 
@@ -157,16 +152,20 @@ class GuardedSubject(Subject, Protocol):
 
 
 class InterruptedStorage(StorageWrapper):
-    """Storage in front of whose first write something else happens."""
+    """Storage in front of whose writes something else happens, which may write to it as well."""
 
     def __init__(self, inner: Storage, call: Callable[[], None]) -> None:
         super().__init__(inner)
-        self._call: Callable[[], None] | None = call
+        self._call = call
+        self._interrupted = False
 
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
-        call, self._call = self._call, None
-        if call is not None:
-            call()
+        if not self._interrupted:
+            self._interrupted = True
+            try:
+                self._call()
+            finally:
+                self._interrupted = False
         super().put(address, data, create=create)
 
 
