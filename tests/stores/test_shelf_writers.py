@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from reclaim.model import SnapshotId
 from reclaim.testing import FakeClock
 from tests.stores.shelf.library import Index, Shelf, ShelfError
 from tests.stores.shelf.world import NAME, World
@@ -21,13 +24,15 @@ def world(folder: Path, clock: FakeClock) -> World:
     return world
 
 
-def before_write(monkeypatch: pytest.MonkeyPatch, shelf: Shelf, call: list[object]) -> None:
-    """Let something happen once, before a shelf writes its index."""
+def before_write(
+    monkeypatch: pytest.MonkeyPatch, shelf: Shelf, calls: list[Callable[[], object]]
+) -> None:
+    """Let others than a shelf be interrupted before they write its index, once for each call."""
     write = Shelf.write
 
     def interrupted(self: Shelf, index: Index) -> None:
-        if self is not shelf and call:
-            call.pop()()  # type: ignore[operator]
+        if self is not shelf and calls:
+            calls.pop()()
         write(self, index)
 
     monkeypatch.setattr(Shelf, "write", interrupted)
@@ -38,22 +43,24 @@ def test_a_commit_while_a_run_removes(world: World, monkeypatch: pytest.MonkeyPa
     world.age()
     plan = world.plan()
     committed: list[str] = []
-    call: list[object] = [lambda: committed.append(world.commit("main", "c/1"))]
-    before_write(monkeypatch, world.shelf, call)
+    commit = partial(world.commit, "main", "c/1")
+    before_write(monkeypatch, world.shelf, [lambda: committed.append(commit())])
     assert world.apply(plan).collected == 1
     assert world.shelf.read().branches["main"] == committed[0]
     world.check_whole()
 
 
 def test_a_tag_while_a_run_removes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    dead = world.shelf.read().branches["old"]
+    dead = SnapshotId(world.shelf.read().branches["old"])
     world.shelf.delete_branch("old")
-    world.age()
-    plan = world.plan()
-    before_write(monkeypatch, world.shelf, [lambda: world.shelf.tag("again", dead)])
-    assert world.apply(plan).collected == 0
+    with world.store().lock("a run") as held:
+        held.begin()
+        before_write(monkeypatch, world.shelf, [lambda: world.shelf.tag("again", dead)])
+        assert held.condemn({dead: "a rule"}) == 0
+        # At no time is there a tag at what the index does not have.
+        world.check_whole()
+        assert held.promote() == 0
     assert world.shelf.read().tags == {"again": dead}
-    world.check_whole()
 
 
 def test_a_commit_on_what_a_run_removes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
