@@ -151,6 +151,18 @@ class AbilityContract(Contract):
             asked = Expiration(AGED, store.clock.now(), **flags)
             assert self.check_predicted(subject, asked).delete_refs
 
+    def test_the_library_is_not_asked_by_an_old_reading(self, subject: HistorySubject) -> None:
+        self.require(subject, ExpiresItself)
+        store, line = subject.store, subject.line()
+        with store.lock(new_uid()) as held:
+            held.begin()
+            assert isinstance(held, ExpiresUnderLock)
+            seen = held.read_history()
+            subject.tag("late", line[0])
+            assert not held.expire_by_library(Expiration(AGED, store.clock.now()), seen)
+            assert _parents(held.read_history(), line[2]) == (line[1],)
+        assert set(line) <= subject.reached()
+
     def test_a_rule_that_is_expressed_is_kept_to(self, subject: HistorySubject) -> None:
         """Each keeps all that is there, so that a library that knows nothing of it takes more."""
         self.require(subject, ExpiresItself)
