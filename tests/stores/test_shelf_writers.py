@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from reclaim.model import SnapshotId
+from reclaim.stores.abilities import Expiration
 from reclaim.testing import FakeClock
 from tests.stores.shelf.library import Index, Shelf, ShelfError
-from tests.stores.shelf.world import NAME, World
+from tests.stores.shelf.world import NAME, World, older_than
 
 
 @pytest.fixture
@@ -61,6 +62,19 @@ def test_a_tag_while_a_run_removes(world: World, monkeypatch: pytest.MonkeyPatch
         world.check_whole()
         assert held.promote() == 0
     assert world.shelf.read().tags == {"again": dead}
+
+
+def test_a_tag_while_the_library_expires(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = world.shelf.read().branches["old"]
+    world.shelf.delete_branch("old")
+    world.age()
+    asked = Expiration(older_than("1d"), world.clock.now(), delete_expired_tags=True)
+    with world.store().lock("a run") as held:
+        held.begin()
+        seen = held.read_history()
+        before_write(monkeypatch, world.shelf, [lambda: world.shelf.tag("again", old)])
+        assert not held.expire_by_library(asked, seen)
+    assert world.shelf.read().tags == {"again": old}
 
 
 def test_a_commit_on_what_a_run_removes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,15 @@ from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
 from tests.stores.shelf.format import ATTRIBUTES_FILE, SNAPSHOT
-from tests.stores.shelf.library import ATTRIBUTES, DEFAULT, SNAPSHOTS, Entry, Index, Shelf
+from tests.stores.shelf.library import (
+    ATTRIBUTES,
+    DEFAULT,
+    SNAPSHOTS,
+    Entry,
+    Index,
+    IndexChanged,
+    Shelf,
+)
 
 WITHDRAWN = "withdrawn"
 """The key of the index that has the entries of condemned snapshots."""
@@ -110,13 +118,17 @@ class HeldShelf(HeldSidecar):
         cutoff = expiration.policy.default.cutoff(expiration.now)
         assert cutoff is not None
         self._working()
-        if set(refs_in(self._shelf.read())) != set(seen.refs):
+        branches = {ref.name: str(ref.snapshot) for ref in seen.refs if ref.kind is RefKind.BRANCH}
+        tags = {ref.name: str(ref.snapshot) for ref in seen.refs if ref.kind is RefKind.TAG}
+        try:
+            self._shelf.expire(
+                cutoff,
+                delete_tags=expiration.delete_expired_tags,
+                delete_branches=expiration.delete_expired_branches,
+                seen_refs=(branches, tags),
+            )
+        except IndexChanged:
             return False
-        self._shelf.expire(
-            cutoff,
-            delete_tags=expiration.delete_expired_tags,
-            delete_branches=expiration.delete_expired_branches,
-        )
         return True
 
     def hold_released(

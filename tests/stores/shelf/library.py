@@ -221,15 +221,23 @@ class Shelf:
         self.change(lambda index: index.tags.__delitem__(name))
 
     def expire(
-        self, older_than: datetime, *, delete_tags: bool = False, delete_branches: bool = False
+        self,
+        older_than: datetime,
+        *,
+        delete_tags: bool = False,
+        delete_branches: bool = False,
+        seen_refs: tuple[Mapping[str, str], Mapping[str, str]] | None = None,
     ) -> None:
         """Take snapshots out of the history that were written before an instant.
 
         Tips stay, unless their refs are to be deleted; the default branch never is. What stays and
-        loses a parent hangs on the origin of its tree. Deletes no file.
+        loses a parent hangs on the origin of its tree. Deletes no file. With
+        ``seen_refs``, the branches and the tags as they were seen, it fails if they are others now.
         """
 
         def expire(index: Index) -> None:
+            if seen_refs is not None and seen_refs != (index.branches, index.tags):
+                raise IndexChanged("a branch or a tag was made, moved or deleted")
             expired = {
                 name
                 for name, entry in index.snapshots.items()
