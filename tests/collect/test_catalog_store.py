@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 import pytest
 
-from reclaim.catalog import Repository
+from reclaim.catalog import Branch, Repository
 from reclaim.errors import Gone, TransactionFailed
 from reclaim.ids import new_uid
 from reclaim.model import SnapshotId
@@ -15,7 +15,12 @@ from reclaim.safety import SAFETY
 from reclaim.stores import abilities
 from reclaim.stores.base import Store
 from reclaim.stores.format import ReadsContainers
-from reclaim.testing.stores import AbilityContract, RunContract, StoreContract
+from reclaim.testing.stores import (
+    AbilityContract,
+    InterruptedStorage,
+    RunContract,
+    StoreContract,
+)
 from tests.collect.world import NAME, World, addresses_of
 
 
@@ -50,6 +55,10 @@ class CatalogSubject:
     def another(self) -> Store:
         return self._world.store()
 
+    def interrupted(self, call: Callable[[], None]) -> Store:
+        catalog = self._world.opened(lambda storage: InterruptedStorage(storage, call))
+        return self._world.store(catalog)
+
     def objects(self) -> set[str]:
         return self._world.there()
 
@@ -60,13 +69,35 @@ class CatalogSubject:
             main.put(path, f"{path} {self._made}".encode())
         return SnapshotId(main.commit("live").id)
 
+    def live_otherwise(self) -> Mapping[str, SnapshotId]:
+        _, on_branch = self._on_branch("side")
+        tagged_branch, tagged = self._on_branch("tagged")
+        self._repo.create_tag("v1", tagged)
+        merged_branch, merged = self._on_branch("merged")
+        self._repo.branch("main").merge(merged_branch.name, message="merged")
+        for branch in (tagged_branch, merged_branch):
+            self._repo.delete_branch(branch.name)
+        return {"branch": on_branch, "tag": tagged, "merge": merged}
+
     def dead(self) -> SnapshotId:
-        self._made += 1
-        branch = self._repo.create_branch(f"old-{self._made}", "main")
-        branch.put("a", f"dead {self._made}".encode())
-        found = branch.commit("dead").id
+        branch, commit = self._on_branch("old")
         self._repo.delete_branch(branch.name)
-        return SnapshotId(found)
+        return commit
+
+    def dead_pair(self) -> tuple[SnapshotId, SnapshotId]:
+        branch, first = self._on_branch("old")
+        self._world.clock.advance(days=10)
+        branch.put("a", f"again {self._made}".encode())
+        second = SnapshotId(branch.commit("second").id)
+        self._repo.delete_branch(branch.name)
+        return first, second
+
+    def _on_branch(self, name: str) -> tuple[Branch, SnapshotId]:
+        """A branch of its own, and a commit there."""
+        self._made += 1
+        branch = self._repo.create_branch(f"{name}-{self._made}", "main")
+        branch.put(f"d/{self._made}", f"{name} {self._made}".encode())
+        return branch, SnapshotId(branch.commit(name).id)
 
     def needs(self, snapshot: SnapshotId) -> Mapping[str, str]:
         found = dict.fromkeys(addresses_of(self._repo, snapshot), "range")
@@ -90,11 +121,17 @@ class CatalogSubject:
     def lose(self, snapshot: SnapshotId) -> None:
         self._world.storage.delete(self._repo.commit(snapshot).metarange)
 
+    def shorten(self) -> bool:
+        """Commits are rows, and read by one query: none is left out."""
+        return False
+
     def age(self) -> None:
         self._world.age()
 
-    def hold(self, snapshot: SnapshotId) -> str:
-        length = timedelta(hours=2)
+    def wait(self, time: timedelta) -> None:
+        self._world.clock.advance(seconds=time.total_seconds())
+
+    def hold(self, snapshot: SnapshotId, length: timedelta) -> str:
         return self._repo.take_lease(snapshot, holder="contract", length=length).id
 
     def line(self) -> Sequence[SnapshotId]:

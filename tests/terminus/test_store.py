@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,7 +14,12 @@ from reclaim.model import SnapshotId
 from reclaim.stores import abilities
 from reclaim.stores.base import Store
 from reclaim.stores.format import DecodesSnapshots
-from reclaim.testing.stores import AbilityContract, RunContract, StoreContract
+from reclaim.testing.stores import (
+    AbilityContract,
+    InterruptedStorage,
+    RunContract,
+    StoreContract,
+)
 from tests.terminus.world import World
 
 
@@ -72,8 +77,20 @@ class TerminusSubject:
         self._world.clock.advance(seconds=1)
         return made
 
+    def live_otherwise(self) -> Mapping[str, SnapshotId]:
+        """None: labels are the one way."""
+        return {}
+
     def dead(self) -> SnapshotId:
         return self._layer()
+
+    def dead_pair(self) -> tuple[SnapshotId, SnapshotId]:
+        first = self._layer()
+        self._world.clock.advance(days=10)
+        second = self._world.write.layer(first, values=[f"above {self._made}"])
+        self._below[second] = first
+        self._world.clock.advance(seconds=1)
+        return first, second
 
     def needs(self, snapshot: SnapshotId) -> Mapping[str, str]:
         write = self._world.write
@@ -98,12 +115,21 @@ class TerminusSubject:
         path = self._world.folder / self._world.write.path(snapshot)
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
+    def shorten(self) -> bool:
+        """Layers are the files that were listed: there is no other number of them."""
+        return False
+
     def age(self) -> None:
         self._world.age()
 
-    def hold(self, snapshot: SnapshotId) -> str:
-        store = self._world.store()
-        return store.take_lease(snapshot, holder="contract", length=timedelta(hours=2)).id
+    def wait(self, time: timedelta) -> None:
+        self._world.clock.advance(seconds=time.total_seconds())
+
+    def hold(self, snapshot: SnapshotId, length: timedelta) -> str:
+        return self._world.store().take_lease(snapshot, holder="contract", length=length).id
+
+    def interrupted(self, call: Callable[[], None]) -> Store:
+        return self._world.store(lambda storage: InterruptedStorage(storage, call))
 
     def name(self, snapshot: SnapshotId) -> None:
         self._world.write.label("again", snapshot)

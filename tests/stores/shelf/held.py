@@ -19,10 +19,20 @@ from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
 from tests.stores.shelf.format import ATTRIBUTES_FILE, SNAPSHOT
-from tests.stores.shelf.library import ATTRIBUTES, DEFAULT, SNAPSHOTS, Entry, Index, Shelf
+from tests.stores.shelf.library import (
+    ATTRIBUTES,
+    DEFAULT,
+    SNAPSHOTS,
+    Entry,
+    Index,
+    IndexChanged,
+    Shelf,
+)
 
 WITHDRAWN = "withdrawn"
 """The key of the index that has the entries of condemned snapshots."""
+PARENTS = "parents"
+"""The key of the index that has the parents of snapshots that came back before all of them did."""
 
 
 def withdrawn_in(index: Index) -> dict[SnapshotId, Entry]:
@@ -71,9 +81,13 @@ class HeldShelf(HeldSidecar):
     def condemn(self, rules: Mapping[SnapshotId, str]) -> int:
         named = self._shelf.read().tips()
         named |= {lease.snapshot for lease in self._leases.valid(self._clock.now())}
-        count = super().condemn({one: rule for one, rule in rules.items() if one not in named})
-        self._follow_lists()
-        return count
+        free = {one: rule for one, rule in rules.items() if one not in named}
+        super().condemn(free)
+        # A ref may have been made there before its entry was withdrawn.
+        kept = self._follow_lists() & free.keys()
+        if kept:
+            super().release(kept)
+        return len(free) - len(kept)
 
     def release(self, ids: Collection[SnapshotId]) -> None:
         super().release(ids)
@@ -84,10 +98,12 @@ class HeldShelf(HeldSidecar):
         self._follow_lists()
 
     def collect(self, ids: Collection[SnapshotId]) -> int:
+        self._working()
         self._drop(self._condemned_by_others(ids, excluding=self._undoable()))
         return super().collect(ids)
 
     def forget(self, run_id: str) -> int:
+        self._working()
         self._drop(self._lists.taken_by(run_id))
         return super().forget(run_id)
 
@@ -102,13 +118,17 @@ class HeldShelf(HeldSidecar):
         cutoff = expiration.policy.default.cutoff(expiration.now)
         assert cutoff is not None
         self._working()
-        if set(refs_in(self._shelf.read())) != set(seen.refs):
+        branches = {ref.name: str(ref.snapshot) for ref in seen.refs if ref.kind is RefKind.BRANCH}
+        tags = {ref.name: str(ref.snapshot) for ref in seen.refs if ref.kind is RefKind.TAG}
+        try:
+            self._shelf.expire(
+                cutoff,
+                delete_tags=expiration.delete_expired_tags,
+                delete_branches=expiration.delete_expired_branches,
+                seen_refs=(branches, tags),
+            )
+        except IndexChanged:
             return False
-        self._shelf.expire(
-            cutoff,
-            delete_tags=expiration.delete_expired_tags,
-            delete_branches=expiration.delete_expired_branches,
-        )
         return True
 
     def hold_released(
@@ -124,11 +144,9 @@ class HeldShelf(HeldSidecar):
         """Put snapshots back into the index, and hold them: the library's edit stays."""
         run = self._records.find(run_id)
         back = [one for one in self._lists.taken_by(run_id) if one in set(whole)]
-        entries = withdrawn_in(self._shelf.read())
-        parents = {parent for one in back if one in entries for parent in entries[one].parents}
-        tips = [one for one in back if one not in parents]
         until = run.quarantine.until if run and run.quarantine else None
-        end = self._leases.hold_returned(tips, run_id, until)
+        # Each of them: the library may cut off below a tip what only a lease there would hold.
+        end = self._leases.hold_returned(back, run_id, until)
         restored = super().restore(run_id, whole, complete=complete)
         if not back or not _edited_by_library(run):
             return restored
@@ -150,36 +168,64 @@ class HeldShelf(HeldSidecar):
 
     # The index
 
-    def _follow_lists(self) -> None:
-        """Withdraw what is on a list, and put the rest back, in one write."""
+    def _follow_lists(self) -> set[SnapshotId]:
+        """Withdraw what is on a list, and put the rest back, in one write.
+
+        Returns what is on a list and has a ref, and so was not withdrawn.
+        """
         listed = {
             one
             for lists in self._lists.all().values()
             for state in Condemnation
             for one in lists.get(state, {})
         }
-        index = self._shelf.read()
-        everything = dict(index.snapshots)
-        everything.update((str(name), entry) for name, entry in withdrawn_in(index).items())
-        stays = everything.keys() - listed
-        if stays == index.snapshots.keys():
-            return
-        for name in stays - index.snapshots.keys():
-            entry = everything[name]
-            # What another run took meanwhile cannot be its parent any more.
-            entry.parents = [parent for parent in entry.parents if parent in stays]
-        index.snapshots = {name: everything[name] for name in everything if name in stays}
-        index.others[WITHDRAWN] = {
-            name: everything[name].document() for name in everything if name not in stays
-        }
-        self._shelf.write(index)
+        named: set[SnapshotId] = set()
+
+        def follow(index: Index) -> bool:
+            nonlocal named
+            named = listed.intersection(map(SnapshotId, index.tips()))
+            return _withdraw(index, listed - named)
+
+        self._shelf.change(follow)
+        return named
 
     def _drop(self, ids: Collection[SnapshotId]) -> None:
         """Forget entries of snapshots whose files are gone."""
-        index = self._shelf.read()
-        kept = {name: one for name, one in withdrawn_in(index).items() if name not in ids}
-        index.others[WITHDRAWN] = {name: one.document() for name, one in kept.items()}
-        self._shelf.write(index)
+
+        def drop(index: Index) -> None:
+            kept = {name: one for name, one in withdrawn_in(index).items() if name not in ids}
+            index.others[WITHDRAWN] = {name: one.document() for name, one in kept.items()}
+
+        self._shelf.change(drop)
+
+
+def _withdraw(index: Index, listed: Collection[str]) -> bool:
+    """Let an index have the entries that are on no list, and the others beside them; returns
+    whether that changes it.
+
+    Of what comes back, parents may be gone, or come later: then they are its parents again.
+    """
+    everything = dict(index.snapshots)
+    everything.update((str(name), entry) for name, entry in withdrawn_in(index).items())
+    stays = everything.keys() - set(listed)
+    if stays == index.snapshots.keys():
+        return False
+    parents = dict(index.others.get(PARENTS, {}))
+    parents |= {name: everything[name].parents for name in stays - index.snapshots.keys()}
+    for name in parents.keys() & stays:
+        # Unless the library has given it others since.
+        if set(everything[name].parents) <= set(parents[name]):
+            everything[name].parents = [one for one in parents[name] if one in stays]
+    index.snapshots = {name: everything[name] for name in everything if name in stays}
+    index.others[WITHDRAWN] = {
+        name: everything[name].document() for name in everything if name not in stays
+    }
+    index.others[PARENTS] = {
+        name: before
+        for name, before in parents.items()
+        if name in stays and not stays.issuperset(before)
+    }
+    return True
 
 
 def _edited_by_library(run: Run | None) -> bool:

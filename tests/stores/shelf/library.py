@@ -1,25 +1,28 @@
 """The library of shelves: writes snapshots and refs, reads them, and expires history itself.
 
-A shelf is a folder of a storage. Its ``index.json`` says which snapshots and refs there are; what
-it does not name does not exist. A snapshot is a file that lists manifests, and has another one with
-its attributes; a manifest gives paths their chunks. Chunks lie in one flat folder under random
-names. The index may have keys of others, which are carried over.
+A shelf is a folder of a storage. Its index says which snapshots and refs there are; what it does
+not name does not exist. Every change of it is the next file in the folder ``index``, which one can
+write and nobody else, so that no change is lost; what was written before stays. A snapshot is a
+file that lists manifests, and has another one with its attributes; a manifest gives paths their
+chunks. Chunks lie in one flat folder under random names. The index may have keys of others, which
+are carried over.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
 from typing import Any
 
 from reclaim.clock import Clock
+from reclaim.errors import AlreadyExists, NotFound
 from reclaim.storage import Storage
 
 INDEX, CHUNKS, MANIFESTS, SNAPSHOTS, ATTRIBUTES = (
-    "index.json",
+    "index",
     "chunks",
     "manifests",
     "snapshots",
@@ -31,6 +34,10 @@ VERSION = 1
 
 class ShelfError(Exception):
     """What the library says when it does not do something."""
+
+
+class IndexChanged(ShelfError):
+    """Somebody changed the index since it was read."""
 
 
 @dataclass
@@ -65,6 +72,8 @@ class Index:
     snapshots: dict[str, Entry] = field(default_factory=dict)
     others: dict[str, Any] = field(default_factory=dict)
     """What others keep in the index."""
+    number: int = 0
+    """The change by which it came to be as it is."""
 
     def tips(self) -> set[str]:
         return {*self.branches.values(), *self.tags.values()}
@@ -91,7 +100,8 @@ class Shelf:
         self.write(index)
 
     def read(self) -> Index:
-        document = json.loads(self._storage.get(self.address(INDEX)))
+        number = self._newest()
+        document = json.loads(self._storage.get(self.index_address(number)))
         return Index(
             document.pop("version"),
             document.pop("count"),
@@ -99,9 +109,11 @@ class Shelf:
             document.pop("tags"),
             {name: Entry.of(entry) for name, entry in document.pop("snapshots").items()},
             document,
+            number,
         )
 
     def write(self, index: Index) -> None:
+        """Write an index as the next one; fails if another was written since it was read."""
         document = {
             "version": index.version,
             "count": len(index.snapshots),
@@ -110,7 +122,36 @@ class Shelf:
             "snapshots": {name: entry.document() for name, entry in index.snapshots.items()},
             **index.others,
         }
-        self._storage.put(self.address(INDEX), json.dumps(document).encode())
+        data = json.dumps(document).encode()
+        try:
+            self._storage.put(self.index_address(index.number + 1), data, create=True)
+        except AlreadyExists as error:
+            raise IndexChanged("somebody else changed the shelf; try again") from error
+
+    def change(self, edit: Callable[[Index], bool | None]) -> None:
+        """Change the index, and from the start again when somebody else was faster.
+
+        An edit that returns False has found nothing to change.
+        """
+        while True:
+            index = self.read()
+            if edit(index) is False:
+                return None
+            try:
+                return self.write(index)
+            except IndexChanged:
+                continue
+
+    def index_address(self, number: int) -> str:
+        return self.address(INDEX, f"{number:012d}.json")
+
+    def _newest(self) -> int:
+        folder = self.address(INDEX)
+        names = (stored.address.rpartition("/")[2] for stored in self._storage.list(folder))
+        numbers = [int(name.removesuffix(".json")) for name in names]
+        if not numbers:
+            raise NotFound(f"there is nothing in {folder}")
+        return max(numbers)
 
     # Writing
 
@@ -122,7 +163,10 @@ class Shelf:
         written_at: datetime | None = None,
         message: str = "",
     ) -> str:
-        """Put files on a branch; returns the snapshot. Folders that stay as they are are shared."""
+        """Put files on a branch; returns the snapshot. Folders that stay as they are are shared.
+
+        Fails if the branch is not where it was when the commit began.
+        """
         tip = self.read().branches[branch]
         manifests = dict(self.manifests(tip))
         new = {path: self._write_chunk(data) for path, data in files.items()}
@@ -132,58 +176,84 @@ class Shelf:
             manifests[folder] = self._write_manifest({**before, **within})
         name, entry = self._write_snapshot([tip], manifests, message)
         entry.written_at = written_at or entry.written_at
-        index = self.read()
-        index.snapshots[name] = entry
-        index.branches[branch] = name
-        self.write(index)
+        self._advance({branch: tip}, branch, name, entry)
         return name
 
+    def merge(self, branch: str, other: str) -> str:
+        """Put the folders of another branch that one does not have there as well."""
+        branches = self.read().branches
+        tips = {branch: branches[branch], other: branches[other]}
+        manifests = {**self.manifests(tips[other]), **self.manifests(tips[branch])}
+        name, entry = self._write_snapshot([tips[branch], tips[other]], manifests, f"merge {other}")
+        self._advance(tips, branch, name, entry)
+        return name
+
+    def _advance(self, tips: Mapping[str, str], branch: str, name: str, entry: Entry) -> None:
+        """Let a branch go on to a new snapshot, if the branches that it is made of did not move."""
+
+        def advance(index: Index) -> None:
+            for one, tip in tips.items():
+                if index.branches.get(one) != tip:
+                    raise ShelfError(f"the branch {one} was moved or deleted; commit again")
+            index.snapshots[name] = entry
+            index.branches[branch] = name
+
+        self.change(advance)
+
     def branch(self, name: str, at: str) -> None:
-        index = self.read()
-        self._check(index, at)
-        index.branches[name] = at
-        self.write(index)
+        def create(index: Index) -> None:
+            self._check(index, at)
+            index.branches[name] = at
+
+        self.change(create)
 
     def tag(self, name: str, at: str) -> None:
-        index = self.read()
-        self._check(index, at)
-        index.tags[name] = at
-        self.write(index)
+        def create(index: Index) -> None:
+            self._check(index, at)
+            index.tags[name] = at
+
+        self.change(create)
 
     def delete_branch(self, name: str) -> None:
-        index = self.read()
-        del index.branches[name]
-        self.write(index)
+        self.change(lambda index: index.branches.__delitem__(name))
 
     def delete_tag(self, name: str) -> None:
-        index = self.read()
-        del index.tags[name]
-        self.write(index)
+        self.change(lambda index: index.tags.__delitem__(name))
 
     def expire(
-        self, older_than: datetime, *, delete_tags: bool = False, delete_branches: bool = False
+        self,
+        older_than: datetime,
+        *,
+        delete_tags: bool = False,
+        delete_branches: bool = False,
+        seen_refs: tuple[Mapping[str, str], Mapping[str, str]] | None = None,
     ) -> None:
         """Take snapshots out of the history that were written before an instant.
 
         Tips stay, unless their refs are to be deleted; the default branch never is. What stays and
-        loses a parent hangs on the origin of its tree. Deletes no file.
+        loses a parent hangs on the origin of its tree. Deletes no file. With
+        ``seen_refs``, the branches and the tags as they were seen, it fails if they are others now.
         """
-        index = self.read()
-        expired = {
-            name
-            for name, entry in index.snapshots.items()
-            if entry.parents and entry.written_at < older_than
-        }
-        for refs, is_asked in ((index.tags, delete_tags), (index.branches, delete_branches)):
-            for name in [one for one, tip in refs.items() if tip in expired and one != DEFAULT]:
-                if is_asked:
-                    del refs[name]
-        expired -= index.tips()
-        origins = {name: _origin(index, name) for name in index.snapshots}
-        for name, entry in index.snapshots.items():
-            if name not in expired and expired.intersection(entry.parents):
-                entry.parents = [origins[name]]
-        self.write(index)
+
+        def expire(index: Index) -> None:
+            if seen_refs is not None and seen_refs != (index.branches, index.tags):
+                raise IndexChanged("a branch or a tag was made, moved or deleted")
+            expired = {
+                name
+                for name, entry in index.snapshots.items()
+                if entry.parents and entry.written_at < older_than
+            }
+            for refs, is_asked in ((index.tags, delete_tags), (index.branches, delete_branches)):
+                for name in [one for one, tip in refs.items() if tip in expired]:
+                    if is_asked and not (refs is index.branches and name == DEFAULT):
+                        del refs[name]
+            expired -= index.tips()
+            origins = {name: _origin(index, name) for name in index.snapshots}
+            for name, entry in index.snapshots.items():
+                if name not in expired and expired.intersection(entry.parents):
+                    entry.parents = [origins[name]]
+
+        self.change(expire)
 
     # Reading
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from reclaim.clock import Clock, SystemClock
 from reclaim.errors import (
@@ -29,7 +29,7 @@ from reclaim.stores.observation import Observation, ObserveRequest, SnapshotCoun
 from reclaim.stores.sidecar.condemned import Condemnation
 from reclaim.stores.sidecar.sidecar import Sidecar
 from reclaim.stores.sidecar.store import SidecarStore
-from reclaim.urls import normalize
+from reclaim.urls import normalize, url_of
 from tests.stores.shelf.format import ATTRIBUTES_FILE, OURS, SNAPSHOT, ShelfFormat
 from tests.stores.shelf.held import HeldShelf, refs_in, snapshots_in, withdrawn_in
 from tests.stores.shelf.library import ATTRIBUTES, INDEX, SNAPSHOTS, VERSION, Index, Shelf
@@ -91,7 +91,10 @@ class ShelfStore(SidecarStore):
         }
         entries = {SnapshotId(name): entry for name, entry in index.snapshots.items()} | provisional
         everything = sorted({*entries, *states})
-        marked = sum(1 for state in states.values() if state is Condemnation.PROVISIONAL)
+        marked = sum(
+            state is Condemnation.PROVISIONAL and one not in index.snapshots
+            for one, state in states.items()
+        )
         expected = index.count + marked
         return Observation(
             refs=refs_in(index),
@@ -194,7 +197,10 @@ class ShelfStore(SidecarStore):
     def promised(self, runs: Collection[str]) -> Mapping[str, Mapping[str, Collection[str]]]:
         taken = {run_id: self._sidecar.lists.taken_by(run_id) for run_id in runs}
         return {
-            run_id: {SNAPSHOT: [self.library.address(SNAPSHOTS, one) for one in snapshots]}
+            run_id: {
+                SNAPSHOT: [self.library.address(SNAPSHOTS, one) for one in snapshots],
+                ATTRIBUTES_FILE: [self.library.address(ATTRIBUTES, one) for one in snapshots],
+            }
             for run_id, snapshots in taken.items()
         }
 
@@ -248,7 +254,7 @@ class ShelfOpener:
         url = normalize(location)
         folders, _ = ObjectStorage.open(url).folders("")
         for folder in sorted(folders):
-            found = f"{url}/{quote(folder) if url.startswith('file:') else folder}"
+            found = url_of(url, folder)
             try:
                 ShelfStore(found).check()
             except NotFound:

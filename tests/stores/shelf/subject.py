@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from reclaim.model import SnapshotId
 from reclaim.stores import abilities
 from reclaim.stores.base import Store
 from reclaim.stores.format import ReadsContainers
+from reclaim.testing.stores import InterruptedStorage
 from tests.stores.shelf.library import ATTRIBUTES, CHUNKS, SNAPSHOTS, ShelfError
 from tests.stores.shelf.world import World
 
@@ -44,13 +46,34 @@ class ShelfSubject:
         self._made += 1
         return SnapshotId(self._world.commit("main", "a/1", f"b/{self._made}"))
 
+    def live_otherwise(self) -> Mapping[str, SnapshotId]:
+        world, shelf = self._world, self._world.shelf
+        _, on_branch = self._on_branch("side")
+        tagged_branch, tagged = self._on_branch("tagged")
+        shelf.tag("v1", tagged)
+        merged_branch, merged = self._on_branch("merged")
+        world.merge("main", merged_branch)
+        for branch in (tagged_branch, merged_branch):
+            shelf.delete_branch(branch)
+        return {"branch": on_branch, "tag": tagged, "merge": merged}
+
     def dead(self) -> SnapshotId:
+        branch, made = self._on_branch("old")
+        self._world.shelf.delete_branch(branch)
+        return made
+
+    def dead_pair(self) -> tuple[SnapshotId, SnapshotId]:
+        branch, first = self._on_branch("old")
+        second = SnapshotId(self._world.commit(branch, f"d/{self._made}", days=10))
+        self._world.shelf.delete_branch(branch)
+        return first, second
+
+    def _on_branch(self, name: str) -> tuple[str, SnapshotId]:
+        """A branch of its own, and a snapshot there."""
         self._made += 1
-        shelf, branch = self._world.shelf, f"old-{self._made}"
+        shelf, branch = self._world.shelf, f"{name}-{self._made}"
         shelf.branch(branch, shelf.read().branches["main"])
-        made = self._world.commit(branch, f"c/{self._made}")
-        shelf.delete_branch(branch)
-        return SnapshotId(made)
+        return branch, SnapshotId(self._world.commit(branch, f"c/{self._made}"))
 
     def needs(self, snapshot: SnapshotId) -> Mapping[str, str]:
         return self._world.needs(snapshot)
@@ -83,12 +106,25 @@ class ShelfSubject:
     def lose(self, snapshot: SnapshotId) -> None:
         self._world.storage.delete(self._world.shelf.address(SNAPSHOTS, snapshot))
 
+    def shorten(self) -> bool:
+        dead, shelf = self.dead(), self._world.shelf
+        address = shelf.index_address(shelf.read().number)
+        document = json.loads(self._world.storage.get(address))
+        del document["snapshots"][dead]
+        self._world.storage.put(address, json.dumps(document).encode())
+        return True
+
     def age(self) -> None:
         self._world.age()
 
-    def hold(self, snapshot: SnapshotId) -> str:
-        store = self._world.store()
-        return store.take_lease(snapshot, holder="contract", length=timedelta(hours=2)).id
+    def wait(self, time: timedelta) -> None:
+        self._world.clock.advance(seconds=time.total_seconds())
+
+    def hold(self, snapshot: SnapshotId, length: timedelta) -> str:
+        return self._world.store().take_lease(snapshot, holder="contract", length=length).id
+
+    def interrupted(self, call: Callable[[], None]) -> Store:
+        return self._world.store(InterruptedStorage(self._world.storage, call))
 
     def line(self) -> Sequence[SnapshotId]:
         paths = ("a/1", "b/1", "c/1")

@@ -59,14 +59,23 @@ class World:
         self.clock.advance(minutes=1)
         return made
 
-    def store(self) -> ShelfStore:
-        return ShelfStore(f"{self.root}/{NAME}", clock=self.clock, storage=self.storage)
+    def merge(self, branch: str, other: str) -> str:
+        """A snapshot on a branch, with the tip of another one as its second parent."""
+        merged = self.shelf.merge(branch, other)
+        self.clock.advance(minutes=1)
+        return merged
+
+    def store(self, storage: Storage | None = None) -> ShelfStore:
+        location = f"{self.root}/{NAME}"
+        return ShelfStore(location, clock=self.clock, storage=storage or self.storage)
 
     def engine(self, step: Callable[[str], None] = lambda _step: None) -> OracleEngine:
         return OracleEngine(self.opener, clock=self.clock, step=step)
 
-    def opener(self, _url: str) -> Storage:
-        return self.storage
+    def opener(self, url: str) -> Storage:
+        if url == self.storage.url:
+            return self.storage
+        return ClockedStorage(ObjectStorage.open(normalize(url)), self.clock)
 
     def plan(self, policy: Policy | None = None, **options: Any) -> Plan:
         asked = PlanOptions(policy=policy or Policy(), **options)

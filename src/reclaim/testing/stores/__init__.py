@@ -14,6 +14,7 @@ from reclaim.testing.stores.runs import RunContract
 from reclaim.testing.stores.subject import (
     GuardedSubject,
     HistorySubject,
+    InterruptedStorage,
     LeasingSubject,
     NamingSubject,
     Subject,
@@ -23,6 +24,7 @@ __all__ = [
     "AbilityContract",
     "GuardedSubject",
     "HistorySubject",
+    "InterruptedStorage",
     "LeasingSubject",
     "NamingSubject",
     "RunContract",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 from reclaim.errors import Gone, NotFound, ReclaimError
-from reclaim.history import build
+from reclaim.history import Edit, build
 from reclaim.history.graph import reachable
 from reclaim.ids import new_uid
 from reclaim.model import Ref, Run, RunState, SnapshotId
-from reclaim.policy import Duration, Policy, Rules, evaluate
+from reclaim.policy import Duration, Match, Policy, Rules, evaluate
 from reclaim.stores import abilities
 from reclaim.stores.abilities import (
     BY_REF,
@@ -49,9 +49,22 @@ ABILITIES: frozenset[type] = FORMAT_ABILITIES | {
     for found in vars(abilities).values()
     if isinstance(found, type) and getattr(found, "_is_runtime_protocol", False)
 }
-KNOWN_RULES = frozenset(
-    {*Rules.__dataclass_fields__, "delete_expired_tags", "delete_expired_branches", BY_REF}
-)
+REF_RULES = ("delete_expired_tags", "delete_expired_branches")
+KNOWN_RULES = frozenset({*Rules.__dataclass_fields__, *REF_RULES, BY_REF})
+LENGTH = timedelta(hours=2)
+"""The length of leases."""
+AGED = Policy(Rules(older_than=Duration.parse("15d")))
+_SHORT = Duration.parse("5d")
+_LONG = Duration.parse("999d")
+KEEPING = {
+    "keep_within": Policy(Rules(older_than=_SHORT, keep_within=_LONG)),
+    "keep_last": Policy(Rules(older_than=_SHORT, keep_last=99)),
+    "keep_hourly": Policy(Rules(older_than=_SHORT, keep_hourly=99)),
+    "keep_daily": Policy(Rules(older_than=_SHORT, keep_daily=99)),
+    "keep_weekly": Policy(Rules(older_than=_SHORT, keep_weekly=99)),
+    BY_REF: Policy(Rules(older_than=_SHORT), ((Match("*"), Rules(older_than=_LONG)),)),
+}
+"""By its name a rule that keeps the whole of a line, where the age alone would not."""
 
 
 def detected(store: Store) -> frozenset[type]:
@@ -83,11 +96,12 @@ class AbilityContract(Contract):
 
     def test_a_history_is_edited_whole(self, subject: HistorySubject) -> None:
         self.require(subject, EditsHistory)
+        subject.live_otherwise()
         line = subject.line()
         subject.tag("old", line[0])
         with subject.store.lock(new_uid()) as held:
             seen, under = _begin(held, subject.store)
-            assert subject.reached() <= {one.id for one in seen.snapshots}
+            assert subject.reached() == _reached(seen)
             above, gone = {line[2]: _parents(seen, line[1])}, [_ref(seen, "old")]
             assert under.edit_history(above, gone, seen)
             assert line[1] not in subject.reached()
@@ -120,18 +134,55 @@ class AbilityContract(Contract):
         assert set(line) <= subject.reached()
 
     def test_the_library_does_what_is_predicted(self, subject: HistorySubject) -> None:
+        """First with rules alone, then with the refs that it can be asked to delete."""
         self.require(subject, ExpiresItself)
-        store, line = subject.store, subject.line()
+        store = subject.store
         assert isinstance(store, ExpiresItself)
         rules = store.expressible_rules()
         assert "older_than" in rules <= KNOWN_RULES
-        asked = _expiration(store, tags="delete_expired_tags" in rules)
+        subject.live_otherwise()
+        line = subject.line()
         subject.tag("old", line[0])
-        objects = subject.objects()
+        edit = self.check_predicted(subject, Expiration(AGED, store.clock.now()))
+        assert not edit.delete_refs
+        assert edit.unreachable
+        flags = {name: True for name in REF_RULES if name in rules}
+        if flags:
+            asked = Expiration(AGED, store.clock.now(), **flags)
+            assert self.check_predicted(subject, asked).delete_refs
+
+    def test_the_library_is_not_asked_by_an_old_reading(self, subject: HistorySubject) -> None:
+        self.require(subject, ExpiresItself)
+        store, line = subject.store, subject.line()
+        with store.lock(new_uid()) as held:
+            held.begin()
+            assert isinstance(held, ExpiresUnderLock)
+            seen = held.read_history()
+            subject.tag("late", line[0])
+            assert not held.expire_by_library(Expiration(AGED, store.clock.now()), seen)
+            assert _parents(held.read_history(), line[2]) == (line[1],)
+        assert set(line) <= subject.reached()
+
+    def test_a_rule_that_is_expressed_is_kept_to(self, subject: HistorySubject) -> None:
+        """Each keeps all that is there, so that a library that knows nothing of it takes more."""
+        self.require(subject, ExpiresItself)
+        store = subject.store
+        assert isinstance(store, ExpiresItself)
+        subject.line()
+        for name in sorted(store.expressible_rules() & KEEPING.keys()):
+            edit = self.check_predicted(subject, Expiration(KEEPING[name], store.clock.now()))
+            assert not edit.unreachable
+
+    def check_predicted(self, subject: HistorySubject, asked: Expiration) -> Edit:
+        """Let the library do what it is asked for, twice, and hold it to what was predicted."""
+        store, objects = subject.store, subject.objects()
+        assert isinstance(store, ExpiresItself)
+        reached = subject.reached()
         with store.lock(new_uid()) as held:
             held.begin()
             assert isinstance(held, ExpiresUnderLock)
             before = held.read_history()
+            assert _reached(before) == reached
             history = build(before.snapshots, before.refs)
             kept = evaluate(asked.policy, history, now=asked.now).kept
             edit = store.predict_edit(history, kept, asked)
@@ -139,8 +190,7 @@ class AbilityContract(Contract):
             after = held.read_history()
             held.expire_by_library(asked, after)
             again = held.read_history()
-        assert line[0] in edit.unreachable or line[1] in edit.unreachable
-        left = {one.id for one in before.snapshots} - set(edit.unreachable)
+        left = reached - set(edit.unreachable)
         assert subject.reached() == left == _reached(after)
         assert {ref.name for ref in after.refs} == {
             ref.name for ref in before.refs if ref not in edit.delete_refs
@@ -149,6 +199,7 @@ class AbilityContract(Contract):
             assert _parents(after, one) == edit.reparent.get(one, _parents(before, one))
         assert (_reached(again), len(again.refs)) == (_reached(after), len(after.refs))
         assert subject.objects() == objects
+        return edit
 
     # Leases
 
@@ -156,8 +207,11 @@ class AbilityContract(Contract):
         self.require(subject, ListsLeases)
         store, dead = subject.store, subject.dead()
         assert isinstance(store, ListsLeases)
-        lease = subject.hold(dead)
+        lease = subject.hold(dead, LENGTH)
         assert [(one.id, valid) for one, valid in store.leases()] == [(lease, True)]
+        # To its end, and not for the most of it.
+        subject.wait(LENGTH - timedelta(minutes=1))
+        assert [valid for _, valid in store.leases()] == [True]
         assert dead in {one.snapshot for one in self.observed(subject).leases}
         with store.lock(new_uid()) as held:
             held.begin()
@@ -185,6 +239,27 @@ class AbilityContract(Contract):
                 lambda: store.take_lease(dead, holder="late", length=timedelta(hours=2)),
             )
             assert store.leases() == []
+
+    def test_who_leases_late_is_told(self, subject: Subject) -> None:
+        """A run condemns just before the lease is written: one of the two must see the other."""
+        self.require(subject, HoldsLeases)
+        store, dead = subject.store, subject.dead()
+        assert isinstance(store, HoldsLeases)
+        promoted: list[int] = []
+
+        def condemn() -> None:
+            if promoted:
+                return
+            with subject.another().lock(new_uid()) as held:
+                held.begin()
+                held.condemn({dead: "a rule"})
+                promoted.append(held.promote())
+
+        late = subject.interrupted(condemn)
+        assert isinstance(late, HoldsLeases)
+        failure_of(Gone, lambda: late.take_lease(dead, holder="late", length=LENGTH))
+        assert promoted == [1]
+        assert store.leases() == []
 
     # Snapshots as files, and snapshots that need others
 
@@ -324,11 +399,6 @@ def _begin(held: Held, store: Store) -> tuple[HistorySeen, EditsHistory]:
     assert run is not None
     held.start(Run(run, "collect", RunState.STARTED, store.clock.now()))
     return held.read_history(), held
-
-
-def _expiration(store: Store, *, tags: bool) -> Expiration:
-    policy = Policy(Rules(older_than=Duration.parse("15d")))
-    return Expiration(policy, store.clock.now(), delete_expired_tags=tags)
 
 
 def _reached(seen: HistorySeen) -> set[SnapshotId]:

@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import partial
 from typing import Any
+from unittest import SkipTest
 
 import pyarrow as pa
 
 from reclaim.engine.tasks import reading
 from reclaim.engine.tasks.deleting import check_inside
-from reclaim.errors import Conflict, Corrupt, IncompleteRead, OwnedAddress
+from reclaim.errors import (
+    Conflict,
+    Corrupt,
+    IncompleteRead,
+    LockLost,
+    OwnedAddress,
+    ReclaimError,
+)
 from reclaim.ids import new_uid
 from reclaim.model import Run, RunState, SnapshotId
 from reclaim.run.causes import live_containers
+from reclaim.run.decide import KEEPS_ALL, decide_seen
 from reclaim.run.plan import make_plan
+from reclaim.safety import SAFETY
 from reclaim.storage import KeyRange, hashed_files
+from reclaim.stores.abilities import HoldsLeases, SetsAside
 from reclaim.stores.format import CONTAINERS, ENTRIES, NO_READ, ReadsContainers
 from reclaim.stores.observation import Observation
-from reclaim.testing.stores.subject import Contract, Subject
+from reclaim.testing.stores.subject import Contract, Subject, failure_of
+
+LOCK_IS_FREE = SAFETY.lock_length + 2 * (SAFETY.request + SAFETY.clock_skew)
+"""So long after it was last renewed anyone can have a lock."""
+INTERRUPTIONS = 6
+"""How often a run is interrupted: it may have to begin a write again each time."""
 
 
 class StoreContract(Contract):
@@ -134,6 +152,23 @@ class StoreContract(Contract):
         assert not seen.open & seen.closed
         assert len(self.held(subject, seen)) == seen.held_count
 
+    def test_every_way_to_be_live_is_seen(self, subject: Subject) -> None:
+        ways, dead = subject.live_otherwise(), subject.dead()
+        live = decide_seen(KEEPS_ALL, self.observed(subject)).live
+        assert dead not in live
+        assert not [way for way, snapshot in ways.items() if snapshot not in live]
+
+    def test_a_read_that_is_short_stops_a_run(self, subject: Subject) -> None:
+        """Snapshots are counted in another way than by reading them."""
+        subject.live()
+        subject.dead()
+        if not subject.shorten():
+            raise SkipTest("no read of the store can be short")
+        subject.age()
+        before = subject.objects()
+        failure_of(IncompleteRead, lambda: self.make_plan(subject))
+        assert subject.objects() == before
+
     def test_observe_holds_what_is_not_in_a_snapshot_yet(self, subject: Subject) -> None:
         staged, uploading = subject.staged(), subject.uploading()
         for settled in (False, True):
@@ -178,12 +213,43 @@ class StoreContract(Contract):
         assert not subject.usable(dead)
 
     def test_what_a_ref_names_is_not_marked(self, subject: Subject) -> None:
-        live = subject.live()
+        ways = subject.live_otherwise()
+        named = [subject.live(), *(ways[way] for way in ("branch", "tag") if way in ways)]
         with subject.store.lock("contract") as held:
             held.begin()
-            held.condemn({live: "a rule"})
+            held.condemn(dict.fromkeys(named, "a rule"))
             assert held.promote() == 0
-        assert subject.usable(live)
+        assert all(map(subject.usable, named))
+
+    def test_a_run_that_stops_takes_its_marks_off(self, subject: Subject) -> None:
+        dead = subject.dead()
+        with subject.store.lock("contract") as held:
+            held.begin()
+            held.condemn({dead: "a rule"})
+            held.abandon()
+            assert subject.usable(dead)
+            assert dead not in self.observed(subject).marked
+            assert held.promote() == 0
+
+    def test_who_writes_while_a_run_marks_loses_nothing(self, subject: Subject) -> None:
+        """A snapshot is made whenever the run is about to write to the storage, a few times."""
+        dead, revived = subject.dead(), subject.dead()
+        written: list[SnapshotId] = []
+
+        def write() -> None:
+            if len(written) < INTERRUPTIONS:
+                written.append(subject.live())
+
+        store = subject.interrupted(write)
+        with store.lock(new_uid()) as held:
+            held.begin()
+            held.condemn({dead: "a rule", revived: "a rule"})
+            held.release([revived])
+            assert held.promote() == 1
+        live = decide_seen(KEEPS_ALL, self.observed(subject)).live
+        assert live.issuperset(written)
+        assert all(map(subject.usable, (*written, revived)))
+        assert not subject.usable(dead)
 
     def test_marks_that_were_left_are_taken_off(self, subject: Subject) -> None:
         dead = subject.dead()
@@ -209,22 +275,73 @@ class StoreContract(Contract):
         with other.lock("second"):
             pass
 
+    def test_who_lost_the_lock_changes_nothing(self, subject: Subject) -> None:
+        """Whoever slept until another run took over finds out before it writes."""
+        dead, late = subject.dead(), subject.dead()
+        first, second = new_uid(), new_uid()
+        with subject.store.lock(first) as held:
+            held.begin()
+            held.condemn({late: "a rule"})
+            subject.wait(LOCK_IS_FREE)
+            with subject.another().lock(second) as other:
+                other.begin()
+                other.condemn({dead: "a rule"})
+                run = Run(first, "collect", RunState.STARTED, subject.store.clock.now())
+                calls: list[Callable[[], object]] = [
+                    held.lock.check,
+                    held.begin,
+                    partial(held.condemn, {late: "a rule"}),
+                    partial(held.release, [dead]),
+                    held.promote,
+                    held.abandon,
+                    partial(held.collect, [dead]),
+                    partial(held.start, run),
+                    partial(held.finish, first, RunState.DONE, {}),
+                ]
+                if isinstance(held, SetsAside):
+                    calls += [
+                        partial(held.set_aside, [dead]),
+                        partial(held.restore, second, [dead], complete=True),
+                        partial(held.forget, second),
+                    ]
+                for call in calls:
+                    failure_of(LockLost, call)
+                assert subject.store.find_run(first) is None
+                assert subject.usable(late)
+                assert not subject.usable(dead)
+                assert other.promote() == 1
+
+    def test_what_reclaim_keeps_is_no_candidate(self, subject: Subject) -> None:
+        """Lock, leases, lists and digests: only what lies in the folders of runs may go."""
+        store, live, dead = subject.store, subject.live(), subject.dead()
+        if isinstance(store, HoldsLeases):
+            store.take_lease(live, holder="contract", length=timedelta(hours=2))
+        run = new_uid()
+        store.record_plan(run, "a digest")
+        _, place = store.place(run)
+        objects, of_runs = subject.objects(), place.removesuffix(f"{run}/")
+        with store.lock(run) as held:
+            held.begin()
+            held.condemn({dead: "a rule"})
+            below = store.storage.list(store.format.prefix.rstrip("/"))
+            listed = {stored.address for stored in below}
+        own = [one for one in sorted(listed - objects) if not one.startswith(of_runs)]
+        described = store.format.describe(pa.array(own, pa.string())).to_pylist()
+        kinds = {row["kind"] for row in described}
+        assert kinds.isdisjoint(store.format.order), dict(zip(own, described, strict=True))
+
     def test_what_is_missing_stops_a_run(self, subject: Subject) -> None:
         live, dead = subject.live(), subject.dead()
         subject.age()
         subject.lose(live)
         before = subject.objects()
-        try:
-            make_plan(
-                subject.store,
-                self.engine(subject),
-                opener=lambda _url: subject.store.storage,
-            )
-        except (Corrupt, IncompleteRead):
-            assert subject.objects() == before
-            assert subject.usable(dead)
-            return
-        raise AssertionError("a plan was made although something live is missing")
+        error = failure_of(ReclaimError, lambda: self.make_plan(subject))
+        assert isinstance(error, Corrupt | IncompleteRead)
+        assert subject.objects() == before
+        assert subject.usable(dead)
+
+    def make_plan(self, subject: Subject) -> None:
+        make_plan(subject.store, self.engine(subject), opener=self.opener(subject))
 
     def test_runs_are_recorded(self, subject: Subject) -> None:
         store, other = subject.store, subject.another()

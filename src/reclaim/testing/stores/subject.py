@@ -7,10 +7,14 @@ from datetime import timedelta
 from typing import Protocol, TypeVar
 from unittest import SkipTest
 
+from reclaim.engine.tasks.parts import Opener
 from reclaim.model import SnapshotId
+from reclaim.storage import ObjectStorage, Payload, Storage
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation, ObserveRequest
 from reclaim.testing.engine import OracleEngine
+from reclaim.testing.storage import ClockedStorage, StorageWrapper
+from reclaim.urls import normalize
 
 Failure = TypeVar("Failure", bound=Exception)
 
@@ -29,6 +33,13 @@ class Subject(Protocol):
         """The same store, opened by someone else."""
         ...
 
+    def interrupted(self, call: Callable[[], None]) -> Store:
+        """The same store, opened by somebody who is interrupted before each write to the storage.
+
+        ``InterruptedStorage`` does that.
+        """
+        ...
+
     def objects(self) -> set[str]:
         """Every object of the store that a collection may judge, listed in the storage itself."""
         ...
@@ -37,8 +48,21 @@ class Subject(Protocol):
         """Make a snapshot that a ref names."""
         ...
 
+    def live_otherwise(self) -> Mapping[str, SnapshotId]:
+        """Make a snapshot that is live in each other way that the store has, by the way's name.
+
+        ``branch``: the tip of another branch than the default one. ``tag``: only a tag names it.
+        ``merge``: only the second parent of a merge leads to it. Empty if there is one way alone.
+        """
+        ...
+
     def dead(self) -> SnapshotId:
         """Make a snapshot that nothing reaches any more."""
+        ...
+
+    def dead_pair(self) -> tuple[SnapshotId, SnapshotId]:
+        """Make two snapshots that nothing reaches any more, the first the parent of the second and
+        ten days older. Each has an object that no other snapshot needs."""
         ...
 
     def needs(self, snapshot: SnapshotId) -> Mapping[str, str]:
@@ -65,15 +89,26 @@ class Subject(Protocol):
         """Remove something from the storage that a snapshot cannot do without."""
         ...
 
+    def shorten(self) -> bool:
+        """Take a snapshot out of what is read, and leave the number of snapshots as it was.
+
+        False if nothing of the kind can happen to the store.
+        """
+        ...
+
     def age(self) -> None:
         """Let so much time pass that no margin protects what is there."""
+        ...
+
+    def wait(self, time: timedelta) -> None:
+        """Let some time pass."""
         ...
 
 
 class LeasingSubject(Subject, Protocol):
     """For ``ListsLeases``."""
 
-    def hold(self, snapshot: SnapshotId) -> str:
+    def hold(self, snapshot: SnapshotId, length: timedelta) -> str:
         """Take a lease on a snapshot as its users do; returns its id."""
         ...
 
@@ -116,6 +151,24 @@ class GuardedSubject(Subject, Protocol):
         ...
 
 
+class InterruptedStorage(StorageWrapper):
+    """Storage in front of whose writes something else happens, which may write to it as well."""
+
+    def __init__(self, inner: Storage, call: Callable[[], None]) -> None:
+        super().__init__(inner)
+        self._call = call
+        self._interrupted = False
+
+    def put(self, address: str, data: Payload, *, create: bool = False) -> None:
+        if not self._interrupted:
+            self._interrupted = True
+            try:
+                self._call()
+            finally:
+                self._interrupted = False
+        super().put(address, data, create=create)
+
+
 def failure_of(error: type[Failure], call: Callable[[], object]) -> Failure:
     """The error that a call must fail with."""
     try:
@@ -131,8 +184,18 @@ class Contract:
     def engine(
         self, subject: Subject, step: Callable[[str], None] = lambda _step: None
     ) -> OracleEngine:
-        storage = subject.store.storage
-        return OracleEngine(lambda _url: storage, clock=subject.store.clock, step=step)
+        return OracleEngine(self.opener(subject), clock=subject.store.clock, step=step)
+
+    def opener(self, subject: Subject) -> Opener:
+        """Opens each URL as what it names: the plan of a run is in a folder of its own."""
+        storage, clock = subject.store.storage, subject.store.clock
+
+        def opened(url: str) -> Storage:
+            if url == storage.url:
+                return storage
+            return ClockedStorage(ObjectStorage.open(normalize(url)), clock)
+
+        return opened
 
     def observed(self, subject: Subject, *, settled: bool = False) -> Observation:
         _, prefix = subject.store.place("contract")
