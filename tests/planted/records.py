@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.planted.bug import Bug
+from tests.planted.bug import Bug, Change
 
 LISTS = "tests/collect/test_lists.py"
 ORPHANS = "tests/collect/test_orphans.py"
@@ -72,14 +72,39 @@ BUGS: dict[str, Bug] = {
     ),
     "a run that cannot be purged holds up all others": Bug(
         "reclaim.run.purge",
-        right="    except (Refused, Corrupt) as error:\n",
-        wrong="    except Partial as error:\n",
+        right="                        if len(ending) == 1:\n",
+        wrong="                        if True:\n",
+        besides=(
+            Change(
+                "reclaim.run.purge",
+                right="    except (Refused, Corrupt) as error:\n",
+                wrong="    except Partial as error:\n",
+            ),
+        ),
         test=f"{LISTS}::test_a_run_that_cannot_be_purged_holds_up_no_other",
+    ),
+    "an error of one run that nobody foresaw stops a purge": Bug(
+        "reclaim.run.purge",
+        right="                    except Exception as error:\n                        # Whatever",
+        wrong="                    except Refused as error:\n                        # Whatever",
+        test=f"{LISTS}::test_whatever_stops_one_run_the_others_are_purged",
+    ),
+    "a purge that lost its lock goes on": Bug(
+        "reclaim.run.purge",
+        right="                    except LockLost:\n",
+        wrong="                    except ZeroDivisionError:\n",
+        test=f"{LISTS}::test_a_purge_that_loses_its_lock_says_what_it_did",
+    ),
+    "a note that no task wrote is read": Bug(
+        "reclaim.engine.tasks.recall",
+        right="    except (pa.ArrowException, KeyError, ValueError) as error:\n",
+        wrong="    except ZeroDivisionError as error:\n",
+        test=f"{LISTS}::test_a_note_that_no_task_wrote[other columns]",
     ),
     "a purge that left a run looks done": Bug(
         "reclaim.run.purge",
-        right="    if done.failed or done.skipped:\n        raise",
-        wrong="    if done.failed:\n        raise",
+        right="        if done.failed or done.skipped:\n            raise",
+        wrong="        if done.failed:\n            raise",
         test=f"{LISTS}::test_a_run_that_cannot_be_purged_holds_up_no_other",
     ),
     "a plan goes on with a run whose plan is elsewhere": Bug(

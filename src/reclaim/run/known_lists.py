@@ -120,7 +120,7 @@ def encode(rows: Sequence[tuple[Part, Outcome]]) -> bytes:
 def decode(body: bytes, address: str) -> Rows:
     try:
         return list(_decoded(body))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Corrupt(
             f"{address} is not the list that a run wrote", hint="restore it from a backup"
         ) from error

@@ -235,7 +235,7 @@ def _body(storage: Storage, place: Place) -> Mapping[str, Any]:
         ) from error
     try:
         body = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PlanRefused(f"{place}/{FILE} is not a plan", hint="plan it again") from error
     if not isinstance(body, dict):
         raise PlanRefused(f"{place}/{FILE} is not a plan", hint="plan it again")

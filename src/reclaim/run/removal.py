@@ -19,14 +19,7 @@ from reclaim.engine.tasks.notes import COVERING, RETURNED, find_notes
 from reclaim.engine.tasks.parts import Opener, Part, Place
 from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
 from reclaim.engine.tasks.restoring import BringBack
-from reclaim.errors import (
-    Corrupt,
-    NotFound,
-    PlanRefused,
-    Refused,
-    StorageDenied,
-    UnknownVersion,
-)
+from reclaim.errors import Corrupt, NotFound, PlanRefused, Refused, StorageDenied
 from reclaim.ids import new_uid
 from reclaim.model import Quarantine, Run, SnapshotId
 from reclaim.run import plan_file
@@ -162,7 +155,7 @@ class MoveToQuarantine:
         recalled = place.below("recalled")
         try:
             return _grouped(engine.recall(record.request(_aside(store, run.id), recalled, opener)))
-        except (PlanRefused, Corrupt) as error:
+        except (Refused, Corrupt) as error:
             log.warning("the record of run %s is damaged: %s", run.id, error.message)
             return self._listed(store, engine, run, place)
 
@@ -328,7 +321,7 @@ def find_record(run: Run, opener: Opener) -> Record | None:
         applies = place.below("apply")
         journal = Journal(opener(place.url), applies, applies, known=known_lists(run))
         return Record(run, place, journal)
-    except (NotFound, PlanRefused, UnknownVersion, Corrupt, StorageDenied):
+    except (NotFound, Refused, Corrupt, StorageDenied):
         return None
 
 
