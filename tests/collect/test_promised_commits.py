@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from sqlalchemy import delete
@@ -19,7 +20,7 @@ from reclaim.storage import Storage
 from reclaim.stores.observation import Margins
 from reclaim.testing.faults import FaultyStorage
 from tests.collect.older import heedless
-from tests.collect.test_promises import dies_at, run_of
+from tests.collect.test_promises import aside_of, dies_at, run_of
 from tests.collect.world import (
     NAME,
     Files,
@@ -355,3 +356,84 @@ def test_a_plan_says_that_a_run_needs_a_commit(local: World, policy: Policy) -> 
     rows = read_part(local.storage, plan.document.snapshots.part).to_pylist()
     (reasons,) = (row["reasons"] for row in rows if row["id"] == parent)
     assert "a run that can be undone needs it" in reasons
+
+
+# Commits that are broken in quarantine.
+
+
+def line(world: World) -> tuple[list[str], str]:
+    """Three dead commits, the oldest first, and the address of what only the oldest has."""
+    with world.opened() as catalog:
+        repo = catalog.repository(NAME)
+        repo.branch("main").put("a", b"a")
+        repo.branch("main").commit("keep")
+        side = repo.create_branch("side", "main")
+        side.put("only", b"only in the oldest")
+        commits = [side.commit("0").id]
+        [only] = [one.address for one in repo.at(commits[0]).entries() if one.path == "only"]
+        side.delete("only")
+        for number in (1, 2):
+            world.clock.advance(hours=1)
+            side.put("f", str(number).encode())
+            commits.append(side.commit(str(number)).id)
+        repo.delete_branch("side")
+    world.age()
+    return commits, only
+
+
+def history(world: World, ref: str) -> list[str]:
+    return [commit.id for commit in world.other().log(ref)]
+
+
+def test_commits_come_back_although_the_oldest_lost_an_object(local: World) -> None:
+    commits, only = line(local)
+    run = apply_all(local, removal=MOVE)
+    local.storage.delete(aside_of(local, run, only))
+    for _ in range(2):
+        with pytest.raises(Partial, match=f"commit {commits[0]}: not all of its objects"):
+            local.undo(run)
+        states = commit_states(local.repo)
+        assert [states[one] for one in commits] == ["quarantined", "live", "live"]
+        assert history(local, commits[2]) == [commits[2], commits[1]]
+    local.check()
+    local.repo.create_tag("kept", commits[2])
+    local.clock.advance(days=8)
+    assert local.purge() is not None
+    local.quiet()
+    assert whole(local.other(), "kept") == {"a": b"a", "f": b"2"}
+
+
+def test_who_came_back_without_a_parent_gets_it_when_it_is_back(local: World) -> None:
+    commits, only = line(local)
+    before = history(local, commits[2])
+    run = apply_all(local, removal=MOVE)
+    file = Path(local.backend.location) / "objects" / aside_of(local, run, only)
+    elsewhere = file.rename(Path(local.backend.location) / "elsewhere")
+    with pytest.raises(Partial):
+        local.undo(run)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    elsewhere.rename(file)
+    assert local.undo(run).snapshots == 1
+    assert commit_states(local.repo)[commits[0]] == CommitState.LIVE
+    assert history(local, commits[2]) == before
+
+
+def test_what_only_the_promise_held_is_leased(local: World) -> None:
+    """An undo that cannot hang it up again leaves time to name it."""
+    files = leased_history(local, 1)
+    commit = list(files)[1]
+    local.repo.create_tag("old", commit)
+    plan = local.plan(from_options(older_than="3d"), allowed_fraction=1.0, delete_expired_tags=True)
+    run = local.apply(plan, removal=MoveToQuarantine(30 * DAY)).run
+    local.clock.advance(hours=3)
+    with local.opened() as catalog:
+        main = catalog.repository(NAME).branch("main")
+        main.put("zz", b"1")
+        main.commit("x")
+        catalog.repository(NAME).create_tag("old", "main")
+    apply_all(local, ONE)
+    assert commit_states(local.repo)[commit] == CommitState.LIVE
+    assert "the tag old" in local.undo(run).left
+    local.clock.advance(minutes=5)
+    apply_all(local)
+    assert whole(local.other(), commit) == files[commit]

@@ -82,9 +82,40 @@ BUGS: dict[str, Bug] = {
     ),
     "a commit waits for a parent that is gone for good": Bug(
         "reclaim.catalog.collection.undoing",
-        right="sorted(missing - gone_for_good(connection, repo_uid, missing))",
-        wrong="sorted(missing)",
+        right="sorted(missing - gone_for_good(connection, repo_uid, missing) - broken)",
+        wrong="sorted(missing - broken)",
         test=f"{COMMITS}::test_a_commit_comes_back_although_its_parent_is_gone[embedded-deletes]",
+    ),
+    "a broken commit keeps its children in quarantine": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="sorted(missing - gone_for_good(connection, repo_uid, missing) - broken)",
+        wrong="sorted(missing - gone_for_good(connection, repo_uid, missing))",
+        test=f"{COMMITS}::test_commits_come_back_although_the_oldest_lost_an_object",
+    ),
+    "a commit comes back on top of one that is not back": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="        history_edit.set_parents(connection, repo_uid, commit_id, new, marked=True)\n",
+        wrong="",
+        test=f"{COMMITS}::test_commits_come_back_although_the_oldest_lost_an_object",
+    ),
+    "who came back without a parent never gets it": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="        history_edit.note_edit(\n",
+        wrong="        dict(\n",
+        test=f"{COMMITS}::test_who_came_back_without_a_parent_gets_it_when_it_is_back",
+    ),
+    "an undo ends the protection of what it could not hang up again": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="            for one in sorted(outcome.loose):\n",
+        wrong="            for one in ():\n",
+        test=f"{COMMITS}::test_what_only_the_promise_held_is_leased",
+    ),
+    "an expiration that is refused is waited for": Bug(
+        "reclaim.catalog.collection.taking_back",
+        right="    return without and not _leads_to_gone(connection, repo_uid, run.id)\n",
+        wrong="    return without\n",
+        test="tests/collect/test_edits_in_turn.py"
+        "::test_an_expiration_that_cannot_be_undone_is_not_waited_for",
     ),
     "a commit comes back on top of one that is gone": Bug(
         "reclaim.catalog.collection.undoing",
