@@ -181,7 +181,7 @@ def test_lists_of_a_run_of_an_older_version(local: World) -> None:
     with local.store().lock(run.id) as held:
         older = {name: value for name, value in run.summary.items() if name != LISTS}
         held.finish(run.id, RunState.DONE, older)
-    record = find_record(run_of(local, plan), opening(local.storage))
+    record = find_record(local.store(), run_of(local, plan), opening(local.storage))
     assert record is not None
     assert record.tells_all
     local.apply(plan, removal=MOVE)
@@ -204,7 +204,7 @@ def test_an_apply_that_dies_at_its_journal_knows_the_waves_before(local: World) 
 
     with pytest.raises(Partial):
         local.apply(plan, removal=MOVE, storage=FaultyStorage(local.storage, dies))
-    record = find_record(run_of(local, plan), opening(local.storage))
+    record = find_record(local.store(), run_of(local, plan), opening(local.storage))
     assert record is not None
     assert record.journal.lost == ()
     assert len(record.journal.parts()) == 1
@@ -409,7 +409,7 @@ def test_whatever_stops_one_run_the_others_are_purged(local: World) -> None:
         raise TypeError("odd")
 
     at = At("sweep quarantine", odd)
-    with pytest.raises(Partial, match="purged 1 runs; run .* was not purged: TypeError: odd"):
+    with pytest.raises(Partial, match=r"purged 1 runs; run .* was not purged: TypeError: odd"):
         local.purge(step=at)
     states = {run.id: run.state for run in local.repo.runs()}
     assert states[second] == RunState.PURGED
@@ -425,7 +425,8 @@ def test_a_purge_that_loses_its_lock_says_what_it_did(local: World) -> None:
         raise LockLost("the lock is gone")
 
     at = At("sweep quarantine", lost, nth=2)
-    with pytest.raises(Partial, match="purged 1 runs; run .* stopped on the way: the lock is gone"):
+    told = r"purged 1 runs; run .* stopped on the way: the lock is gone"
+    with pytest.raises(Partial, match=told):
         local.purge(step=at)
     states = {run.id: run.state for run in local.repo.runs()}
     assert states[first.document.run] == RunState.PURGED

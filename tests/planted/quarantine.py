@@ -94,8 +94,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a commit comes back on top of one that is not back": Bug(
         "reclaim.catalog.collection.undoing",
-        right="        history_edit.set_parents(connection, repo_uid, commit_id, new, marked=True)\n",
-        wrong="",
+        right="history_edit.set_parents(connection, repo_uid, commit_id, new, marked=True)\n",
+        wrong="dict()\n",
         test=f"{COMMITS}::test_commits_come_back_although_the_oldest_lost_an_object",
     ),
     "who came back without a parent never gets it": Bug(

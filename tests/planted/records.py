@@ -95,6 +95,13 @@ BUGS: dict[str, Bug] = {
         wrong="                    except ZeroDivisionError:\n",
         test=f"{LISTS}::test_a_purge_that_loses_its_lock_says_what_it_did",
     ),
+    "a copy of everything writes into the original": Bug(
+        "reclaim.run.removal",
+        right=" or planned.storage not in (None, store.storage.url):\n",
+        wrong=":\n",
+        test="tests/collect/test_stale_copies.py"
+        "::test_an_undo_in_a_copy_of_everything_writes_nothing_into_the_original",
+    ),
     "a note that no task wrote is read": Bug(
         "reclaim.engine.tasks.recall",
         right="    except (pa.ArrowException, KeyError, ValueError) as error:\n",

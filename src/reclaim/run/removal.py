@@ -148,7 +148,7 @@ class MoveToQuarantine:
     def quarantined(
         self, store: Store, engine: Engine, run: Run, place: Place, opener: Opener
     ) -> Sequence[Part]:
-        record = find_record(run, opener)
+        record = find_record(store, run, opener)
         if record is None or not record.tells_all:
             # Its lists are gone, or not all of them: its folder tells what it took.
             return self._listed(store, engine, run, place)
@@ -184,7 +184,7 @@ class MoveToQuarantine:
 
     def restorer(self, store: Store, run: Run, opener: Opener) -> Deleter:
         undos = _undos(run) or (store.clock.now(),)
-        return BringBack(_aside(store, run.id), undos, _new_notes(run, opener))
+        return BringBack(_aside(store, run.id), undos, _new_notes(store, run, opener))
 
     def purger(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
         return Discard(_undos(run))
@@ -223,13 +223,13 @@ class DeleteMarkers:
 
     def quarantined(
         self,
-        store: Store,  # noqa: ARG002 - the markers are where the plan is
+        store: Store,
         engine: Engine,
         run: Run,
         place: Place,
         opener: Opener,
     ) -> Sequence[Part]:
-        record = find_record(run, opener)
+        record = find_record(store, run, opener)
         if record is None:
             raise Refused(
                 f"the plan of run {run.id} cannot be read at {run.place} any more, and it alone "
@@ -246,8 +246,8 @@ class DeleteMarkers:
     def aside(self, store: Store, run_id: str) -> None:
         pass
 
-    def restorer(self, store: Store, run: Run, opener: Opener) -> Deleter:  # noqa: ARG002
-        return Unmark(_new_notes(run, opener))
+    def restorer(self, store: Store, run: Run, opener: Opener) -> Deleter:
+        return Unmark(_new_notes(store, run, opener))
 
     def purger(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
         return Expunge()
@@ -309,14 +309,15 @@ def _markers_unknown(run: Run, why: str) -> Refused:
     )
 
 
-def find_record(run: Run, opener: Opener) -> Record | None:
+def find_record(store: Store, run: Run, opener: Opener) -> Record | None:
     """The record of a run; None if its plan is not there any more, or cannot be read.
 
-    Another plan in its place is not the run's.
+    Another plan in its place is not the run's. One for another storage is that of the store which
+    this one is a copy of, and what is written there would be believed by that one.
     """
     try:
         place, planned = plan_file.find_run(opener(run.place), run.place)
-        if planned != run.id:
+        if planned.run != run.id or planned.storage not in (None, store.storage.url):
             return None
         applies = place.below("apply")
         journal = Journal(opener(place.url), applies, applies, known=known_lists(run))
@@ -325,9 +326,9 @@ def find_record(run: Run, opener: Opener) -> Record | None:
         return None
 
 
-def _new_notes(run: Run, opener: Opener) -> Place | None:
+def _new_notes(store: Store, run: Run, opener: Opener) -> Place | None:
     """Where an undo of a run notes what it does: beside the plan, as all that is recalled."""
-    record = find_record(run, opener)
+    record = find_record(store, run, opener)
     if record is None:
         return None
     return record.place.below("undo").below(new_uid()).below(RETURNED)

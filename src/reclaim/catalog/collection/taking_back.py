@@ -71,7 +71,8 @@ def find_edit(connection: Connection, run_id: str, commit_id: str) -> Row[Any] |
     """How a run edited a commit, if it did."""
     query = select(run_edits.c.old_parents, run_edits.c.was_marked)
     own = (run_edits.c.run_id == run_id) & (run_edits.c.commit_id == commit_id)
-    return connection.execute(query.where(own)).first()
+    row: Row[Any] | None = connection.execute(query.where(own)).first()
+    return row
 
 
 def take_back(
