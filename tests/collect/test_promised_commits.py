@@ -29,6 +29,7 @@ from tests.collect.world import (
     bury,
     commit_states,
     opening,
+    stepped,
     whole,
 )
 from tests.dying import Died
@@ -183,6 +184,21 @@ def test_a_commit_that_is_broken_is_not_promised_and_its_child_is(world: World, 
     with pytest.raises(Gone):
         world.other().commit(first)
     assert {one.id: one for one in world.repo.runs()}[run].state == RunState.UNDONE
+
+
+def test_the_store_is_listed_for_them_before_the_roots_are_read(local: World) -> None:
+    """From that read on there is a budget of time, which the listing of a large store breaks."""
+    bury(local)
+    apply_all(local)
+    left_condemned(local, DELETE)
+    local.age()
+    steps: list[str] = []
+    store = stepped(local.store(), steps.append)
+    plan = local.plan(allowed_fraction=1.0)
+    local.apply(plan, removal=MOVE, step=steps.append, store=store)
+    read = steps.index("before observe")
+    assert any(step.startswith("list ") for step in steps[:read])
+    assert not any(step.startswith("list ") for step in steps[read:])
 
 
 def test_commits_of_a_run_that_died_while_it_deleted_are_not_promised(local: World) -> None:

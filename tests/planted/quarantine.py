@@ -55,6 +55,13 @@ BUGS: dict[str, Bug] = {
         test=f"{COMMITS}"
         "::test_a_commit_that_is_broken_is_not_promised_and_its_child_is[embedded-deleted]",
     ),
+    "the store is listed between the read and the first delete": Bug(
+        "reclaim.run.apply",
+        right="            candidates, dropped = self._confirm(decided, seen, now)\n",
+        wrong="            candidates, dropped = self._confirm(decided, seen, now)\n"
+        "            left_whole = self._find_left_whole()\n",
+        test=f"{COMMITS}::test_the_store_is_listed_for_them_before_the_roots_are_read",
+    ),
     "commits are taken over after their objects": Bug(
         "reclaim.run.apply",
         right="if left_whole and isinstance(self._held, TakesOver):",

@@ -375,6 +375,9 @@ class _Applying:
                     str(self._place),
                 )
             )
+            # Before the roots are read: it lists the store, which may take longer than what was
+            # read may be old. Under the lock nobody else takes anything of them.
+            left_whole = self._find_left_whole()
         with stage("expire") as expiring:
             expiring.facts["edited"] = self._edit(decided)
         with stage("condemn") as condemning:
@@ -391,7 +394,6 @@ class _Applying:
                 known=[file.part for file in self._basis.document.containers],
             )
             candidates, dropped = self._confirm(decided, seen, now)
-            left_whole = self._find_left_whole()
             confirming.facts["dropped"] = dropped
         with stage("promote"):
             # A clock that jumped since has made young what is old, or leases look lapsed.
