@@ -123,8 +123,22 @@ def test_markers_are_set_and_taken_off(versioned: World) -> None:
 
 def test_what_commits_under_markers_share_stays(versioned: World) -> None:
     """Their containers are read from under the markers."""
-    world, past = versioned, bury(versioned)
-    run = world.apply(world.plan(), removal=MARKERS).run
+    past = bury(versioned)
+    check_shared(versioned, past, versioned.apply(versioned.plan(), removal=MARKERS).run)
+
+
+def test_what_commits_under_markers_share_stays_whoever_writes_over_them(versioned: World) -> None:
+    """The version that was covered is under what somebody wrote since."""
+    past = bury(versioned)
+    covered = [versioned.repo.commit(one).metarange for one in (past.first, past.second)]
+    run = versioned.apply(versioned.plan(), removal=MARKERS).run
+    for metarange in covered:
+        versioned.storage.put(metarange, b"other bytes")
+    check_shared(versioned, past, run, foreign=covered)
+
+
+def check_shared(world: World, past: Past, run: str, foreign: Sequence[str] = ()) -> None:
+    """A run that deletes leaves what the commits of a run share with those that die."""
     with world.opened() as catalog:
         repo = catalog.repository("sales")
         for path in ("a", "b/1", "b/2", "c"):
@@ -137,6 +151,9 @@ def test_what_commits_under_markers_share_stays(versioned: World) -> None:
         world.apply(world.plan(from_options(keep_last=1), allowed_fraction=1.0))
     with pytest.raises(Gone):
         whole(world.other(), past.keep)
+    bucket = open_bucket(world.storage.url)
+    for address in foreign:
+        bucket.delete([one for one in bucket.versions_of(address) if one.latest])
     assert world.undo(run).snapshots == 2
     for commit in (past.first, past.second):
         assert whole(world.other(), commit) == past.files[commit]

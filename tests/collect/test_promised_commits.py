@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import delete
 
+from reclaim.catalog.content import ranges as containers
 from reclaim.catalog.database.schema import CommitState, run_edits
 from reclaim.engine.tasks.parts import read_part
-from reclaim.errors import Gone, Partial, StorageDenied
+from reclaim.errors import Gone, Partial, StorageDenied, UnknownVersion
 from reclaim.model import RunState
 from reclaim.policy import Policy, Rules, from_options
 from reclaim.run.gc import collect
@@ -453,3 +455,22 @@ def test_what_only_the_promise_held_is_leased(local: World) -> None:
     local.clock.advance(minutes=5)
     apply_all(local)
     assert whole(local.other(), commit) == files[commit]
+
+
+def test_a_promised_container_of_a_newer_version_stops_the_run(
+    local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows what it lists, and so what the undo of its run needs."""
+    past = bury(local)
+    metarange = local.repo.commit(past.first).metarange
+    apply_all(local, removal=MoveToQuarantine(30 * DAY))
+    real = containers.decode_metarange
+
+    def newer(data: bytes, address: str) -> Any:
+        if address == metarange:
+            raise UnknownVersion("a container of format 9")
+        return real(data, address)
+
+    monkeypatch.setattr(containers, "decode_metarange", newer)
+    with pytest.raises(UnknownVersion, match="format 9"):
+        local.plan()

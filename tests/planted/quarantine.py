@@ -38,9 +38,21 @@ BUGS: dict[str, Bug] = {
     ),
     "what commits under delete markers need is not asked for": Bug(
         "reclaim.engine.tasks.promised",
-        right="            if not version.marker:\n",
-        wrong="            if version.latest and not version.marker:\n",
+        right="        if not version.marker:\n",
+        wrong="        if version.latest and not version.marker:\n",
         test=f"{MARKERS}::test_what_commits_under_markers_share_stays",
+    ),
+    "what others wrote over a covered container ends its protection": Bug(
+        "reclaim.engine.tasks.promised",
+        right="            yield _Covered(bucket, version)\n",
+        wrong="            yield _Covered(bucket, version)\n            return\n",
+        test=f"{MARKERS}::test_what_commits_under_markers_share_stays_whoever_writes_over_them",
+    ),
+    "a promised container of a newer version protects nothing": Bug(
+        "reclaim.engine.tasks.promised",
+        right="NOT_THERE = (Corrupt, NotFound)\n",
+        wrong="NOT_THERE = (Corrupt, NotFound, Exception)\n",
+        test=f"{COMMITS}::test_a_promised_container_of_a_newer_version_stops_the_run",
     ),
     "a plan without a record takes its own promise for another's": Bug(
         "reclaim.run.trust",
