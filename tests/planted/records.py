@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted.bug import Bug, Change
 
 LISTS = "tests/collect/test_lists.py"
+MARKERS = "tests/collect/test_markers.py"
 ORPHANS = "tests/collect/test_orphans.py"
 
 BUGS: dict[str, Bug] = {
@@ -60,7 +61,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a repeated apply keeps a damaged list": Bug(
         "reclaim.run.apply",
-        right="            self._journal.give_up_damaged(self._engine, self._place)\n",
+        right="            self._give_up_damaged()\n",
         wrong="",
         test=f"{LISTS}::test_a_damaged_file_of_an_unfinished_run[journal]",
     ),
@@ -101,6 +102,24 @@ BUGS: dict[str, Bug] = {
         wrong=":\n",
         test="tests/collect/test_stale_copies.py"
         "::test_an_undo_in_a_copy_of_everything_writes_nothing_into_the_original",
+    ),
+    "a plan that was only compared vouches for itself": Bug(
+        "reclaim.run.apply",
+        right="        if not basis.compared:\n",
+        wrong="        if True:\n",
+        test="tests/collect/test_trust.py::test_a_plan_without_a_record_vouches_for_nothing",
+    ),
+    "markers are forgotten by a plan that was made anew": Bug(
+        "reclaim.run.apply",
+        right="if damaged and self._basis.compared and self._removal.name == MARKED:\n",
+        wrong="if False:\n",
+        test=f"{MARKERS}::test_a_damaged_record_and_a_plan_without_one",
+    ),
+    "a note that may tell of something is passed over": Bug(
+        "reclaim.run.damaged_notes",
+        right="    if unknown:\n",
+        wrong="    if False:\n",
+        test=f"{MARKERS}::test_a_damaged_note_that_is_needed",
     ),
     "a note that no task wrote is read": Bug(
         "reclaim.engine.tasks.recall",

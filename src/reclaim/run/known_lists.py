@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from reclaim.engine.tasks.deleting import Outcome
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.errors import Corrupt, NotFound
-from reclaim.model import INTENDED, LISTS, Run
+from reclaim.model import LISTS, Run
 from reclaim.storage import Storage
 
 ABSENT = ""
@@ -38,7 +38,7 @@ def known_lists(run: Run | None) -> Hashes | None:
     if run is None:
         return {}
     noted = run.summary.get(LISTS)
-    if noted is None and INTENDED in run.summary:
+    if noted is None:
         return None
     if not isinstance(noted, Mapping):
         return {}

@@ -19,10 +19,11 @@ from reclaim.engine.tasks.notes import COVERING, RETURNED, find_notes
 from reclaim.engine.tasks.parts import Opener, Part, Place
 from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
 from reclaim.engine.tasks.restoring import BringBack
-from reclaim.errors import Corrupt, NotFound, PlanRefused, Refused, StorageDenied
+from reclaim.errors import Corrupt, NotFound, PlanRefused, ReclaimError, Refused, StorageDenied
 from reclaim.ids import new_uid
 from reclaim.model import Quarantine, Run, SnapshotId
 from reclaim.run import plan_file
+from reclaim.run.damaged_notes import recall_without
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
 from reclaim.run.plan_file import PlanDocument
@@ -238,10 +239,27 @@ class DeleteMarkers:
             )
         if not record.is_whole:
             raise _markers_unknown(run, "lists of it are missing or changed")
+        request = record.request(None, place.below("recalled"), opener)
         try:
-            return _grouped(engine.recall(record.request(None, place.below("recalled"), opener)))
+            return _grouped(engine.recall(request))
         except (PlanRefused, Corrupt) as error:
+            return _grouped(self._recall_without(engine, request, opener, run, error))
+
+    def _recall_without(
+        self,
+        engine: Engine,
+        request: RecallRequest,
+        opener: Opener,
+        run: Run,
+        error: ReclaimError,
+    ) -> Sequence[Part]:
+        try:
+            recalled = recall_without(engine, request, opener, run.id)
+        except (PlanRefused, Corrupt) as damaged:
+            raise _markers_unknown(run, damaged.message) from damaged
+        if recalled is None:
             raise _markers_unknown(run, error.message) from error
+        return recalled
 
     def aside(self, store: Store, run_id: str) -> None:
         pass

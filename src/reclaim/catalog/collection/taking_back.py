@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
 
-from sqlalchemy import Connection, Row, delete, exists, or_, select
+from sqlalchemy import Connection, delete, exists, or_, select
 
 from reclaim.catalog.collection import history_edit, records
 from reclaim.catalog.collection.covering import find_covering
@@ -21,7 +20,7 @@ from reclaim.catalog.refs import commits, refs
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import to_micros
 from reclaim.errors import TransactionFailed
-from reclaim.model import RefKind, Run, RunState
+from reclaim.model import RefKind, Run, RunState, SnapshotId
 
 EXPIRE = "expire"
 """The kind of run that only edits history."""
@@ -67,12 +66,16 @@ def has_edited(connection: Connection, run_id: str) -> bool:
     return any(connection.execute(query.limit(1)).first() is not None for query in queries)
 
 
-def find_edit(connection: Connection, run_id: str, commit_id: str) -> Row[Any] | None:
-    """How a run edited a commit, if it did."""
+def find_edit(
+    connection: Connection, run_id: str, commit_id: str
+) -> tuple[tuple[SnapshotId, ...], bool] | None:
+    """The parents that a commit had before a run edited it, and whether they were edited ones."""
     query = select(run_edits.c.old_parents, run_edits.c.was_marked)
     own = (run_edits.c.run_id == run_id) & (run_edits.c.commit_id == commit_id)
-    row: Row[Any] | None = connection.execute(query.where(own)).first()
-    return row
+    row = connection.execute(query.where(own)).first()
+    if row is None:
+        return None
+    return tuple(SnapshotId(parent) for parent in json.loads(row.old_parents)), row.was_marked
 
 
 def take_back(

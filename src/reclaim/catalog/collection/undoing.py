@@ -247,7 +247,7 @@ def _cut_for_now(
     waits for that.
     """
     parents = {
-        commit_id: tuple(json.loads(text))
+        commit_id: tuple(SnapshotId(parent) for parent in json.loads(text))
         for commit_id, text in connection.execute(
             select(commit_rows.c.id, commit_rows.c.parents).where(
                 commit_rows.c.repo_uid == repo_uid, among(connection, commit_rows.c.id, set(back))
@@ -268,7 +268,7 @@ def _cut_for_now(
             continue
         was_marked = bool(back[commit_id].marked)
         if earlier := find_edit(connection, run_id, commit_id):
-            old, was_marked = tuple(json.loads(earlier.old_parents)), earlier.was_marked
+            old, was_marked = earlier
         history_edit.set_parents(connection, repo_uid, commit_id, new, marked=True)
         history_edit.note_edit(
             connection, run_id, commit_id, old=old, new=new, was_marked=was_marked
