@@ -278,8 +278,8 @@ BUGS: dict[str, Bug] = {
     ),
     "any plan in its place is the run's": Bug(
         "reclaim.run.removal",
-        right="if planned != run.id:",
-        wrong="if False:",
+        right="if planned.run != run.id or ",
+        wrong="if ",
         test=f"{WINDOWS}::test_another_plan_in_its_place_is_not_the_run_s",
     ),
     "a purge goes by any clock": Bug(

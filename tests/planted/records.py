@@ -35,7 +35,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a damaged file of a record stops an undo": Bug(
         "reclaim.run.removal",
-        right="""        except (PlanRefused, Corrupt) as error:
+        right="""        except (Refused, Corrupt) as error:
             log.warning(""",
         wrong="""        except NotFound as error:
             log.warning(""",
