@@ -132,6 +132,8 @@ LISTS = "lists"
 hash to, by their names below the folder of applies."""
 PLAN_DIGEST = "plan"
 """A fact in a run's record: what the plan hashes to that it was made from."""
+VOUCHED = "vouched"
+"""A fact in a run's record: the store or a person vouched for that plan when it was applied."""
 
 
 @dataclass(frozen=True, slots=True)

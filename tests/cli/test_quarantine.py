@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from reclaim.catalog import Catalog
+from reclaim.stores.registry import find
 from tests.cli.conftest import CommandLine
 
 pytestmark = pytest.mark.usefixtures("plain")
@@ -174,6 +175,26 @@ def test_a_purge_that_leaves_a_run_goes_on_with_other_stores(
     assert f"sales: run {planned['run']} was not purged" in result.err
     assert "orders: purged 1 runs" in result.err
     assert in_quarantine(location) == aside["objects"]
+
+
+def test_a_purge_of_all_stores_of_which_one_is_locked(
+    cli: CommandLine, planned: Any, aside: Any, location: Path
+) -> None:
+    cli.ok("repo", "create", "orders")
+    cli.ok("put", "-", "orders/main/a", stdin=b"wrong")
+    cli.ok("reset", "orders/main")
+    other = cli.ok("plan", "orders", "--min-age", "0", "--unsafe-allow-fraction", "1", "--json")
+    cli.ok("apply", other.json["plan"], "--yes", "--quarantine")
+    with Catalog.open(location) as catalog, find(catalog, "sales").lock("f" * 32):
+        result = cli("purge", "--older-than", "0s", "--yes", "--json")
+    error = result.error
+    assert (result.code, error["kind"]) == (7, "partial")
+    assert f"sales: run {'f' * 32} is working on this" in error["message"]
+    assert "orders: purged 1 runs" in error["message"]
+    assert error["details"]["stores"]["sales"]["kind"] == "conflict"
+    assert error["details"]["stores"]["orders"]["runs"] == [other.json["run"]]
+    assert in_quarantine(location) == aside["objects"]
+    assert only_run(cli, planned["run"])["state"] == "done"
 
 
 def test_a_run_that_deleted_cannot_be_undone(cli: CommandLine, planned: Any) -> None:

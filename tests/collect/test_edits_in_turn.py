@@ -9,6 +9,7 @@ import pytest
 from reclaim.errors import Partial, Refused
 from reclaim.model import RunState
 from reclaim.policy import Policy, from_options
+from reclaim.run.doctor import examine_store
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.removal import MoveToQuarantine
 from tests.collect.world import World, whole
@@ -181,3 +182,26 @@ def test_the_newer_first_where_it_hides_the_older(local: World, quarantine: bool
     else:
         assert local.repo.undo(edited.older) == []
     check_back(local, edited)
+
+
+def test_an_expiration_that_cannot_be_undone_is_not_waited_for(local: World) -> None:
+    """A run that deleted took what it let go; the older run is undone, and says what is hidden."""
+    edited = hide(local, quarantine=True)
+    local.age()
+    local.apply(local.plan(allowed_fraction=1.0))
+    with pytest.raises(Refused, match="was removed since"):
+        local.repo.undo(edited.newer)
+    undone = local.undo(edited.older)
+    assert undone.snapshots
+    assert undone.left
+    [run] = [run for run in local.repo.runs() if run.id == edited.older]
+    assert run.state == RunState.UNDONE
+    local.check()
+
+
+def test_doctor_says_how_an_undo_is_finished(local: World) -> None:
+    edited = hide(local, quarantine=True)
+    with pytest.raises(Partial):
+        local.undo(edited.older)
+    hints = [finding.hint for finding in examine_store(local.store()) if finding.check == "runs"]
+    assert hints == [f"finish it: reclaim undo {edited.older}"]

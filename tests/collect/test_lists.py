@@ -13,18 +13,18 @@ import pytest
 from reclaim.engine.tasks.deleting import JOURNAL
 from reclaim.engine.tasks.notes import RETURNED, Noted, write_note
 from reclaim.engine.tasks.parts import Part, Place, read_part, write_part
-from reclaim.errors import Partial, PlanRefused, Refused, StorageDenied
+from reclaim.errors import LockLost, Partial, PlanRefused, Refused, StorageDenied
 from reclaim.model import LISTS, RunState
 from reclaim.run import plan_file
 from reclaim.run.plan import Plan
 from reclaim.run.purge import purge
 from reclaim.run.removal import MoveToQuarantine, find_record
 from reclaim.run.undo import undo_run
-from reclaim.storage import Storage
+from reclaim.storage import Storage, hashed_files
 from reclaim.testing.faults import FaultyStorage
 from tests.collect.forging import forget
 from tests.collect.test_promises import aside_of, check_back, dies_at, run_of
-from tests.collect.world import NAME, World, bury, opening
+from tests.collect.world import NAME, At, World, bury, opening
 
 MOVE = MoveToQuarantine()
 MONTH = MoveToQuarantine(timedelta(days=30))
@@ -181,7 +181,7 @@ def test_lists_of_a_run_of_an_older_version(local: World) -> None:
     with local.store().lock(run.id) as held:
         older = {name: value for name, value in run.summary.items() if name != LISTS}
         held.finish(run.id, RunState.DONE, older)
-    record = find_record(run_of(local, plan), opening(local.storage))
+    record = find_record(local.store(), run_of(local, plan), opening(local.storage))
     assert record is not None
     assert record.tells_all
     local.apply(plan, removal=MOVE)
@@ -204,7 +204,7 @@ def test_an_apply_that_dies_at_its_journal_knows_the_waves_before(local: World) 
 
     with pytest.raises(Partial):
         local.apply(plan, removal=MOVE, storage=FaultyStorage(local.storage, dies))
-    record = find_record(run_of(local, plan), opening(local.storage))
+    record = find_record(local.store(), run_of(local, plan), opening(local.storage))
     assert record is not None
     assert record.journal.lost == ()
     assert len(record.journal.parts()) == 1
@@ -351,6 +351,86 @@ def test_a_run_that_cannot_be_purged_holds_up_no_other(local: World) -> None:
     assert purged is not None
     assert purged.runs == [first.document.run]
     assert not local.aside()
+
+
+def two_runs(world: World, place: Place | None = None) -> tuple[Plan, str]:
+    """Two runs whose windows end: the plan of the first, and the id of the second."""
+    bury(world)
+    first = world.plan(place=place)
+    world.apply(first, removal=MoveToQuarantine(timedelta(days=1)))
+    bury_next(world)
+    second = world.plan(allowed_fraction=1.0)
+    world.apply(second, removal=MoveToQuarantine(timedelta(days=1)))
+    world.clock.advance(days=9)
+    return first, second.document.run
+
+
+NOTES = {
+    "other columns": pa.table({"x": [1]}),
+    "a null": pa.Table.from_pylist(
+        [{"address": "a", "size": 1, "kind": "", "reason": "", "outcome": "returned"}],
+        schema=JOURNAL,
+    ),
+    "other types": pa.table(
+        {
+            "address": [1],
+            "size": ["x"],
+            "kind": [""],
+            "reason": [""],
+            "outcome": ["returned"],
+            "identity": ["a b"],
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("note", NOTES)
+def test_a_note_that_no_task_wrote(local: World, note: str) -> None:
+    """The folder of the quarantine tells, for an undo and for a purge."""
+    first, second = two_runs(local, elsewhere(local))
+    hashed_files.write(local.storage, first.place.at(f"undo/0/{RETURNED}/1"), NOTES[note])
+    assert local.undo(second).snapshots == 1
+    assert local.purge(timedelta(0)) is not None
+    assert run_of(local, first).state == RunState.PURGED
+
+
+def test_a_plan_of_a_thousand_brackets(local: World) -> None:
+    first, second = two_runs(local, elsewhere(local))
+    local.storage.put(first.place.at("plan.json"), b"[" * 200_000)
+    purged = local.purge()
+    assert purged is not None
+    assert set(purged.runs) == {first.document.run, second}
+
+
+def test_whatever_stops_one_run_the_others_are_purged(local: World) -> None:
+    first, second = two_runs(local)
+
+    def odd() -> None:
+        raise TypeError("odd")
+
+    at = At("sweep quarantine", odd)
+    with pytest.raises(Partial, match=r"purged 1 runs; run .* was not purged: TypeError: odd"):
+        local.purge(step=at)
+    states = {run.id: run.state for run in local.repo.runs()}
+    assert states[second] == RunState.PURGED
+    assert states[first.document.run] == RunState.DONE
+    assert local.purge() is not None
+    assert not local.aside()
+
+
+def test_a_purge_that_loses_its_lock_says_what_it_did(local: World) -> None:
+    first, second = two_runs(local)
+
+    def lost() -> None:
+        raise LockLost("the lock is gone")
+
+    at = At("sweep quarantine", lost, nth=2)
+    told = r"purged 1 runs; run .* stopped on the way: the lock is gone"
+    with pytest.raises(Partial, match=told):
+        local.purge(step=at)
+    states = {run.id: run.state for run in local.repo.runs()}
+    assert states[first.document.run] == RunState.PURGED
+    assert states[second] == RunState.DONE
 
 
 @pytest.mark.parametrize("then", ["undo", "purge"])

@@ -21,20 +21,23 @@ from reclaim.catalog.database.schema import CommitState
 from reclaim.engine.tasks import deleting, recall
 from reclaim.engine.tasks.delete_markers import UNKNOWN, Covered, Expunge, Mark, Unmark
 from reclaim.engine.tasks.deleting import MISSING, RESTORED, Target
-from reclaim.engine.tasks.notes import RETURNED, find_notes
+from reclaim.engine.tasks.notes import COVERING, RETURNED, find_notes
 from reclaim.engine.tasks.parts import Place, read_part
 from reclaim.engine.tasks.quarantine import QUARANTINED, UNTOUCHED
-from reclaim.errors import Conflict, Gone, Partial, Refused, VersioningOff
-from reclaim.model import RunState
+from reclaim.errors import Conflict, Gone, Partial, PlanRefused, Refused, VersioningOff
+from reclaim.model import INTENDED, LISTS, PLAN_DIGEST, VOUCHED, RunState
 from reclaim.policy import from_options
 from reclaim.run.journal import Journal
+from reclaim.run.plan import Plan
 from reclaim.run.removal import DeleteMarkers, MoveToQuarantine
 from reclaim.storage import ObjectStorage
 from reclaim.storage.buckets import Bucket, open_bucket
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import SeaweedFS
 from tests.collect.dying import dies
+from tests.collect.forging import forget
 from tests.collect.older import parentless
+from tests.collect.test_promises import run_of
 from tests.collect.world import Past, World, bury, commit_states, leftovers, whole
 from tests.conftest import Backend
 from tests.dying import Died, Work
@@ -123,8 +126,22 @@ def test_markers_are_set_and_taken_off(versioned: World) -> None:
 
 def test_what_commits_under_markers_share_stays(versioned: World) -> None:
     """Their containers are read from under the markers."""
-    world, past = versioned, bury(versioned)
-    run = world.apply(world.plan(), removal=MARKERS).run
+    past = bury(versioned)
+    check_shared(versioned, past, versioned.apply(versioned.plan(), removal=MARKERS).run)
+
+
+def test_what_commits_under_markers_share_stays_whoever_writes_over_them(versioned: World) -> None:
+    """The version that was covered is under what somebody wrote since."""
+    past = bury(versioned)
+    covered = [versioned.repo.commit(one).metarange for one in (past.first, past.second)]
+    run = versioned.apply(versioned.plan(), removal=MARKERS).run
+    for metarange in covered:
+        versioned.storage.put(metarange, b"other bytes")
+    check_shared(versioned, past, run, foreign=covered)
+
+
+def check_shared(world: World, past: Past, run: str, foreign: Sequence[str] = ()) -> None:
+    """A run that deletes leaves what the commits of a run share with those that die."""
     with world.opened() as catalog:
         repo = catalog.repository("sales")
         for path in ("a", "b/1", "b/2", "c"):
@@ -137,6 +154,9 @@ def test_what_commits_under_markers_share_stays(versioned: World) -> None:
         world.apply(world.plan(from_options(keep_last=1), allowed_fraction=1.0))
     with pytest.raises(Gone):
         whole(world.other(), past.keep)
+    bucket = open_bucket(world.storage.url)
+    for address in foreign:
+        bucket.delete([one for one in bucket.versions_of(address) if one.latest])
     assert world.undo(run).snapshots == 2
     for commit in (past.first, past.second):
         assert whole(world.other(), commit) == past.files[commit]
@@ -392,6 +412,90 @@ def test_a_damaged_record_and_its_plan_applied_again(versioned: World, folder: s
     with pytest.raises(Partial, match=f"run {run} was not purged"):
         world.purge()
     world.apply(plan, removal=MARKERS)
+    assert world.undo(run).snapshots == 2
+    check_back(world, past)
+
+
+def damage(world: World, plan: Plan, folder: str) -> dict[str, bytes]:
+    """Damage the files of a plan's applies in folders of a name; returns what they were."""
+    listed = [stored.address for stored in world.storage.list(plan.place.at("apply"))]
+    files = {one: world.storage.get(one) for one in listed if f"/{folder}/" in one}
+    for address in files:
+        world.storage.put(address, b"damaged")
+    return files
+
+
+def test_a_damaged_record_and_a_plan_without_one(versioned: World) -> None:
+    """A plan made anew has nothing of what markers cover: to apply it would forget them."""
+    world, past = versioned, bury(versioned)
+    plan = world.plan()
+    run = world.apply(plan, removal=MARKERS).run
+    with world.store().lock(run) as held:
+        facts = {k: v for k, v in run_of(world, plan).summary.items() if k != VOUCHED}
+        held.finish(run, RunState.DONE, facts)
+    forget(world)
+    files = damage(world, plan, "objects")
+    with pytest.raises(PlanRefused, match="its delete markers could be found"):
+        world.apply(plan, removal=MARKERS)
+    for address, data in files.items():
+        world.storage.put(address, data)
+    assert world.undo(run).snapshots == 2
+    check_back(world, past)
+
+
+def test_a_damaged_record_and_a_plan_that_its_run_vouches_for(versioned: World) -> None:
+    """The store has forgotten the digest by now."""
+    world, past = versioned, bury(versioned)
+    plan = world.plan()
+    run = world.apply(plan, removal=MARKERS).run
+    forget(world)
+    damage(world, plan, "objects")
+    world.apply(plan, removal=MARKERS)
+    assert world.undo(run).snapshots == 2
+    check_back(world, past)
+
+
+def test_a_damaged_note_that_nobody_needs(versioned: World) -> None:
+    world, past = versioned, bury(versioned)
+    plan = world.plan()
+    run = world.apply(plan, removal=MARKERS).run
+    assert damage(world, plan, COVERING)
+    assert world.undo(run).snapshots == 2
+    check_back(world, past)
+
+
+def test_a_damaged_note_that_is_needed(versioned: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal of its wave was lost: the note alone tells of the marker."""
+    world, past = versioned, bury(versioned)
+    plan = world.plan()
+
+    def died(*_: Any) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "note", died)
+        with pytest.raises(Died):
+            world.apply(plan, removal=MARKERS)
+    world.clock.advance(minutes=17)
+    files = damage(world, plan, COVERING)
+    with pytest.raises(Refused, match="in no journal") as refused:
+        world.undo(plan.document.run)
+    assert "or remove it" in (refused.value.hint or "")
+    for address, data in files.items():
+        world.storage.put(address, data)
+    world.undo(plan.document.run)
+    check_back(world, past)
+
+
+def test_a_run_of_a_version_that_recorded_no_lists(versioned: World) -> None:
+    """It has neither their hashes nor how many objects it was about to take."""
+    world, past = versioned, bury(versioned)
+    plan = world.plan()
+    run = world.apply(plan, removal=MARKERS).run
+    with world.store().lock(run) as held:
+        newer = (INTENDED, LISTS, PLAN_DIGEST, VOUCHED)
+        facts = {k: v for k, v in run_of(world, plan).summary.items() if k not in newer}
+        held.finish(run, RunState.DONE, facts)
     assert world.undo(run).snapshots == 2
     check_back(world, past)
 

@@ -138,7 +138,7 @@ def test_a_run_of_an_older_plan_can_be_undone(local: World) -> None:
     plan = local.plan()
     local.apply(plan, removal=MoveToQuarantine())
     as_format_one(local, plan)
-    record = find_record(local.repo.runs()[0], opening(local.storage))
+    record = find_record(local.store(), local.repo.runs()[0], opening(local.storage))
     assert record is not None
     assert record.journal.intended_rows() == plan.document.candidates
     # Another plan is made beside it, and what it promised comes back.

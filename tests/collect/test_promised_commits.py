@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import delete
 
+from reclaim.catalog.content import ranges as containers
 from reclaim.catalog.database.schema import CommitState, run_edits
 from reclaim.engine.tasks.parts import read_part
-from reclaim.errors import Gone, Partial, StorageDenied
+from reclaim.errors import Gone, Partial, StorageDenied, UnknownVersion
 from reclaim.model import RunState
 from reclaim.policy import Policy, Rules, from_options
 from reclaim.run.gc import collect
@@ -19,7 +22,7 @@ from reclaim.storage import Storage
 from reclaim.stores.observation import Margins
 from reclaim.testing.faults import FaultyStorage
 from tests.collect.older import heedless
-from tests.collect.test_promises import dies_at, run_of
+from tests.collect.test_promises import aside_of, dies_at, run_of
 from tests.collect.world import (
     NAME,
     Files,
@@ -28,6 +31,7 @@ from tests.collect.world import (
     bury,
     commit_states,
     opening,
+    stepped,
     whole,
 )
 from tests.dying import Died
@@ -182,6 +186,21 @@ def test_a_commit_that_is_broken_is_not_promised_and_its_child_is(world: World, 
     with pytest.raises(Gone):
         world.other().commit(first)
     assert {one.id: one for one in world.repo.runs()}[run].state == RunState.UNDONE
+
+
+def test_the_store_is_listed_for_them_before_the_roots_are_read(local: World) -> None:
+    """From that read on there is a budget of time, which the listing of a large store breaks."""
+    bury(local)
+    apply_all(local)
+    left_condemned(local, DELETE)
+    local.age()
+    steps: list[str] = []
+    store = stepped(local.store(), steps.append)
+    plan = local.plan(allowed_fraction=1.0)
+    local.apply(plan, removal=MOVE, step=steps.append, store=store)
+    read = steps.index("before observe")
+    assert any(step.startswith("list ") for step in steps[:read])
+    assert not any(step.startswith("list ") for step in steps[read:])
 
 
 def test_commits_of_a_run_that_died_while_it_deleted_are_not_promised(local: World) -> None:
@@ -355,3 +374,103 @@ def test_a_plan_says_that_a_run_needs_a_commit(local: World, policy: Policy) -> 
     rows = read_part(local.storage, plan.document.snapshots.part).to_pylist()
     (reasons,) = (row["reasons"] for row in rows if row["id"] == parent)
     assert "a run that can be undone needs it" in reasons
+
+
+# Commits that are broken in quarantine.
+
+
+def line(world: World) -> tuple[list[str], str]:
+    """Three dead commits, the oldest first, and the address of what only the oldest has."""
+    with world.opened() as catalog:
+        repo = catalog.repository(NAME)
+        repo.branch("main").put("a", b"a")
+        repo.branch("main").commit("keep")
+        side = repo.create_branch("side", "main")
+        side.put("only", b"only in the oldest")
+        commits = [side.commit("0").id]
+        [only] = [one.address for one in repo.at(commits[0]).entries() if one.path == "only"]
+        side.delete("only")
+        for number in (1, 2):
+            world.clock.advance(hours=1)
+            side.put("f", str(number).encode())
+            commits.append(side.commit(str(number)).id)
+        repo.delete_branch("side")
+    world.age()
+    return commits, only
+
+
+def history(world: World, ref: str) -> list[str]:
+    return [commit.id for commit in world.other().log(ref)]
+
+
+def test_commits_come_back_although_the_oldest_lost_an_object(local: World) -> None:
+    commits, only = line(local)
+    run = apply_all(local, removal=MOVE)
+    local.storage.delete(aside_of(local, run, only))
+    for _ in range(2):
+        with pytest.raises(Partial, match=f"commit {commits[0]}: not all of its objects"):
+            local.undo(run)
+        states = commit_states(local.repo)
+        assert [states[one] for one in commits] == ["quarantined", "live", "live"]
+        assert history(local, commits[2]) == [commits[2], commits[1]]
+    local.check()
+    local.repo.create_tag("kept", commits[2])
+    local.clock.advance(days=8)
+    assert local.purge() is not None
+    local.quiet()
+    assert whole(local.other(), "kept") == {"a": b"a", "f": b"2"}
+
+
+def test_who_came_back_without_a_parent_gets_it_when_it_is_back(local: World) -> None:
+    commits, only = line(local)
+    before = history(local, commits[2])
+    run = apply_all(local, removal=MOVE)
+    file = Path(local.backend.location) / "objects" / aside_of(local, run, only)
+    elsewhere = file.rename(Path(local.backend.location) / "elsewhere")
+    with pytest.raises(Partial):
+        local.undo(run)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    elsewhere.rename(file)
+    assert local.undo(run).snapshots == 1
+    assert commit_states(local.repo)[commits[0]] == CommitState.LIVE
+    assert history(local, commits[2]) == before
+
+
+def test_what_only_the_promise_held_is_leased(local: World) -> None:
+    """An undo that cannot hang it up again leaves time to name it."""
+    files = leased_history(local, 1)
+    commit = list(files)[1]
+    local.repo.create_tag("old", commit)
+    plan = local.plan(from_options(older_than="3d"), allowed_fraction=1.0, delete_expired_tags=True)
+    run = local.apply(plan, removal=MoveToQuarantine(30 * DAY)).run
+    local.clock.advance(hours=3)
+    with local.opened() as catalog:
+        main = catalog.repository(NAME).branch("main")
+        main.put("zz", b"1")
+        main.commit("x")
+        catalog.repository(NAME).create_tag("old", "main")
+    apply_all(local, ONE)
+    assert commit_states(local.repo)[commit] == CommitState.LIVE
+    assert "the tag old" in local.undo(run).left
+    local.clock.advance(minutes=5)
+    apply_all(local)
+    assert whole(local.other(), commit) == files[commit]
+
+
+def test_a_promised_container_of_a_newer_version_stops_the_run(
+    local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows what it lists, and so what the undo of its run needs."""
+    past = bury(local)
+    metarange = local.repo.commit(past.first).metarange
+    apply_all(local, removal=MoveToQuarantine(30 * DAY))
+    real = containers.decode_metarange
+
+    def newer(data: bytes, address: str) -> Any:
+        if address == metarange:
+            raise UnknownVersion("a container of format 9")
+        return real(data, address)
+
+    monkeypatch.setattr(containers, "decode_metarange", newer)
+    with pytest.raises(UnknownVersion, match="format 9"):
+        local.plan()

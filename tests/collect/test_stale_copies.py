@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,13 +13,18 @@ import pytest
 from reclaim.catalog import Catalog, Commit, Repository
 from reclaim.catalog.refs import committing
 from reclaim.errors import AnotherDatabase, Refused, StorageAhead
+from reclaim.run.journal import Journal
 from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.undo import undo_run
+from reclaim.storage import Storage
 from reclaim.testing import FakeClock
+from reclaim.testing.engine import OracleEngine
 from reclaim.testing.servers import PostgreSQL
 from tests.collect.copies import Copy
 from tests.collect.refusing import refused
-from tests.collect.world import NAME, Files, Interrupting, Past, World, bury, whole
+from tests.collect.world import NAME, Files, Interrupting, Past, World, bury, opening, whole
 from tests.conftest import Backend
+from tests.dying import Died
 
 
 class Original:
@@ -272,3 +278,43 @@ def test_an_empty_commit_that_takes_what_another_sealed(local: World, tmp_path: 
     copied[0].collect()
     assert whole(local.other(), landed.id) == shows
     copied[0].catalog.close()
+
+
+def test_an_undo_in_a_copy_of_everything_writes_nothing_into_the_original(
+    local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record of the run names the original's folder: database and storage were copied."""
+    past = bury(local)
+    plan = local.plan()
+
+    def died(*_: Any) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "note", died)
+        with pytest.raises(Died):
+            local.apply(plan, removal=MoveToQuarantine(timedelta(days=30)))
+    local.clock.advance(minutes=17)
+    local.backend.close()
+    source = Path(local.backend.location)
+    folder = source.parent / "whole copy"
+    shutil.copytree(source, folder, copy_function=shutil.copyfile)
+    before = {file for file in (source / "objects").rglob("*") if file.is_file()}
+    backend = Backend("embedded", str(folder), None, local.clock)
+    catalog = backend.open()
+    catalog.home.register()
+    copy = World(backend, catalog.repository(NAME))
+
+    def opener(url: str) -> Storage:
+        own = copy.storage if url.startswith(copy.storage.url) else local.storage
+        return opening(own)(url)
+
+    engine = OracleEngine(opener, clock=local.clock)
+    run = plan.document.run
+    assert undo_run(copy.store(), engine, run, opener=opener).snapshots == 2
+    assert whole(copy.other(), past.second) == past.files[past.second]
+    backend.close()
+    assert {file for file in (source / "objects").rglob("*") if file.is_file()} == before
+    local.repo = local.other()
+    assert local.undo(run).snapshots == 2
+    assert whole(local.other(), past.second) == past.files[past.second]

@@ -57,6 +57,17 @@ def test_live_objects_in_every_file_of_a_recorded_plan(world: World) -> None:
     world.check()
 
 
+def test_a_plan_without_a_record_vouches_for_nothing(local: World) -> None:
+    """Its first apply compared it, and its run has its digest; the second compares it again."""
+    bury(local)
+    plan = local.plan()
+    forge(local, plan, naming(live(local)))
+    forget(local)
+    for _ in range(2):
+        assert applied(local, plan)["compared"] == COMPARED
+        local.check()
+
+
 def test_live_objects_in_every_file_of_a_plan_without_a_record(world: World) -> None:
     past = bury(world)
     plan = world.plan()

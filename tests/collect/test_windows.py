@@ -57,9 +57,9 @@ def test_another_plan_in_its_place_is_not_the_run_s(local: World) -> None:
     first, second = local.plan(), local.plan()
     local.apply(first, removal=MOVE)
     run = run_of(local, first)
-    assert find_record(run, opening(local.storage)) is not None
+    assert find_record(local.store(), run, opening(local.storage)) is not None
     moved = replace(run, place=str(second.place))
-    assert find_record(moved, opening(local.storage)) is None
+    assert find_record(local.store(), moved, opening(local.storage)) is None
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty"])

@@ -38,9 +38,21 @@ BUGS: dict[str, Bug] = {
     ),
     "what commits under delete markers need is not asked for": Bug(
         "reclaim.engine.tasks.promised",
-        right="            if not version.marker:\n",
-        wrong="            if version.latest and not version.marker:\n",
+        right="        if not version.marker:\n",
+        wrong="        if version.latest and not version.marker:\n",
         test=f"{MARKERS}::test_what_commits_under_markers_share_stays",
+    ),
+    "what others wrote over a covered container ends its protection": Bug(
+        "reclaim.engine.tasks.promised",
+        right="            yield _Covered(bucket, version)\n",
+        wrong="            yield _Covered(bucket, version)\n            return\n",
+        test=f"{MARKERS}::test_what_commits_under_markers_share_stays_whoever_writes_over_them",
+    ),
+    "a promised container of a newer version protects nothing": Bug(
+        "reclaim.engine.tasks.promised",
+        right="NOT_THERE = (Corrupt, NotFound)\n",
+        wrong="NOT_THERE = (Corrupt, NotFound, Exception)\n",
+        test=f"{COMMITS}::test_a_promised_container_of_a_newer_version_stops_the_run",
     ),
     "a plan without a record takes its own promise for another's": Bug(
         "reclaim.run.trust",
@@ -54,6 +66,13 @@ BUGS: dict[str, Bug] = {
         wrong="return list(left)",
         test=f"{COMMITS}"
         "::test_a_commit_that_is_broken_is_not_promised_and_its_child_is[embedded-deleted]",
+    ),
+    "the store is listed between the read and the first delete": Bug(
+        "reclaim.run.apply",
+        right="            candidates, dropped = self._confirm(decided, seen, now)\n",
+        wrong="            candidates, dropped = self._confirm(decided, seen, now)\n"
+        "            left_whole = self._find_left_whole()\n",
+        test=f"{COMMITS}::test_the_store_is_listed_for_them_before_the_roots_are_read",
     ),
     "commits are taken over after their objects": Bug(
         "reclaim.run.apply",
@@ -82,9 +101,40 @@ BUGS: dict[str, Bug] = {
     ),
     "a commit waits for a parent that is gone for good": Bug(
         "reclaim.catalog.collection.undoing",
-        right="sorted(missing - gone_for_good(connection, repo_uid, missing))",
-        wrong="sorted(missing)",
+        right="sorted(missing - gone_for_good(connection, repo_uid, missing) - broken)",
+        wrong="sorted(missing - broken)",
         test=f"{COMMITS}::test_a_commit_comes_back_although_its_parent_is_gone[embedded-deletes]",
+    ),
+    "a broken commit keeps its children in quarantine": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="sorted(missing - gone_for_good(connection, repo_uid, missing) - broken)",
+        wrong="sorted(missing - gone_for_good(connection, repo_uid, missing))",
+        test=f"{COMMITS}::test_commits_come_back_although_the_oldest_lost_an_object",
+    ),
+    "a commit comes back on top of one that is not back": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="history_edit.set_parents(connection, repo_uid, commit_id, new, marked=True)\n",
+        wrong="dict()\n",
+        test=f"{COMMITS}::test_commits_come_back_although_the_oldest_lost_an_object",
+    ),
+    "who came back without a parent never gets it": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="        history_edit.note_edit(\n",
+        wrong="        dict(\n",
+        test=f"{COMMITS}::test_who_came_back_without_a_parent_gets_it_when_it_is_back",
+    ),
+    "an undo ends the protection of what it could not hang up again": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="            for one in sorted(outcome.loose):\n",
+        wrong="            for one in ():\n",
+        test=f"{COMMITS}::test_what_only_the_promise_held_is_leased",
+    ),
+    "an expiration that is refused is waited for": Bug(
+        "reclaim.catalog.collection.taking_back",
+        right="    return without and not _leads_to_gone(connection, repo_uid, run.id)\n",
+        wrong="    return without\n",
+        test="tests/collect/test_edits_in_turn.py"
+        "::test_an_expiration_that_cannot_be_undone_is_not_waited_for",
     ),
     "a commit comes back on top of one that is gone": Bug(
         "reclaim.catalog.collection.undoing",
@@ -228,8 +278,8 @@ BUGS: dict[str, Bug] = {
     ),
     "any plan in its place is the run's": Bug(
         "reclaim.run.removal",
-        right="if planned != run.id:",
-        wrong="if False:",
+        right="if planned.run != run.id or ",
+        wrong="if ",
         test=f"{WINDOWS}::test_another_plan_in_its_place_is_not_the_run_s",
     ),
     "a purge goes by any clock": Bug(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.planted.bug import Bug
+from tests.planted.bug import Bug, Change
 
 LISTS = "tests/collect/test_lists.py"
+MARKERS = "tests/collect/test_markers.py"
 ORPHANS = "tests/collect/test_orphans.py"
 
 BUGS: dict[str, Bug] = {
@@ -34,7 +35,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a damaged file of a record stops an undo": Bug(
         "reclaim.run.removal",
-        right="""        except (PlanRefused, Corrupt) as error:
+        right="""        except (Refused, Corrupt) as error:
             log.warning(""",
         wrong="""        except NotFound as error:
             log.warning(""",
@@ -60,7 +61,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a repeated apply keeps a damaged list": Bug(
         "reclaim.run.apply",
-        right="            self._journal.give_up_damaged(self._engine, self._place)\n",
+        right="            self._give_up_damaged()\n",
         wrong="",
         test=f"{LISTS}::test_a_damaged_file_of_an_unfinished_run[journal]",
     ),
@@ -72,14 +73,64 @@ BUGS: dict[str, Bug] = {
     ),
     "a run that cannot be purged holds up all others": Bug(
         "reclaim.run.purge",
-        right="    except (Refused, Corrupt) as error:\n",
-        wrong="    except Partial as error:\n",
+        right="                        if len(ending) == 1:\n",
+        wrong="                        if True:\n",
+        besides=(
+            Change(
+                "reclaim.run.purge",
+                right="    except (Refused, Corrupt) as error:\n",
+                wrong="    except Partial as error:\n",
+            ),
+        ),
         test=f"{LISTS}::test_a_run_that_cannot_be_purged_holds_up_no_other",
+    ),
+    "an error of one run that nobody foresaw stops a purge": Bug(
+        "reclaim.run.purge",
+        right="                    except Exception as error:\n                        # Whatever",
+        wrong="                    except Refused as error:\n                        # Whatever",
+        test=f"{LISTS}::test_whatever_stops_one_run_the_others_are_purged",
+    ),
+    "a purge that lost its lock goes on": Bug(
+        "reclaim.run.purge",
+        right="                    except LockLost:\n",
+        wrong="                    except ZeroDivisionError:\n",
+        test=f"{LISTS}::test_a_purge_that_loses_its_lock_says_what_it_did",
+    ),
+    "a copy of everything writes into the original": Bug(
+        "reclaim.run.removal",
+        right=" or planned.storage not in (None, store.storage.url):\n",
+        wrong=":\n",
+        test="tests/collect/test_stale_copies.py"
+        "::test_an_undo_in_a_copy_of_everything_writes_nothing_into_the_original",
+    ),
+    "a plan that was only compared vouches for itself": Bug(
+        "reclaim.run.apply",
+        right="        if not basis.compared:\n",
+        wrong="        if True:\n",
+        test="tests/collect/test_trust.py::test_a_plan_without_a_record_vouches_for_nothing",
+    ),
+    "markers are forgotten by a plan that was made anew": Bug(
+        "reclaim.run.apply",
+        right="if damaged and self._basis.compared and self._removal.name == MARKED:\n",
+        wrong="if False:\n",
+        test=f"{MARKERS}::test_a_damaged_record_and_a_plan_without_one",
+    ),
+    "a note that may tell of something is passed over": Bug(
+        "reclaim.run.damaged_notes",
+        right="    if unknown:\n",
+        wrong="    if False:\n",
+        test=f"{MARKERS}::test_a_damaged_note_that_is_needed",
+    ),
+    "a note that no task wrote is read": Bug(
+        "reclaim.engine.tasks.recall",
+        right="    except (pa.ArrowException, KeyError, ValueError) as error:\n",
+        wrong="    except ZeroDivisionError as error:\n",
+        test=f"{LISTS}::test_a_note_that_no_task_wrote[other columns]",
     ),
     "a purge that left a run looks done": Bug(
         "reclaim.run.purge",
-        right="    if done.failed or done.skipped:\n        raise",
-        wrong="    if done.failed:\n        raise",
+        right="        if done.failed or done.skipped:\n            raise",
+        wrong="        if done.failed:\n            raise",
         test=f"{LISTS}::test_a_run_that_cannot_be_purged_holds_up_no_other",
     ),
     "a plan goes on with a run whose plan is elsewhere": Bug(

@@ -11,6 +11,7 @@ import typer
 from reclaim.cli.ages import parse_age
 from reclaim.cli.command import YesOption, command
 from reclaim.cli.describe import objects, size
+from reclaim.cli.failure import Failure
 from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block
 from reclaim.cli.plans import STORE
@@ -48,7 +49,7 @@ def purge(
 
     age = None if older_than is None else parse_age("--older-than", older_than)
     done: list[tuple[str, Purged]] = []
-    left: list[tuple[str, Partial]] = []
+    left: list[tuple[str, Exception]] = []
     with session.stores(store) as stores:
         due = [(due_store, runs) for due_store in stores if (runs := purging.due(due_store, age))]
         if due:
@@ -62,7 +63,10 @@ def purge(
                 for due_store, _ in due:
                     try:
                         purged = purging.purge(due_store, engine, older_than=age, watcher=watcher)
-                    except Partial as error:
+                    except Exception as error:
+                        # Of one store: the others go on.
+                        if len(due) == 1:
+                            raise
                         left.append((due_store.name, error))
                         continue
                     if purged is not None:
@@ -72,15 +76,17 @@ def purge(
     session.output.answer(PurgeAnswer(done))
 
 
-def _together(left: Sequence[tuple[str, Partial]], done: Sequence[tuple[str, Purged]]) -> Partial:
-    """One error for all stores of which something was left."""
-    if len(left) == 1 and not done:
-        return left[0][1]
-    said = [f"{name}: {error.message}" for name, error in left]
+def _together(left: Sequence[tuple[str, Exception]], done: Sequence[tuple[str, Purged]]) -> Partial:
+    """One error for all stores of which something was left, with what was purged of others."""
+    failures = {name: Failure.of(error) for name, error in left}
+    said = [f"{name}: {failure.message}" for name, failure in failures.items()]
     said += [f"{name}: purged {len(purged.runs)} runs" for name, purged in done]
-    hints = dict.fromkeys(error.hint for _, error in left if error.hint)
-    details = {"stores": {name: error.details for name, error in left}}
-    return Partial("; ".join(said), hint="; ".join(hints), **details)
+    hints = dict.fromkeys(failure.hint for failure in failures.values() if failure.hint)
+    stores: dict[str, Any] = {
+        name: {"kind": failure.kind} | (failure.details or {}) for name, failure in failures.items()
+    }
+    stores |= {name: purged.summary() for name, purged in done}
+    return Partial("; ".join(said), hint="; ".join(hints), stores=stores)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from reclaim.model import (
     LISTS,
     PLAN_DIGEST,
     PROMOTED,
+    VOUCHED,
     Quarantine,
     Run,
     RunState,
@@ -54,7 +55,7 @@ from reclaim.run.library_notes import LibraryNotes
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.promises import keep_needed, keep_promises
-from reclaim.run.removal import DELETE, OPTIONS, Removal
+from reclaim.run.removal import DELETE, MARKED, OPTIONS, Removal
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
@@ -297,6 +298,8 @@ class _Applying:
         self._begun = earlier is not None and earlier.state != RunState.STOPPED
         self._facts = _facts(removal, store, earlier if self._begun else None)
         self._facts |= {PLAN_DIGEST: planned.digest, LISTS: self._journal.known}
+        if not basis.compared:
+            self._facts[VOUCHED] = True
         self._promoted = self._begun and earlier is not None and earlier.promoted
         if self._promoted:
             self._facts[PROMOTED] = True
@@ -374,7 +377,7 @@ class _Applying:
             own = Place(*self._store.place(self._run)).below("work")
             check_clock(self._store, self._store.storage, own)
             decided = self._verify()
-            self._journal.give_up_damaged(self._engine, self._place)
+            self._give_up_damaged()
             self._held.begin()
             self._held.start(
                 Run(
@@ -386,6 +389,9 @@ class _Applying:
                     str(self._place),
                 )
             )
+            # Before the roots are read: it lists the store, which may take longer than what was
+            # read may be old. Under the lock nobody else takes anything of them.
+            left_whole = self._find_left_whole()
         with stage("expire") as expiring:
             expiring.facts["edited"] = self._edit(decided)
         with stage("condemn") as condemning:
@@ -402,7 +408,6 @@ class _Applying:
                 known=[file.part for file in self._basis.document.containers],
             )
             candidates, dropped = self._confirm(decided, seen, now)
-            left_whole = self._find_left_whole()
             confirming.facts["dropped"] = dropped
         with stage("promote"):
             # A clock that jumped since has made young what is old, or leases look lapsed.
@@ -463,6 +468,22 @@ class _Applying:
         )
         self._finish(applied)
         return applied
+
+    def _give_up_damaged(self) -> None:
+        """Give up damaged lists, unless they alone tell what an earlier apply took.
+
+        By the plan itself it is found again, but not by one that was made anew: that has only what
+        is there, and not what is under delete markers.
+        """
+        damaged = self._journal.find_damaged(self._engine, self._place)
+        if damaged and self._basis.compared and self._removal.name == MARKED:
+            raise PlanRefused(
+                f"the record of run {self._run} at {self._place} is damaged, and the store has no "
+                "record of the plan any more, by which its delete markers could be found",
+                hint="give the digest that `reclaim plan` printed (--digest SHA256), or restore "
+                "the lists from a backup",
+            )
+        self._journal.give_up(damaged)
 
     def _verify(self) -> PlannedSnapshots:
         """The decisions about snapshots; refused unless the files are what the summary says."""

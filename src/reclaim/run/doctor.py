@@ -121,7 +121,9 @@ def _runs(store: Store) -> Finding:
     if newest and newest.state in unfinished and not store.lock_holder():
         sentence = f"run {newest.id} is unfinished ({newest.state})"
         where = "" if named == store.name else f" --store {named}"
-        hint = f"finish it: reclaim apply {newest.place}{where}"
+        # An apply is refused once an undo has begun.
+        finish = f"undo {newest.id}" if newest.undoing else f"apply {newest.place}"
+        hint = f"finish it: reclaim {finish}{where}"
         return Finding(Level.WARNING, "runs", sentence, hint, store.name)
     done = max((run.started_at for run in collects if run.state == RunState.DONE), default=None)
     since = done or getattr(store, "created_at", None)

@@ -38,29 +38,32 @@ def told_as_partial(
     except Exception as error:
         if not changed():
             raise
-        said = error.message if isinstance(error, ReclaimError) else _unexpected(error)
+        said = sentence_of(error)
         raise Partial(
             f"run {run_id} stopped on the way: {said}",
-            hint="; ".join(filter(None, (again, _wait(run_id, lock)))),
+            hint="; ".join([again, *lock_left(run_id, lock)]),
             run=run_id,
             cause={"kind": cause_of(error), "message": said},
         ) from error
     except BaseException as interruption:
-        for note in filter(None, (_wait(run_id, lock),)):
+        for note in lock_left(run_id, lock):
             interruption.add_note(note)
         raise
 
 
-def _unexpected(error: Exception) -> str:
+def sentence_of(error: Exception) -> str:
+    """What an error says, in one line; of one that nobody raised on purpose also what it is."""
+    if isinstance(error, ReclaimError):
+        return error.message
     said = str(error).split("\n", 1)[0]
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
-def _wait(run_id: str, lock: HeldLock) -> str | None:
-    """Until when nobody gets the lock, because tasks may still be at work."""
+def lock_left(run_id: str, lock: HeldLock) -> list[str]:
+    """Until when nobody gets the lock, if tasks may still be at work."""
     if lock.free_at is None:
-        return None
-    return (
+        return []
+    return [
         f"run {run_id} may still be working on executors until {lock.free_at:%F %T} UTC; "
         "the lock is free then"
-    )
+    ]

@@ -73,20 +73,25 @@ class Journal:
         """Whether a list was lost or damaged when the plan was applied again."""
         return any(not hashes for hashes in self.known.values())
 
-    def give_up_damaged(self, engine: Engine, place: Place) -> None:
-        """Believe no list any more that is lost, or of which a file is not as it was written.
-
-        For another apply of the plan, which takes again what no list has.
-        """
-        for name in self._lists.lost:
-            self._lists.give_up(name)
-        self._lists.lost.clear()
-        for name, rows in list(self._lists.rows.items()):
+    def find_damaged(self, engine: Engine, place: Place) -> Sequence[str]:
+        """The lists that are lost, or of which a file is not as it was written."""
+        damaged = list(self._lists.lost)
+        for name, rows in self._lists.rows.items():
             try:
                 engine.verify([part for part, _ in rows], place)
             except (PlanRefused, Corrupt) as error:
-                log.warning("the list %s is given up: %s", name, error.message)
-                self._lists.give_up(name)
+                log.warning("the list %s is damaged: %s", name, error.message)
+                damaged.append(name)
+        return damaged
+
+    def give_up(self, names: Sequence[str]) -> None:
+        """Believe some lists no longer.
+
+        For another apply of the plan, which takes again what no list has.
+        """
+        for name in names:
+            self._lists.give_up(name)
+        self._lists.lost.clear()
 
     def intend(self, parts: Sequence[Part]) -> None:
         """Note what is about to be taken, before the first of it is, and before it is recorded."""

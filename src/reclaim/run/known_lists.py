@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from reclaim.engine.tasks.deleting import Outcome
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.errors import Corrupt, NotFound
-from reclaim.model import INTENDED, LISTS, Run
+from reclaim.model import LISTS, Run
 from reclaim.storage import Storage
 
 ABSENT = ""
@@ -38,7 +38,7 @@ def known_lists(run: Run | None) -> Hashes | None:
     if run is None:
         return {}
     noted = run.summary.get(LISTS)
-    if noted is None and INTENDED in run.summary:
+    if noted is None:
         return None
     if not isinstance(noted, Mapping):
         return {}
@@ -120,7 +120,7 @@ def encode(rows: Sequence[tuple[Part, Outcome]]) -> bytes:
 def decode(body: bytes, address: str) -> Rows:
     try:
         return list(_decoded(body))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Corrupt(
             f"{address} is not the list that a run wrote", hint="restore it from a backup"
         ) from error

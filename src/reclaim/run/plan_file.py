@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
@@ -208,7 +208,14 @@ def read(storage: Storage, place: Place) -> PlanDocument:
     return document
 
 
-def find_run(storage: Storage, location: str) -> tuple[Place, str]:
+class PlannedRun(NamedTuple):
+    """The run of a plan, and the storage of the store that it is for, if the plan has that."""
+
+    run: str
+    storage: str | None
+
+
+def find_run(storage: Storage, location: str) -> tuple[Place, PlannedRun]:
     """Where the plan at the root of a storage says that it is, and its run; of any format so far.
 
     A run that was made from it may have promised to give something back, whatever its format.
@@ -217,12 +224,13 @@ def find_run(storage: Storage, location: str) -> tuple[Place, str]:
     try:
         known = Where.model_validate(body["place"])
         run = str(body["run"])
-    except (KeyError, ValidationError) as error:
+        planned_for = body.get("store", {}).get("storage")
+    except (KeyError, AttributeError, ValidationError) as error:
         raise PlanRefused(f"{location}/{FILE} is not a plan", hint="plan it again") from error
     place = Place(known.url, known.prefix)
     if str(place) != storage.url:
         raise PlanRefused(f"the plan at {location} was written to {place} and moved from there")
-    return place, run
+    return place, PlannedRun(run, planned_for)
 
 
 def _body(storage: Storage, place: Place) -> Mapping[str, Any]:
@@ -235,7 +243,7 @@ def _body(storage: Storage, place: Place) -> Mapping[str, Any]:
         ) from error
     try:
         body = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PlanRefused(f"{place}/{FILE} is not a plan", hint="plan it again") from error
     if not isinstance(body, dict):
         raise PlanRefused(f"{place}/{FILE} is not a plan", hint="plan it again")

@@ -50,7 +50,7 @@ def keep_promises(
     released: frozenset[SnapshotId] = frozenset()
     for run in _promising(store):
         stem = place.at(f"promised-{new_uid()}")
-        others = () if run.id == besides else _taking(run, opener)
+        others = () if run.id == besides else _taking(store, run, opener)
         if run.id != besides:
             released |= still_promised(store, run)
         for rows in (*others, _record(store, run)):
@@ -121,7 +121,7 @@ def _promising(store: Store) -> Iterator[Run]:
             yield run
 
 
-def _taking(run: Run, opener: Opener) -> Iterator[pa.Table]:
+def _taking(store: Store, run: Run, opener: Opener) -> Iterator[pa.Table]:
     """The addresses that a run was about to take, some hundred thousand at a time.
 
     Of one that is done they are not where they were, but for what markers cover.
@@ -130,7 +130,7 @@ def _taking(run: Run, opener: Opener) -> Iterator[pa.Table]:
     assert aside is not None
     if not run.unfinished and aside.removal != MARKED:
         return
-    record = find_record(run, opener)
+    record = find_record(store, run, opener)
     if record is None or not record.is_whole:
         raise _not_known(run)
     for part in record.promised():

@@ -14,18 +14,18 @@ import pyarrow.compute as pc
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.deleting import DELETED, FAILED, RESTORED, Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, read_part, write_part
-from reclaim.errors import Corrupt, Partial, ReclaimError, Refused
+from reclaim.errors import Corrupt, LockLost, Partial, ReclaimError, Refused
 from reclaim.ids import new_uid
 from reclaim.model import Quarantine, Run, RunState
 from reclaim.run.checks import check_budget, check_clock
-from reclaim.run.ends import cause_of, told_as_partial
+from reclaim.run.ends import cause_of, lock_left, sentence_of, told_as_partial
 from reclaim.run.journal import Journal
 from reclaim.run.removal import removal_of, setting_aside
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.storage import Storage
 from reclaim.stores.abilities import ReportsRereferenced
-from reclaim.stores.base import Held, Store
+from reclaim.stores.base import Held, HeldLock, Store
 from reclaim.stores.format import QUARANTINE
 
 PURGE = "purge"
@@ -40,8 +40,8 @@ class Purged:
     runs: list[str] = field(default_factory=list)
     outcome: Outcome = field(default_factory=Outcome)
     collected: int = 0
-    skipped: dict[str, ReclaimError] = field(default_factory=dict)
-    """The runs of which it cannot be told what they set aside, and why."""
+    skipped: dict[str, Exception] = field(default_factory=dict)
+    """The runs that were not purged to their end, and why."""
 
     @property
     def failed(self) -> int:
@@ -105,32 +105,55 @@ def purge(
         now = store.clock.now()
         held.start(Run(done.run, PURGE, RunState.STARTED, now, {}, str(place)))
         try:
-            for run in due(store, older_than):
+            ending = due(store, older_than)
+            for run in ending:
                 with stages.stage(f"purge {run.id}") as purging:
                     before = done.summary()["objects"]
-                    _purge(store, held, engine, run, place.below(run.id), done, opener)
+                    try:
+                        _purge(store, held, engine, run, place.below(run.id), done, opener)
+                    except LockLost:
+                        raise
+                    except Exception as error:
+                        # Whatever it is, the others go on. Alone, it is told as what it is.
+                        if len(ending) == 1:
+                            raise
+                        done.skipped[run.id] = error
                     purging.facts["objects"] = done.summary()["objects"] - before
+            state = RunState.PARTIAL if done.failed or done.skipped else RunState.DONE
+            held.finish(done.run, state, done.summary())
         except BaseException as error:
             with suppress(Exception):
                 said = done.summary() | {"error": cause_of(error)}
                 held.finish(done.run, RunState.PARTIAL, said)
-            raise
-        state = RunState.PARTIAL if done.failed or done.skipped else RunState.DONE
-        held.finish(done.run, state, done.summary())
-    if done.failed or done.skipped:
-        raise _partial(done, place)
+            if not isinstance(error, Exception) or not (done.runs or done.skipped):
+                raise
+            raise _partial(done, place, held.lock, stopped=error) from error
+        if done.failed or done.skipped:
+            raise _partial(done, place, held.lock)
     return done
 
 
-def _partial(done: Purged, place: Place) -> Partial:
+def _partial(
+    done: Purged, place: Place, lock: HeldLock, *, stopped: Exception | None = None
+) -> Partial:
     """Says what was left, of which runs, and what was purged in spite of it."""
-    left = [f"run {run} was not purged: {error.message}" for run, error in done.skipped.items()]
-    hints = [error.hint for error in done.skipped.values() if error.hint]
+    left = [
+        f"run {run} was not purged: {sentence_of(error)}" for run, error in done.skipped.items()
+    ]
+    errors = [*done.skipped.values(), *([] if stopped is None else [stopped])]
+    hints = [error.hint for error in errors if isinstance(error, ReclaimError) and error.hint]
     if done.failed:
         left.append(f"{done.failed} objects could not be deleted; the journal at {place} says why")
+    if stopped is not None:
+        left.append(f"run {done.run} stopped on the way: {sentence_of(stopped)}")
     said = f"purged {len(done.runs)} runs; " if done.runs else ""
-    hint = "; ".join([*hints, "then purge again"]) if hints else "purge again"
-    return Partial(said + "; ".join(left), hint=hint, **done.summary())
+    again = "then purge again" if hints else "purge again"
+    hint = "; ".join([*dict.fromkeys(hints), again, *lock_left(done.run, lock)])
+    causes = {
+        run: {"kind": cause_of(error), "message": sentence_of(error)}
+        for run, error in done.skipped.items()
+    }
+    return Partial(said + "; ".join(left), hint=hint, **done.summary(), causes=causes)
 
 
 def _purge(

@@ -19,17 +19,11 @@ from reclaim.engine.tasks.notes import COVERING, RETURNED, find_notes
 from reclaim.engine.tasks.parts import Opener, Part, Place
 from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
 from reclaim.engine.tasks.restoring import BringBack
-from reclaim.errors import (
-    Corrupt,
-    NotFound,
-    PlanRefused,
-    Refused,
-    StorageDenied,
-    UnknownVersion,
-)
+from reclaim.errors import Corrupt, NotFound, PlanRefused, ReclaimError, Refused, StorageDenied
 from reclaim.ids import new_uid
 from reclaim.model import Quarantine, Run, SnapshotId
 from reclaim.run import plan_file
+from reclaim.run.damaged_notes import recall_without
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
 from reclaim.run.plan_file import PlanDocument
@@ -155,14 +149,14 @@ class MoveToQuarantine:
     def quarantined(
         self, store: Store, engine: Engine, run: Run, place: Place, opener: Opener
     ) -> Sequence[Part]:
-        record = find_record(run, opener)
+        record = find_record(store, run, opener)
         if record is None or not record.tells_all:
             # Its lists are gone, or not all of them: its folder tells what it took.
             return self._listed(store, engine, run, place)
         recalled = place.below("recalled")
         try:
             return _grouped(engine.recall(record.request(_aside(store, run.id), recalled, opener)))
-        except (PlanRefused, Corrupt) as error:
+        except (Refused, Corrupt) as error:
             log.warning("the record of run %s is damaged: %s", run.id, error.message)
             return self._listed(store, engine, run, place)
 
@@ -191,7 +185,7 @@ class MoveToQuarantine:
 
     def restorer(self, store: Store, run: Run, opener: Opener) -> Deleter:
         undos = _undos(run) or (store.clock.now(),)
-        return BringBack(_aside(store, run.id), undos, _new_notes(run, opener))
+        return BringBack(_aside(store, run.id), undos, _new_notes(store, run, opener))
 
     def purger(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
         return Discard(_undos(run))
@@ -230,13 +224,13 @@ class DeleteMarkers:
 
     def quarantined(
         self,
-        store: Store,  # noqa: ARG002 - the markers are where the plan is
+        store: Store,
         engine: Engine,
         run: Run,
         place: Place,
         opener: Opener,
     ) -> Sequence[Part]:
-        record = find_record(run, opener)
+        record = find_record(store, run, opener)
         if record is None:
             raise Refused(
                 f"the plan of run {run.id} cannot be read at {run.place} any more, and it alone "
@@ -245,16 +239,33 @@ class DeleteMarkers:
             )
         if not record.is_whole:
             raise _markers_unknown(run, "lists of it are missing or changed")
+        request = record.request(None, place.below("recalled"), opener)
         try:
-            return _grouped(engine.recall(record.request(None, place.below("recalled"), opener)))
+            return _grouped(engine.recall(request))
         except (PlanRefused, Corrupt) as error:
+            return _grouped(self._recall_without(engine, request, opener, run, error))
+
+    def _recall_without(
+        self,
+        engine: Engine,
+        request: RecallRequest,
+        opener: Opener,
+        run: Run,
+        error: ReclaimError,
+    ) -> Sequence[Part]:
+        try:
+            recalled = recall_without(engine, request, opener, run.id)
+        except (PlanRefused, Corrupt) as damaged:
+            raise _markers_unknown(run, damaged.message) from damaged
+        if recalled is None:
             raise _markers_unknown(run, error.message) from error
+        return recalled
 
     def aside(self, store: Store, run_id: str) -> None:
         pass
 
-    def restorer(self, store: Store, run: Run, opener: Opener) -> Deleter:  # noqa: ARG002
-        return Unmark(_new_notes(run, opener))
+    def restorer(self, store: Store, run: Run, opener: Opener) -> Deleter:
+        return Unmark(_new_notes(store, run, opener))
 
     def purger(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
         return Expunge()
@@ -316,25 +327,26 @@ def _markers_unknown(run: Run, why: str) -> Refused:
     )
 
 
-def find_record(run: Run, opener: Opener) -> Record | None:
+def find_record(store: Store, run: Run, opener: Opener) -> Record | None:
     """The record of a run; None if its plan is not there any more, or cannot be read.
 
-    Another plan in its place is not the run's.
+    Another plan in its place is not the run's. One for another storage is that of the store which
+    this one is a copy of, and what is written there would be believed by that one.
     """
     try:
         place, planned = plan_file.find_run(opener(run.place), run.place)
-        if planned != run.id:
+        if planned.run != run.id or planned.storage not in (None, store.storage.url):
             return None
         applies = place.below("apply")
         journal = Journal(opener(place.url), applies, applies, known=known_lists(run))
         return Record(run, place, journal)
-    except (NotFound, PlanRefused, UnknownVersion, Corrupt, StorageDenied):
+    except (NotFound, Refused, Corrupt, StorageDenied):
         return None
 
 
-def _new_notes(run: Run, opener: Opener) -> Place | None:
+def _new_notes(store: Store, run: Run, opener: Opener) -> Place | None:
     """Where an undo of a run notes what it does: beside the plan, as all that is recalled."""
-    record = find_record(run, opener)
+    record = find_record(store, run, opener)
     if record is None:
         return None
     return record.place.below("undo").below(new_uid()).below(RETURNED)

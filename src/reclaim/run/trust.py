@@ -16,6 +16,7 @@ from datetime import timedelta
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, Part, Place
 from reclaim.errors import InvalidInput, PlanRefused, TooMuch
+from reclaim.model import PLAN_DIGEST, VOUCHED
 from reclaim.run import plan_snapshots
 from reclaim.run.plan import MOST, PlanOptions, find_candidates
 from reclaim.run.plan_file import OF_RUNS, PlanDocument
@@ -77,7 +78,19 @@ def is_trusted(store: Store, planned: PlanDocument, digest: str | None) -> bool:
             f"it was made has {noted}",
             hint="somebody wrote another plan in its place; plan it again",
         )
-    return digest is not None or noted is not None
+    return digest is not None or noted is not None or _is_recorded(store, planned)
+
+
+def _is_recorded(store: Store, planned: PlanDocument) -> bool:
+    """Whether the run of a plan was made from it when somebody vouched for it.
+
+    A store forgets the digests of plans after a while, but not its runs. The record of a plan that
+    was only compared vouches for nothing: anybody may have written that.
+    """
+    run = store.find_run(planned.run)
+    if run is None or not run.summary.get(VOUCHED):
+        return False
+    return bool(run.summary.get(PLAN_DIGEST) == planned.digest)
 
 
 def find_basis(

@@ -226,20 +226,31 @@ def _reparent(
         commits.hold(connection, repo_uid, new)
         set_parents(connection, repo_uid, commit_id, new, marked=True)
         # One that could not be taken back may have come back by other ways.
-        connection.execute(
-            delete(run_edits).where(
-                run_edits.c.run_id == run_id, run_edits.c.commit_id == commit_id
-            )
+        note_edit(connection, run_id, commit_id, old=old, new=new, was_marked=row.marked)
+
+
+def note_edit(
+    connection: Connection,
+    run_id: str,
+    commit_id: str,
+    *,
+    old: Parents,
+    new: Parents,
+    was_marked: bool,
+) -> None:
+    """Record that a run gave a commit other parents, so that it can be taken back."""
+    connection.execute(
+        delete(run_edits).where(run_edits.c.run_id == run_id, run_edits.c.commit_id == commit_id)
+    )
+    connection.execute(
+        insert(run_edits).values(
+            run_id=run_id,
+            commit_id=commit_id,
+            old_parents=json.dumps(old),
+            new_parents=json.dumps(new),
+            was_marked=was_marked,
         )
-        connection.execute(
-            insert(run_edits).values(
-                run_id=run_id,
-                commit_id=commit_id,
-                old_parents=json.dumps(old),
-                new_parents=json.dumps(new),
-                was_marked=row.marked,
-            )
-        )
+    )
 
 
 def _delete_ref(connection: Connection, repo_uid: str, run_id: str, ref: Ref) -> None:

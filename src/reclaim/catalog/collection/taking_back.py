@@ -20,7 +20,7 @@ from reclaim.catalog.refs import commits, refs
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import to_micros
 from reclaim.errors import TransactionFailed
-from reclaim.model import RefKind, Run, RunState
+from reclaim.model import RefKind, Run, RunState, SnapshotId
 
 EXPIRE = "expire"
 """The kind of run that only edits history."""
@@ -39,6 +39,8 @@ class TakenBack:
     """Needs a commit that nobody can bring back."""
     missing: dict[str, list[str]] = field(default_factory=dict)
     """Needs commits that are not all live; each is among the lost or the gone in the end."""
+    loose: set[str] = field(default_factory=set)
+    """The commits that something named which is not as it was; some of them may be live."""
     later: dict[str, list[str]] = field(default_factory=dict)
     """Was edited since by runs that can be undone themselves, by their ids."""
 
@@ -62,6 +64,18 @@ def has_edited(connection: Connection, run_id: str) -> bool:
         select(table.c.run_id).where(table.c.run_id == run_id) for table in (run_edits, run_refs)
     )
     return any(connection.execute(query.limit(1)).first() is not None for query in queries)
+
+
+def find_edit(
+    connection: Connection, run_id: str, commit_id: str
+) -> tuple[tuple[SnapshotId, ...], bool] | None:
+    """The parents that a commit had before a run edited it, and whether they were edited ones."""
+    query = select(run_edits.c.old_parents, run_edits.c.was_marked)
+    own = (run_edits.c.run_id == run_id) & (run_edits.c.commit_id == commit_id)
+    row = connection.execute(query.where(own)).first()
+    if row is None:
+        return None
+    return tuple(SnapshotId(parent) for parent in json.loads(row.old_parents)), row.was_marked
 
 
 def take_back(
@@ -104,11 +118,18 @@ def _find_covering(connection: Connection, repo_uid: str, run: Run, outcome: Tak
         )
         .order_by(runs.c.started_at.desc(), runs.c.id)
     )
-    later = [one for one in map(records.decode, connection.execute(query)) if _can_be_undone(one)]
+    above = [records.decode(row) for row in connection.execute(query)]
+    later = [one for one in above if _can_be_undone(connection, repo_uid, one)]
     edits = select(run_edits.c.commit_id).where(run_edits.c.run_id == run.id)
-    edited = connection.execute(edits).scalars().all()
+    edited = set(connection.execute(edits).scalars())
     for covering, hidden in find_covering(connection, repo_uid, edited, later).items():
         outcome.later.setdefault(covering, []).extend(f"the history above {one}" for one in hidden)
+        edited.difference_update(hidden)
+    # What an expiration hides that cannot be undone any more is told, and not waited for.
+    lasting = [one for one in above if one.kind == EXPIRE and one not in later and _is_open(one)]
+    for hidden in find_covering(connection, repo_uid, edited, lasting).values():
+        outcome.changed.extend(f"the history above {one}" for one in hidden)
+        outcome.loose.update(hidden)
 
 
 def _take_back_parents(
@@ -125,13 +146,15 @@ def _take_back_parents(
             editor = _editor(connection, uid, run_id, edit.commit_id, parents)
             if editor is None:
                 outcome.changed.append(what)
+                outcome.loose.update(old)
             else:
                 outcome.later.setdefault(editor, []).append(what)
             continue
-        elif _stands(connection, uid, old):
+        elif stands(connection, uid, old):
             history_edit.set_parents(connection, uid, edit.commit_id, old, marked=edit.was_marked)
         else:
             outcome.missing[what] = old
+            outcome.loose.update(old)
             continue
         if forget:
             connection.execute(
@@ -159,9 +182,10 @@ def _take_back_refs(
             continue
         if named is not None:
             outcome.changed.append(what)
+            outcome.loose.add(ref.commit_id)
         elif run and (deleter := _deleter(connection, uid, run, ref.name, ref.commit_id)):
             outcome.later.setdefault(deleter, []).append(what)
-        elif _stands(connection, uid, [ref.commit_id]):
+        elif stands(connection, uid, [ref.commit_id]):
             insert = refs.insert_branch if ref.kind == RefKind.BRANCH else refs.insert_tag
             insert(connection, uid, ref.name, ref.commit_id, workspace.now())
             if forget:
@@ -191,9 +215,8 @@ def _editor(
         )
         .order_by(runs.c.started_at.desc(), runs.c.id)
     )
-    return next(
-        (row.id for row in connection.execute(query) if _can_be_undone(records.decode(row))), None
-    )
+    editors = map(records.decode, connection.execute(query).all())
+    return next((one.id for one in editors if _can_be_undone(connection, repo_uid, one)), None)
 
 
 def _deleter(
@@ -214,19 +237,46 @@ def _deleter(
         )
         .order_by(runs.c.started_at.desc(), runs.c.id)
     )
-    return next(
-        (row.id for row in connection.execute(query) if _can_be_undone(records.decode(row))), None
-    )
+    editors = map(records.decode, connection.execute(query).all())
+    return next((one.id for one in editors if _can_be_undone(connection, repo_uid, one)), None)
 
 
-def _can_be_undone(run: Run) -> bool:
-    """Whether a run's edit can still be taken back; not of one that deleted, or is undone."""
-    if run.state in (RunState.UNDONE, RunState.PURGED):
+def _can_be_undone(connection: Connection, repo_uid: str, run: Run) -> bool:
+    """Whether a run's edit can still be taken back; not of one that deleted, or is undone.
+
+    One without a quarantine is taken back whole or refused, so not if a part of it is gone.
+    """
+    if not _is_open(run):
         return False
-    return run.kind == EXPIRE or run.quarantine is not None or run.state in EARLY
+    if run.quarantine is not None:
+        return True
+    without = run.kind == EXPIRE or run.state in EARLY
+    return without and not _leads_to_gone(connection, repo_uid, run.id)
 
 
-def _stands(connection: Connection, repo_uid: str, ids: list[str]) -> bool:
+def _is_open(run: Run) -> bool:
+    return run.state not in (RunState.UNDONE, RunState.PURGED)
+
+
+def _leads_to_gone(connection: Connection, repo_uid: str, run_id: str) -> bool:
+    """Whether an edit, where it is as the run left it, hides what nobody can bring back."""
+    edits = (
+        select(run_edits.c.old_parents)
+        .join(commit_rows, commit_rows.c.id == run_edits.c.commit_id)
+        .where(
+            commit_rows.c.repo_uid == repo_uid,
+            run_edits.c.run_id == run_id,
+            commit_rows.c.parents == run_edits.c.new_parents,
+        )
+    )
+    hidden = {one for text in connection.execute(edits).scalars() for one in json.loads(text)}
+    for ref in connection.execute(select(run_refs).where(run_refs.c.run_id == run_id)).all():
+        if _named(connection, repo_uid, ref.name) is None:
+            hidden.add(ref.commit_id)
+    return bool(hidden and gone_for_good(connection, repo_uid, hidden))
+
+
+def stands(connection: Connection, repo_uid: str, ids: list[str]) -> bool:
     """Whether commits are live; then they are held until the transaction ends."""
     try:
         commits.hold(connection, repo_uid, ids)

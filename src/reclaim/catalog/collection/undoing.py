@@ -19,7 +19,7 @@ from reclaim.catalog.collection.commit_states import set_state
 from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.collection.promised import gone_for_good
 from reclaim.catalog.collection.provisional import TAKEN, has_condemned
-from reclaim.catalog.collection.taking_back import EXPIRE, has_edited, take_back
+from reclaim.catalog.collection.taking_back import EXPIRE, find_edit, has_edited, stands, take_back
 from reclaim.catalog.database.schema import CommitState, runs
 from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.database.sets import among
@@ -152,6 +152,7 @@ def restore(
         back, waits = _standing(connection, uid, rows, whole)
         set_state(connection, uid, back, CommitState.LIVE, run_id=None, rule=None)
         left = _cut(connection, uid, {one: _parents(rows[one]) for one in back})
+        _cut_for_now(connection, uid, run_id, {one: rows[one] for one in back})
         outcome = take_back(connection, workspace, run_id)
         waits += outcome.waits
         finished = complete and not waits
@@ -160,6 +161,12 @@ def restore(
         for one in sorted(back - children):
             leases.hold(connection, workspace, one, holder=f"undo of {run_id}", length=length)
         if finished:
+            # From here on the promise of the run protects nothing any more.
+            for one in sorted(outcome.loose):
+                if stands(connection, uid, [one]):
+                    leases.hold(
+                        connection, workspace, one, holder=f"undo of {run_id}", length=length
+                    )
             _end(connection, run_id)
         history_edit.bump(connection, uid)
         left += [*outcome.changed, *outcome.gone]
@@ -176,7 +183,8 @@ def _window(connection: Connection, workspace: Workspace, run_id: str) -> timede
 
 
 def _taken(repo_uid: str, run_id: str) -> Any:
-    return select(commit_rows.c.id, commit_rows.c.parents, commit_rows.c.metarange).where(
+    columns = (commit_rows.c.parents, commit_rows.c.metarange, commit_rows.c.marked)
+    return select(commit_rows.c.id, *columns).where(
         commit_rows.c.repo_uid == repo_uid,
         commit_rows.c.run_id == run_id,
         commit_rows.c.state.in_(TAKEN),
@@ -186,9 +194,10 @@ def _taken(repo_uid: str, run_id: str) -> Any:
 def _standing(
     connection: Connection, repo_uid: str, rows: Mapping[str, Row[Any]], whole: Collection[str]
 ) -> tuple[set[str], list[str]]:
-    """The whole commits whose parents are live, come back with them, or are gone for good.
+    """The whole commits whose parents are live, come back with them, or cannot come back.
 
-    And why others wait: not for a parent that nobody can bring back.
+    And why others wait: not for a parent that nobody can bring back, nor for one that an undo of
+    its run could not bring back now.
     """
     back = rows.keys() & set(whole)
     waits = [
@@ -205,7 +214,8 @@ def _standing(
     for one in back:
         for parent in _parents(rows[one]):
             children.setdefault(parent, []).append(one)
-    waiting: list[str] = sorted(missing - gone_for_good(connection, repo_uid, missing))
+    broken = rows.keys() - set(whole) | _not_brought_back(connection, repo_uid, missing)
+    waiting: list[str] = sorted(missing - gone_for_good(connection, repo_uid, missing) - broken)
     while waiting:
         lost = waiting.pop()
         for one in children.get(lost, ()):
@@ -214,6 +224,55 @@ def _standing(
                 waits.append(f"commit {one}: its parent {lost} is not there")
                 waiting.append(one)
     return back, waits
+
+
+def _not_brought_back(connection: Connection, repo_uid: str, ids: Collection[str]) -> set[str]:
+    """Those of some commits whose run was begun to be undone, and that did not come back."""
+    undoing = {run.id for run in records.list_runs(connection, repo_uid) if run.undoing}
+    query = select(commit_rows.c.id).where(
+        commit_rows.c.repo_uid == repo_uid,
+        commit_rows.c.state.in_(TAKEN),
+        among(connection, commit_rows.c.run_id, undoing),
+        among(connection, commit_rows.c.id, set(ids)),
+    )
+    return set(connection.execute(query).scalars())
+
+
+def _cut_for_now(
+    connection: Connection, repo_uid: str, run_id: str, back: Mapping[str, Row[Any]]
+) -> None:
+    """End the history of commits at parents that are not back, until a later undo of the run.
+
+    It is recorded as an edit of the run: taken back as soon as these parents stand, and the run
+    waits for that.
+    """
+    parents = {
+        commit_id: tuple(SnapshotId(parent) for parent in json.loads(text))
+        for commit_id, text in connection.execute(
+            select(commit_rows.c.id, commit_rows.c.parents).where(
+                commit_rows.c.repo_uid == repo_uid, among(connection, commit_rows.c.id, set(back))
+            )
+        )
+    }
+    named = {parent for each in parents.values() for parent in each}
+    query = select(commit_rows.c.id).where(
+        commit_rows.c.repo_uid == repo_uid,
+        commit_rows.c.state.in_(TAKEN),
+        among(connection, commit_rows.c.id, named),
+    )
+    absent = set(connection.execute(query).scalars())
+    for commit_id in sorted(parents):
+        old = parents[commit_id]
+        new = tuple(parent for parent in old if parent not in absent)
+        if new == old:
+            continue
+        was_marked = bool(back[commit_id].marked)
+        if earlier := find_edit(connection, run_id, commit_id):
+            old, was_marked = earlier
+        history_edit.set_parents(connection, repo_uid, commit_id, new, marked=True)
+        history_edit.note_edit(
+            connection, run_id, commit_id, old=old, new=new, was_marked=was_marked
+        )
 
 
 def _cut(

@@ -7,6 +7,7 @@ cannot be read at either place tells nothing, and an undo names it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.tasks.quarantine import Aside
-from reclaim.engine.tasks.reading import UNREADABLE, reader_of
-from reclaim.errors import NotFound
+from reclaim.engine.tasks.reading import reader_of
+from reclaim.errors import Corrupt, NotFound
 from reclaim.storage import Storage
-from reclaim.storage.buckets import open_bucket
+from reclaim.storage.buckets import Bucket, Version, open_bucket
 from reclaim.stores.format import CONTAINERS, NO_READ, Format, ReadsBytes
 
+NOT_THERE = (Corrupt, NotFound)
 COVERED = ""
 """Instead of a folder of quarantine: objects are under delete markers, where they were."""
 
@@ -71,7 +73,7 @@ def list_containers(format: Format, storage: Storage, promised: pa.Table) -> Ite
         if row["kind"] not in format.reads:
             continue
         read = partial(_containers, format, address)
-        listed = _read(format, storage, [aside], read)
+        listed = _read(format, storage, address, [aside], read)
         if listed is not None:
             asides = pa.repeat(pa.scalar(aside, pa.string()), listed.num_rows)
             known = listed.select(LISTED_CONTAINERS.names[:-1])
@@ -84,7 +86,7 @@ def needed(format: Format, storage: Storage, containers: pa.Table) -> Iterator[p
     unread = containers.filter(pc.not_equal(containers.column("detail"), NO_READ))
     for container in unread.to_pylist():
         read = partial(_entries, format, container)
-        entries = _read(format, storage, container["asides"], read)
+        entries = _read(format, storage, container["address"], container["asides"], read)
         if entries is not None:
             yield entries.select(NEEDED.names).cast(NEEDED)
 
@@ -110,30 +112,54 @@ class _Moved:
 
 @dataclass(frozen=True, slots=True)
 class _Covered:
-    """The objects of a bucket that are under delete markers."""
+    """A version of an object of a bucket that is not current, or that others wrote over."""
 
-    url: str
+    bucket: Bucket
+    version: Version
 
     def get(self, address: str) -> bytes:
-        bucket = open_bucket(self.url)
-        for version in bucket.versions_of(address):
-            if not version.marker:
-                return bucket.get(version)
-        raise NotFound(f"there is no version of {address}")
+        if address != self.version.address:
+            raise NotFound(f"{address} is not {self.version.address}")
+        return self.bucket.get(self.version)
+
+
+def _sources(
+    format: Format, storage: Storage, address: str, aside: str
+) -> Iterator[_Moved | _Covered]:
+    """What may hold a container that is not at home.
+
+    Which version a marker was set on, only the journal of its run tells. Here it is enough that
+    it is among them: what others wrote there protects too much, and not too little.
+    """
+    if aside != COVERED:
+        yield _Moved(storage, Aside(format.prefix, aside))
+        return
+    bucket = open_bucket(storage.url)
+    for version in bucket.versions_of(address):
+        if not version.marker:
+            yield _Covered(bucket, version)
 
 
 def _read(
-    format: Format, storage: Storage, asides: Iterable[str], read: Callable[[ReadsBytes], pa.Table]
+    format: Format,
+    storage: Storage,
+    address: str,
+    asides: Iterable[str],
+    read: Callable[[ReadsBytes], pa.Table],
 ) -> pa.Table | None:
-    """Entries of a container, read at home or in quarantine; None if it can be read nowhere."""
+    """Entries of a container, read at home or in quarantine; None if it can be read nowhere.
+
+    One of an unknown version stops the run, as a live one does: nobody knows what it protects.
+    """
     try:
         return read(storage)
-    except UNREADABLE:
+    except NOT_THERE:
         pass
     for aside in sorted(asides):
-        moved = _Moved(storage, Aside(format.prefix, aside))
-        try:
-            return read(moved if aside != COVERED else _Covered(storage.url))
-        except UNREADABLE:
-            continue
+        tables = []
+        for source in _sources(format, storage, address, aside):
+            with suppress(*NOT_THERE):
+                tables.append(read(source))
+        if tables:
+            return pa.concat_tables(tables)
     return None

@@ -11,9 +11,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.tasks.deleting import FAILED, GOING, as_going
+from reclaim.engine.tasks.deleting import FAILED, GOING, JOURNAL, as_going
 from reclaim.engine.tasks.notes import COVERING, RETURNED
 from reclaim.engine.tasks.quarantine import QUARANTINED, Aside
+from reclaim.errors import Corrupt
 
 RANKED = GOING.append(pa.field("rank", pa.int32(), nullable=False)).append(
     pa.field("listed", pa.bool_(), nullable=False)
@@ -21,6 +22,9 @@ RANKED = GOING.append(pa.field("rank", pa.int32(), nullable=False)).append(
 """Objects that may have been taken. Of an object's rows the one with the least rank is believed, if
 one of them is listed: a note alone takes nothing."""
 
+_TOLD = ["address", "size", "outcome", "identity"]
+_NOTE = pa.schema([JOURNAL.field(name) for name in _TOLD])
+"""The columns of a note that are read, all of them filled."""
 _RANKS = {QUARANTINED: 0, FAILED: 1, COVERING: 2}
 _NOT_KNOWN = 3
 
@@ -37,8 +41,17 @@ def journaled(rows: pa.Table) -> pa.Table:
 
 
 def noted(rows: pa.Table) -> pa.Table:
-    """Objects of the notes of tasks, as ``RANKED``."""
-    return _with_outcomes(rows, listed=False)
+    """Objects of the notes of tasks, as ``RANKED``.
+
+    Nobody vouches for a note: one that no task can have written is corrupt.
+    """
+    try:
+        told = rows.select(_TOLD).cast(_NOTE)
+        if any(column.null_count for column in told.columns):
+            raise Corrupt("a note of a task lacks something that every note has")
+        return _with_outcomes(rows, listed=False)
+    except (pa.ArrowException, KeyError, ValueError) as error:
+        raise Corrupt(f"a note of a task is none: {str(error).splitlines()[0]}") from error
 
 
 def _with_outcomes(rows: pa.Table, *, listed: bool) -> pa.Table:
