@@ -161,7 +161,14 @@ class Reasons:
 
     def _add_young(self, sentences: list[list[str]], some: slice, claims: ClassClaims) -> None:
         names, why = self.names[claims.reached], f": {claims.age_reason}"
-        reach, end = claims.reached.ranks[some], claims.young_end
+        end = claims.young_end
+        if self.history.monotone:
+            # A number is an age, so that the young ones come first.
+            reach = claims.reached.ranks[some.start : min(some.stop, end)]
+            for reasons, ranks in compress(zip(sentences, reach, strict=False), reach):
+                reasons.append(names[ranks] + why)
+            return
+        reach = claims.reached.ranks[some]
         rows = zip(sentences, reach, self.history.ages[some], strict=True)
         for reasons, ranks, age in compress(rows, reach):
             if age < end:
@@ -169,12 +176,12 @@ class Reasons:
 
     def _add_newest(self, sentences: list[list[str]], some: slice, rule: Counted) -> None:
         names, numbers = self.names[rule.claims], rule.periods.numbers[some]
-        periods = {number: NAME[rule.period](number) for number in set(numbers)}
-        why = f": keep_{rule.period} {rule.count} (newest of "
+        name_of, why = NAME[rule.period], f": keep_{rule.period} {rule.count} (newest of "
+        endings = {number: f"{why}{name_of(number)})" for number in set(numbers)}
         held = rule.claims.ranks[some]
         rows = zip(sentences, held, numbers, strict=True)
         for reasons, ranks, number in compress(rows, held):
-            reasons.append(f"{names[ranks]}{why}{periods[number]})")
+            reasons.append(names[ranks] + endings[number])
 
     def _add_places(self, sentences: list[list[str]], some: slice, rule: Counted) -> None:
         names, levels = self.names[rule.claims], rule.periods.levels[some]
