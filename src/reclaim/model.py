@@ -76,7 +76,7 @@ class History:
     among the rest the newest comes first. ``tips`` and ``parents`` hold such numbers, ``numbers``
     finds them. Times need not follow: clocks run backwards. ``ages`` has for each snapshot its
     place by time, the newest first, and ``by_time`` the number at each place. Where no clock ran
-    backwards, both are the range of the numbers.
+    backwards, both are the range of the numbers. ``origins`` are those without parents.
     """
 
     refs: tuple[Ref, ...]
@@ -86,6 +86,7 @@ class History:
     tips: tuple[int, ...]
     ages: Sequence[int]
     by_time: Sequence[int]
+    origins: Sequence[int]
 
     @property
     def monotone(self) -> bool:

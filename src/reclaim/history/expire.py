@@ -60,9 +60,8 @@ def expire(
     depend on it.
     """
     stays = bytearray(map(kept.__contains__, [snapshot.id for snapshot in history.snapshots]))
-    for number, parents in enumerate(history.parents):
-        if not parents:
-            stays[number] = 1
+    for number in history.origins:
+        stays[number] = 1
 
     def deleted(ref: Ref, tip: int) -> bool:
         if stays[tip] or (deletable is not None and ref not in deletable):

@@ -33,35 +33,40 @@ def reparent(parents: Parents, reached: bytearray, kept: bytearray) -> dict[int,
     below = [0] * len(parents)
     for number in compress(range(len(parents) - 1, -1, -1), reversed(reached)):
         above = parents[number]
-        under = 0
-        for parent in above:
-            # Where there is one parent its bitmap is shared; ``0 | bits`` would be a copy.
-            under = under | reach[parent] if under else reach[parent]
-        if joins[number]:
-            frontier: Frontier = ()
-            pruned = 0
+        if len(above) == 1:
+            # Most have one parent, whose bitmaps and frontier are shared.
+            (parent,) = above
+            under, pruned, frontier = reach[parent], below[parent], frontiers[parent]
+            if newest_child[parent] == number:
+                reach[parent] = below[parent] = 0
+                frontiers[parent] = ()
+        else:
+            under = pruned = 0
+            frontier = ()
             for parent in above:
-                pruned = pruned | below[parent] if pruned else below[parent]
-                frontier += frontiers[parent]
-            if len(above) > 1:
+                under |= reach[parent]
+                if joins[number]:
+                    pruned |= below[parent]
+                    frontier += frontiers[parent]
+            if frontier:
                 first, *rest = dict.fromkeys(frontier)
                 frontier = (first, *[one for one in rest if not pruned >> places[one] & 1])
-            if kept[number]:
-                edited[number] = frontier
-            else:
-                reach[number], below[number], frontiers[number] = under, pruned, frontier
+            for parent in above:
+                # Memory is for the lines that are open at one time, not for all.
+                if newest_child[parent] == number:
+                    reach[parent] = below[parent] = 0
+                    frontiers[parent] = ()
         if kept[number]:
+            if joins[number]:
+                edited[number] = frontier
             below[number] = under
             if members[number]:
                 places[number] = len(places)
                 under |= 1 << places[number]
                 frontiers[number] = (number,)
             reach[number] = under
-        for parent in above:
-            # Memory is for the lines that are open at one time, not for all.
-            if newest_child[parent] == number:
-                reach[parent] = below[parent] = 0
-                frontiers[parent] = ()
+        else:
+            reach[number], below[number], frontiers[number] = under, pruned, frontier
     return edited
 
 

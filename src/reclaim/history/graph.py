@@ -52,7 +52,8 @@ def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
                 hint="restore it from a backup; nothing was changed",
             )
     tips = tuple(numbers[ref.snapshot] for ref in named)
-    return History(named, tuple(ordered), numbers, parents, tips, ages, by_time)
+    origins = [number for number, above in enumerate(parents) if not above]
+    return History(named, tuple(ordered), numbers, parents, tips, ages, by_time, origins)
 
 
 def _numbered(

@@ -6,6 +6,7 @@ that it leaves out would cost snapshots times refs (decision 0028).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -138,8 +139,9 @@ class Reasons:
             for rule in claims.counted:
                 add = self._add_places if rule.period == "last" else self._add_newest
                 add(sentences, slice(start, stop), rule)
-        for number, above in enumerate(self.history.parents[start:stop], start):
-            if not above and self._is_reached(number):
+        origins = self.history.origins
+        for number in origins[bisect_left(origins, start) : bisect_left(origins, stop)]:
+            if self._is_reached(number):
                 sentences[number - start].append(ORIGIN)
         return sentences
 
