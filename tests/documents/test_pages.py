@@ -3,40 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
-from reclaim.cli.main import main
-from reclaim.cli.running import RunOptions
-from reclaim.testing.engine import OracleEngine
 from tests.documents.likeness import Likeness
 from tests.documents.page import read_examples
 from tests.documents.shell import Shell
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md",)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    folder = tmp_path / "demo"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def shell(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
-    # What Spark does is tested elsewhere; here it is about what is printed.
-    monkeypatch.setattr(RunOptions, "engine", lambda *_: OracleEngine())
-    monkeypatch.delenv("RECLAIM_CATALOG", raising=False)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("NO_COLOR", "1")
-    opened = Shell(folder, lambda arguments: main(arguments))
-    yield opened
-    opened.close()
 
 
 @pytest.mark.parametrize("page", PAGES)
