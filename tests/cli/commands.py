@@ -7,7 +7,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from reclaim.cli.main import build
+from reclaim.cli.application import build
 
 
 def walk() -> Iterator[tuple[tuple[str, ...], Any]]:

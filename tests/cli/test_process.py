@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from reclaim.cli.application import COMMANDS
 from tests.cli.conftest import SOURCE, CommandLine, Spawn
 
 HEAVY = {"pyspark", "py4j", "duckdb", "icechunk", "pandas"}
@@ -26,9 +27,24 @@ def _loaded(spawn: Spawn, *args: str) -> set[str]:
     return {line.split("|")[-1].strip().split(".")[0] for line in lines}
 
 
+def _own(spawn: Spawn, *args: str) -> set[str]:
+    """The commands whose modules a command imports."""
+    process = spawn(*args, python=("-X", "importtime"))
+    _, err = process.communicate()
+    return {name for name in COMMANDS if f" reclaim.cli.{name}\n" in err.decode()}
+
+
 def test_help_loads_nothing_heavy(spawn: Spawn) -> None:
-    for args in (("--help",), ("ls", "--help"), ("--version",)):
-        assert not _loaded(spawn, *args) & {*HEAVY, "sqlalchemy", "pyarrow", "obstore", "rich"}
+    heavy = {*HEAVY, "sqlalchemy", "pyarrow", "numpy", "obstore", "rich"}
+    for args in (("--help",), ("ls", "--help")):
+        assert not _loaded(spawn, *args) & heavy
+    assert not _loaded(spawn, "--version") & {*heavy, "typer", "pydantic"}
+
+
+def test_a_command_loads_no_other_command(cli: CommandLine, spawn: Spawn) -> None:
+    assert _own(spawn, "--version") == set()
+    assert _own(spawn, "stage", "--help") == {"stage"}
+    assert _own(spawn, "--catalog", "x", "mv", "--help") == {"mv"}
 
 
 def test_ls_starts_no_spark_and_no_jvm(cli: CommandLine, spawn: Spawn) -> None:

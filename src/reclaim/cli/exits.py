@@ -13,13 +13,15 @@ INTERRUPTED = 130
 TERMINATED = 143
 BROKEN_PIPE = 141
 
+DEBUG_VARIABLE = "RECLAIM_DEBUG"
+
 
 def meanings() -> dict[int, str]:
     """Each exit code that a command can end with, and what it means."""
     branches = {branch.exit_code: branch.__doc__ or "" for branch in ReclaimError.__subclasses__()}
     return {
         DONE: "Done.",
-        UNEXPECTED: "Something unexpected; RECLAIM_DEBUG=1 shows where.",
+        UNEXPECTED: f"Something unexpected; {DEBUG_VARIABLE}=1 shows where.",
         **dict(sorted(branches.items())),
         INTERRUPTED: "Interrupted with Ctrl-C.",
         TERMINATED: "Terminated with SIGTERM.",

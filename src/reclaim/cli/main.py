@@ -1,4 +1,7 @@
-"""The entry point: runs the application and turns whatever happens into an exit code."""
+"""The entry point: runs the application and turns whatever happens into an exit code.
+
+Whatever is loaded here is loaded by every command, so the application itself is loaded late.
+"""
 
 from __future__ import annotations
 
@@ -6,112 +9,14 @@ import gc
 import io
 import os
 import sys
-import traceback
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-import typer
-from typer.main import get_command
+from reclaim.cli import exits, signals
+from reclaim.cli.exits import DEBUG_VARIABLE
 
-from reclaim import __version__
-from reclaim.cli import (
-    apply,
-    branch,
-    clean,
-    commit,
-    cp,
-    demo,
-    diff,
-    doctor,
-    exits,
-    expire,
-    get,
-    init,
-    lease,
-    log,
-    ls,
-    merge,
-    mv,
-    plan,
-    purge,
-    put,
-    repo,
-    reset,
-    revert,
-    rm,
-    runs,
-    show,
-    signals,
-    stage,
-    tag,
-    undo,
-)
-from reclaim.cli import gc as collector
-from reclaim.cli.command import CatalogOption, JsonOption, take_globals
-from reclaim.cli.failure import Failure
-from reclaim.cli.output import ConsoleOutput, Done
-from reclaim.cli.running import DEBUG_VARIABLE
-from reclaim.cli.session import output_for
-
-COMMANDS = (
-    init,
-    demo,
-    repo,
-    put,
-    get,
-    ls,
-    rm,
-    cp,
-    mv,
-    stage,
-    commit,
-    branch,
-    tag,
-    merge,
-    diff,
-    log,
-    reset,
-    revert,
-    expire,
-    plan,
-    show,
-    apply,
-    collector,
-    undo,
-    purge,
-    runs,
-    doctor,
-    lease,
-    clean,
-)
-
-
-def build() -> typer.Typer:
-    """The application with all its commands."""
-    # Plain help loads several times faster than rich help.
-    app = typer.Typer(epilog=exits.epilog(), add_completion=False, rich_markup_mode=None)
-    app.callback(invoke_without_command=True)(_root)
-    for module in COMMANDS:
-        module.register(app)
-    return app
-
-
-def _root(
-    ctx: typer.Context,
-    catalog: CatalogOption = None,
-    as_json: JsonOption = False,
-    version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", show_default=False)
-    ] = False,
-) -> None:
-    """A versioned object store that knows what to keep.
-
-    Places are written REPO/REF/PATH; a slash inside a ref is written %2F.
-    """
-    if version:
-        output_for(as_json).answer(Done(f"reclaim {__version__}", {"version": __version__}))
-        raise typer.Exit
-    take_globals(ctx, catalog, as_json)
+if TYPE_CHECKING:
+    from reclaim.cli.failure import Failure
 
 
 def script() -> NoReturn:
@@ -144,6 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(args: list[str]) -> int:
+    if "--version" in args and set(args) <= {"--version", "--json"}:
+        from reclaim.cli.version import show_version
+
+        show_version(as_json="--json" in args)
+        sys.stdout.flush()
+        return exits.DONE
+
+    import typer
+    from typer.main import get_command
+
+    from reclaim.cli.application import build
+
     try:
         app = get_command(build())
         with app.make_context("reclaim", list(args)) as ctx:
@@ -157,13 +74,20 @@ def _run(args: list[str]) -> int:
         raise
     except (Exception, KeyboardInterrupt) as error:
         if os.environ.get(DEBUG_VARIABLE):
+            import traceback
+
             traceback.print_exception(error)
+        from reclaim.cli.failure import Failure
+
         failure = Failure.of(error)
         _report(failure, as_json=_wants_json(args))
         return failure.exit_code
 
 
 def _report(failure: Failure, *, as_json: bool) -> None:
+    from reclaim.cli.output import ConsoleOutput
+    from reclaim.cli.session import output_for
+
     try:
         output_for(as_json).fail(failure)
         sys.stdout.flush()

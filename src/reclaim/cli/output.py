@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from reclaim.cli.failure import Failure
+if TYPE_CHECKING:
+    from reclaim.cli.failure import Failure
 
 CHUNK = 1_000
 """Rows are aligned this many at a time, so that a long listing starts at once."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reclaim.cli.exits import DEBUG_VARIABLE
 from reclaim.cli.progress import watcher
 from reclaim.errors import InvalidInput
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from reclaim.run.stages import Watcher
 
 LOG_VARIABLE = "RECLAIM_LOG"
-DEBUG_VARIABLE = "RECLAIM_DEBUG"
 LEVELS = ("debug", "info", "warning", "error")
 
 

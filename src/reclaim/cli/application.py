@@ -1,0 +1,113 @@
+"""The application: its global options, and its commands, each loaded when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_group
+
+from reclaim.cli import exits
+from reclaim.cli.command import CatalogOption, JsonOption, take_globals
+from reclaim.cli.version import show_version
+
+COMMANDS = (
+    "init",
+    "demo",
+    "repo",
+    "put",
+    "get",
+    "ls",
+    "rm",
+    "cp",
+    "mv",
+    "stage",
+    "commit",
+    "branch",
+    "tag",
+    "merge",
+    "diff",
+    "log",
+    "reset",
+    "revert",
+    "expire",
+    "plan",
+    "show",
+    "apply",
+    "gc",
+    "undo",
+    "purge",
+    "runs",
+    "doctor",
+    "lease",
+    "clean",
+)
+"""Each in the module of its name, in the order in which help shows them."""
+
+
+def build() -> typer.Typer:
+    """The application with all its commands."""
+    # Plain help loads several times faster than rich help.
+    app = typer.Typer(
+        cls=_Group, epilog=exits.epilog(), add_completion=False, rich_markup_mode=None
+    )
+    app.callback(invoke_without_command=True)(_root)
+    return app
+
+
+def _root(
+    ctx: typer.Context,
+    catalog: CatalogOption = None,
+    as_json: JsonOption = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", show_default=False)
+    ] = False,
+) -> None:
+    """A versioned object store that knows what to keep.
+
+    Places are written REPO/REF/PATH; a slash inside a ref is written %2F.
+    """
+    if version:
+        show_version(as_json=as_json)
+        raise typer.Exit
+    take_globals(ctx, catalog, as_json)
+
+
+class _Group(TyperGroup):
+    """The commands of the application."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Commands()
+
+
+class _Commands(MutableMapping[str, Any]):
+    """Commands by name. Of most of them a process needs one, or none."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            if name not in COMMANDS:
+                raise KeyError(name)
+            app = typer.Typer(add_completion=False, rich_markup_mode=None)
+            import_module(f"reclaim.cli.{name}").register(app)
+            self._loaded |= get_group(app).commands
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from COMMANDS
+        yield from (name for name in self._loaded if name not in COMMANDS)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
