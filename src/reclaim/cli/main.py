@@ -47,7 +47,14 @@ from reclaim.cli import (
     undo,
 )
 from reclaim.cli import gc as collector
-from reclaim.cli.command import CatalogOption, JsonOption, take_globals
+from reclaim.cli.command import (
+    CatalogOption,
+    JsonOption,
+    LogFormatOption,
+    QuietOption,
+    VerboseOption,
+    take_globals,
+)
 from reclaim.cli.failure import Failure
 from reclaim.cli.output import ConsoleOutput, Done
 from reclaim.cli.running import DEBUG_VARIABLE
@@ -100,6 +107,9 @@ def _root(
     ctx: typer.Context,
     catalog: CatalogOption = None,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+    log_format: LogFormatOption = None,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", show_default=False)
     ] = False,
@@ -111,7 +121,7 @@ def _root(
     if version:
         output_for(as_json).answer(Done(f"reclaim {__version__}", {"version": __version__}))
         raise typer.Exit
-    take_globals(ctx, catalog, as_json)
+    take_globals(ctx, catalog, as_json, quiet, verbose, log_format)
 
 
 def script() -> NoReturn:
