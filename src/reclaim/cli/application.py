@@ -11,7 +11,14 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from reclaim.cli import exits
-from reclaim.cli.command import CatalogOption, JsonOption, take_globals
+from reclaim.cli.command import (
+    CatalogOption,
+    JsonOption,
+    LogFormatOption,
+    QuietOption,
+    VerboseOption,
+    take_globals,
+)
 from reclaim.cli.version import show_version
 
 COMMANDS = (
@@ -62,6 +69,9 @@ def _root(
     ctx: typer.Context,
     catalog: CatalogOption = None,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+    log_format: LogFormatOption = None,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", show_default=False)
     ] = False,
@@ -73,7 +83,7 @@ def _root(
     if version:
         show_version(as_json=as_json)
         raise typer.Exit
-    take_globals(ctx, catalog, as_json)
+    take_globals(ctx, catalog, as_json, quiet, verbose, log_format)
 
 
 class _Group(TyperGroup):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from reclaim.cli import exits
+from reclaim.cli.logs import logging_to_stderr
 from reclaim.cli.session import CATALOG_VARIABLE, DEFAULT_CATALOG, Globals, Session, output_for
+from reclaim.cli.verbosity import CURRENT, LOG_FORMAT_VARIABLE, LOG_VARIABLE, find_verbosity
 
 CatalogOption = Annotated[
     str | None,
@@ -25,6 +27,29 @@ CatalogOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Answer with one JSON document.", show_default=False)
 ]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Show no progress.", show_default=False)
+]
+VerboseOption = Annotated[
+    int,
+    typer.Option(
+        "--verbose",
+        "-v",
+        count=True,
+        help=f"Log what is done, on stderr; -vv logs more. The same as {LOG_VARIABLE}=info.",
+        show_default=False,
+    ),
+]
+LogFormatOption = Annotated[
+    str | None,
+    typer.Option(
+        "--log-format",
+        metavar="FORMAT",
+        help=f"Log lines as text, or as JSON for programs. Default: ${LOG_FORMAT_VARIABLE}, "
+        "or text.",
+        show_default=False,
+    ),
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", show_default=False)]
 MetaOption = Annotated[
     list[str] | None, typer.Option("--meta", metavar="KEY=VALUE", help="Metadata; repeatable.")
@@ -35,6 +60,16 @@ CommitterOption = Annotated[
 ]
 
 
+GLOBAL_OPTIONS: Mapping[str, Any] = {
+    "catalog": CatalogOption,
+    "as_json": JsonOption,
+    "quiet": QuietOption,
+    "verbose": VerboseOption,
+    "log_format": LogFormatOption,
+}
+"""Options that every command has, by the field of ``Globals`` that they set."""
+
+
 def command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
     """Make a function a command. Its first parameter is the session; the rest are its own.
 
@@ -43,20 +78,31 @@ def command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
     """
     _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
 
-    def run(ctx: typer.Context, catalog: str | None, as_json: bool, **own: Any) -> None:
-        given = (ctx.obj or Globals()).then(catalog, as_json)
+    def run(ctx: typer.Context, **own: Any) -> None:
+        own_globals = Globals(**{name: own.pop(name) for name in GLOBAL_OPTIONS})
+        given = (ctx.obj or Globals()).then(own_globals)
+        is_logged = bool(own.get("log"))
         for parameter in parameters:
             if is_dataclass(parameter.annotation):
                 group: Any = parameter.annotation
                 values = {field.name: own.pop(field.name) for field in fields(group)}
                 own[parameter.name] = group(**values)
-        function(_session(given), **own)
+        asked = find_verbosity(
+            quiet=given.quiet,
+            verbose=given.verbose or int(is_logged),
+            log_format=given.log_format,
+        )
+        CURRENT.set(asked)
+        with logging_to_stderr(asked):
+            function(_session(given), **own)
 
     shown = [
         _parameter("ctx", typer.Context),
         *(option for parameter in parameters for option in _options(parameter)),
-        _parameter("catalog", CatalogOption, default=None),
-        _parameter("as_json", JsonOption, default=False),
+        *(
+            _parameter(name, option, default=getattr(Globals(), name))
+            for name, option in GLOBAL_OPTIONS.items()
+        ),
     ]
     run.__doc__ = function.__doc__
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
@@ -75,10 +121,15 @@ def group(app: typer.Typer, name: str, summary: str) -> typer.Typer:
 
 
 def take_globals(
-    ctx: typer.Context, catalog: CatalogOption = None, as_json: JsonOption = False
+    ctx: typer.Context,
+    catalog: CatalogOption = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+    log_format: LogFormatOption = None,
 ) -> None:
     """Note the global options that stand before a command's name."""
-    ctx.obj = (ctx.obj or Globals()).then(catalog, as_json)
+    ctx.obj = (ctx.obj or Globals()).then(Globals(catalog, as_json, quiet, verbose, log_format))
     if ctx.invoked_subcommand is None:
         if ctx.obj.as_json:
             raise typer.BadParameter("a command is missing", ctx=ctx)

@@ -14,15 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reclaim.cli.exits import DEBUG_VARIABLE
-from reclaim.cli.progress import watcher
+from reclaim.cli.watching import Watch, watching
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
     from reclaim.engine.base import Engine
-    from reclaim.run.stages import Watcher
-
-LOG_VARIABLE = "RECLAIM_LOG"
-LEVELS = ("debug", "info", "warning", "error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +33,16 @@ class RunOptions:
     ] = None
     log: Annotated[
         bool,
-        typer.Option(
-            "--log", help=f"A log line for each stage, on stderr (or {LOG_VARIABLE}=info)."
-        ),
+        typer.Option("--log", help="A log line for each stage, on stderr; the same as -v."),
     ] = False
 
     @contextmanager
-    def watched(self) -> Iterator[Watcher]:
-        """Show stages on a terminal, log them where that was asked for."""
-        level = "info" if self.log else os.environ.get(LOG_VARIABLE, "").lower()
-        if level and level not in LEVELS:
-            raise InvalidInput(
-                f"{LOG_VARIABLE} is {level!r}", hint=f"set it to one of {', '.join(LEVELS)}"
-            )
-        with _logging(level), watcher(hidden=bool(level)) as shown:
-            yield shown
+    def watched(self) -> Iterator[Watch]:
+        """Show how far stages are, as the command was asked to."""
+        with watching() as watch:
+            yield watch
 
-    def engine(self, shown: Watcher) -> Engine:
+    def engine(self, shown: Watch) -> Engine:
         """The engine on Spark, which is started now or was by an earlier command."""
         from reclaim.run.stages import Stage
 
@@ -63,8 +52,11 @@ class RunOptions:
         shown.end(starting)
 
         from reclaim.engine.spark.engine import SparkEngine
+        from reclaim.engine.spark.meter import SparkMeter
 
-        return SparkEngine(session)
+        meter = SparkMeter(session)
+        shown.measure(meter)
+        return SparkEngine(session, meter=meter)
 
     def spark(self) -> Any:
         """A Spark session that says nothing of its own."""
@@ -125,23 +117,3 @@ class _Unhandled(logging.Handler):
 
 
 _UNHANDLED = _Unhandled(logging.WARNING)
-
-
-@contextmanager
-def _logging(level: str) -> Iterator[None]:
-    if not level:
-        # Otherwise Python would write what goes wrong to stderr, beside our own message.
-        logging.getLogger("reclaim.run").addHandler(logging.NullHandler())
-        yield
-        return
-    logger = logging.getLogger("reclaim")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(level.upper())
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)

@@ -28,9 +28,18 @@ class Globals:
 
     catalog: str | None = None
     as_json: bool = False
+    quiet: bool = False
+    verbose: int = 0
+    log_format: str | None = None
 
-    def then(self, catalog: str | None, as_json: bool) -> Globals:
-        return Globals(catalog or self.catalog, as_json or self.as_json)
+    def then(self, later: Globals) -> Globals:
+        return Globals(
+            later.catalog or self.catalog,
+            later.as_json or self.as_json,
+            later.quiet or self.quiet,
+            later.verbose or self.verbose,
+            later.log_format or self.log_format,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,6 +208,31 @@ class NeededRequest:
     is needed anyway."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """Tasks of the jobs that are at work: how many have finished, of how many."""
+
+    finished: int
+    total: int
+
+
+class Meter(Protocol):
+    """Tells how far an engine is, to people who watch; from any thread, and never an error."""
+
+    def units(self) -> Mapping[str, int]:
+        """What tasks have told so far that they did, by unit (``objects``, ``containers``).
+
+        It only grows; the difference between two readings is what was done in between.
+        """
+        ...
+
+    def tasks(self) -> Tasks:
+        """The tasks of the jobs that are at work."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Engine(Protocol):
     """Spreads the tasks of a run."""
 

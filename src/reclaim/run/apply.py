@@ -19,6 +19,7 @@ from reclaim.engine.base import ConfirmRequest, ContainerFiles, Engine, ExpandRe
 from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage
 from reclaim.engine.tasks.quarantine import QUARANTINED
+from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import (
     IncompleteRead,
     LockLost,
@@ -398,7 +399,8 @@ class _Applying:
             seen, now = self._condemn(decided)
             condemning.facts["live"] = len(now.live)
             self._compare(decided, now)
-        with stage("confirm") as confirming:
+        going = sum(part.rows for part in self._basis.candidates)
+        with stage("confirm", unit=OBJECTS, total=going) as confirming:
             seen = keep_needed(
                 seen,
                 self._store,
@@ -429,7 +431,8 @@ class _Applying:
             if outcome.counts[FAILED] and self._store.format.sequential:
                 break
             if kind in self._basis.kinds:
-                with stage(f"sweep-{kind}") as sweeping:
+                of_kind = sum(part.rows for part in candidates if part.group == kind)
+                with stage(f"sweep-{kind}", unit=OBJECTS, total=of_kind) as sweeping:
                     swept = sweep(
                         self._store,
                         self._engine,

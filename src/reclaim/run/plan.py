@@ -17,6 +17,7 @@ import pyarrow as pa
 from reclaim.engine.base import Engine, ExpandRequest, FindRequest, Objects
 from reclaim.engine.tasks.judging import CandidateRules
 from reclaim.engine.tasks.parts import Opener, Place, open_storage, write_part
+from reclaim.engine.tasks.tally import CONTAINERS, OBJECTS
 from reclaim.errors import InvalidInput, ReclaimError
 from reclaim.ids import new_uid
 from reclaim.lock import edit_in_progress
@@ -162,7 +163,7 @@ class _Planning:
             self._library_edit = self._find_library_edit()
             self._store.check()
             check_clock(self._store, self._storage, work)
-        with stage("list") as listing:
+        with stage("list", unit=OBJECTS) as listing:
             objects = self._inventory() or self._list(work.below("listing"))
             listing.facts["objects"] = sum(part.rows for part in objects.parts)
         if self._versioning:
@@ -196,7 +197,7 @@ class _Planning:
             decided = self._decide(seen)
             dead = find_dead_ids(seen, decided)
             deciding.facts |= {"live": len(decided.live), "dead": len(dead)}
-        with stage("mark") as marking:
+        with stage("mark", unit=CONTAINERS) as marking:
             named = find_containers(seen, decided)
             containers = self._engine.expand(
                 ExpandRequest(self._store.format, named, self._place.below("containers"))
@@ -213,7 +214,8 @@ class _Planning:
         if objects.before is not None:
             landmarks = find_landmarks(seen, decided, objects.before)
             objects = replace(objects, landmarks=landmarks)
-        with stage("plan") as planning:
+        looked_at = sum(part.rows for part in objects.parts)
+        with stage("plan", unit=OBJECTS, total=looked_at) as planning:
             found = self._engine.find(
                 FindRequest(
                     self._store.format,

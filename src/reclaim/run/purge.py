@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.deleting import DELETED, FAILED, RESTORED, Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, read_part, write_part
+from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import Corrupt, LockLost, Partial, ReclaimError, Refused
 from reclaim.ids import new_uid
 from reclaim.model import Quarantine, Run, RunState
@@ -107,7 +108,7 @@ def purge(
         try:
             ending = due(store, older_than)
             for run in ending:
-                with stages.stage(f"purge {run.id}") as purging:
+                with stages.stage(f"purge {run.id}", unit=OBJECTS) as purging:
                     before = done.summary()["objects"]
                     try:
                         _purge(store, held, engine, run, place.below(run.id), done, opener)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
@@ -11,12 +11,19 @@ from typing import Any, Protocol
 
 log = logging.getLogger("reclaim.run")
 
+FIELDS = "fields"
+"""The attribute of a log record that has the facts of its message, by name."""
+
 
 @dataclass(slots=True)
 class Stage:
     """One stage of a run; facts are added while it runs."""
 
     name: str
+    run: str = ""
+    unit: str = ""
+    total: int | None = None
+    """What it counts while it runs, and how many there are, where that is known."""
     facts: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -48,18 +55,24 @@ class Stages:
     done: list[Stage] = field(default_factory=list)
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[Stage]:
+    def stage(self, name: str, *, unit: str = "", total: int | None = None) -> Iterator[Stage]:
         """Run a stage; one that fails is logged as failed."""
-        stage = Stage(name)
+        stage = Stage(name, self.run, unit, total)
         self.watcher.begin(stage)
         started = monotonic()
         try:
             yield stage
         except BaseException as error:
-            log.error("run=%s stage=%s failed=%s", self.run, name, type(error).__name__)
+            failed = {"run": self.run, "stage": name, "failed": type(error).__name__}
+            log.error(as_text(failed), extra={FIELDS: failed})
             raise
         stage.seconds = monotonic() - started
-        facts = "".join(f" {key}={value}" for key, value in stage.facts.items())
-        log.info("run=%s stage=%s seconds=%.2f%s", self.run, name, stage.seconds, facts)
+        ended = {"run": self.run, "stage": name, "seconds": round(stage.seconds, 2)}
+        log.info(as_text(ended | stage.facts), extra={FIELDS: ended | stage.facts})
         self.watcher.end(stage)
         self.done.append(stage)
+
+
+def as_text(fields: Mapping[str, Any]) -> str:
+    """Facts as a log line says them."""
+    return " ".join(f"{name}={value}" for name, value in fields.items())

@@ -17,6 +17,7 @@ from typing import Any
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.deleting import FAILED, RESTORED
 from reclaim.engine.tasks.parts import Opener, Place, open_storage
+from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import Conflict, NotFound, Partial, Refused
 from reclaim.ids import new_uid
 from reclaim.model import Run, RunState
@@ -139,7 +140,8 @@ class _Undoing:
                 store, self._engine, self._run, own.below("work"), opener
             )
             self._begin()
-        with stage("restore") as restoring:
+        taken = sum(part.rows for part in rows)
+        with stage("restore", unit=OBJECTS, total=taken) as restoring:
             outcome = sweep(
                 store,
                 self._engine,

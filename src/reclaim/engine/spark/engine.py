@@ -32,6 +32,7 @@ from reclaim.engine.base import (
 from reclaim.engine.spark.finding import DRIVER_ROW_LIMIT, LOOKUP_LIMIT, Finder
 from reclaim.engine.spark.frames import Frames, map_rows
 from reclaim.engine.spark.keys import KeysOf, keys_of
+from reclaim.engine.spark.meter import SparkMeter
 from reclaim.engine.spark.work import candidates, containers, listing, parts, taking
 from reclaim.engine.tasks.deleting import GOING, Outcome
 from reclaim.engine.tasks.judging import CANDIDATES, add_kinds
@@ -56,12 +57,16 @@ class SparkEngine:
         spark: SparkSession,
         *,
         tasks: int | None = None,
+        meter: SparkMeter | None = None,
         lookup_limit: int = LOOKUP_LIMIT,
         driver_row_limit: int = DRIVER_ROW_LIMIT,
         keys_of: KeysOf = keys_of,
     ) -> None:
-        """``tasks`` is how many a large job is cut into; by default twice the session's cores."""
-        self._frames = Frames(spark, tasks)
+        """``tasks`` is how many a large job is cut into; by default twice the session's cores.
+
+        ``meter`` tells people who watch how far its jobs are.
+        """
+        self._frames = Frames(spark, tasks, meter)
         self._finder = Finder(
             self._frames,
             lookup_limit=lookup_limit,

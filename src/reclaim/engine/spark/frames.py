@@ -17,9 +17,18 @@ from pyspark.sql import DataFrame, SparkSession
 from reclaim.engine.spark.cores import count_tasks
 from reclaim.engine.spark.failures import Work, task, translated
 from reclaim.engine.spark.jobs import Jobs
+from reclaim.engine.spark.meter import SparkMeter
 from reclaim.engine.spark.schemas import spark_schema
 from reclaim.engine.spark.session import PARTITIONS
-from reclaim.engine.spark.work.lines import LINES, PACKED, files_table, in_shares, packed, unpacked
+from reclaim.engine.spark.work.lines import (
+    LINES,
+    PACKED,
+    files_table,
+    in_shares,
+    packed,
+    told,
+    unpacked,
+)
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks.parts import Part
 
@@ -35,11 +44,15 @@ class Spread:
 
     rows: DataFrame
     shares: Sequence[pa.Table] | None = None
+    tally: str = ""
+    """The folder where tasks tell what they have done, if somebody watches."""
 
     def map(self, work: Work, schema: pa.Schema) -> DataFrame:
         """Apply work to the rows, on executors."""
         if self.shares is not None:
             work = partial(in_shares, self.shares, work)
+        if self.tally:
+            work = partial(told, self.tally, work)
         return map_rows(self.rows, work, schema)
 
 
@@ -51,11 +64,14 @@ def map_rows(rows: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
 class Frames:
     """Makes frames on one session, and runs the jobs on them."""
 
-    def __init__(self, spark: SparkSession, tasks: int | None = None) -> None:
+    def __init__(
+        self, spark: SparkSession, tasks: int | None = None, meter: SparkMeter | None = None
+    ) -> None:
         self._spark = spark
         self._given = tasks
         self._partitions = 0
-        self.jobs = Jobs(spark)
+        self._tally = meter.folder if meter else ""
+        self.jobs = Jobs(spark, meter)
 
     @cached_property
     def tasks(self) -> int:
@@ -68,13 +84,14 @@ class Frames:
     def deal(self, shares: Sequence[pa.Table]) -> Spread:
         """Shares, a task for each. Spark would deal out rows by chance."""
         with translated():
-            return Spread(self._spark.range(0, len(shares), 1, len(shares)), shares)
+            numbers = self._spark.range(0, len(shares), 1, len(shares))
+            return Spread(numbers, shares, self._tally)
 
     def spread(self, table: pa.Table) -> Spread:
         """Rows, each of which is worth a task, evenly among no more tasks than that."""
         tasks = max(1, min(2 * self.tasks, table.num_rows))
         if table.nbytes > SENT_WITH_TASKS:
-            return Spread(self.frame(table).repartition(tasks))
+            return Spread(self.frame(table).repartition(tasks), tally=self._tally)
         numbers = [pa.array(range(first, table.num_rows, tasks)) for first in range(tasks)]
         return self.deal([table.take(each.cast(pa.int64())) for each in numbers])
 
@@ -98,7 +115,7 @@ class Frames:
         ``shuffled`` are the rows that Spark has to group or join for it.
         """
         self._set_partitions(-(-shuffled // ROWS_OF_A_TASK))
-        spread = rows if isinstance(rows, Spread) else Spread(rows)
+        spread = rows if isinstance(rows, Spread) else Spread(rows, tally=self._tally)
         with self.jobs.run():
             return Lines(spread.map(work, LINES).collect())
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
 from reclaim.engine.spark.failures import translated
+from reclaim.engine.spark.meter import SparkMeter
 
 CANCEL_SECONDS = 10.0
 """How long Spark may take to answer that it will cancel a job."""
@@ -18,8 +19,9 @@ CANCEL_SECONDS = 10.0
 class Jobs:
     """Jobs of one session: under a tag of their own on a Connect server."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, meter: SparkMeter | None = None) -> None:
         self._spark = spark
+        self._meter = meter
         self._tag = f"reclaim-{uuid4().hex}"
         self._remote = ".connect." in type(spark).__module__
 
@@ -30,7 +32,8 @@ class Jobs:
         Spark kills tasks in its own time, and does not say when the last one has ended: whoever
         has to be sure goes by the deadline that the tasks were given.
         """
-        with translated(), self._tagged():
+        watching = self._meter.watching() if self._meter else nullcontext()
+        with translated(), self._tagged(), watching:
             try:
                 yield
             except Exception as error:

@@ -16,10 +16,11 @@ from reclaim.engine.spark.failures import Work
 from reclaim.engine.spark.keys import Key, KeysOf
 from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in
 from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.tasks import judging, reading
+from reclaim.engine.tasks import judging, reading, tally
 from reclaim.engine.tasks.inventory import read_inventory
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, CandidateRules, Verdict
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_parts
+from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.storage import LISTED
 from reclaim.stores.format import Format
 
@@ -73,6 +74,7 @@ def unlisted(url: str, live: tuple[Part, ...], keys_of: KeysOf, files: Tables) -
     loaded = keys.load(url, live)
     for table in read_parts(url, files):
         yield _unlisted(table, loaded, keys_of)
+        tally.count(OBJECTS, table.num_rows)
 
 
 def _unlisted(table: pa.Table, live: Key, keys_of: KeysOf) -> pa.Table:
@@ -101,6 +103,7 @@ def with_counts(look: Callable[[Tables], Seen], write: Work, files: Tables) -> T
             for name, count in seen.items():
                 counts[name] += count
             yield _bare(table)
+            tally.count(OBJECTS, seen["objects"])
 
     for lines in write(rows()):
         reports = [

@@ -13,7 +13,7 @@ from reclaim.engine.spark import keys
 from reclaim.engine.spark.keys import Key, KeysOf
 from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.tasks import promised, reading
+from reclaim.engine.tasks import promised, reading, tally
 from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.parts import (
     Part,
@@ -24,6 +24,7 @@ from reclaim.engine.tasks.parts import (
     write_parts,
 )
 from reclaim.engine.tasks.reading import LIVE
+from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
 from reclaim.storage import Storage, hashed_files
 from reclaim.stores.format import CONTAINERS, NO_READ, Format
 
@@ -37,7 +38,9 @@ JOIN_KEY = pa.field("key", pa.int64(), nullable=False)
 def expand(format: Format, containers: Tables) -> Tables:
     storage = storage_of(format)
     for table in containers:
-        yield from reading.expand(format, storage, table)
+        for listed in reading.expand(format, storage, table):
+            tally.count(CONTAINERS_READ, listed.num_rows)
+            yield listed
 
 
 def write_containers(place: Place, rows: Tables) -> Tables:
@@ -116,7 +119,9 @@ def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> T
             counts["held"] += count
             written.append(keys_of(addresses))
         for read in reading.read(format, storage, table.filter(pc.invert(others)), paths=False):
-            counts["containers"] += read.num_rows - read.column("entries").null_count
+            count = read.num_rows - read.column("entries").null_count
+            tally.count(CONTAINERS_READ, count)
+            counts["containers"] += count
             counts["entries"] += pc.sum(read.column("entries")).as_py() or 0
             written.append(keys_of(read.column("address")))
     yield lines_of(write_parts(own, stem_in(place.below("keys")), [keys.table(written)]), counts)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from reclaim.engine.spark.failures import Work
 from reclaim.engine.tasks.parts import Part, Place, open_storage
+from reclaim.engine.tasks.tally import tallied
 from reclaim.storage import Storage
 from reclaim.stores.format import Format
 
@@ -44,6 +45,11 @@ def storage_of(format: Format) -> Storage:
 def in_shares(shares: Sequence[pa.Table], work: Work, numbers: Tables) -> Tables:
     """Work on the shares with some numbers, which came with the task and not as its rows."""
     return work(shares[number] for table in numbers for number in table.column("id").to_pylist())
+
+
+def told(folder: str, work: Work, rows: Tables) -> Tables:
+    """Work whose counts are told in a folder on the way."""
+    return tallied(folder, work(rows))
 
 
 def after(first: Work, then: Work, files: Tables) -> Tables:

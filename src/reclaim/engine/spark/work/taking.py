@@ -10,10 +10,11 @@ import pyarrow as pa
 from reclaim.clock import SystemClock
 from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.tasks import reading, recall
+from reclaim.engine.tasks import reading, recall, tally
 from reclaim.engine.tasks.deleting import GOING, Deleter, Outcome, Pace, as_going, delete
 from reclaim.engine.tasks.parts import Place, open_storage, write_parts
 from reclaim.engine.tasks.quarantine import Aside
+from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.stores.format import Format
 
 
@@ -38,6 +39,7 @@ def delete_rows(
                 pace=pace,
             ):
                 outcome.count(journal)
+                tally.count(OBJECTS, journal.num_rows)
                 yield journal
 
     written = write_parts(open_storage(place.url), stem_in(place), tried())
