@@ -19,6 +19,7 @@ from reclaim.catalog.catalog import WrapStorage
 from reclaim.storage import Storage
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.servers import PostgreSQL, SeaweedFS, postgresql, seaweedfs
+from tests import statements
 
 # Examples here go to real databases and disks, whose speed says nothing about the code.
 settings.register_profile(
@@ -27,6 +28,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("reclaim")
+statements.share_compiled()
 
 BACKENDS = ("embedded", "server")
 
@@ -70,6 +72,7 @@ class Backend:
     storage: str | None
     clock: FakeClock
     skew: timedelta = timedelta(0)
+    postgres: PostgreSQL | None = None
     _opened: ExitStack = field(default_factory=ExitStack)
     _clocked: ClockedStorage | None = None
 
@@ -77,6 +80,12 @@ class Backend:
         """One storage clock for all instances: on S3 it lives in memory."""
         if self._clocked is None:
             self._clocked = ClockedStorage(storage, self.clock, skew=self.skew)
+        return self._clocked
+
+    @property
+    def clocked(self) -> ClockedStorage:
+        """The storage of the catalog that was made or opened here."""
+        assert self._clocked is not None
         return self._clocked
 
     def init(self) -> Catalog:
@@ -105,7 +114,8 @@ def make_backend(
         return Backend(name, str(folder / "catalog"), None, clock)
     postgres: PostgreSQL = request.getfixturevalue("postgres")
     bucket: str = request.getfixturevalue("bucket")
-    return Backend(name, postgres.new_database(), f"{bucket}/{uuid4().hex}", clock)
+    place = f"{bucket}/{uuid4().hex}"
+    return Backend(name, postgres.new_database(), place, clock, postgres=postgres)
 
 
 @pytest.fixture(params=BACKENDS)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from reclaim.catalog.content import ranges
-from reclaim.testing.servers import PostgreSQL
 from tests.collect.world import World
 from tests.conftest import Backend
 from tests.memory import folder_in_memory
@@ -36,12 +35,3 @@ def world(backend: Backend) -> World:
 def local(embedded: Backend) -> World:
     """On SQLite and a folder."""
     return World.make(embedded)
-
-
-@pytest.fixture
-def postgres_if_any(request: pytest.FixtureRequest, world: World) -> PostgreSQL | None:
-    """The server of the world's database, if that has one."""
-    if world.backend.name == "embedded":
-        return None
-    found: PostgreSQL = request.getfixturevalue("postgres")
-    return found

@@ -6,10 +6,8 @@ engine, every single write to the storage. The lock of a process that died stays
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +17,10 @@ from reclaim.catalog.collection import locks
 from reclaim.catalog.database.schema import commits
 from reclaim.storage import ObjectStorage
 from reclaim.storage.buckets import Bucket
-from reclaim.testing.servers import PostgreSQL
 from tests.catalog import raw
 from tests.collect.world import NAME, World
 from tests.dying import Countdown, Died, Work, step_before, step_before_writes
+from tests.resting import Resting
 
 
 def dies(world: World, work: Work, fatal: int) -> bool:
@@ -85,49 +83,11 @@ class End:
 class Frozen:
     """A whole catalog as it was at one time, to go back to as often as one likes."""
 
-    def __init__(self, world: World, folder: Path, postgres: PostgreSQL | None) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._postgres = postgres
-        self._now = world.clock.now()
-        self._copy = folder / "frozen"
-        self._objects: dict[str, bytes] = {}
-        self._times: dict[str, Any] = {}
-        backend = world.backend
-        if postgres is None:
-            backend.close()
-            shutil.copytree(backend.location, self._copy)
-            return
-        assert backend._clocked is not None
-        assert backend.storage is not None
-        self._objects = {one.address: world.storage.get(one.address) for one in self._list()}
-        self._times = dict(backend._clocked._times)
-        backend.close()
-        self._template = postgres.copy_database(backend.location, storage=backend.storage)
-
-    def _list(self) -> list[Any]:
-        return list(self._world.storage.list())
+        self._resting = Resting(world.backend)
 
     def thaw(self) -> World:
         """The catalog as it was; what was done to it since is forgotten."""
-        world, backend = self._world, self._world.backend
-        backend.close()
-        world.clock.set(self._now)
-        if self._postgres is None:
-            shutil.rmtree(backend.location)
-            shutil.copytree(self._copy, backend.location)
-        else:
-            assert backend._clocked is not None
-            assert backend.storage is not None
-            there = {one.address: one.size for one in self._list()}
-            for address in there.keys() - self._objects.keys():
-                world.storage.delete(address)
-            for address, data in self._objects.items():
-                if there.get(address) != len(data):
-                    world.storage.put(address, data)
-            backend._clocked._times = dict(self._times)
-            backend.location = self._postgres.copy_database(self._template, storage=backend.storage)
-        catalog = world.opened()
-        # A copy of a database is another one, and the collector would refuse it.
-        catalog.home.register()
-        world.repo = catalog.repository(NAME)
-        return world
+        self._world.repo = self._resting.restore(self._world.backend).repository(NAME)
+        return self._world

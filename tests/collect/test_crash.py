@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,6 @@ from reclaim.model import RunState
 from reclaim.policy import from_options
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
-from reclaim.testing.servers import PostgreSQL
 from tests import dying
 from tests.collect.dying import End, Frozen, dies
 from tests.collect.world import Files, World, bury, whole
@@ -67,9 +65,9 @@ def prepare(world: World) -> tuple[Plan, dict[str, Files]]:
 
 
 @pytest.fixture
-def scene(world: World, tmp_path: Path, postgres_if_any: PostgreSQL | None) -> Scene:
+def scene(world: World) -> Scene:
     plan, files = prepare(world)
-    return Scene(Frozen(world, tmp_path, postgres_if_any), plan, files)
+    return Scene(Frozen(world), plan, files)
 
 
 def each_death(frozen: Frozen, world: World, work: Work) -> Iterator[int]:
@@ -99,11 +97,11 @@ def test_an_apply_that_dies_at_any_step(world: World, scene: Scene, removal: Rem
 
 
 @pytest.fixture
-def applied(world: World, tmp_path: Path, postgres_if_any: PostgreSQL | None) -> Scene:
+def applied(world: World) -> Scene:
     """The same, and what went is in quarantine."""
     plan, files = prepare(world)
     world.apply(plan, removal=MOVE)
-    return Scene(Frozen(world, tmp_path, postgres_if_any), plan, files)
+    return Scene(Frozen(world), plan, files)
 
 
 def undone(world: World, run: str) -> bool:

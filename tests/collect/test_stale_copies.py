@@ -165,7 +165,9 @@ def test_what_the_original_wrote_is_in_the_storage(
 
 
 def test_a_copy_on_a_server(tmp_path: Path, clock: FakeClock, postgres: PostgreSQL) -> None:
-    backend = Backend("server", postgres.new_database(), str(tmp_path / "objects"), clock)
+    backend = Backend(
+        "server", postgres.new_database(), str(tmp_path / "objects"), clock, postgres=postgres
+    )
     original = Original(World.make(backend), tmp_path, postgres)
     assert type(original.copy.collect()) is AnotherDatabase
     original.copy.become_home()

@@ -311,7 +311,7 @@ def test_a_plan_on_a_database_that_may_only_be_read(
     postgres: PostgreSQL, tmp_path: Path, clock: FakeClock
 ) -> None:
     location = postgres.new_database()
-    backend = Backend("server", location, (tmp_path / "objects").as_uri(), clock)
+    backend = Backend("server", location, (tmp_path / "objects").as_uri(), clock, postgres=postgres)
     world = World.make(backend)
     bury(world)
     role = f"reader_{world.repo.uid}"

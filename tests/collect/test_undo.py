@@ -49,7 +49,9 @@ def served(postgres: PostgreSQL, bucket: str) -> Making:
     @contextmanager
     def make() -> Iterator[World]:
         storage = f"{bucket}/{uuid4().hex}"
-        backend = Backend("server", postgres.new_database(), storage, FakeClock())
+        backend = Backend(
+            "server", postgres.new_database(), storage, FakeClock(), postgres=postgres
+        )
         try:
             yield World.make(backend)
         finally:
@@ -214,9 +216,7 @@ def test_a_commit_that_misses_an_object_is_left(local: World) -> None:
     local.quiet()
 
 
-def test_writers_at_work_at_each_step_of_an_undo(
-    world: World, tmp_path: Path, postgres_if_any: PostgreSQL | None
-) -> None:
+def test_writers_at_work_at_each_step_of_an_undo(world: World) -> None:
     past = bury(world)
     with world.opened() as catalog:
         catalog.repository("sales").create_tag("tag", past.second)
@@ -226,12 +226,12 @@ def test_writers_at_work_at_each_step_of_an_undo(
         world.plan(policy, delete_expired_tags=True, allowed_fraction=1.0), removal=MOVE
     ).run
     assert world.repo.tags() == []
-    frozen = Frozen(world, tmp_path, postgres_if_any)
+    frozen = Frozen(world)
     steps: list[str] = []
     world = frozen.thaw()
     world.undo(run, step=steps.append, store=stepped(world.store(), steps.append))
     assert len(steps) > 10
-    for at, name in list(enumerate(steps))[:: 1 if postgres_if_any is None else 6]:
+    for at, name in list(enumerate(steps))[:: 1 if world.backend.postgres is None else 6]:
         frozen.thaw()
         done: set[str] = set()
 

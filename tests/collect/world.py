@@ -12,14 +12,20 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from sqlalchemy import func, select
+
 from reclaim.catalog import Catalog, Repository
+from reclaim.catalog.addresses import HOME, MARKER
 from reclaim.catalog.catalog import WrapStorage
+from reclaim.catalog.content import ranges
 from reclaim.catalog.database.schema import (
     CommitState,
     PartitionState,
     TokenState,
     UploadState,
+    catalog_info,
     commits,
+    metadata,
     partitions,
     staged_entries,
     staging_tokens,
@@ -43,6 +49,7 @@ from reclaim.testing.engine import OracleEngine
 from tests import stepping
 from tests.catalog import raw
 from tests.conftest import Backend
+from tests.resting import Resting
 
 NAME = "sales"
 Step = Callable[[str], None]
@@ -222,10 +229,11 @@ class World:
     def check(self) -> None:
         """Everything that can be reached is there and reads back its bytes."""
         repo = self.other()
+        objects: Files = {}
         for commit in self.reached(repo):
-            whole(repo, commit)
+            whole(repo, commit, objects)
         for ref in repo.branches():
-            whole(repo, ref.name)
+            whole(repo, ref.name, objects)
 
     def check_swept(self, plan: Plan, before: set[str]) -> None:
         """Of what was there, exactly that went which the plan listed and nothing needs."""
@@ -268,12 +276,23 @@ def addresses_of(repo: Repository, commit: str) -> set[str]:
     return {metarange, *(info.address for info in tree.ranges), *entries}
 
 
-def whole(repo: Repository, ref: str) -> Files:
-    """What a ref shows, every byte of it compared with its checksum."""
+def whole(repo: Repository, ref: str, objects: Files | None = None) -> Files:
+    """What a ref shows, every byte of it compared with its checksum.
+
+    The first entry is read as users do, which takes a transaction; the others are only looked up.
+    ``objects`` has what was read already, by its address.
+    """
     reader = repo.at(ref)
+    objects = {} if objects is None else objects
     shown: Files = {}
     for entry in reader.entries():
-        data = reader.get(entry.path)
+        if entry.address not in objects:
+            as_users_do = not shown or not entry.owned
+            storage = repo._workspace.storage
+            objects[entry.address] = (
+                reader.get(entry.path) if as_users_do else storage.get(entry.address)
+            )
+        data = objects[entry.address]
         method, _, told = entry.checksum.partition(":")
         assert len(data) == entry.size
         assert method != "sha256" or hashlib.sha256(data).hexdigest() == told
@@ -306,8 +325,55 @@ class Past:
     """What each of them shows."""
 
 
+_buried: dict[tuple[object, ...], tuple[Resting, Past]] = {}
+"""Pasts that were made before in this process, by the kind of world."""
+
+
 def bury(world: World) -> Past:
-    """Make a past, close everything, and let it grow old."""
+    """Make a past, close everything, and let it grow old.
+
+    In a world that is as it was made, the past is a copy of one that was made before.
+    """
+    if not _is_fresh(world):
+        return _bury(world)
+    backend = world.backend
+    kind = (backend.postgres is not None, backend.storage is not None, ranges.TARGET_ROWS)
+    if kind in _buried:
+        resting, past = _buried[kind]
+        world.repo = resting.restore(backend).repository(NAME)
+        return past
+    past = _bury(world)
+    _buried[kind] = (Resting(backend), past)
+    world.repo = world.other()
+    return past
+
+
+_COUNTS = select(
+    *(
+        select(func.count()).select_from(table).scalar_subquery().label(table.name)
+        for table in metadata.tables.values()
+        if table is not catalog_info
+    )
+)
+_FRESH = {"repositories": 1, "branches": 1, "commits": 1, "staging_tokens": 1}
+
+
+def _is_fresh(world: World) -> bool:
+    """Whether nobody has done anything yet, and a copy can stand for it."""
+    backend = world.backend
+    on_server = backend.location.startswith("postgresql://")
+    if on_server != (backend.postgres is not None):
+        return False
+    if backend.clock.now() != FakeClock().now() or backend.skew:
+        return False
+    with world.repo._workspace.database.read() as connection:
+        counts = connection.execute(_COUNTS).mappings().one()
+    if {name: count for name, count in counts.items() if count} != _FRESH:
+        return False
+    return {one.address for one in world.storage.list()} <= {HOME, MARKER}
+
+
+def _bury(world: World) -> Past:
     catalog = world.opened()
     repo = catalog.repository(NAME)
     main = repo.branch("main")

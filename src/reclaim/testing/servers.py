@@ -56,18 +56,22 @@ class PostgreSQL:
 
     def copy_database(self, url: str, *, storage: str) -> str:
         """Copy a catalog's database and point the copy at another storage; returns its URL."""
+        copied = self.uri.replace("/postgres?", f"/test_{uuid4().hex}?")
+        self.replace_database(copied, by=url, storage=storage)
+        return copied
+
+    def replace_database(self, url: str, *, by: str, storage: str) -> None:
+        """Put the copy of a catalog's database in the place of another, if that is there."""
         import psycopg
 
-        name = f"test_{uuid4().hex}"
-        source = url.split("?")[0].rsplit("/", 1)[1]
+        name, source = (found.split("?")[0].rsplit("/", 1)[1] for found in (url, by))
         with psycopg.connect(self.uri, autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
             connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{source}"'.encode())
-        copied = self.uri.replace("/postgres?", f"/{name}?")
-        with psycopg.connect(copied, autocommit=True) as connection:
+        with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(
                 "UPDATE catalog_info SET value = %s WHERE key = 'storage'", (storage,)
             )
-        return copied
 
     def stop(self) -> None:
         """Stop the server, as an operator would."""

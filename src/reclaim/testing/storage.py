@@ -94,6 +94,15 @@ class ClockedStorage(StorageWrapper):
         self._folder = inner.folder if isinstance(inner, ObjectStorage) else None
         self.skew = skew
 
+    @property
+    def times(self) -> dict[str, datetime]:
+        """When the objects were written, if this object has to remember it."""
+        return dict(self._times)
+
+    @times.setter
+    def times(self, times: dict[str, datetime]) -> None:
+        self._times = dict(times)
+
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
         super().put(address, data, create=create)
         self._stamp(address)
