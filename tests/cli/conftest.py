@@ -18,6 +18,7 @@ import reclaim
 from reclaim.catalog import Catalog
 from reclaim.cli.main import main
 from reclaim.cli.running import RunOptions
+from reclaim.cli.watching import Lines
 from reclaim.testing.engine import OracleEngine
 
 SOURCE = Path(reclaim.__file__).resolve().parents[1]
@@ -46,6 +47,8 @@ class CommandLine:
     def __init__(self, capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
         self._capture = capture
         self._patch = patch
+        # However slow the machine is: the line a minute has tests of its own.
+        patch.setattr(Lines, "every", 3_600.0)
 
     def __call__(self, *args: str, stdin: bytes = b"") -> Result:
         self._patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))

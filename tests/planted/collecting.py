@@ -55,14 +55,14 @@ BUGS: dict[str, Bug] = {
     ),
     "database read before the listing": Bug(
         "reclaim.run.plan",
-        right="""        with stage("list") as listing:
+        right="""        with stage("list", unit=OBJECTS) as listing:
 """,
         wrong="""        request = ObserveRequest(
             self._storage, work.at("roots/"), self._engine, self._options.margins.objects
         )
         seen = self._store.observe(request)
         self._store.observe = lambda *_: seen
-        with stage("list") as listing:
+        with stage("list", unit=OBJECTS) as listing:
 """,
         test=f"{IN_FLIGHT}::test_a_writer_at_work_while_a_plan_is_made[embedded]",
     ),

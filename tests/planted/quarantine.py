@@ -171,11 +171,11 @@ BUGS: dict[str, Bug] = {
     ),
     "commits brought back before their objects": Bug(
         "reclaim.run.undo",
-        right="""        with stage("restore") as restoring:
+        right="""        with stage("restore", unit=OBJECTS, total=taken) as restoring:
 """,
-        wrong="""        taken = self._snapshots.taken(self._run.id)
-        self._snapshots.restore(self._run.id, taken, complete=True)
-        with stage("restore") as restoring:
+        wrong="""        commits = self._snapshots.taken(self._run.id)
+        self._snapshots.restore(self._run.id, commits, complete=True)
+        with stage("restore", unit=OBJECTS, total=taken) as restoring:
 """,
         test="tests/collect/test_crash.py::test_an_undo_that_dies_at_any_step[embedded]",
     ),
