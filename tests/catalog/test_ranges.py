@@ -355,3 +355,9 @@ def test_a_commit_of_few_changes_writes_few_ranges(
     assert 1 <= len({info.address for info in after} - {info.address for info in before}) <= 6
     main.commit("empty", allow_empty=True)
     assert repo.commit("main").metarange == repo.commit("main~1").metarange
+
+
+def test_the_lengths_in_a_digest_are_those_that_arrow_counts() -> None:
+    whole = pa.array(["a", "", "bcd", "é", "x" * 300])
+    for array in (whole, whole[1:3], whole[:0], whole[5:], pa.array([], pa.string())):
+        assert bytes(ranges._lengths(array)) == pc.binary_length(array).to_numpy().tobytes()

@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_group
 
 from reclaim.cli import exits
@@ -19,6 +18,7 @@ from reclaim.cli.command import (
     VerboseOption,
     take_globals,
 )
+from reclaim.cli.plain_values import Group
 from reclaim.cli.version import show_version
 
 COMMANDS = (
@@ -59,7 +59,7 @@ def build() -> typer.Typer:
     """The application with all its commands."""
     # Plain help loads several times faster than rich help.
     app = typer.Typer(
-        cls=_Group, epilog=exits.epilog(), add_completion=False, rich_markup_mode=None
+        cls=_Application, epilog=exits.epilog(), add_completion=False, rich_markup_mode=None
     )
     app.callback(invoke_without_command=True)(_root)
     return app
@@ -86,7 +86,7 @@ def _root(
     take_globals(ctx, catalog, as_json, quiet, verbose, log_format)
 
 
-class _Group(TyperGroup):
+class _Application(Group):
     """The commands of the application."""
 
     def __init__(self, **settings: Any) -> None:

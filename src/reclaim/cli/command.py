@@ -12,6 +12,7 @@ import typer
 
 from reclaim.cli import exits
 from reclaim.cli.logs import logging_to_stderr
+from reclaim.cli.plain_values import Command, Group
 from reclaim.cli.session import CATALOG_VARIABLE, DEFAULT_CATALOG, Globals, Session, output_for
 from reclaim.cli.verbosity import CURRENT, LOG_FORMAT_VARIABLE, LOG_VARIABLE, find_verbosity
 
@@ -107,13 +108,17 @@ def command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
     run.__doc__ = function.__doc__
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
-    app.command(name, epilog=exits.epilog())(run)
+    app.command(name, cls=Command, epilog=exits.epilog())(run)
 
 
 def group(app: typer.Typer, name: str, summary: str) -> typer.Typer:
     """A command with commands of its own, such as ``repo``."""
     made = typer.Typer(
-        help=summary, epilog=exits.epilog(), add_completion=False, rich_markup_mode=None
+        cls=Group,
+        help=summary,
+        epilog=exits.epilog(),
+        add_completion=False,
+        rich_markup_mode=None,
     )
     made.callback(invoke_without_command=True)(take_globals)
     app.add_typer(made, name=name)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from reclaim.errors import Refused
 from reclaim.model import StoredObject
@@ -64,6 +63,9 @@ class Bounded:
         keys, address = self._keys, batch.column("address")
         if not batch.num_rows or not (keys.after or keys.until):
             return batch
+
+        import pyarrow.compute as pc
+
         inside = pc.greater(address, keys.after)
         if keys.until:
             inside = pc.and_(inside, pc.less_equal(address, keys.until))
@@ -78,6 +80,8 @@ class Bounded:
 
     def _direct(self, address: pa.Array) -> pa.Array:
         """The addresses of what lies directly in the folder."""
+        import pyarrow.compute as pc
+
         below = pc.utf8_slice_codeunits(address, len(self._folder))
         return address.filter(pc.less(pc.find_substring(below, "/"), 0))
 

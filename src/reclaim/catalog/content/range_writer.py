@@ -14,7 +14,6 @@ from itertools import islice
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from reclaim.catalog.content import ranges
 from reclaim.catalog.content.entries import COLUMNS
@@ -118,6 +117,8 @@ class _Stream:
 
 def _overlay(rows: pa.Table, batch: _Batch) -> pa.Table:
     """Rows with a batch of changes laid over them."""
+    import pyarrow.compute as pc
+
     if not rows.num_rows:
         return batch.live
     touched = pc.is_in(rows.column("path"), value_set=pa.array(batch.paths, pa.string()))
@@ -185,6 +186,8 @@ class _Sink:
         self._infos.append(info)
 
     def write(self, rows: pa.Table, first: str, last: str) -> None:
+        import pyarrow.compute as pc
+
         rows = rows.combine_chunks()
         digest = ranges.digest(rows)
         if digest in self._reusable:

@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from reclaim.catalog import addresses
@@ -70,10 +70,18 @@ def digest(rows: pa.Table) -> str:
     total = hashlib.sha256()
     for name in rows.schema.names:
         column = rows.column(name)
-        for part in (pc.binary_length, None) if pa.types.is_string(column.type) else (None,):
+        for part in (_lengths, _bytes) if pa.types.is_string(column.type) else (_bytes,):
             for chunk in column.chunks:
-                total.update(_bytes(part(chunk) if part else chunk))
+                total.update(part(chunk))
     return total.hexdigest()[:32]
+
+
+def _lengths(array: pa.Array) -> memoryview:
+    """How many bytes each string of an array without nulls has, as Arrow would count them."""
+    if not len(array):
+        return _EMPTY
+    offsets = np.frombuffer(array.buffers()[1], np.int32)
+    return memoryview(np.diff(offsets[array.offset : array.offset + len(array) + 1]))
 
 
 def _bytes(array: pa.Array) -> memoryview:

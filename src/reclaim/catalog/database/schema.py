@@ -17,6 +17,7 @@ An undo is the one way back: it makes condemned and quarantined commits live.
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -31,6 +32,12 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import CreateIndex
+
+POSTGRESQL_WHERE = "postgresql_where"
+"""The condition of a partial index on PostgreSQL, in the index's ``info``. As an option of the
+index it would load all that SQLAlchemy knows of PostgreSQL, wherever the catalog is."""
 
 metadata = MetaData()
 
@@ -99,7 +106,7 @@ Index(
     repositories.c.name,
     unique=True,
     sqlite_where=text("deleted_at IS NULL"),
-    postgresql_where=text("deleted_at IS NULL"),
+    info={POSTGRESQL_WHERE: "deleted_at IS NULL"},
 )
 
 epoch_writers = Table(
@@ -153,7 +160,7 @@ Index(
     commits.c.repo_uid,
     commits.c.state,
     sqlite_where=text("state <> 'live'"),
-    postgresql_where=text("state <> 'live'"),
+    info={POSTGRESQL_WHERE: "state <> 'live'"},
 )
 
 staging_tokens = Table(
@@ -178,7 +185,7 @@ Index(
     staging_tokens.c.repo_uid,
     staging_tokens.c.state,
     sqlite_where=text("cleaned = 0"),
-    postgresql_where=text("NOT cleaned"),
+    info={POSTGRESQL_WHERE: "NOT cleaned"},
 )
 
 staged_entries = Table(
@@ -202,7 +209,7 @@ Index(
     staged_entries.c.address,
     # Spelled as SQLAlchemy spells it in queries: SQLite uses the index only then.
     sqlite_where=text("owned = 1"),
-    postgresql_where=text("owned"),
+    info={POSTGRESQL_WHERE: "owned"},
 )
 
 ledger = Table(
@@ -224,7 +231,7 @@ Index(
     ledger.c.repo_uid,
     ledger.c.condemned_at,
     sqlite_where=text("state = 'condemned'"),
-    postgresql_where=text("state = 'condemned'"),
+    info={POSTGRESQL_WHERE: "state = 'condemned'"},
 )
 
 upload_tokens = Table(
@@ -318,3 +325,11 @@ run_refs = Table(
     Column("name", Word, primary_key=True),
     Column("commit_id", Word, nullable=False),
 )
+
+
+@compiles(CreateIndex, "postgresql")
+def _create_index(create: CreateIndex, compiler: Any, **options: Any) -> str:
+    index = create.element
+    if condition := index.info.get(POSTGRESQL_WHERE):
+        index.dialect_kwargs[POSTGRESQL_WHERE] = text(condition)
+    return str(compiler.visit_create_index(create, **options))

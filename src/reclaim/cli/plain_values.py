@@ -1,0 +1,52 @@
+"""Values that stay as they are given.
+
+Typer converts values with pydantic, which takes longer to load than many commands run. It would
+turn text into the same text, and nothing into nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+TEXT = (str, str | None)
+
+
+class Command(TyperCommand):
+    """A command whose options and arguments convert only what they must."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return [_with_plain_values(parameter) for parameter in super().get_params(ctx)]
+
+
+class Group(TyperGroup):
+    """The same for a command with commands of its own."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return [_with_plain_values(parameter) for parameter in super().get_params(ctx)]
+
+
+def _with_plain_values(parameter: Any) -> Any:
+    # Where a later typer keeps its converters elsewhere, it converts as it did.
+    if getattr(parameter, "_runtime_param", True) is None and parameter.nargs == 1:
+        parameter._runtime_param = _PlainValues(parameter)
+    return parameter
+
+
+class _PlainValues:
+    """Converts the values of one parameter, in the place of typer's own converter."""
+
+    def __init__(self, parameter: Any) -> None:
+        self._parameter = parameter
+        self._is_text = parameter.type_descriptor.annotation in TEXT
+
+    def coerce(self, value: Any, *context: Any, **named_context: Any) -> Any:
+        parameter = self._parameter
+        if not parameter.multiple and (
+            value is None or (self._is_text and isinstance(value, str))
+        ):
+            return value
+        # Without this one typer makes its own.
+        parameter._runtime_param = None
+        return parameter.get_runtime_param().coerce(value, *context, **named_context)
