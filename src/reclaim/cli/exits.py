@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from reclaim.errors import Corrupt, ReclaimError
+from reclaim.errors import Corrupt, NothingToCommit, ReclaimError
 
 DONE = 0
 UNEXPECTED = 1
@@ -23,6 +23,7 @@ def meanings() -> dict[int, str]:
         DONE: "Done.",
         UNEXPECTED: f"Something unexpected; {DEBUG_VARIABLE}=1 shows where.",
         **dict(sorted(branches.items())),
+        NothingToCommit.exit_code: NothingToCommit.__doc__ or "",
         INTERRUPTED: "Interrupted with Ctrl-C.",
         TERMINATED: "Terminated with SIGTERM.",
     }
