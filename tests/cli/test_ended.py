@@ -31,7 +31,7 @@ def test_terminated_in_the_middle_of_a_sweep(
         (folder / f"{number:032x}").touch()
     there = count(folder)
 
-    process = spawn("gc", "sales", *ALLOWED)
+    process = spawn("gc", "sales", *ALLOWED, "-q")
     wait_for_sweep(location, folder, there)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate()
