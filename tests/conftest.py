@@ -28,6 +28,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("reclaim")
+# The settings of whoever runs the tests are not theirs.
+os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
 statements.share_compiled()
 
 BACKENDS = ("embedded", "server")

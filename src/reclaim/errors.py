@@ -3,7 +3,7 @@
     ReclaimError                 exit 1   HTTP 500
     ├── InvalidInput             exit 2   HTTP 400   correct the call
     │   ├── InvalidName, InvalidPath, InvalidToken
-    │   └── NothingToCommit
+    │   └── NothingToCommit      exit 10
     ├── NotFound                 exit 3   HTTP 404   name something that exists
     ├── Conflict                 exit 4   HTTP 409   look at what changed, try again
     │   ├── AlreadyExists, DirtyBranch, MergeConflict
@@ -72,7 +72,9 @@ class InvalidToken(InvalidInput):
 
 
 class NothingToCommit(InvalidInput):
-    kind = "nothing_to_commit"
+    """There is nothing to commit; the branch is as it was."""
+
+    kind, exit_code = "nothing_to_commit", 10
 
 
 class NotFound(ReclaimError):

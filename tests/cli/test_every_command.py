@@ -53,6 +53,9 @@ tag delete sales/v1
 branch delete sales/dev
 repo delete sales --yes
 gc --all --min-age 0
+config show
+help exit-codes
+help lease hold
 demo {tmp}/demo
 """
 

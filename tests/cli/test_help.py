@@ -6,6 +6,7 @@ import pytest
 
 from reclaim import __version__
 from reclaim.cli import exits
+from reclaim.cli.settings import SETTINGS
 from reclaim.errors import ReclaimError
 from tests.cli.commands import ALL, LEAVES
 from tests.cli.conftest import CommandLine
@@ -22,21 +23,40 @@ def test_the_commands_of_the_issue_are_there() -> None:
     )
     grouped = {(group, verb) for group in ("repo", "branch", "tag") for verb in VERBS}
     leases = {("lease", verb) for verb in ("hold", "list", "release")}
-    assert set(LEAVES) == {(name,) for name in single.split()} | grouped | leases
+    settings = {("config", "show"), ("help",)}
+    assert set(LEAVES) == {(name,) for name in single.split()} | grouped | leases | settings
 
 
 VERBS = ("create", "list", "delete")
 
 
 @pytest.mark.parametrize("name", ALL, ids=" ".join)
-def test_help_lists_every_exit_code(bare: CommandLine, name: tuple[str, ...]) -> None:
+def test_help_has_a_line_on_exit_codes(bare: CommandLine, name: tuple[str, ...]) -> None:
     shown = bare.ok(*name, "--help").out
-    _, _, codes = shown.partition("Exit codes:")
-    listed = {int(line.split()[0]) for line in codes.splitlines() if line.strip()}
-    assert listed == {0, exits.INTERRUPTED, exits.TERMINATED} | {
+    assert shown.splitlines()[-1].strip() == exits.EPILOG
+    assert all(len(line) <= 100 for line in shown.splitlines())
+    assert bare.ok(*name, "-h").out == shown
+    assert bare.ok("help", *name).out == shown
+
+
+def test_the_topic_of_exit_codes_has_every_code_and_every_kind(bare: CommandLine) -> None:
+    rows = bare.ok("help", "exit-codes", "--json").json["rows"]
+    assert {row["code"] for row in rows} == {0, exits.INTERRUPTED, exits.TERMINATED} | {
         error.exit_code for error in all_errors()
     }
-    assert all(len(line) <= 100 for line in shown.splitlines())
+    for error in all_errors():
+        [row] = [row for row in rows if row["code"] == error.exit_code]
+        assert error.kind in row["kinds"]
+    text = bare.ok("help", "exit-codes").out
+    assert all(error.kind in text for error in all_errors())
+
+
+def test_topics(bare: CommandLine) -> None:
+    assert "main@2026-10-31" in bare.ok("help", "refs").out
+    settings = bare.ok("help", "settings").out
+    assert all(setting.variable in settings for setting in SETTINGS)
+    bare.fails("not_found", 3, "help", "nothing")
+    bare.fails("not_found", 3, "help", "lease", "nothing")
 
 
 @pytest.mark.parametrize("name", ALL, ids=" ".join)

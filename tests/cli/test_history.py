@@ -93,7 +93,13 @@ def test_commit(cli: CommandLine) -> None:
     first = cli.ok("commit", "sales/main", "-m", "First", *args).json
     assert (first["message"], first["metadata"]) == ("First", {"ticket": "7"})
     assert first["committer"] == getpass.getuser()
-    cli.fails("nothing_to_commit", 2, "commit", "sales/main", "-m", "again")
+    cli.fails("nothing_to_commit", 10, "commit", "sales/main", "-m", "again")
+    asked = ("commit", "sales/main", "-m", "again", "--if-changed")
+    stays = cli.ok(*asked, "--json").json
+    assert stays["changed"] is False
+    assert "nothing to commit on main; it stays at" in cli.ok(*asked).out
+    assert cli.ok("log", "sales", "-n", "1", "--json").json["commits"][0]["id"] == stays["id"]
+    cli.fails("invalid_input", 2, *asked, "--allow-empty")
     empty = ("commit", "sales/main", "-m", "empty", "--allow-empty", "--committer", "ines")
     second = cli.ok(*empty, "--json").json
     assert (second["parents"], second["committer"]) == ([first["id"]], "ines")
@@ -314,3 +320,22 @@ def test_clean(cli: CommandLine, catalog: Catalog) -> None:
     assert [(one["name"], one["rows"]) for one in cleaned] == [("other", 0), ("sales", 2)]
     assert cli.ok("clean").out == "Removed 0 rows that nobody reads any more.\n"
     cli.fails("not_found", 3, "clean", "none")
+
+
+def test_refs_of_a_time_and_branches_at_a_ref(cli: CommandLine) -> None:
+    first = _commit(cli, "sales/main", a="1")
+    day = cli.ok("log", "sales", "-n", "1", "--json").json["commits"][0]["written_at"][:10]
+    cli.ok("branch", "create", "sales/then", f"main@{day}")
+    cli.ok("branch", "create", "sales/same", "--from", "main@2099-12-31T00:00+01:00")
+    for name in ("then", "same"):
+        [ref] = [
+            one
+            for one in cli.ok("branch", "list", "sales", "--json").json["refs"]
+            if one["name"] == name
+        ]
+        assert ref["commit"] == first
+    assert cli.ok("ls", f"sales/main@{day}T23:59:59.5Z").out
+    assert cli.ok("lease", "hold", f"sales/main@{day}T23:59").out
+    cli.fails("not_found", 3, "ls", "sales/main@2020-01-01")
+    cli.fails("invalid_input", 2, "log", "sales/main@then")
+    cli.fails("invalid_input", 2, "branch", "create", "sales/x", "main", "--from", "main")

@@ -94,6 +94,56 @@ def test_leases(cli: CommandLine, history: list[str]) -> None:
     cli.fails("not_found", 3, "lease", "hold", "sales/none")
 
 
+def test_leases_of_a_holder_and_all(cli: CommandLine, history: list[str]) -> None:
+    def held() -> list[str]:
+        return [one["holder"] for one in cli.ok("lease", "list", "sales", "--json").json["leases"]]
+
+    for ref in ("main", "main~1"):
+        cli.ok("lease", "hold", f"sales/{ref}", "--holder", "nightly")
+        cli.ok("lease", "hold", f"sales/{ref}", "--holder", "reports")
+    done = cli.ok("lease", "release", "sales", "--holder", "nightly", "--json").json
+    assert len(done["released"]) == 2
+    assert held() == ["reports", "reports"]
+    assert "Released 0 leases." in cli.ok("lease", "release", "sales", "--holder", "nightly").out
+    error = cli.fails("refused", 6, "lease", "release", "sales", "--all")
+    assert "release 2 leases of sales without confirmation" in error["message"]
+    assert held() == ["reports", "reports"]
+    assert "Released 2 leases." in cli.ok("lease", "release", "sales", "--all", "--yes").out
+    assert held() == []
+    assert cli.ok("lease", "release", "sales", "--all", "--json").json == {"released": []}
+    cli.fails("invalid_input", 2, "lease", "release", "sales")
+    cli.fails("invalid_input", 2, "lease", "release", "sales", "--all", "--holder", "nightly")
+
+
+def test_short_names_of_runs(cli: CommandLine, history: list[str]) -> None:
+    before = messages(cli)
+    first = cli.ok("expire", "sales", "--keep-last", "2", "--json").json["run"]
+    assert f"Undid run {first}." in cli.ok("undo", first[:6]).out
+    assert messages(cli) == before
+    second = cli.ok("expire", "sales", "--keep-last", "3", "--json").json["run"]
+    assert f"Undid run {second}." in cli.ok("undo", "latest").out
+    cli.fails("conflict", 4, "undo", "latest")
+    for name in ("0" * 8, first[:2], "newest"):
+        assert "--store" in cli.fails("not_found", 3, "undo", name)["hint"]
+    cli.ok("repo", "create", "zoo")
+    cli.fails("not_found", 3, "undo", "latest", "--store", "zoo")
+
+
+def test_a_name_that_fits_several_runs_undoes_none(
+    cli: CommandLine, history: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = messages(cli)
+    ids = iter(f"abcd{number:028x}" for number in range(9))
+    monkeypatch.setattr("reclaim.catalog.collection.history_edit.new_uid", lambda: next(ids))
+    for count in ("3", "2"):
+        cli.ok("expire", "sales", "--keep-last", count)
+    after = messages(cli)
+    error = cli.fails("invalid_input", 2, "undo", "abcd")
+    assert len(error["details"]["runs"]) == 2
+    assert "expire of sales" in error["message"]
+    assert messages(cli) == after != before
+
+
 def test_a_folder_is_held_while_it_is_downloaded(
     cli: CommandLine,
     history: list[str],

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack, chdir
 from pathlib import Path
+from unittest.mock import patch
 
 Main = Callable[[list[str]], int]
 
@@ -83,6 +84,8 @@ class Shell:
                 for kind, file, mode in zip(kinds, files, ("rb", "wb", "wb"), strict=True)
             ]
             stack.enter_context(chdir(folder))
+            # A slow machine would have a line of progress a minute.
+            stack.enter_context(patch.dict(os.environ, RECLAIM_QUIET="1"))
             sys.stdin, sys.stdout, sys.stderr = streams
             try:
                 code = self._main(arguments)

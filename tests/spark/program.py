@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from pyspark.sql import SparkSession
 from sqlalchemy import delete
 
 from reclaim.catalog import Catalog
 from reclaim.catalog.database.schema import locks
 from reclaim.engine.spark.cores import count_cores
 from reclaim.engine.spark.engine import SparkEngine
+from reclaim.engine.spark.meter import SparkMeter
 from reclaim.engine.spark.session import build_session
 from reclaim.engine.tasks.parts import open_storage, read_part
 from reclaim.errors import Conflict
@@ -33,7 +36,8 @@ def main(location: str, kind: str, where: str) -> dict[str, Any]:
     given = {"remote": where} if kind == "remote" else {"master": where}
     settings = {"spark.executor.memory": "512m"} if kind == "master" else {}
     session = build_session(settings=settings, **given)
-    engine = SparkEngine(session)
+    meter = HearingMeter(session)
+    engine = SparkEngine(session, meter=meter)
     with Catalog.open(location) as catalog:
         store = CatalogStore(catalog.access("sales"))
         margins = Margins(objects=timedelta(0))
@@ -55,7 +59,24 @@ def main(location: str, kind: str, where: str) -> dict[str, Any]:
         "session": made,
         "interrupted": told,
         "cores": cores,
+        "tasks_told": meter.most,
     }
+
+
+class HearingMeter(SparkMeter):
+    """Remembers the most tasks that a Connect server told of at once."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(spark)
+        self.most = 0
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        with super().watching():
+            try:
+                yield
+            finally:
+                self.most = max(self.most, self.tasks().total)
 
 
 def interrupted(store: CatalogStore, engine: SparkEngine, plan: Plan) -> str:

@@ -100,6 +100,7 @@ def test_under_spark_connect(location: Path, tmp_path: Path) -> None:
     answer = run(location, "remote", "local[2]")
     assert answer["cores"] == 2
     assert "connect" in answer["session"]
+    assert answer["tasks_told"] > 0
     assert "has ended, and may still be working on executors until" in answer["interrupted"]
     check(location, answer, rows)
 

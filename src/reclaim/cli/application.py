@@ -18,6 +18,7 @@ from reclaim.cli.command import (
     VerboseOption,
     take_globals,
 )
+from reclaim.cli.completion import INSTALL, SHOW
 from reclaim.cli.plain_values import Group
 from reclaim.cli.version import show_version
 
@@ -51,15 +52,24 @@ COMMANDS = (
     "doctor",
     "lease",
     "clean",
+    "config",
+    "help",
 )
 """Each in the module of its name, in the order in which help shows them."""
+
+
+HELP_OPTIONS = ["-h", "--help"]
 
 
 def build() -> typer.Typer:
     """The application with all its commands."""
     # Plain help loads several times faster than rich help.
     app = typer.Typer(
-        cls=_Application, epilog=exits.epilog(), add_completion=False, rich_markup_mode=None
+        cls=_Application,
+        epilog=exits.EPILOG,
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": HELP_OPTIONS},
     )
     app.callback(invoke_without_command=True)(_root)
     return app
@@ -74,6 +84,18 @@ def _root(
     log_format: LogFormatOption = None,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", show_default=False)
+    ] = False,
+    # The two are done before a line is parsed: a shell may follow them.
+    _install: Annotated[
+        bool,
+        typer.Option(
+            INSTALL,
+            help="Install completion for bash, zsh or fish, as named, or for this shell.",
+            show_default=False,
+        ),
+    ] = False,
+    _show: Annotated[
+        bool, typer.Option(SHOW, help="Show the script of it instead.", show_default=False)
     ] = False,
 ) -> None:
     """A versioned object store that knows what to keep.

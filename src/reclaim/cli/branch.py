@@ -13,6 +13,7 @@ from reclaim.cli.places import parse_ref, parse_repository
 from reclaim.cli.refs import Refs
 from reclaim.cli.repo import RepositoryArgument
 from reclaim.cli.session import Session
+from reclaim.errors import InvalidInput
 
 NameArgument = Annotated[str, typer.Argument(metavar="REPO/NAME", show_default=False)]
 
@@ -27,16 +28,24 @@ def register(app: typer.Typer) -> None:
 def create(
     session: Session,
     name: NameArgument,
+    ref: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="REF", help="Where it starts. Default: the default branch.", show_default=False
+        ),
+    ] = None,
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="REF", help="Where it starts. Default: the default branch."),
+        typer.Option("--from", metavar="REF", help="The same as REF.", show_default=False),
     ] = None,
 ) -> None:
     """Make a branch at a commit. A slash in its name is written %2F."""
+    if ref is not None and source is not None:
+        raise InvalidInput("REF and --from exclude each other", hint="give one of them")
     place = parse_ref(name)
     with session.open() as catalog:
         repo = catalog.repository(place.repository)
-        repo.create_branch(place.ref, source)
+        repo.create_branch(place.ref, ref or source)
         commit = repo.commit(place.ref).id
     session.output.answer(
         Done(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
@@ -13,15 +12,19 @@ import typer
 from reclaim.cli import exits
 from reclaim.cli.logs import logging_to_stderr
 from reclaim.cli.plain_values import Command, Group
-from reclaim.cli.session import CATALOG_VARIABLE, DEFAULT_CATALOG, Globals, Session, output_for
-from reclaim.cli.verbosity import CURRENT, LOG_FORMAT_VARIABLE, LOG_VARIABLE, find_verbosity
+from reclaim.cli.session import Globals, Session, output_for
+from reclaim.cli.settings import BY_KEY, DEFAULT_CATALOG, FORMATS, SETTINGS, find_settings
+from reclaim.cli.settings import CURRENT as CURRENT_SETTINGS
+from reclaim.cli.verbosity import CURRENT, Verbosity
+from reclaim.errors import InvalidInput
 
 CatalogOption = Annotated[
     str | None,
     typer.Option(
         "--catalog",
         metavar="PLACE",
-        help=f"The catalog: a folder or a URL. Default: ${CATALOG_VARIABLE}, or {DEFAULT_CATALOG}.",
+        help="The catalog: a folder or a URL. "
+        f"Default: ${BY_KEY['catalog'].variable}, or {DEFAULT_CATALOG}.",
         show_default=False,
     ),
 ]
@@ -37,7 +40,8 @@ VerboseOption = Annotated[
         "--verbose",
         "-v",
         count=True,
-        help=f"Log what is done, on stderr; -vv logs more. The same as {LOG_VARIABLE}=info.",
+        help="Log what is done, on stderr; -vv logs more. "
+        f"The same as {BY_KEY['log'].variable}=info.",
         show_default=False,
     ),
 ]
@@ -46,8 +50,8 @@ LogFormatOption = Annotated[
     typer.Option(
         "--log-format",
         metavar="FORMAT",
-        help=f"Log lines as text, or as JSON for programs. Default: ${LOG_FORMAT_VARIABLE}, "
-        "or text.",
+        help="Log lines as text, or as json for programs. "
+        f"Default: ${BY_KEY['log_format'].variable}, or text.",
         show_default=False,
     ),
 ]
@@ -82,20 +86,23 @@ def command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
     def run(ctx: typer.Context, **own: Any) -> None:
         own_globals = Globals(**{name: own.pop(name) for name in GLOBAL_OPTIONS})
         given = (ctx.obj or Globals()).then(own_globals)
-        is_logged = bool(own.get("log"))
+        settings = find_settings(_options_given(ctx, given, own))
+        CURRENT_SETTINGS.set(settings)
+        for key, name in _FILLED.items():
+            if name in own and settings.is_set(key):
+                own[name] = settings[key]
         for parameter in parameters:
             if is_dataclass(parameter.annotation):
                 group: Any = parameter.annotation
                 values = {field.name: own.pop(field.name) for field in fields(group)}
                 own[parameter.name] = group(**values)
-        asked = find_verbosity(
-            quiet=given.quiet,
-            verbose=given.verbose or int(is_logged),
-            log_format=given.log_format,
-        )
+        asked = Verbosity.of(settings)
         CURRENT.set(asked)
+        session = Session(
+            str(settings["catalog"]), given.catalog is not None, output_for(given.as_json)
+        )
         with logging_to_stderr(asked):
-            function(_session(given), **own)
+            function(session, **own)
 
     shown = [
         _parameter("ctx", typer.Context),
@@ -108,7 +115,7 @@ def command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
     run.__doc__ = function.__doc__
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
-    app.command(name, cls=Command, epilog=exits.epilog())(run)
+    app.command(name, cls=Command, epilog=exits.EPILOG)(run)
 
 
 def group(app: typer.Typer, name: str, summary: str) -> typer.Typer:
@@ -116,7 +123,7 @@ def group(app: typer.Typer, name: str, summary: str) -> typer.Typer:
     made = typer.Typer(
         cls=Group,
         help=summary,
-        epilog=exits.epilog(),
+        epilog=exits.EPILOG,
         add_completion=False,
         rich_markup_mode=None,
     )
@@ -142,9 +149,38 @@ def take_globals(
         raise typer.Exit(exits.USAGE)
 
 
-def _session(given: Globals) -> Session:
-    location = given.catalog or os.environ.get(CATALOG_VARIABLE) or DEFAULT_CATALOG
-    return Session(location, given.catalog is not None, output_for(given.as_json))
+_FILLED: Mapping[str, str] = {
+    setting.key: setting.option
+    for setting in SETTINGS
+    if setting.key in ("committer", "min_age", "quarantine")
+}
+"""Options of some commands that take the value of a setting, where they were not given."""
+
+
+def _options_given(ctx: typer.Context, given: Globals, own: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that the command line gives, by key."""
+    if given.quiet and (given.verbose or own.get("log")):
+        raise InvalidInput("-q and -v exclude each other")
+    options: dict[str, Any] = {
+        "catalog": given.catalog,
+        "quiet": given.quiet or None,
+        "log_format": None if given.log_format is None else _log_format(given.log_format),
+    }
+    if given.verbose or own.get("log"):
+        options["log"] = "debug" if given.verbose > 1 else "info"
+    for setting in SETTINGS:
+        source = ctx.get_parameter_source(setting.option) if setting.option in own else None
+        if source is not None and source.name == "COMMANDLINE":
+            options[setting.key] = own[setting.option]
+    return {key: value for key, value in options.items() if value is not None}
+
+
+def _log_format(given: str) -> str:
+    if given not in FORMATS:
+        raise InvalidInput(
+            f"--log-format is {given!r}", hint=f"set it to one of {', '.join(FORMATS)}"
+        )
+    return given
 
 
 def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:

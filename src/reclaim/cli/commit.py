@@ -11,6 +11,7 @@ from reclaim.cli.describe import SHORT, commit_document
 from reclaim.cli.output import Done
 from reclaim.cli.places import parse_ref
 from reclaim.cli.session import Session, login_name, parse_metadata
+from reclaim.errors import InvalidInput, NothingToCommit
 
 
 def register(app: typer.Typer) -> None:
@@ -25,22 +26,34 @@ def commit(
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Commit even when nothing changed.")
     ] = False,
+    if_changed: Annotated[
+        bool,
+        typer.Option(
+            "--if-changed", help="Succeed, with exit code 0, when there is nothing to commit."
+        ),
+    ] = False,
     committer: CommitterOption = None,
 ) -> None:
     """Commit the uncommitted changes of a branch."""
+    if allow_empty and if_changed:
+        raise InvalidInput("--allow-empty and --if-changed exclude each other")
     place = parse_ref(branch)
     metadata = parse_metadata(meta or [])
     with session.open() as catalog:
-        made = (
-            catalog.repository(place.repository)
-            .branch(place.ref)
-            .commit(
+        repository = catalog.repository(place.repository)
+        changed = True
+        try:
+            made = repository.branch(place.ref).commit(
                 message,
                 committer=login_name() if committer is None else committer,
                 metadata=metadata,
                 allow_empty=allow_empty,
             )
-        )
-    session.output.answer(
-        Done(f"Committed {made.id[:SHORT]} on {place.ref}.", commit_document(made))
-    )
+        except NothingToCommit:
+            if not if_changed:
+                raise
+            made, changed = repository.commit(place.ref), False
+    said = f"Committed {made.id[:SHORT]} on {place.ref}."
+    if not changed:
+        said = f"There is nothing to commit on {place.ref}; it stays at {made.id[:SHORT]}."
+    session.output.answer(Done(said, {**commit_document(made), "changed": changed}))

@@ -1,10 +1,10 @@
-"""The exit codes, as every command's help prints them. They come from the tree of errors."""
+"""The exit codes, as `reclaim help exit-codes` lists them. They come from the tree of errors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from reclaim.errors import Corrupt, ReclaimError
+from reclaim.errors import Corrupt, NothingToCommit, ReclaimError
 
 DONE = 0
 UNEXPECTED = 1
@@ -23,6 +23,7 @@ def meanings() -> dict[int, str]:
         DONE: "Done.",
         UNEXPECTED: f"Something unexpected; {DEBUG_VARIABLE}=1 shows where.",
         **dict(sorted(branches.items())),
+        NothingToCommit.exit_code: NothingToCommit.__doc__ or "",
         INTERRUPTED: "Interrupted with Ctrl-C.",
         TERMINATED: "Terminated with SIGTERM.",
     }
@@ -34,7 +35,19 @@ def worst(codes: Iterable[int]) -> int:
     return max(codes, key=lambda code: order.get(code, code), default=DONE)
 
 
-def epilog() -> str:
-    """The end of a command's help. The backspace keeps its lines as they are."""
-    lines = [f"  {code:<4} {meaning}" for code, meaning in meanings().items()]
-    return "\n".join(["\b", "Exit codes:", *lines])
+def kinds() -> dict[int, list[str]]:
+    """The kinds of errors that end with each code."""
+    found: dict[int, list[str]] = {UNEXPECTED: ["unexpected"], USAGE: ["usage"]}
+    found |= {INTERRUPTED: ["interrupted"], TERMINATED: ["terminated"]}
+    below = [ReclaimError]
+    while below:
+        error = below.pop(0)
+        of_code = found.setdefault(error.exit_code, [])
+        if error.kind not in of_code:
+            of_code.append(error.kind)
+        below += error.__subclasses__()
+    return found
+
+
+EPILOG = "Exit codes: 0 if all was done; the others are in `reclaim help exit-codes`."
+"""The end of a command's help."""

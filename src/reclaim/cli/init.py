@@ -9,7 +9,8 @@ import typer
 
 from reclaim.cli.command import command
 from reclaim.cli.output import Done
-from reclaim.cli.session import DEFAULT_CATALOG, Session
+from reclaim.cli.session import Session
+from reclaim.cli.settings import DEFAULT_CATALOG
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:

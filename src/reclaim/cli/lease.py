@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reclaim.cli.command import command, group
+from reclaim.cli.command import YesOption, command, group
 from reclaim.cli.describe import SHORT, instant
 from reclaim.cli.output import Block, Done, Table
 from reclaim.cli.places import parse_ref, parse_repository
 from reclaim.cli.repo import RepositoryArgument
 from reclaim.cli.session import Session, login_name
+from reclaim.errors import InvalidInput, NotFound, Refused
 
 if TYPE_CHECKING:
+    from reclaim.catalog import Repository
     from reclaim.model import Lease
     from reclaim.stores.abilities import HoldsLeases
 
@@ -84,7 +87,6 @@ def hold(
     ] = None,
 ) -> None:
     """Hold a commit for a while. Holding it again as the same holder makes it last longer."""
-    from reclaim.errors import InvalidInput
     from reclaim.policy import Duration
 
     duration = Duration.parse(length)
@@ -127,23 +129,54 @@ def release(
     session: Session,
     repository: RepositoryArgument,
     lease: Annotated[
-        str, typer.Argument(metavar="LEASE", help="The lease's id.", show_default=False)
-    ],
+        str | None, typer.Argument(metavar="LEASE", help="The lease's id.", show_default=False)
+    ] = None,
+    holder: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Every lease of this holder.", show_default=False),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every lease of the store, whoever holds it.")
+    ] = False,
+    yes: YesOption = False,
 ) -> None:
-    """Give a lease back before it lapses."""
-    if foreign := _foreign(repository):
-        foreign.release_lease(lease)
-    else:
-        with session.open() as catalog:
-            catalog.repository(parse_repository(repository)).release_lease(lease)
-    session.output.answer(Done(f"Released the lease {lease}.", {"released": lease}))
+    """Give leases back before they lapse. --all asks first: others may be reading."""
+    if (lease is not None) + (holder is not None) + everything != 1:
+        raise InvalidInput("give one of LEASE, --holder and --all")
+    with ExitStack() as opened:
+        store: HoldsLeases | Repository | None = _foreign(repository)
+        if store is None:
+            catalog = opened.enter_context(session.open())
+            store = catalog.repository(parse_repository(repository))
+        if lease is not None:
+            store.release_lease(lease)
+            released = [lease]
+        else:
+            found = [held for held, _ in store.leases() if holder in (None, held.holder)]
+            if everything and found:
+                session.confirm(f"release {_count(len(found))} of {repository}", yes=yes)
+            released = [held.id for held in found if _release(store, held.id)]
+    said = f"Released the lease {lease}." if lease else f"Released {_count(len(released))}."
+    session.output.answer(Done(said, {"released": released}))
+
+
+def _release(store: HoldsLeases | Repository, lease: str) -> bool:
+    """Release a lease that was there a moment ago; its holder may have been quicker."""
+    try:
+        store.release_lease(lease)
+    except NotFound:
+        return False
+    return True
+
+
+def _count(number: int) -> str:
+    return "1 lease" if number == 1 else f"{number} leases"
 
 
 def _foreign(place: str) -> HoldsLeases | None:
     """The store that is not of the catalog, if one is named."""
     if ":" not in place:
         return None
-    from reclaim.errors import Refused
     from reclaim.stores.abilities import HoldsLeases
     from reclaim.stores.registry import find_foreign
 

@@ -56,12 +56,23 @@ def _run(args: list[str]) -> int:
         sys.stdout.flush()
         return exits.DONE
 
+    if instruction := os.environ.get("_RECLAIM_COMPLETE"):
+        from reclaim.cli.completion import complete
+
+        return complete(instruction)
+
     import typer
     from typer.main import get_command
 
     from reclaim.cli.application import build
 
     try:
+        if any(option in args for option in ("--install-completion", "--show-completion")):
+            from reclaim.cli.completion import install_or_show
+
+            code = install_or_show(args)
+            sys.stdout.flush()
+            return code
         app = get_command(build())
         with app.make_context("reclaim", list(args)) as ctx:
             app.invoke(ctx)

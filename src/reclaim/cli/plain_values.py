@@ -43,9 +43,7 @@ class _PlainValues:
 
     def coerce(self, value: Any, *context: Any, **named_context: Any) -> Any:
         parameter = self._parameter
-        if not parameter.multiple and (
-            value is None or (self._is_text and isinstance(value, str))
-        ):
+        if not parameter.multiple and (value is None or (self._is_text and isinstance(value, str))):
             return value
         # Without this one typer makes its own.
         parameter._runtime_param = None

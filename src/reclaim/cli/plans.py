@@ -13,6 +13,7 @@ from reclaim.cli.ages import parse_age
 from reclaim.cli.describe import instant, objects, size, snapshots
 from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block, Table
+from reclaim.cli.settings import current
 from reclaim.errors import AlreadyExists, InvalidInput, NotFound
 from reclaim.stores.registry import name_of, schemes
 from reclaim.urls import normalize, path_of, split
@@ -81,7 +82,8 @@ class PlanningOptions:
         from reclaim.stores.observation import Margins
 
         policy = rules.read()
-        margins = Margins(objects=parse_age("--min-age", self.min_age))
+        named = current().chosen["min_age"].where or "--min-age"
+        margins = Margins(objects=parse_age(named, self.min_age))
         fraction = self.unsafe_allow_fraction
 
         def options(store: Store) -> PlanOptions:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reclaim.cli.ages import parse_age
+from reclaim.cli.settings import current
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -52,5 +53,6 @@ class QuarantineOptions:
             if self.markers or self.keep is not None:
                 raise InvalidInput("--markers and --keep need --quarantine")
             return DELETE
-        keep = KEEP if self.keep is None else parse_age("--keep", self.keep)
+        chosen = current().chosen["keep"]
+        keep = parse_age(chosen.where or "--keep", str(chosen.value)) if chosen.where else KEEP
         return DeleteMarkers(keep) if self.markers else MoveToQuarantine(keep)

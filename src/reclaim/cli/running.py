@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reclaim.cli.exits import DEBUG_VARIABLE
+from reclaim.cli.settings import current
 from reclaim.cli.watching import Watch, watching
 from reclaim.errors import InvalidInput
 
@@ -29,6 +30,21 @@ class RunOptions:
         str | None,
         typer.Option(
             metavar="MASTER", help="Spark's master. Default: this machine.", show_default=False
+        ),
+    ] = None
+    remote: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="A Spark Connect server, instead of a master.", show_default=False
+        ),
+    ] = None
+    tasks: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="How many tasks a large job is cut into. Default: two for each core.",
+            show_default=False,
         ),
     ] = None
     log: Annotated[
@@ -56,7 +72,8 @@ class RunOptions:
 
         meter = SparkMeter(session)
         shown.measure(meter)
-        return SparkEngine(session, meter=meter)
+        tasks = current()["spark.tasks"]
+        return SparkEngine(session, tasks=None if tasks is None else int(tasks), meter=meter)
 
     def spark(self) -> Any:
         """A Spark session that says nothing of its own."""
@@ -70,7 +87,8 @@ class RunOptions:
         if not os.environ.get(DEBUG_VARIABLE):
             logging.getLogger().addHandler(_UNHANDLED)
         with _quiet():
-            return build_session(master=self.master)
+            master, remote = current().spark()
+            return build_session(master=master, remote=remote)
 
 
 @contextmanager

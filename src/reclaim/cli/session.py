@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from reclaim.stores.base import Store
     from reclaim.stores.registry import NamedStore
 
-DEFAULT_CATALOG = ".reclaim"
-CATALOG_VARIABLE = "RECLAIM_CATALOG"
-
 
 @dataclass(frozen=True, slots=True)
 class Globals:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from reclaim.cli.command import command
 from reclaim.cli.describe import objects, size, snapshots
-from reclaim.cli.output import Done
+from reclaim.cli.output import Block
+from reclaim.cli.run_names import OTHER_STORE, RUN_HELP, find_id
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
 from reclaim.errors import NotFound
@@ -27,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 def undo(
     session: Session,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id.", show_default=False)],
+    run: Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, show_default=False)],
     running: RunOptions,
     store: Annotated[
         str | None,
@@ -40,36 +43,73 @@ def undo(
 ) -> None:
     """Take a run back: an expiration, or an apply with --quarantine. Safe to run again."""
     from reclaim.catalog.collection.taking_back import EXPIRE
+    from reclaim.run.undo import Undone
     from reclaim.run.undo_edit import stopped_early
+    from reclaim.stores.registry import find, find_all, find_foreign
 
-    if store is not None:
-        with session.stores(store) as [foreign]:
-            done, noun = _bring_back(foreign, run, running), foreign.noun
-    else:
-        with session.open() as catalog:
+    foreign = None if store is None else find_foreign(store)
+    if foreign is not None:
+        done = _bring_back(foreign, find_id([foreign], run), running)
+        session.output.answer(UndoAnswer(foreign.name, foreign.noun, done))
+        return
+    with ExitStack() as opened:
+        with _naming_other_stores():
+            catalog = opened.enter_context(session.open())
+            stores = find_all(catalog) if store is None else [find(catalog, store)]
+            run = find_id(list(stores), run)
             repository = catalog.repository_of_run(run)
-            record = next(listed for listed in repository.runs() if listed.id == run)
-            if record.kind == EXPIRE or stopped_early(record):
-                left = _undo_history(session, repository, record)
-                said = f"Undid run {run}.{_left(left)}"
-                session.output.answer(Done(said, {"run": run, "left": list(left)}))
-                return
-            with session.stores(repository.uid) as [own]:
-                done, noun = _bring_back(own, run, running), own.noun
-    what = f"{objects(done.objects)} ({size(done.bytes)}) and {snapshots(done.snapshots, noun)}"
-    said = f"Undid run {run}: brought back {what}.{_left(done.left)}"
-    session.output.answer(Done(said, {"run": run, **done.summary()}))
+        record = next(listed for listed in repository.runs() if listed.id == run)
+        own = find(catalog, repository.uid)
+        if record.kind == EXPIRE or stopped_early(record):
+            left = _undo_history(own, repository, record)
+            answer = UndoAnswer(own.name, own.noun, Undone(run, left=tuple(left)), edit_only=True)
+        else:
+            answer = UndoAnswer(own.name, own.noun, _bring_back(own, run, running))
+    session.output.answer(answer)
 
 
-def _undo_history(session: Session, repository: Repository, run: Run) -> Sequence[str]:
+@dataclass(frozen=True, slots=True)
+class UndoAnswer:
+    """The answer that says what came back."""
+
+    store: str
+    noun: str
+    done: Undone
+    edit_only: bool = False
+    """Whether the run had done nothing but edit history."""
+
+    def document(self) -> Mapping[str, Any]:
+        return {"run": self.done.run, "store": self.store, **self.done.summary()}
+
+    def view(self) -> Iterator[Block]:
+        done = self.done
+        what = f"{objects(done.objects)} ({size(done.bytes)})"
+        back = f": brought back {what} and {snapshots(done.snapshots, self.noun)}"
+        yield f"Undid run {done.run}{'' if self.edit_only else back}."
+        if done.left:
+            yield f"Changed since, and left as it is: {'; '.join(done.left)}."
+
+
+@contextmanager
+def _naming_other_stores() -> Iterator[None]:
+    """Where the catalog does not know a run, or is not there, the run may be another store's."""
+    try:
+        yield
+    except NotFound as error:
+        if OTHER_STORE in (error.hint or ""):
+            raise
+        hint = f"{error.hint}; {OTHER_STORE}" if error.hint else OTHER_STORE
+        raise NotFound(error.message, hint=hint, **error.details) from error
+
+
+def _undo_history(store: Store, repository: Repository, run: Run) -> Sequence[str]:
     """Take back a run that did nothing but edit history; needs no Spark."""
     from reclaim.catalog.collection.taking_back import EXPIRE
     from reclaim.run.undo_edit import undo_edit
 
     if run.kind == EXPIRE:
         return repository.undo(run.id)
-    with session.stores(repository.uid) as [store]:
-        return undo_edit(store, run.id)
+    return undo_edit(store, run.id)
 
 
 def _bring_back(store: Store, run: str, running: RunOptions) -> Undone:
@@ -81,7 +121,3 @@ def _bring_back(store: Store, run: str, running: RunOptions) -> Undone:
     check_undo(record)
     with running.watched() as watcher:
         return undo_run(store, running.engine(watcher), run, watcher=watcher)
-
-
-def _left(names: Sequence[str]) -> str:
-    return "\nChanged since, and left as it is: " + "; ".join(names) + "." if names else ""

@@ -43,10 +43,10 @@ class Undone:
     """The result of an undo: what it brought back, and what it left."""
 
     run: str
-    objects: int
-    bytes: int
-    snapshots: int
-    left: tuple[str, ...]
+    objects: int = 0
+    bytes: int = 0
+    snapshots: int = 0
+    left: tuple[str, ...] = ()
 
     def summary(self) -> dict[str, Any]:
         return {

@@ -15,12 +15,15 @@ from datetime import datetime
 from sqlalchemy import Connection, RowMapping, insert, select
 
 from reclaim.catalog.database.schema import CommitState, branches, commits, repositories, tags
+from reclaim.catalog.refs.moments import end_of
 from reclaim.catalog.staging import ledger
 from reclaim.clock import from_micros, to_micros
 from reclaim.errors import Corrupt, Gone, InvalidInput, NotFound, TransactionFailed
 
 SHORTEST_PREFIX = 6
-_REVISION = re.compile(r"(?P<base>[^~^]*)(?P<steps>(?:~\d{0,9}|\^\d{0,9})*)")
+_REVISION = re.compile(
+    r"(?P<base>[^~^@]*)(?:@(?P<moment>[^~^@]*))?(?P<steps>(?:~\d{0,9}|\^\d{0,9})*)"
+)
 _STEP = re.compile(r"([~^])(\d{0,9})")
 _HEX = re.compile(r"[0-9a-f]+")
 
@@ -136,13 +139,16 @@ def save(
 def resolve(connection: Connection, repo_uid: str, ref: str) -> Commit:
     """The commit that a ref expression names.
 
-    A branch, a tag, a commit id or the start of one; then any number of ``~N`` (the Nth
-    first parent) and ``^N`` (the Nth parent).
+    A branch, a tag, a commit id or the start of one; then possibly ``@`` and a time (the newest
+    commit of that time or before, along first parents); then any number of ``~N`` (the Nth first
+    parent) and ``^N`` (the Nth parent).
     """
     parts = _REVISION.fullmatch(ref)
     if parts is None or not parts["base"]:
         raise InvalidInput(f"{ref!r} is not a ref", hint="write a branch, a tag or a commit id")
     commit = get(connection, repo_uid, _named(connection, repo_uid, parts["base"]))
+    if parts["moment"] is not None:
+        commit = _as_of(connection, repo_uid, commit, parts["base"], parts["moment"])
     for sign, digits in _STEP.findall(parts["steps"]):
         number = int(digits) if digits else 1
         if sign == "~":
@@ -151,6 +157,20 @@ def resolve(connection: Connection, repo_uid: str, ref: str) -> Commit:
         elif number:
             commit = get(connection, repo_uid, _parent(commit, number))
     return commit
+
+
+def _as_of(connection: Connection, repo_uid: str, tip: Commit, base: str, moment: str) -> Commit:
+    """The newest commit on the line of first parents that was written by the end of a moment."""
+    end = end_of(moment)
+    oldest = tip
+    for commit in walk(connection, repo_uid, tip, first_parent=True):
+        if commit.written_at < end:
+            return get(connection, repo_uid, commit.id)
+        oldest = commit
+    raise NotFound(
+        f"{base} has no commit as old as {moment}",
+        hint=f"its oldest is {oldest.id[:12]} of {oldest.written_at:%Y-%m-%d %H:%M:%S} UTC",
+    )
 
 
 def _parent(commit: Commit, number: int) -> str:

@@ -1,0 +1,59 @@
+"""Completion in shells: what they ask for, and how it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reclaim.cli.exits import DONE
+from reclaim.cli.output import Done
+from reclaim.errors import InvalidInput
+
+PROGRAM = "reclaim"
+VARIABLE = "_RECLAIM_COMPLETE"
+"""Set by a shell that asks how a line may go on."""
+SHELLS = ("bash", "zsh", "fish")
+INSTALL, SHOW = "--install-completion", "--show-completion"
+
+
+def complete(instruction: str) -> int:
+    """Answer a shell; returns the exit code."""
+    from typer._completion_classes import completion_init
+    from typer.completion import shell_complete
+    from typer.main import get_command
+
+    from reclaim.cli.application import build
+
+    completion_init()
+    return shell_complete(get_command(build()), {}, PROGRAM, VARIABLE, instruction)
+
+
+def install_or_show(arguments: Sequence[str]) -> int:
+    """Do what the two options say, of which the first argument is one."""
+    from typer._completion_shared import get_completion_script, install
+
+    from reclaim.cli.session import output_for
+
+    asked, *rest = [argument for argument in arguments if argument != "--json"]
+    if len(rest) > 1:
+        raise InvalidInput(f"{asked} takes one shell", hint=f"name {', '.join(SHELLS)}")
+    shell = rest[0] if rest else _this_shell()
+    if shell not in SHELLS:
+        raise InvalidInput(
+            f"there is no completion for {shell!r}" if shell else "which shell this is, is unknown",
+            hint=f"write {asked} {'|'.join(SHELLS)}",
+        )
+    output = output_for("--json" in arguments)
+    if asked == SHOW:
+        script = get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell)
+        output.answer(Done(script, {"shell": shell, "script": script}))
+        return DONE
+    _, path = install(shell, PROGRAM, VARIABLE)
+    said = f"Installed completion for {shell} in {path}. It works in shells that start from now on."
+    output.answer(Done(said, {"shell": shell, "path": str(path)}))
+    return DONE
+
+
+def _this_shell() -> str:
+    from typer._completion_shared import _get_shell_name
+
+    return _get_shell_name() or ""
