@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.describe import objects, size, snapshots
+from reclaim.cli.describe import commits, objects, size, snapshots
 from reclaim.cli.output import Done
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
@@ -38,9 +38,10 @@ def undo(
         ),
     ] = None,
 ) -> None:
-    """Take a run back: an expiration, or an apply with --quarantine. Safe to run again."""
+    """Take a run back: an expiration, an apply with --quarantine, or the history edit of an apply
+    that deleted. Safe to run again."""
     from reclaim.catalog.collection.taking_back import EXPIRE
-    from reclaim.run.undo_edit import stopped_early
+    from reclaim.run.undo_edit import edits_alone
 
     if store is not None:
         with session.stores(store) as [foreign]:
@@ -49,10 +50,9 @@ def undo(
         with session.open() as catalog:
             repository = catalog.repository_of_run(run)
             record = next(listed for listed in repository.runs() if listed.id == run)
-            if record.kind == EXPIRE or stopped_early(record):
+            if record.kind == EXPIRE or edits_alone(record):
                 left = _undo_history(session, repository, record)
-                said = f"Undid run {run}.{_left(left)}"
-                session.output.answer(Done(said, {"run": run, "left": list(left)}))
+                session.output.answer(_history_answer(record, left))
                 return
             with session.stores(repository.uid) as [own]:
                 done, noun = _bring_back(own, run, running), own.noun
@@ -72,16 +72,33 @@ def _undo_history(session: Session, repository: Repository, run: Run) -> Sequenc
         return undo_edit(store, run.id)
 
 
+def _history_answer(run: Run, left: Sequence[str]) -> Done:
+    """The answer for a run whose edit of the history was taken back; what it deleted stays so."""
+    removed = max(run.summary.get(name, 0) for name in ("condemned", "collected"))
+    deleted = {name: run.summary.get(name, 0) for name in ("objects", "bytes")}
+    said = f"Undid run {run.id}."
+    if removed or deleted["objects"]:
+        what = f"{objects(deleted['objects'])} ({size(deleted['bytes'])}) and {commits(removed)}"
+        said = (
+            f"Took back what run {run.id} edited in the history. What it deleted is gone: {what}."
+        )
+    facts = {"run": run.id, "left": list(left), "deleted": {**deleted, "commits": removed}}
+    return Done(f"{said}{_left(left)}", facts)
+
+
 def _bring_back(store: Store, run: str, running: RunOptions) -> Undone:
-    from reclaim.run.undo import check_undo, undo_run
+    from reclaim.run.undo import Undone, check_undo, undo_run
+    from reclaim.run.undo_edit import edits_alone, undo_edit
 
     record = store.find_run(run)
     if record is None:
         raise NotFound(f"there is no run {run} of {store.name}", hint="see `reclaim runs`")
+    if edits_alone(record):
+        return Undone(run, 0, 0, 0, tuple(undo_edit(store, run)))
     check_undo(record)
     with running.watched() as watcher:
         return undo_run(store, running.engine(watcher), run, watcher=watcher)
 
 
 def _left(names: Sequence[str]) -> str:
-    return "\nChanged since, and left as it is: " + "; ".join(names) + "." if names else ""
+    return "\nChanged or gone since, and left as it is: " + "; ".join(names) + "." if names else ""
