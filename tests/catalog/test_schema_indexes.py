@@ -17,7 +17,7 @@ PARTIAL = [
 ]
 
 
-@pytest.mark.parametrize("dialect", [postgresql.dialect(), sqlite.dialect()])
+@pytest.mark.parametrize("dialect", [postgresql.dialect(), sqlite.dialect()])  # type: ignore[no-untyped-call]
 def test_a_partial_index_has_its_condition(dialect: Dialect) -> None:
     assert len(PARTIAL) == 5
     for index in PARTIAL:

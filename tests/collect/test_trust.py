@@ -20,7 +20,7 @@ from reclaim.run.apply import apply_plan
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan import Plan, PlanOptions
-from reclaim.run.plan_file import File
+from reclaim.run.plan_file import File, HistoryChange
 from reclaim.run.trust import COMPARED, PREFIX
 from reclaim.storage.hashed_files import decode, encode
 from reclaim.stores.catalog import CatalogStore
@@ -268,6 +268,7 @@ def test_the_plan_that_was_seen_is_the_one_that_is_applied(local: World) -> None
         {"going": []},
         {"dead": 0},
         {"deleted_refs": ["main"]},
+        {"history": HistoryChange(reparented=1, released=0, held=0)},
     ],
     ids=lambda lie: f"less of {next(iter(lie))}",
 )

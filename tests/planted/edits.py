@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.planted.bug import Bug
 
+ALONE = "tests/collect/test_edit_alone.py"
 AGAIN = "tests/collect/test_decided_again.py"
 IN_TURN = "tests/collect/test_edits_in_turn.py"
 STOPPED = "tests/collect/test_edit_then_stop.py"
@@ -41,8 +42,8 @@ BUGS: dict[str, Bug] = {
     ),
     "an apply that goes on decides on its own edit": Bug(
         "reclaim.run.apply",
-        right="if self._begun and not self._promoted and held.roll_back() is None:",
-        wrong="if self._begun and self._promoted:",
+        right="        if self._begun and not self._promoted:\n",
+        wrong="        if self._begun and self._promoted:\n",
         test=f"{AGAIN}::test_so_does_one_that_was_made_after_an_apply_was_killed",
     ),
     "a promote that was not saved counts as one": Bug(
@@ -63,6 +64,36 @@ BUGS: dict[str, Bug] = {
         right="    if run is not None and not forget:",
         wrong="    if run is not None and forget:",
         test=f"{IN_TURN}::test_what_a_later_run_hides_waits_for_it[an expiration]",
+    ),
+    "an edit that a plan does not say": Bug(
+        "reclaim.run.decide",
+        right="        return find_released(self.history, self.edit)\n",
+        wrong="        return frozenset()\n",
+        test=f"{ALONE}::test_a_plan_says_that_it_edits_although_a_lease_keeps_everything",
+    ),
+    "an edit that no result says": Bug(
+        "reclaim.run.apply",
+        right="            self._facts |= (EditCounts.of_record(self._facts) + edit).record()\n",
+        wrong="",
+        test=f"{ALONE}::test_so_does_the_result_and_the_record",
+    ),
+    "a run that only edited cannot be undone": Bug(
+        "reclaim.run.undo_edit",
+        right="run.state not in ENDED",
+        wrong="run.state not in (*ENDED, RunState.DONE)",
+        test=f"{ALONE}::test_it_is_undone_on_its_own",
+    ),
+    "a commit is hung on one that is gone": Bug(
+        "reclaim.catalog.collection.taking_back",
+        right="        elif stands(connection, uid, old):\n",
+        wrong="        elif old:\n",
+        test=f"{ALONE}::test_what_is_gone_stays_gone_and_is_said",
+    ),
+    "an undo does not wait for the edit of a later collection": Bug(
+        "reclaim.catalog.collection.taking_back",
+        right="    return run.state == RunState.DONE and not gone_for_good(",
+        wrong="    return not run.id and not gone_for_good(",
+        test=f"{ALONE}::test_an_older_expiration_waits_for_it",
     ),
     "a plan on top of an edit that may be taken back": Bug(
         "reclaim.run.plan",

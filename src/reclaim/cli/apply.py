@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reclaim.cli.command import YesOption, command
-from reclaim.cli.describe import instant, objects, size, snapshots
+from reclaim.cli.describe import history_edit, instant, objects, size, snapshots
 from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block
 from reclaim.cli.plans import PlanArgument, find_plan, shown, store_option
@@ -65,6 +65,8 @@ def apply(
         # Its own name: the plan may claim any.
         what = f"{what} of {opened.name}"
         action = f"move {what} to quarantine" if removal.name else f"delete {what} for good"
+        if document.edits_history:
+            action += " and edit the history as the plan says"
         session.confirm(action, yes=yes)
         with running.watched() as watcher:
             done = apply_plan(
@@ -113,6 +115,8 @@ class ApplyAnswer:
                 "that the plan does not name. They stay, with all that they need, until a later "
                 "plan names them."
             )
+        if self.applied.edit and not self.applied.until:
+            yield f"Take the history edit back with: reclaim undo {self.applied.run}{self.undo}"
         if until := self.applied.until:
             yield (
                 f"No space is freed until they are purged, possible from {instant(until)} UTC. "
@@ -131,7 +135,8 @@ def sentence(applied: Applied) -> str:
     said += f" and removed {snapshots(done['collected'] + waiting, applied.noun)}"
     if waiting:
         said += f" (the objects of {waiting} go later)"
-    return said
+    edit = history_edit(applied.edit, applied.noun)
+    return f"{said}; {edit}" if edit else said
 
 
 def requests(applied: Applied) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from reclaim.catalog import Commit, Entry, NamedRef
+    from reclaim.run.edit_counts import EditCounts
 
 SHORT = 12
 """How much of a commit's id people are shown."""
@@ -74,6 +75,20 @@ def commits(count: int) -> str:
 def snapshots(count: int, noun: str) -> str:
     """So many snapshots, by the word that their store has for them."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def history_edit(edit: EditCounts, noun: str) -> str:
+    """An edit of the history that was made, in a few words; "" if there was none."""
+    if not edit:
+        return ""
+    told = []
+    if edit.reparented:
+        told.append(f"{snapshots(edit.reparented, noun)} got other parents")
+    if edit.released:
+        told.append(f"{snapshots(edit.released, noun)} left it")
+    if edit.deleted_refs:
+        told.append(f"deleted refs: {' '.join(edit.deleted_refs)}")
+    return f"edited the history ({', '.join(told)})"
 
 
 def first_line(text: str) -> str:

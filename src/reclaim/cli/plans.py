@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reclaim.engine.base import Objects
     from reclaim.engine.tasks.parts import Place
     from reclaim.run.plan import PlanOptions
-    from reclaim.run.plan_file import Counts, Group, PlanDocument
+    from reclaim.run.plan_file import Counts, Group, HistoryChange, PlanDocument
     from reclaim.stores.base import Store
 
 PlanArgument = Annotated[
@@ -190,13 +190,21 @@ class Summary:
                 f"Note: the store did not record the plan ({self.not_recorded}). Apply it with "
                 "--digest, or every object is compared with all live data again."
             )
-        if plan.candidates or plan.dead:
-            yield f"Nothing was changed. To see each object: reclaim show {where} --objects"
+        if plan.candidates or plan.dead or plan.edits_history:
+            shows = f" To see each object: reclaim show {where} --objects" * bool(plan.candidates)
+            yield f"Nothing was changed.{shows}"
             store = store_option(plan.store.kind, plan.store.uid)
             digest = f" --digest {plan.digest}" if self.not_recorded else ""
-            yield f"To delete them: reclaim apply {where}{store}{digest}"
+            yield f"{self._apply_to()}: reclaim apply {where}{store}{digest}"
         else:
             yield "Nothing was changed, and nothing would go: there is no need to apply it."
+
+    def _apply_to(self) -> str:
+        """What an apply is for, in a few words."""
+        plan = self.plan
+        edit = "edit the history" if plan.edits_history else ""
+        takes = "delete them" if plan.candidates or plan.dead else ""
+        return f"To {' and '.join(filter(None, (edit, takes)))}"
 
     def _going(self) -> Iterator[Block]:
         plan = self.plan
@@ -220,14 +228,38 @@ class Summary:
             yield f"Policy: {line}."
         unreached = plan.dead - plan.expired
         noun = plan.store.noun
+        held = plan.history.held if plan.history else 0
+        expired = plan.expired + held
         yield (
             f"{snapshots(plan.live, noun)} stay, on {plan.refs} refs and "
-            f"{plan.leases} leases. {snapshots(plan.expired, noun)} "
-            f"{'expires' if plan.expired == 1 else 'expire'} under the policy; "
+            f"{plan.leases} leases. {snapshots(expired, noun)} "
+            f"{'expires' if expired == 1 else 'expire'} under the policy; "
             f"{unreached} {'was' if unreached == 1 else 'were'} already unreachable."
         )
+        if plan.history and plan.edits_history:
+            yield _edit(plan.history, noun)
         if plan.deleted_refs:
             yield f"Refs that go with their commits: {', '.join(plan.deleted_refs)}."
+
+
+def _stay(count: int) -> str:
+    return "stays" if count == 1 else "stay"
+
+
+def _edit(change: HistoryChange, noun: str) -> str:
+    """The edit of the history that a plan makes."""
+    gets = "gets" if change.reparented == 1 else "get"
+    leaves = "leaves" if change.released == 1 else "leave"
+    held = ""
+    if change.held:
+        held = (
+            f" Of these {change.held} {_stay(change.held)} for now, held by a lease or by a run "
+            "that can be undone."
+        )
+    return (
+        f"The history is edited: {snapshots(change.reparented, noun)} {gets} other parents, and "
+        f"{snapshots(change.released, noun)} {leaves} it.{held}"
+    )
 
 
 Sum = tuple[str, int, int]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.describe import instant, objects, size
+from reclaim.cli.describe import history_edit, instant, objects, size
 from reclaim.cli.output import Block, Table
 from reclaim.cli.plans import STORE
 from reclaim.cli.session import Session
@@ -34,6 +34,8 @@ class Runs:
     runs: Sequence[tuple[str, Run]]
     named: bool
     """Whether all are of one repository, which was named."""
+    nouns: Mapping[str, str]
+    """The word of each repository for its snapshots."""
 
     def document(self) -> Mapping[str, Any]:
         return {
@@ -61,7 +63,7 @@ class Runs:
                 run.kind,
                 run.state,
                 instant(run.started_at),
-                _what(run),
+                _what(run, self.nouns[repository]),
             )
             for repository, run in self.runs
         )
@@ -69,7 +71,9 @@ class Runs:
         return [Table(("run", *names, "kind", "state", "started (UTC)", "what"), rows)]
 
 
-def _what(run: Run) -> str:
+def _what(run: Run, noun: str) -> str:
+    from reclaim.run.edit_counts import EditCounts
+
     done = run.summary
     if run.kind not in ("collect", "purge"):
         return ", ".join(f"{key} {_short(value)}" for key, value in done.items() if value)
@@ -84,6 +88,9 @@ def _what(run: Run) -> str:
     said = [f"moved {what} to quarantine" if done.get("quarantine") else f"deleted {what}"]
     others = ("failed", "dropped", "collected")
     said += [f"{name} {done[name]}" for name in others if done.get(name)]
+    if edit := history_edit(EditCounts.of_record(done), noun):
+        took_back = run.state == "undone" and run.quarantine is None
+        said.append(f"{edit}, taken back" if took_back else edit)
     if run.quarantine is not None and run.quarantine.until is not None:
         said.append(f"kept until {instant(run.quarantine.until)}")
     return ", ".join(said)
@@ -101,6 +108,7 @@ def runs(
 ) -> None:
     """List what changed history or deleted bytes, the newest first."""
     with session.stores(store) as stores:
+        nouns = {opened.name: opened.noun for opened in stores}
         listed = [(opened.name, run) for opened in stores for run in opened.runs()]
     listed.sort(key=lambda row: row[1].started_at, reverse=True)
-    session.output.answer(Runs(listed, store is not None))
+    session.output.answer(Runs(listed, store is not None, nouns))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.describe import objects, size, snapshots
+from reclaim.cli.describe import commits, objects, size, snapshots
 from reclaim.cli.output import Block
 from reclaim.cli.run_names import OTHER_STORE, RUN_HELP, find_id
 from reclaim.cli.running import RunOptions
@@ -41,10 +41,11 @@ def undo(
         ),
     ] = None,
 ) -> None:
-    """Take a run back: an expiration, or an apply with --quarantine. Safe to run again."""
+    """Take a run back: an expiration, an apply with --quarantine, or the history edit of an apply
+    that deleted. Safe to run again."""
     from reclaim.catalog.collection.taking_back import EXPIRE
     from reclaim.run.undo import Undone
-    from reclaim.run.undo_edit import stopped_early
+    from reclaim.run.undo_edit import edits_alone
     from reclaim.stores.registry import find, find_all, find_foreign
 
     foreign = None if store is None else find_foreign(store)
@@ -60,9 +61,9 @@ def undo(
             repository = catalog.repository_of_run(run)
         record = next(listed for listed in repository.runs() if listed.id == run)
         own = find(catalog, repository.uid)
-        if record.kind == EXPIRE or stopped_early(record):
+        if record.kind == EXPIRE or edits_alone(record):
             left = _undo_history(own, repository, record)
-            answer = UndoAnswer(own.name, own.noun, Undone(run, left=tuple(left)), edit_only=True)
+            answer = UndoAnswer(own.name, own.noun, Undone(run, left=tuple(left)), record)
         else:
             answer = UndoAnswer(own.name, own.noun, _bring_back(own, run, running))
     session.output.answer(answer)
@@ -75,19 +76,46 @@ class UndoAnswer:
     store: str
     noun: str
     done: Undone
-    edit_only: bool = False
-    """Whether the run had done nothing but edit history."""
+    edited: Run | None = None
+    """The run, where nothing but its edit of the history could be taken back."""
+
+    @property
+    def deleted(self) -> dict[str, int]:
+        """What the run deleted for good."""
+        if self.edited is None:
+            return {"objects": 0, "bytes": 0, "snapshots": 0}
+        told = self.edited.summary
+        removed = max(told.get("condemned", 0), told.get("collected", 0))
+        return {
+            "objects": told.get("objects", 0),
+            "bytes": told.get("bytes", 0),
+            "snapshots": removed,
+        }
 
     def document(self) -> Mapping[str, Any]:
-        return {"run": self.done.run, "store": self.store, **self.done.summary()}
+        return {
+            "run": self.done.run,
+            "store": self.store,
+            **self.done.summary(),
+            "deleted": self.deleted,
+        }
 
     def view(self) -> Iterator[Block]:
-        done = self.done
-        what = f"{objects(done.objects)} ({size(done.bytes)})"
-        back = f": brought back {what} and {snapshots(done.snapshots, self.noun)}"
-        yield f"Undid run {done.run}{'' if self.edit_only else back}."
+        done, deleted = self.done, self.deleted
+        if self.edited is None:
+            what = f"{objects(done.objects)} ({size(done.bytes)})"
+            what = f"{what} and {snapshots(done.snapshots, self.noun)}"
+            yield f"Undid run {done.run}: brought back {what}."
+        elif any(deleted.values()):
+            what = f"{objects(deleted['objects'])} ({size(deleted['bytes'])})"
+            yield (
+                f"Took back what run {done.run} edited in the history. What it deleted is gone: "
+                f"{what} and {commits(deleted['snapshots'])}."
+            )
+        else:
+            yield f"Undid run {done.run}."
         if done.left:
-            yield f"Changed since, and left as it is: {'; '.join(done.left)}."
+            yield f"Changed or gone since, and left as it is: {'; '.join(done.left)}."
 
 
 @contextmanager
@@ -113,11 +141,14 @@ def _undo_history(store: Store, repository: Repository, run: Run) -> Sequence[st
 
 
 def _bring_back(store: Store, run: str, running: RunOptions) -> Undone:
-    from reclaim.run.undo import check_undo, undo_run
+    from reclaim.run.undo import Undone, check_undo, undo_run
+    from reclaim.run.undo_edit import edits_alone, undo_edit
 
     record = store.find_run(run)
     if record is None:
         raise NotFound(f"there is no run {run} of {store.name}", hint="see `reclaim runs`")
+    if edits_alone(record):
+        return Undone(run, 0, 0, 0, tuple(undo_edit(store, run)))
     check_undo(record)
     with running.watched() as watcher:
         return undo_run(store, running.engine(watcher), run, watcher=watcher)

@@ -48,6 +48,7 @@ from reclaim.run import plan_file, plan_snapshots
 from reclaim.run.causes import find_dead, live_containers
 from reclaim.run.checks import check_budget, check_clock, check_counted
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
+from reclaim.run.edit_counts import NO_EDIT, EditCounts
 from reclaim.run.ends import cause_of, told_as_partial
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
@@ -109,6 +110,8 @@ class Applied:
     unplanned: int = 0
     spared: int = 0
     """Snapshots that the store's library took out of history beyond the plan, or did not."""
+    edit: EditCounts = NO_EDIT
+    """The edit of the history, whether anything was deleted or not."""
 
     @property
     def failed(self) -> int:
@@ -128,7 +131,7 @@ class Applied:
             "dropped": self.dropped,
             "condemned": self.condemned,
             "collected": self.collected,
-        }
+        } | self.edit.record()
         return aside | compared | counts
 
 
@@ -246,6 +249,7 @@ def _facts(removal: Removal, store: Store, earlier: Run | None) -> dict[str, Any
     if aside and promised and aside.until and promised.until:
         aside = replace(aside, until=max(aside.until, promised.until))
     facts = {} if aside is None else aside.record()
+    facts |= EditCounts.of_record(before).record()
     return facts | {name: before.get(name, 0) for name in (CONDEMNED, COLLECTED, INTENDED)}
 
 
@@ -363,6 +367,7 @@ class _Applying:
             self._condemned = self._facts[PROMOTED] = True
             return RunState.PARTIAL
         self._condemned = False
+        self._facts |= NO_EDIT.record()
         if self._edited or self._begun:
             self._facts[EDIT_TAKEN_BACK] = True
         if left:
@@ -394,7 +399,9 @@ class _Applying:
             # read may be old. Under the lock nobody else takes anything of them.
             left_whole = self._find_left_whole()
         with stage("expire") as expiring:
-            expiring.facts["edited"] = self._edit(decided)
+            edit = self._edit(decided)
+            self._facts |= (EditCounts.of_record(self._facts) + edit).record()
+            expiring.facts["edited"] = edit.reparented
         with stage("condemn") as condemning:
             seen, now = self._condemn(decided)
             condemning.facts["live"] = len(now.live)
@@ -468,6 +475,7 @@ class _Applying:
             self._basis.compared,
             self._facts.get(UNPLANNED, 0),
             self._facts.get(SPARED, 0),
+            EditCounts.of_record(self._facts),
         )
         self._finish(applied)
         return applied
@@ -496,12 +504,11 @@ class _Applying:
         check_counted(planned, counted, plan_snapshots.read(self._storage, planned.snapshots.part))
         return plan_snapshots.read(self._storage, self._basis.document.snapshots.part)
 
-    def _edit(self, decided: PlannedSnapshots) -> int:
-        """Take out of the history what expires, by the plan and as it stands; returns how many
-        snapshots got other parents."""
+    def _edit(self, decided: PlannedSnapshots) -> EditCounts:
+        """Take out of the history what expires, by the plan and as it stands."""
         policy = parse_policy(self._basis.document.rules, source="the plan's policy")
         if policy.empty or self._store.deleted:
-            return 0
+            return NO_EDIT
         if self._library_edit is not None:
             return edit_by_library(
                 self._store,
@@ -516,9 +523,8 @@ class _Applying:
                 self._library_notes,
             )
         held = _editing(self._held)
-        if self._begun and not self._promoted and held.roll_back() is None:
-            # An edit of an apply that died would hide from the rules what it took out.
-            self._promoted = self._facts[PROMOTED] = True
+        if self._begun and not self._promoted:
+            self._roll_own_edit_back(held)
 
         def make(again: EditAgain, seen: HistorySeen) -> bool:
             # An error need not mean that it was not saved.
@@ -532,7 +538,15 @@ class _Applying:
             decided.released,
             decided.delete_refs,
         )
-        return len(make_edit(reviewed, held.read_history, make).reparent)
+        again = make_edit(reviewed, held.read_history, make)
+        return EditCounts.of(again.edit, again.released)
+
+    def _roll_own_edit_back(self, held: EditsHistory) -> None:
+        """Take back the edit of an apply that died: it would hide from the rules what it took."""
+        if held.roll_back() is None:
+            self._promoted = self._facts[PROMOTED] = True
+        else:
+            self._facts |= NO_EDIT.record()
 
     def _compare(self, decided: PlannedSnapshots, now: Decided) -> None:
         """Note where the store's library did less than the plan says, and where more."""

@@ -123,6 +123,7 @@ def check_counted(
         or (objects, size) != (planned.candidates, planned.candidate_bytes)
         or len(decided.live) != planned.live
         or len(decided.dead) != planned.dead
+        or (planned.history and len(decided.reparent) != planned.history.reparented)
         or sorted(ref.name for ref in decided.delete_refs) != sorted(planned.deleted_refs)
     ):
         raise PlanRefused(

@@ -43,6 +43,10 @@ class Decided:
             return "; ".join(self.decisions[snapshot].reasons)
         return UNREACHED
 
+    def released(self) -> frozenset[SnapshotId]:
+        """The snapshots that refs reach, and do not reach once the history is edited."""
+        return find_released(self.history, self.edit)
+
     def new_parents(self) -> Sequence[tuple[int, ...]]:
         """The parents of each snapshot once the history is edited, as numbers."""
         return _new_parents(self.history, self.edit)
@@ -160,6 +164,12 @@ def decide(
         before=_ids(history, reachable(history.parents, [*history.tips, *held])),
         cut_off=cut_off,
     )
+
+
+def find_released(history: History, edit: Edit) -> frozenset[SnapshotId]:
+    """The snapshots that refs reach, and do not reach once the history is edited."""
+    reached = reachable(history.parents, history.tips)
+    return frozenset(one for one in edit.unreachable if reached[history.numbers[one]])
 
 
 def find_cut_off(

@@ -17,6 +17,7 @@ from reclaim.lock import edit_in_progress
 from reclaim.model import Decision, Run, SnapshotId
 from reclaim.policy import Decisions, Policy, require_rules
 from reclaim.run.decide import check_counts, decide
+from reclaim.run.edit_counts import EditCounts
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.stores.abilities import HistorySeen
 
@@ -89,11 +90,7 @@ def apply_expire(repository: Repository, plan: ExpirePlan) -> Run | None:
     def make(again: EditAgain, seen: HistorySeen) -> bool:
         assert isinstance(seen, HistoryRead)
         edit = again.edit
-        summary = {
-            "reparented": len(edit.reparent),
-            "released": len(again.released),
-            "deleted_refs": [ref.name for ref in edit.delete_refs],
-        }
+        summary = EditCounts.of(edit, again.released).record()
         written = HistoryEdit.of(seen, edit.reparent, edit.delete_refs)
         run = repository.edit_history(written, seen, kind=EXPIRE, summary=summary)
         if run is not None:

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 
 from reclaim.errors import OutOfTime, PlanRefused, Refused
 from reclaim.history import Edit, build
-from reclaim.history.graph import reachable
-from reclaim.model import History, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.policy import Policy, Rules, evaluate
-from reclaim.run.decide import Predict, find_cut_off
+from reclaim.run.decide import Predict, find_cut_off, find_released
+from reclaim.run.edit_counts import EditCounts
 from reclaim.run.library_notes import LibraryNotes
 from reclaim.run.plan_file import LibraryEdit
 from reclaim.run.plan_snapshots import PlannedSnapshots
@@ -90,9 +90,8 @@ def edit_by_library(
     expiration: Expiration,
     planned: PlannedSnapshots,
     notes: LibraryNotes,
-) -> int:
-    """Let the library edit the history; returns how many snapshots get other parents, by what was
-    predicted."""
+) -> EditCounts:
+    """Let the library edit the history; returns the size of the edit, by what was predicted."""
     if not isinstance(store, ExpiresItself) or not isinstance(held, ExpiresUnderLock):
         raise PlanRefused(
             f"the plan lets the library of {store.name} edit its history, which it cannot do here",
@@ -103,25 +102,19 @@ def edit_by_library(
         history = build(seen.snapshots, seen.refs)
         kept = evaluate(expiration.policy, history, now=expiration.now).kept
         edit = store.predict_edit(history, kept, expiration)
-        released = _released(history, edit)
+        released = find_released(history, edit)
         _check_reviewed(store, edit, released, planned)
         stays = history.numbers.keys() - set(edit.unreachable) | find_cut_off(history, kept, edit)
         notes.predicted(planned.dead, stays, released, edits=not edit.empty)
         if edit.empty:
-            return 0
+            return EditCounts()
         if held.expire_by_library(expiration, seen):
-            return len(edit.reparent)
+            return EditCounts.of(edit, released)
         notes.unchanged()
     raise OutOfTime(
         f"refs of {store.name} changed faster than its library could be asked to expire them",
         hint="nothing was changed; apply it again when fewer branches and tags are being made",
     )
-
-
-def _released(history: History, edit: Edit) -> frozenset[SnapshotId]:
-    """The snapshots that refs reach, and do not reach once the history is edited."""
-    reached = reachable(history.parents, history.tips)
-    return frozenset(one for one in edit.unreachable if reached[history.numbers[one]])
 
 
 def _check_reviewed(

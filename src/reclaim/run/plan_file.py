@@ -101,6 +101,17 @@ class Noncurrent(_Model):
     bytes: int
 
 
+class HistoryChange(_Model):
+    """The edit of the history that a plan makes, whether anything goes by it or not."""
+
+    reparented: int
+    """Snapshots that get other parents."""
+    released: int
+    """Snapshots that branches or tags reach, and do not reach after it."""
+    held: int
+    """Those of them that stay: a lease has them, or a run that can be undone."""
+
+
 class LibraryEdit(_Model):
     """An edit of the history that the store's own library makes: what it is asked beside rules."""
 
@@ -142,7 +153,10 @@ class PlanDocument(_Model):
     live: int
     """Snapshots that stay."""
     expired: int
+    """Snapshots that go because of the policy; those that are held do not count."""
     dead: int
+    history: HistoryChange | None = None
+    """None in a plan from before it was written down."""
     going: list[Group]
     staying: list[Group]
     largest: list[Large]
@@ -153,6 +167,10 @@ class PlanDocument(_Model):
     containers: list[File]
     snapshots: File
     digest: str = ""
+
+    @property
+    def edits_history(self) -> bool:
+        return bool(self.deleted_refs or (self.history and self.history.reparented))
 
     @property
     def fraction(self) -> float:

@@ -18,6 +18,7 @@ from reclaim.run.plan_file import (
     Counts,
     File,
     Group,
+    HistoryChange,
     Large,
     LibraryEdit,
     Noncurrent,
@@ -100,6 +101,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         live=len(decided.live),
         expired=sum(1 for snapshot in findings.dead if snapshot in decided.before),
         dead=len(findings.dead),
+        history=_history(decided),
         going=_groups(found.verdict.going),
         staying=_staying(found, store),
         largest=[
@@ -118,6 +120,12 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         containers=[File.of(part) for part in containers.parts],
         snapshots=File.of(findings.snapshots),
     )
+
+
+def _history(decided: Decided) -> HistoryChange:
+    released = decided.released()
+    held = sum(1 for snapshot in released if snapshot in decided.live)
+    return HistoryChange(reparented=len(decided.edit.reparent), released=len(released), held=held)
 
 
 def _groups(tally: Tally) -> list[Group]:

@@ -76,7 +76,7 @@ def make_edit(
     reviewed: ReviewedEdit,
     read: Callable[[], HistorySeen],
     make: Callable[[EditAgain, HistorySeen], bool],
-) -> Edit:
+) -> EditAgain:
     """Decide and edit until the history did not change in between; returns what was edited.
 
     ``make`` does nothing and says so if the history is not the one that was read any more.
@@ -85,7 +85,7 @@ def make_edit(
         seen = read()
         again = reviewed.decide(seen)
         if again.edit.empty or make(again, seen):
-            return again.edit
+            return again
     raise OutOfTime(
         "the history changed faster than the policy could be applied to it",
         hint="nothing was deleted; run it again when fewer branches and tags are being made",

@@ -28,7 +28,7 @@ from reclaim.run.released import hold_released
 from reclaim.run.removal import UndoableRemoval, removal_of, setting_aside, undo_begun
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
-from reclaim.run.undo_edit import stopped_early, undo_edit
+from reclaim.run.undo_edit import edits_alone, undo_edit
 from reclaim.run.wholeness import find_whole
 from reclaim.stores.abilities import EditsHistory, Quarantines
 from reclaim.stores.base import Held, Store
@@ -68,7 +68,7 @@ def undo_run(
     """Undo a run that set its objects aside, or the rest of an undo that was interrupted."""
     if store.deleted:
         raise Refused(f"{store.name} was deleted, and nothing of it can be used any more")
-    if (found := store.find_run(run_id)) is not None and stopped_early(found):
+    if (found := store.find_run(run_id)) is not None and edits_alone(found):
         return Undone(run_id, 0, 0, 0, tuple(undo_edit(store, run_id)))
     again = f"undo it again: reclaim undo {run_id}"
     with (

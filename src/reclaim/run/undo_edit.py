@@ -1,4 +1,8 @@
-"""The way back from a run that edited history and then stopped, before it took anything away."""
+"""The way back from a run that edited history and put nothing in quarantine.
+
+One that stopped before it took anything away is taken back whole. Of one that is done, the edit is
+taken back as far as the snapshots are still there; what it deleted is gone.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,12 @@ from reclaim.run.removal import removal_of
 from reclaim.stores.abilities import EditsHistory
 from reclaim.stores.base import Store
 
-EARLY = (RunState.STOPPED, RunState.STARTED)
-"""How far a run has come that may not have taken anything away yet."""
+ENDED = (RunState.UNDONE, RunState.PURGED)
 
 
-def stopped_early(run: Run) -> bool:
-    """Whether a run that sets nothing aside may have done no more than edit history."""
-    return run.kind == COLLECT and run.state in EARLY and removal_of(run) is None
+def edits_alone(run: Run) -> bool:
+    """Whether an edit of the history is all of a run that could be taken back."""
+    return run.kind == COLLECT and run.state not in ENDED and removal_of(run) is None
 
 
 def undo_edit(store: Store, run_id: str) -> Sequence[str]:
@@ -31,17 +34,28 @@ def undo_edit(store: Store, run_id: str) -> Sequence[str]:
         run = store.find_run(run_id)
         if run is None:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
-        if not stopped_early(run):
+        if not edits_alone(run):
             raise Conflict(f"run {run_id} is {run.state} now", hint="see `reclaim runs`")
         if run.summary.get(EDITED_BY_LIBRARY):
-            raise Refused(
+            edited = (
                 f"run {run_id} let the library of {store.name} edit the history, which cannot be "
-                "taken back, and stopped before it deleted anything",
+                "taken back"
+            )
+            if run.promoted:
+                raise Refused(
+                    f"{edited}, and put nothing in quarantine: what it deleted cannot be brought "
+                    "back",
+                    hint="apply with --quarantine to be able to undo it",
+                )
+            raise Refused(
+                f"{edited}, and stopped before it deleted anything",
                 hint=f"nothing was deleted; `reclaim apply {run.place}` finishes it",
             )
         if not isinstance(held, EditsHistory):
             raise Refused(
-                f"run {run_id} put nothing in quarantine and edited no history: nothing to undo"
+                f"run {run_id} put nothing in quarantine and edited no history that could be "
+                "taken back: what it deleted cannot be brought back",
+                hint="apply with --quarantine to be able to undo it",
             )
         store.check()
         held.begin()

@@ -8,42 +8,66 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from sqlalchemy import Connection, select
 
-from reclaim.catalog.database.schema import branches, run_edits, run_refs, tags
+from reclaim.catalog.collection.promised import undoable
+from reclaim.catalog.collection.provisional import TAKEN
+from reclaim.catalog.database.schema import CommitState, branches, run_edits, run_refs, tags
 from reclaim.catalog.database.schema import commits as commit_rows
+from reclaim.catalog.refs.commits import STANDING
 from reclaim.model import Run
 
 Parents = Mapping[str, Sequence[str]]
 
 
 def find_covering(
-    connection: Connection, repo_uid: str, edited: Collection[str], later: Sequence[Run]
+    connection: Connection,
+    repo_uid: str,
+    edited: Collection[str],
+    later: Sequence[Run],
+    *,
+    undone: bool = False,
 ) -> dict[str, list[str]]:
-    """The runs, of some later ones, that have to be undone for refs to reach edited commits.
+    """The runs, of some later ones, that hide edited commits from all refs.
 
-    With the commits for whose sake each has to be; ``later`` has the newest first.
+    With the commits that each hides; ``later`` has the newest first. ``undone`` counts only what
+    an undo of such a run would let refs reach again.
     """
     if not edited or not later:
         return {}
-    parents = _read_parents(connection, repo_uid)
+    parents, gone = _read_parents(connection, repo_uid)
+    if undone:
+        parents = {one: above for one, above in parents.items() if one not in gone}
+    else:
+        gone = frozenset()
     hidden = set(edited) - _reached(parents, _read_tips(connection, repo_uid))
     covering: dict[str, list[str]] = {}
     for run in later:
         if not hidden:
             break
-        below = hidden & _reached(parents, _dropped(connection, run.id))
+        below = hidden & _reached(parents, _dropped(connection, run.id, gone))
         if below:
             covering[run.id] = sorted(below)
             hidden -= below
     return covering
 
 
-def _read_parents(connection: Connection, repo_uid: str) -> Parents:
-    query = select(commit_rows.c.id, commit_rows.c.parents)
-    rows = connection.execute(query.where(commit_rows.c.repo_uid == repo_uid))
-    return {row.id: json.loads(row.parents) for row in rows}
+def _read_parents(connection: Connection, repo_uid: str) -> tuple[Parents, AbstractSet[str]]:
+    """The parents of commits that something may be left of, and the commits that no run can bring
+    back."""
+    undoing = undoable(connection, repo_uid)
+    columns = (commit_rows.c.parents, commit_rows.c.state, commit_rows.c.run_id)
+    query = select(commit_rows.c.id, *columns).where(commit_rows.c.repo_uid == repo_uid)
+    parents: dict[str, Sequence[str]] = {}
+    gone: set[str] = set()
+    for row in connection.execute(query):
+        if row.state != CommitState.COLLECTED:
+            parents[row.id] = json.loads(row.parents)
+        if row.state not in STANDING and (row.state not in TAKEN or row.run_id not in undoing):
+            gone.add(row.id)
+    return parents, gone
 
 
 def _read_tips(connection: Connection, repo_uid: str) -> list[str]:
@@ -52,12 +76,16 @@ def _read_tips(connection: Connection, repo_uid: str) -> list[str]:
     return [tip for query in (heads, named) for tip in connection.execute(query).scalars()]
 
 
-def _dropped(connection: Connection, run_id: str) -> list[str]:
-    """Commits that a run cut off: parents that it replaced, and commits of refs that it deleted."""
+def _dropped(connection: Connection, run_id: str, gone: AbstractSet[str]) -> list[str]:
+    """Commits that a run cut off: parents that it replaced, and commits of refs that it deleted.
+
+    Without those of edits that cannot be taken back, because some of their commits are gone.
+    """
     edits = select(run_edits.c.old_parents).where(run_edits.c.run_id == run_id)
-    old = [parent for text in connection.execute(edits).scalars() for parent in json.loads(text)]
+    replaced = [json.loads(text) for text in connection.execute(edits).scalars()]
+    old = [parent for parents in replaced if gone.isdisjoint(parents) for parent in parents]
     deleted = select(run_refs.c.commit_id).where(run_refs.c.run_id == run_id)
-    return [*old, *connection.execute(deleted).scalars()]
+    return [*old, *(one for one in connection.execute(deleted).scalars() if one not in gone)]
 
 
 def _reached(parents: Parents, tips: Iterable[str]) -> set[str]:

@@ -7,6 +7,7 @@ newest first: what a later run left waits for the undo of that run. So does what
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, delete, exists, or_, select
@@ -29,7 +30,7 @@ EARLY = (RunState.STARTED, RunState.STOPPED)
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """The parts of an edit that could not be taken back, in words."""
+    """The parts of an edit that were taken back, and those that could not be, in words."""
 
     changed: list[str] = field(default_factory=list)
     """Changed since by others, and theirs now."""
@@ -41,6 +42,8 @@ class TakenBack:
     """Needs commits that are not all live; each is among the lost or the gone in the end."""
     loose: set[str] = field(default_factory=set)
     """The commits that something named which is not as it was; some of them may be live."""
+    restored: list[str] = field(default_factory=list)
+    """Came back, or is back already."""
     later: dict[str, list[str]] = field(default_factory=dict)
     """Was edited since by runs that can be undone themselves, by their ids."""
 
@@ -119,10 +122,12 @@ def _find_covering(connection: Connection, repo_uid: str, run: Run, outcome: Tak
         .order_by(runs.c.started_at.desc(), runs.c.id)
     )
     above = [records.decode(row) for row in connection.execute(query)]
-    later = [one for one in above if _can_be_undone(connection, repo_uid, one)]
+    # Of one that is taken back in parts, those parts count that can be.
+    later = [one for one in above if _can_be_undone(connection, repo_uid, one, needs=())]
     edits = select(run_edits.c.commit_id).where(run_edits.c.run_id == run.id)
     edited = set(connection.execute(edits).scalars())
-    for covering, hidden in find_covering(connection, repo_uid, edited, later).items():
+    covered = find_covering(connection, repo_uid, edited, later, undone=True)
+    for covering, hidden in covered.items():
         outcome.later.setdefault(covering, []).extend(f"the history above {one}" for one in hidden)
         edited.difference_update(hidden)
     # What an expiration hides that cannot be undone any more is told, and not waited for.
@@ -156,6 +161,7 @@ def _take_back_parents(
             outcome.missing[what] = old
             outcome.loose.update(old)
             continue
+        outcome.restored.append(what)
         if forget:
             connection.execute(
                 delete(run_edits).where(
@@ -188,6 +194,7 @@ def _take_back_refs(
         elif stands(connection, uid, [ref.commit_id]):
             insert = refs.insert_branch if ref.kind == RefKind.BRANCH else refs.insert_tag
             insert(connection, uid, ref.name, ref.commit_id, workspace.now())
+            outcome.restored.append(what)
             if forget:
                 connection.execute(
                     delete(run_refs).where(
@@ -205,7 +212,7 @@ def _editor(
 ) -> str | None:
     """Another run that gave a commit the parents that it has now, and can be undone."""
     query = (
-        select(runs)
+        select(runs, run_edits.c.old_parents)
         .join(run_edits, run_edits.c.run_id == runs.c.id)
         .where(
             runs.c.repo_uid == repo_uid,
@@ -215,8 +222,11 @@ def _editor(
         )
         .order_by(runs.c.started_at.desc(), runs.c.id)
     )
-    editors = map(records.decode, connection.execute(query).all())
-    return next((one.id for one in editors if _can_be_undone(connection, repo_uid, one)), None)
+    for row in connection.execute(query).all():
+        needs = json.loads(row.old_parents)
+        if _can_be_undone(connection, repo_uid, records.decode(row), needs=needs):
+            return str(row.id)
+    return None
 
 
 def _deleter(
@@ -227,7 +237,7 @@ def _deleter(
     Each of the two saw the ref that it deleted when it was planned, so their times tell the order.
     """
     query = (
-        select(runs)
+        select(runs, run_refs.c.commit_id)
         .join(run_refs, run_refs.c.run_id == runs.c.id)
         .where(
             runs.c.repo_uid == repo_uid,
@@ -237,21 +247,27 @@ def _deleter(
         )
         .order_by(runs.c.started_at.desc(), runs.c.id)
     )
-    editors = map(records.decode, connection.execute(query).all())
-    return next((one.id for one in editors if _can_be_undone(connection, repo_uid, one)), None)
+    for row in connection.execute(query).all():
+        if _can_be_undone(connection, repo_uid, records.decode(row), needs=[row.commit_id]):
+            return str(row.id)
+    return None
 
 
-def _can_be_undone(connection: Connection, repo_uid: str, run: Run) -> bool:
-    """Whether a run's edit can still be taken back; not of one that deleted, or is undone.
+def _can_be_undone(
+    connection: Connection, repo_uid: str, run: Run, *, needs: Collection[str]
+) -> bool:
+    """Whether a part of a run's edit, which ``needs`` some commits, can still be taken back.
 
-    One without a quarantine is taken back whole or refused, so not if a part of it is gone.
+    An expiration, and a run that stopped, is taken back whole or refused, so not if a part of it
+    is gone. One that is done and put nothing in quarantine is taken back in parts.
     """
     if not _is_open(run):
         return False
     if run.quarantine is not None:
         return True
-    without = run.kind == EXPIRE or run.state in EARLY
-    return without and not _leads_to_gone(connection, repo_uid, run.id)
+    if run.kind == EXPIRE or run.state in EARLY:
+        return not _leads_to_gone(connection, repo_uid, run.id)
+    return run.state == RunState.DONE and not gone_for_good(connection, repo_uid, needs)
 
 
 def _is_open(run: Run) -> bool:

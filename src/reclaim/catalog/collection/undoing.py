@@ -28,6 +28,9 @@ from reclaim.catalog.workspace import Workspace
 from reclaim.errors import Conflict, NotFound, Refused
 from reclaim.model import EDIT_TAKEN_BACK, Run, RunState, SnapshotId
 
+SHOWN = 3
+"""How many of the things that are gone a message names."""
+
 
 @dataclass(frozen=True, slots=True)
 class TakenCommit:
@@ -70,31 +73,56 @@ def undo_expire(workspace: Workspace, run_id: str) -> list[str]:
 
 
 def undo_edit(workspace: Workspace, lock: RepositoryLock, run_id: str) -> list[str]:
-    """Take back the edit of a run that stopped before it condemned anything, like an expiration."""
+    """Take back the edit of a run that set nothing aside; returns what was left.
+
+    Of one that stopped before it condemned anything, like an expiration: whole. Of one that is
+    done, as far as the commits are there: what it deleted is gone.
+    """
 
     def work(connection: Connection) -> list[str]:
         lock.assure(connection)
         refs.check_repository(connection, workspace.repo_uid, lock=True)
-        if has_condemned(connection, workspace.repo_uid, run_id):
-            raise Refused(
-                f"run {run_id} has deleted something, which cannot be brought back",
-                hint="finish it: apply its plan again",
-            )
         run = find(connection, workspace.repo_uid, run_id)
+        condemned = has_condemned(connection, workspace.repo_uid, run_id)
+        done = run.state == RunState.DONE
+        if condemned and not done:
+            raise Refused(
+                f"run {run_id} put nothing in quarantine and has deleted something, which cannot "
+                "be brought back",
+                hint="finish it: apply its plan again; then its edit of the history can be undone, "
+                "as far as commits are left",
+            )
         if not has_edited(connection, run_id) and EDIT_TAKEN_BACK not in run.summary:
+            if condemned or run.summary.get("objects"):
+                raise Refused(
+                    f"run {run_id} put nothing in quarantine and edited no history: what it "
+                    "deleted cannot be brought back",
+                    hint="apply with --quarantine to be able to undo it",
+                )
             raise Refused(
                 f"run {run_id} edited no history and removed no commit; "
                 "there is nothing to bring back"
             )
-        return _undo_edit(connection, workspace, run_id)
+        return _undo_edit(connection, workspace, run_id, in_parts=done)
 
     return workspace.database.transact(work)
 
 
-def _undo_edit(connection: Connection, workspace: Workspace, run_id: str) -> list[str]:
-    """Take an edit back whole; returns what had changed since and was left."""
+def _undo_edit(
+    connection: Connection, workspace: Workspace, run_id: str, *, in_parts: bool = False
+) -> list[str]:
+    """Take an edit back; returns what had changed since and was left.
+
+    Whole, or not at all; ``in_parts`` leaves what leads to commits that are gone for good.
+    """
     outcome = take_back(connection, workspace, run_id)
-    if outcome.lost or outcome.gone:
+    if in_parts and outcome.gone and not outcome.restored and not outcome.waits:
+        raise Refused(
+            f"nothing of run {run_id} can be brought back: it put nothing in quarantine, and what "
+            f"it took out of history is gone ({'; '.join(outcome.gone[:SHOWN])})",
+            hint="apply with --quarantine to be able to undo it",
+        )
+    if outcome.lost or (outcome.gone and not in_parts):
         raise Refused(
             "the run cannot be undone: something that it took out of history was removed since",
             hint="; ".join([*outcome.lost, *outcome.gone]),
@@ -107,7 +135,7 @@ def _undo_edit(connection: Connection, workspace: Workspace, run_id: str) -> lis
         )
     _end(connection, run_id)
     history_edit.bump(connection, workspace.repo_uid)
-    return outcome.changed
+    return [*outcome.changed, *outcome.gone]
 
 
 def find(connection: Connection, repo_uid: str, run_id: str) -> Run:
@@ -152,7 +180,7 @@ def restore(
         back, waits = _standing(connection, uid, rows, whole)
         set_state(connection, uid, back, CommitState.LIVE, run_id=None, rule=None)
         left = _cut(connection, uid, {one: _parents(rows[one]) for one in back})
-        _cut_for_now(connection, uid, run_id, {one: rows[one] for one in back})
+        _cut_for_now(connection, uid, run_id, back)
         outcome = take_back(connection, workspace, run_id)
         waits += outcome.waits
         finished = complete and not waits
@@ -238,22 +266,21 @@ def _not_brought_back(connection: Connection, repo_uid: str, ids: Collection[str
     return set(connection.execute(query).scalars())
 
 
-def _cut_for_now(
-    connection: Connection, repo_uid: str, run_id: str, back: Mapping[str, Row[Any]]
-) -> None:
+def _cut_for_now(connection: Connection, repo_uid: str, run_id: str, back: Collection[str]) -> None:
     """End the history of commits at parents that are not back, until a later undo of the run.
 
     It is recorded as an edit of the run: taken back as soon as these parents stand, and the run
     waits for that.
     """
-    parents = {
-        commit_id: tuple(SnapshotId(parent) for parent in json.loads(text))
-        for commit_id, text in connection.execute(
-            select(commit_rows.c.id, commit_rows.c.parents).where(
-                commit_rows.c.repo_uid == repo_uid, among(connection, commit_rows.c.id, set(back))
-            )
+    columns = (commit_rows.c.id, commit_rows.c.parents, commit_rows.c.marked)
+    # As they are now: what is gone for good was cut off just before, which marks them.
+    rows = connection.execute(
+        select(*columns).where(
+            commit_rows.c.repo_uid == repo_uid, among(connection, commit_rows.c.id, back)
         )
-    }
+    ).all()
+    parents = {row.id: _parents(row) for row in rows}
+    marked = {row.id: bool(row.marked) for row in rows}
     named = {parent for each in parents.values() for parent in each}
     query = select(commit_rows.c.id).where(
         commit_rows.c.repo_uid == repo_uid,
@@ -266,7 +293,7 @@ def _cut_for_now(
         new = tuple(parent for parent in old if parent not in absent)
         if new == old:
             continue
-        was_marked = bool(back[commit_id].marked)
+        was_marked = marked[commit_id]
         if earlier := find_edit(connection, run_id, commit_id):
             old, was_marked = earlier
         history_edit.set_parents(connection, repo_uid, commit_id, new, marked=True)
@@ -299,5 +326,5 @@ def _end(connection: Connection, run_id: str) -> None:
     connection.execute(update(runs).where(runs.c.id == run_id).values(state=RunState.UNDONE))
 
 
-def _parents(row: Row[Any]) -> tuple[SnapshotId, ...]:
+def _parents(row: Any) -> tuple[SnapshotId, ...]:
     return tuple(SnapshotId(parent) for parent in json.loads(row.parents))
