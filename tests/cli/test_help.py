@@ -22,7 +22,8 @@ def test_the_commands_of_the_issue_are_there() -> None:
     )
     grouped = {(group, verb) for group in ("repo", "branch", "tag") for verb in VERBS}
     leases = {("lease", verb) for verb in ("hold", "list", "release")}
-    assert set(LEAVES) == {(name,) for name in single.split()} | grouped | leases
+    policies = {("policy", verb) for verb in ("set", "get", "unset", "validate", "explain")}
+    assert set(LEAVES) == {(name,) for name in single.split()} | grouped | leases | policies
 
 
 VERBS = ("create", "list", "delete")
