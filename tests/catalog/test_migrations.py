@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, insert, inspect, select, text, update
 from reclaim.catalog import Catalog
 from reclaim.catalog.database import migrations
 from reclaim.catalog.database.migrations import Step
-from reclaim.catalog.database.schema import catalog_info, epoch_writers, ledger, plans
+from reclaim.catalog.database.schema import catalog_info, epoch_writers, ledger, plans, policies
 from reclaim.catalog.database.transactions import Database
 from reclaim.errors import Corrupt, ReclaimError, UnknownVersion
 from reclaim.stores.catalog import CatalogStore
@@ -205,6 +205,24 @@ def test_a_catalog_from_before_staged_paths_were_noted(
     assert {row.path for row in raw.rows(repo, ledger)} == {None, "b"}
 
 
+def test_a_catalog_from_before_policies_were_stored(
+    backend: Backend, catalog: Catalog, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 5 comes to the same tables as a fresh catalog, and has no policy yet."""
+    until = migrations.STEPS.index(migrations._policies) + 1
+    monkeypatch.setattr(migrations, "STEPS", migrations.STEPS[:until])
+    catalog.create_repository("sales")
+    fresh = columns(database)
+    with database.write() as connection:
+        policies.drop(connection)
+    stamp(database, str(migrations.newest() - 1))
+    opened = CatalogStore(backend.open().access("sales"))
+    assert columns(database) == fresh
+    assert opened.stored_policy() is None
+    opened.store_policy("rules")
+    assert opened.stored_policy() == "rules"
+
+
 def test_a_newer_catalog_is_refused_and_left_alone(backend: Backend, database: Database) -> None:
     stamp(database, str(migrations.newest() + 1))
     before = info(database)
@@ -246,6 +264,7 @@ def test_writers_of_epochs_and_partitions_of_commits(
     with database.write() as connection:
         connection.execute(text("DROP TABLE epoch_writers"))
         connection.execute(text("DROP TABLE plans"))
+        connection.execute(text("DROP TABLE policies"))
         connection.execute(text("ALTER TABLE staging_tokens DROP COLUMN partition_id"))
         connection.execute(text("ALTER TABLE ledger DROP COLUMN path"))
     stamp(database, "2")

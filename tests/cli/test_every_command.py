@@ -37,7 +37,14 @@ put {tmp}/a.csv sales/main/x.csv
 reset sales/main
 lease hold sales/v1 --for 1h --holder nightly
 lease list sales
-expire sales --keep-last 1 --plan
+policy set sales --keep-last 1 --keep-merge-bases
+policy get sales
+policy validate sales --strict
+policy explain sales
+policy explain sales main --all --reasons
+expire sales --plan
+policy unset sales
+expire sales --keep-last 1 --plan --all --reasons
 expire sales --keep-last 1
 plan sales --keep-last 1 --min-age 0 --out {tmp}/plan
 show {tmp}/plan

@@ -24,7 +24,9 @@ def test_the_commands_of_the_issue_are_there() -> None:
     grouped = {(group, verb) for group in ("repo", "branch", "tag") for verb in VERBS}
     leases = {("lease", verb) for verb in ("hold", "list", "release")}
     settings = {("config", "show"), ("help",)}
-    assert set(LEAVES) == {(name,) for name in single.split()} | grouped | leases | settings
+    policies = {("policy", verb) for verb in ("set", "get", "unset", "validate", "explain")}
+    groups = grouped | leases | settings | policies
+    assert set(LEAVES) == {(name,) for name in single.split()} | groups
 
 
 VERBS = ("create", "list", "delete")

@@ -36,9 +36,11 @@ class CatalogSubject:
             abilities.EditsHistory,
             abilities.Examines,
             abilities.KeepsParents,
+            abilities.KeepsPolicy,
             abilities.ListsLeases,
             abilities.Quarantines,
             abilities.SetsAside,
+            abilities.ShowsHistory,
             abilities.TakesOver,
         }
     )

@@ -16,6 +16,7 @@ from tests.planted import (
     edits,
     ends,
     library,
+    policies,
     quarantine,
     records,
     terminus,
@@ -31,6 +32,7 @@ BUGS = (
     | edits.BUGS
     | ends.BUGS
     | library.BUGS
+    | policies.BUGS
     | quarantine.BUGS
     | records.BUGS
     | terminus.BUGS

@@ -117,6 +117,25 @@ def test_leases_hold_what_the_library_takes_out(bare: CommandLine, place: Place)
 
 
 @pytest.mark.usefixtures("plain", "registered")
+def test_a_policy_is_stored_beside_it(bare: CommandLine, place: Place) -> None:
+    error = bare.fails("refused", 6, "policy", "set", place.name, "--keep-last", "3")
+    assert "does not support keep_last 3" in error["message"]
+    bare.ok("policy", "set", place.name, "--older-than", "10d")
+    explained = bare.ok("policy", "explain", place.name, "main", "--json").json
+    assert (explained["kept"], explained["expired"]) == (2, 2)
+    made = planned(bare, place, "--min-age", "1h")
+    assert (made["policy_source"], made["dead"]) == ("stored", 2)
+    file = Path(place.location) / ".reclaim" / "policy.json"
+    file.write_bytes(file.read_bytes()[:-20])
+    bare.fails("corrupt", 8, "plan", place.name)
+    file.write_bytes(b"\xff")
+    bare.fails("corrupt", 8, "gc", place.name)
+    bare.ok("policy", "unset", place.name)
+    assert planned(bare, place, "--min-age", "1h")["policy_source"] == "none"
+    assert not file.exists()
+
+
+@pytest.mark.usefixtures("plain", "registered")
 def test_what_is_refused(bare: CommandLine, place: Place, folder: Path) -> None:
     error = bare.fails("refused", 6, "plan", place.name, "--keep-last", "3")
     assert "does not support keep_last 3" in error["message"]

@@ -30,6 +30,7 @@ class TerminusSubject:
             abilities.AllowsMissing,
             abilities.CompactsMetadata,
             abilities.HoldsLeases,
+            abilities.KeepsPolicy,
             abilities.ListsLeases,
             abilities.NeedsOtherSnapshots,
             abilities.OrdersDeletes,

@@ -14,6 +14,7 @@ from reclaim.catalog.collection import (
     leftovers,
     locks,
     observing,
+    policies,
     records,
     undoing,
 )
@@ -148,9 +149,13 @@ class Repository:
         with self._workspace.database.read() as connection:
             return logs.page(connection, self.uid, ref or self.default_branch, after, limit)
 
-    def read_history(self) -> HistoryRead:
+    def read_history(self, *, messages: bool = False) -> HistoryRead:
         """All commits and refs, from one snapshot, to plan an edit of the history from."""
-        return history_edit.read_history(self._workspace, self.default_branch)
+        return history_edit.read_history(self._workspace, self.default_branch, messages=messages)
+
+    def stored_policy(self) -> str | None:
+        """The document of the policy that is stored with the repository; see ``policy.stored``."""
+        return policies.stored_policy(self._workspace)
 
     def edit_history(
         self, edit: HistoryEdit, read: HistoryRead, *, kind: str, summary: Mapping[str, Any]

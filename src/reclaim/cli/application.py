@@ -41,6 +41,7 @@ COMMANDS = (
     "log",
     "reset",
     "revert",
+    "policy",
     "expire",
     "plan",
     "show",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,19 +10,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.describe import SHORT, commits
-from reclaim.cli.output import Block, Table
+from reclaim.cli.describe import commits
+from reclaim.cli.output import Block
 from reclaim.cli.places import parse_repository
+from reclaim.cli.plans import STORED
 from reclaim.cli.repo import RepositoryArgument
 from reclaim.cli.rules import RuleOptions
 from reclaim.cli.session import Session
+from reclaim.cli.snapshot_rows import (
+    EXPIRED,
+    KEPT,
+    AllOption,
+    ReasonsOption,
+    SnapshotRow,
+    going_view,
+    kept_view,
+    snapshot_rows,
+    snapshot_table,
+)
 
 if TYPE_CHECKING:
     from reclaim.model import Run
     from reclaim.run.expire import ExpirePlan
 
-SHOWN = 50
-"""How many decisions people are shown; ``--json`` has them all."""
+NOUN = "commit"
 
 
 def register(app: typer.Typer) -> None:
@@ -35,16 +47,17 @@ class Expired:
     plan: ExpirePlan
     run: Run | None
     only_planned: bool
+    policy_source: str
+    everything: bool = False
+    all_reasons: bool = False
 
     def document(self) -> Mapping[str, Any]:
         edit = self.plan.edit
         return {
             "run": self.run.id if self.run else None,
             "applied": self.run is not None,
-            "decisions": [
-                {"commit": decision.id, "kept": decision.kept, "reasons": list(decision.reasons)}
-                for decision in self.plan.reached()
-            ],
+            "policy_source": self.policy_source,
+            "decisions": [{**row.document(), "kept": row.decision == KEPT} for row in self._rows()],
             "reparented": {commit: list(new) for commit, new in edit.reparent.items()},
             "released": list(self.plan.released()),
             "expired_tips": [ref.name for ref in edit.expired_tips],
@@ -54,21 +67,24 @@ class Expired:
 
     def view(self) -> Iterator[Block]:
         edit = self.plan.edit
-        decisions = list(self.plan.reached())
-        rows = (
-            (
-                decision.id[:SHORT],
-                "kept" if decision.kept else "expired",
-                "; ".join(decision.reasons),
-            )
-            for decision in decisions[:SHOWN]
+        rows = list(self._rows())
+        kept = [row for row in rows if row.decision == KEPT]
+        expired = len(rows) - len(kept)
+        if self.policy_source == STORED:
+            yield "The policy that is stored with the repository was used."
+        yield from going_view(
+            (row for row in rows if row.decision == EXPIRED),
+            expired,
+            NOUN,
+            everything=self.everything,
+            all_reasons=self.all_reasons,
         )
-        yield Table(("commit", "decision", "why"), rows)
-        if len(decisions) > SHOWN:
-            yield f"(and {len(decisions) - SHOWN} more; --json shows them all)"
-        kept = sum(decision.kept for decision in decisions)
+        if self.everything:
+            yield snapshot_table(kept, NOUN, all_reasons=self.all_reasons)
+        else:
+            yield from kept_view(Counter(row.reasons[0] for row in kept), NOUN)
         verb = "would get" if self.only_planned else "got"
-        yield f"Of {commits(len(decisions))}, {kept} stay and {len(decisions) - kept} expire."
+        yield f"Of {commits(len(rows))}, {len(kept)} stay and {expired} expire."
         if edit.empty:
             yield "History stays as it is."
         else:
@@ -91,6 +107,10 @@ class Expired:
         if self.run is not None:
             yield f"No bytes were deleted. To take it back: reclaim undo {self.run.id}"
 
+    def _rows(self) -> Iterator[SnapshotRow]:
+        read = self.plan.read
+        return snapshot_rows(self.plan.reached(), read.snapshots, read.refs)
+
 
 def expire(
     session: Session,
@@ -101,22 +121,29 @@ def expire(
         typer.Option("--ref", metavar="REF", help="Edit only what this reaches; repeatable."),
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Show it and change nothing.")] = False,
+    everything: AllOption = False,
+    reasons: ReasonsOption = False,
 ) -> None:
     """Take snapshots out of history by rules. Deletes no bytes, so it does not ask."""
+    from reclaim.policy import decode_stored
     from reclaim.run.expire import apply_expire, plan_expire
+    from reclaim.run.stored_policy import choose_policy
 
-    policy = rules.read()
+    given = rules.read()
     with session.open() as catalog:
         repo = catalog.repository(parse_repository(repository))
+        document = repo.stored_policy() if given is None else None
+        stored = None if document is None else decode_stored(document, repository=repo.name)
+        chosen = choose_policy(given, stored)
         if not plan:
             # An edit that a run left which died is not planned from.
             repo.release_left_over()
         planned = plan_expire(
             repo,
-            policy,
+            chosen.policy,
             refs=ref or (),
             delete_expired_tags=rules.delete_expired_tags,
             delete_expired_branches=rules.delete_expired_branches,
         )
         run = None if plan else apply_expire(repo, planned)
-    session.output.answer(Expired(planned, run, plan))
+    session.output.answer(Expired(planned, run, plan, chosen.source, everything, reasons))

@@ -13,7 +13,7 @@ from reclaim.cli.apply import sentence
 from reclaim.cli.command import command
 from reclaim.cli.failure import Failure
 from reclaim.cli.output import Block
-from reclaim.cli.plans import STORE, PlanningOptions, shown
+from reclaim.cli.plans import STORE, STORED, PlanningOptions, shown
 from reclaim.cli.quarantining import QuarantineOptions
 from reclaim.cli.rules import RuleOptions
 from reclaim.cli.running import RunOptions
@@ -107,6 +107,7 @@ class Result:
         assert self.done is not None
         plan, applied = self.done.plan, self.done.applied
         document["plan"] = None if plan is None else shown(plan.place)
+        document["policy_source"] = None if plan is None else plan.document.policy_source
         if applied is None:
             return {**document, "state": "nothing"}
         return {**document, "state": "done", "run": applied.run, **applied.summary()}
@@ -118,9 +119,11 @@ class Result:
         if self.failure is not None:
             hint = f" ({self.failure.hint})" if self.failure.hint else ""
             return f"{name}: failed: {self.failure.message}{hint}"
-        if self.done is None or self.done.applied is None:
-            return f"{name}: {NOTHING}"
-        return f"{name}: {sentence(self.done.applied)}"
+        assert self.done is not None
+        plan, applied = self.done.plan, self.done.applied
+        stored = plan is not None and plan.document.policy_source == STORED
+        by = " (by its stored policy)" if stored else ""
+        return f"{name}: {NOTHING if applied is None else sentence(applied)}{by}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,8 @@ STORE = (
     + "."
 )
 
+STORED = "stored"
+"""The source of a policy that was stored with the store."""
 ROWS = 15
 """How many rows people are shown of a long table; ``--json`` has them all."""
 
@@ -79,17 +81,21 @@ class PlanningOptions:
     def read(self, rules: RuleOptions) -> Callable[[Store], PlanOptions]:
         """The options of a plan for a store; what does not depend on the store is checked now."""
         from reclaim.run.plan import MOST, PlanOptions
+        from reclaim.run.stored_policy import choose_policy, find_stored
         from reclaim.stores.observation import Margins
 
-        policy = rules.read()
+        given = rules.read()
         named = current().chosen["min_age"].where or "--min-age"
         margins = Margins(objects=parse_age(named, self.min_age))
         fraction = self.unsafe_allow_fraction
 
         def options(store: Store) -> PlanOptions:
             allow_missing(store, asked=self.unsafe_allow_missing_layers)
+            stored = find_stored(store) if given is None else None
+            chosen = choose_policy(given, stored)
             return PlanOptions(
-                policy=policy,
+                policy=chosen.policy,
+                policy_source=chosen.source,
                 margins=margins,
                 place=None if self.out is None else _empty_place(self.out, store),
                 inventory=None if self.inventory is None else _inventory(self.inventory, store),
@@ -224,6 +230,8 @@ class Summary:
 
     def _history(self) -> Iterator[Block]:
         plan = self.plan
+        if plan.policy_source == STORED:
+            yield f"The policy that is stored with {plan.store.name} was used:"
         for line in plan.policy:
             yield f"Policy: {line}."
         unreached = plan.dead - plan.expired

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import sys
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,8 @@ from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
     from reclaim.policy import Policy
+
+STANDARD_INPUT = "-"
 
 
 def _count(period: str) -> Any:
@@ -23,8 +26,8 @@ def _count(period: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleOptions:
-    """The rules, as options or in a file, and whether refs at expired commits go."""
+class KeepOptions:
+    """The rules, as options, for all refs alike."""
 
     older_than: Annotated[
         str | None,
@@ -45,10 +48,47 @@ class RuleOptions:
     keep_merge_bases: Annotated[
         bool, typer.Option("--keep-merge-bases", help="Keep merge bases with the default branch.")
     ] = False
+
+    def given(self) -> dict[str, Any]:
+        """The rules that were given, by their names in a policy."""
+        values = {field.name: getattr(self, field.name) for field in fields(KeepOptions)}
+        return {name: value for name, value in values.items() if value not in (None, False)}
+
+    def policy_with(self, file: str | None) -> tuple[str, Policy] | None:
+        """The policy of a file, with its text, or of the options; None if neither was given."""
+        from reclaim.policy import from_options
+        from reclaim.policy.stored import text_of
+
+        given = self.given()
+        if file is None:
+            if not given:
+                return None
+            policy = from_options(**given)
+            return text_of(policy), policy
+        if given:
+            raise InvalidInput(
+                "rules are given both in a file and as options",
+                hint="write all of them in the file",
+            )
+        return read_policy_file(file)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOptions(KeepOptions):
+    """The rules, as options or in a file, and whether refs at expired commits go."""
+
     policy: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Rules by ref, in YAML or JSON.", show_default=False),
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Rules by ref, in YAML or JSON; - for standard input.",
+            show_default=False,
+        ),
     ] = None
+    no_policy: Annotated[
+        bool,
+        typer.Option("--no-policy", help="Use no rules, whatever policy is stored with the store."),
+    ] = False
     delete_expired_tags: Annotated[
         bool, typer.Option("--delete-expired-tags", help="Delete tags at expired commits.")
     ] = False
@@ -56,25 +96,30 @@ class RuleOptions:
         bool, typer.Option("--delete-expired-branches", help="Delete branches at expired commits.")
     ] = False
 
-    def read(self) -> Policy:
-        """The policy that was asked for; without any rule it keeps everything."""
-        from reclaim.policy import from_options, read_policy
-        from reclaim.policy.parse import MOST_CHARACTERS
+    def read(self) -> Policy | None:
+        """The policy that was asked for; None leaves it to the one that is stored."""
+        from reclaim.policy import Policy
 
-        options = asdict(self)
-        file = options.pop("policy")
-        for name in ("delete_expired_tags", "delete_expired_branches"):
-            del options[name]
-        options["keep_merge_bases"] = self.keep_merge_bases or None
-        if file is None:
-            return from_options(**options)
-        if any(value is not None for value in options.values()):
-            raise InvalidInput(
-                "rules are given both in a file and as options",
-                hint="write all of them in the file",
-            )
-        try:
-            with file.open(encoding="utf-8") as text:
-                return read_policy(text.read(MOST_CHARACTERS + 1), source=str(file))
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"cannot read the policy {file}: {error}") from error
+        found = self.policy_with(self.policy)
+        if not self.no_policy:
+            return None if found is None else found[1]
+        if found is not None:
+            raise InvalidInput("--no-policy cannot be combined with rules")
+        return Policy()
+
+
+def read_policy_file(file: str) -> tuple[str, Policy]:
+    """The text of a file or of standard input, and the policy in it."""
+    from reclaim.policy import read_policy
+    from reclaim.policy.parse import MOST_CHARACTERS
+
+    source = "standard input" if file == STANDARD_INPUT else file
+    try:
+        if file == STANDARD_INPUT:
+            text = sys.stdin.read(MOST_CHARACTERS + 1)
+        else:
+            with Path(file).open(encoding="utf-8") as opened:
+                text = opened.read(MOST_CHARACTERS + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"cannot read the policy {source}: {error}") from error
+    return text, read_policy(text, source=source)

@@ -15,6 +15,8 @@ from reclaim.policy.parse import (
     require_rules,
 )
 from reclaim.policy.rules import Match, Policy, Rules
+from reclaim.policy.stored import StoredPolicy, decode_stored, encode_stored
+from reclaim.policy.unmatched import unmatched_rules
 
 __all__ = [
     "Decisions",
@@ -22,10 +24,14 @@ __all__ = [
     "Match",
     "Policy",
     "Rules",
+    "StoredPolicy",
+    "decode_stored",
+    "encode_stored",
     "evaluate",
     "from_options",
     "parse_policy",
     "policy_document",
     "read_policy",
     "require_rules",
+    "unmatched_rules",
 ]

@@ -38,7 +38,10 @@ LONGEST_SHOWN = 200
 DEEPEST = 20
 """A policy is four levels deep; what is far beyond was not written as one."""
 
-NO_RULE_HINT = "give at least one of older_than, keep_within, keep_last, keep_daily and the like"
+NO_RULE_HINT = (
+    "give at least one of older_than, keep_within, keep_last, keep_daily and the like, or store a "
+    "policy with `reclaim policy set`"
+)
 
 
 def _duration(value: object) -> Duration:

@@ -107,5 +107,10 @@ def instant_text(instant: datetime) -> str:
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
+def second_text(instant: datetime) -> str:
+    """An instant as people read it, to the second."""
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def _words(age: Duration | datetime) -> str:
     return instant_text(age) if isinstance(age, datetime) else str(age)

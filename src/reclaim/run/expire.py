@@ -61,7 +61,7 @@ def plan_expire(
 ) -> ExpirePlan:
     """Decide what of a repository's history expires. Changes nothing."""
     require_rules(policy)
-    read = _read(repository)
+    read = _read(repository, messages=True)
     check_counts((read.expected[0], len(read.snapshots)))
     decided = decide(
         policy,
@@ -101,9 +101,9 @@ def apply_expire(repository: Repository, plan: ExpirePlan) -> Run | None:
     return runs[0] if runs else None
 
 
-def _read(repository: Repository) -> HistoryRead:
+def _read(repository: Repository, *, messages: bool = False) -> HistoryRead:
     """The history, unless there is an edit in it that may still be taken back."""
-    read = repository.read_history()
+    read = repository.read_history(messages=messages)
     if read.editor is not None:
         raise edit_in_progress(read.editor)
     return read

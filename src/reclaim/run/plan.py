@@ -56,6 +56,8 @@ class PlanOptions:
     """Options of a plan, as a person gives them."""
 
     policy: Policy = KEEPS_ALL
+    policy_source: str = ""
+    """Whether the policy was given or stored, as the plan says it."""
     margins: Margins = field(default_factory=Margins)
     place: Place | None = None
     inventory: Objects | None = None
@@ -241,6 +243,7 @@ class _Planning:
             started_at=self._started,
             cutoff=self._started - self._options.margins.objects,
             policy=self._options.policy,
+            policy_source=self._options.policy_source,
             library_edit=self._library_edit,
             inventory=self._options.inventory_name,
             allowed_fraction=self._options.allowed_fraction,

@@ -135,6 +135,8 @@ class PlanDocument(_Model):
     """The policy as people read it."""
     rules: dict[str, Any]
     """The policy as ``policy.parse`` reads it: by it an apply decides again."""
+    policy_source: str = ""
+    """``given``, ``stored`` (with the store) or ``none``; "" where it is not known."""
     library_edit: LibraryEdit | None = None
     """If the store's own library edits the history, and not Reclaim."""
     inventory: str | None

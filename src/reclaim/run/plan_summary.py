@@ -41,6 +41,7 @@ class PlanFindings:
     started_at: datetime
     cutoff: datetime
     policy: Policy
+    policy_source: str
     library_edit: LibraryEdit | None
     inventory: str | None
     allowed_fraction: float
@@ -75,6 +76,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         cutoff=findings.cutoff,
         policy=list(_words(findings.policy)),
         rules=policy_document(findings.policy),
+        policy_source=findings.policy_source,
         library_edit=findings.library_edit,
         inventory=findings.inventory,
         versioning=findings.versioning,

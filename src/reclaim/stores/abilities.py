@@ -71,6 +71,32 @@ class EditsHistory(Protocol):
         ...
 
 
+@runtime_checkable
+class ShowsHistory(Protocol):
+    """A store whose history anybody can read, to be told what rules would make of it."""
+
+    def current_history(self) -> HistorySeen:
+        """The history as it stands, with messages. It needs no lock, so nothing is decided on it
+        that changes the store."""
+        ...
+
+
+@runtime_checkable
+class KeepsPolicy(Protocol):
+    """A store that keeps a policy of retention for whoever plans.
+
+    What it keeps is a text; ``policy.stored`` says what is in it.
+    """
+
+    def stored_policy(self) -> str | None:
+        """The text as it was stored; None only if none was. One that cannot be read is an error."""
+        ...
+
+    def store_policy(self, document: str | None) -> None:
+        """Store a text in place of the one that there is, whole or not at all; None removes it."""
+        ...
+
+
 BY_REF = "rules by ref"
 """The ability of a library to apply rules to some refs and not to others."""
 

@@ -31,7 +31,7 @@ from reclaim.stores.sidecar.sidecar import Sidecar
 from reclaim.stores.sidecar.store import SidecarStore
 from reclaim.urls import normalize, url_of
 from tests.stores.shelf.format import ATTRIBUTES_FILE, OURS, SNAPSHOT, ShelfFormat
-from tests.stores.shelf.held import HeldShelf, refs_in, snapshots_in, withdrawn_in
+from tests.stores.shelf.held import HeldShelf, HistoryRead, refs_in, snapshots_in, withdrawn_in
 from tests.stores.shelf.library import ATTRIBUTES, INDEX, SNAPSHOTS, VERSION, Index, Shelf
 
 SAFETY_BASIS = (
@@ -182,6 +182,11 @@ class ShelfStore(SidecarStore):
             "undo brings back snapshots and their objects, and holds them for the rest of the "
             "quarantine; it brings back neither parents nor refs"
         )
+
+    def current_history(self) -> HistoryRead:
+        index = self._index()
+        entries = {SnapshotId(name): entry for name, entry in index.snapshots.items()}
+        return HistoryRead(snapshots_in(entries), refs_in(index))
 
     # The way back
 

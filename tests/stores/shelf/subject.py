@@ -24,9 +24,11 @@ class ShelfSubject:
             abilities.ExpiresItself,
             abilities.ExpiresUnderLock,
             abilities.HoldsLeases,
+            abilities.KeepsPolicy,
             abilities.ListsLeases,
             abilities.Quarantines,
             abilities.SetsAside,
+            abilities.ShowsHistory,
             abilities.TakesOver,
         }
     )

@@ -81,11 +81,13 @@ class HistoryEdit:
         return cls({one: (parents[one], new) for one, new in reparent.items()}, delete_refs)
 
 
-def read_history(workspace: Workspace, default_branch: str) -> HistoryRead:
+def read_history(
+    workspace: Workspace, default_branch: str, *, messages: bool = False
+) -> HistoryRead:
     """All commits that are not condemned, and what names them, in one snapshot."""
     with workspace.database.read() as connection:
         refs.check_repository(connection, workspace.repo_uid)
-        return history(connection, workspace, default_branch)
+        return history(connection, workspace, default_branch, messages=messages)
 
 
 def history(

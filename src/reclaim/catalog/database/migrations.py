@@ -17,6 +17,7 @@ from reclaim.catalog.database.schema import (
     locks,
     metadata,
     plans,
+    policies,
     repositories,
 )
 from reclaim.catalog.database.transactions import Database
@@ -62,7 +63,12 @@ def _staged_paths(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE ledger ADD COLUMN path TEXT"))
 
 
-STEPS: tuple[Step, ...] = (_collecting, _evidence, _plans, _staged_paths)
+def _policies(connection: Connection) -> None:
+    """Add the table of policies that are stored with their repositories."""
+    policies.create(connection)
+
+
+STEPS: tuple[Step, ...] = (_collecting, _evidence, _plans, _staged_paths, _policies)
 """``STEPS[n]`` brings version ``FIRST_VERSION + n`` to the one after it."""
 
 

@@ -307,6 +307,14 @@ plans = Table(
     Index("plans_by_time", "made_at"),
 )
 
+policies = Table(
+    "policies",
+    metadata,
+    Column("repo_uid", Word, primary_key=True),
+    # A document of ``policy.stored``.
+    Column("document", Text, nullable=False),
+)
+
 run_edits = Table(
     "run_edits",
     metadata,

@@ -10,10 +10,12 @@ from typing import Any
 from reclaim.catalog import Roots
 from reclaim.catalog.collection import (
     copies,
+    history_edit,
     leftovers,
     locks,
     observing,
     plans,
+    policies,
     promised,
     records,
     undoing,
@@ -25,6 +27,7 @@ from reclaim.clock import Clock
 from reclaim.model import Lease, Run, SnapshotId
 from reclaim.storage import Storage
 from reclaim.storage.buckets import Upload
+from reclaim.stores.abilities import HistorySeen
 from reclaim.stores.catalog.examination import Examination, old_uploads, unknown_partitions
 from reclaim.stores.catalog.format import METARANGE, CatalogFormat
 from reclaim.stores.catalog.held import HeldRepository
@@ -132,6 +135,17 @@ class CatalogStore:
 
     def recorded_plan(self, run_id: str) -> str | None:
         return plans.recorded_plan(self._workspace, run_id)
+
+    def stored_policy(self) -> str | None:
+        return policies.stored_policy(self._workspace)
+
+    def store_policy(self, document: str | None) -> None:
+        policies.store_policy(self._workspace, document)
+
+    def current_history(self) -> HistorySeen:
+        return history_edit.read_history(
+            self._workspace, self._access.default_branch, messages=True
+        )
 
     def add_run(self, run: Run) -> None:
         records.add(self._workspace, run)

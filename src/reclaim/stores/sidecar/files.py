@@ -29,7 +29,11 @@ class Unreadable(Exception):
 
 def write_document(storage: Storage, address: str, document: Mapping[Any, Any]) -> None:
     """Put a document in its place; after a power cut the old one is there, or the new one."""
-    data = json.dumps(document).encode()
+    write_file(storage, address, json.dumps(document).encode())
+
+
+def write_file(storage: Storage, address: str, data: bytes) -> None:
+    """Put a file in its place, in the same way."""
     if storage.at_once > 1:
         storage.put(address, data)
         return

@@ -1,4 +1,5 @@
-"""The sidecar of a store: lock, leases, condemned lists and records of runs, in one folder."""
+"""The sidecar of a store: lock, leases, condemned lists, records of runs and the policy, in one
+folder."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.stores.sidecar.leases import SidecarLeases
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.plans import PlanDigests
+from reclaim.stores.sidecar.policy import PolicyFile
 from reclaim.stores.sidecar.records import Records
 
 
@@ -32,6 +34,7 @@ class Sidecar:
         self.leases = SidecarLeases(storage, f"{prefix}leases/", clock, self.lists)
         self.records = Records(runs or storage, f"{prefix}runs/")
         self.plans = PlanDigests(storage, f"{prefix}plans/", clock)
+        self.policy = PolicyFile(storage, prefix)
         self._storage = storage
         self._clock = clock
 

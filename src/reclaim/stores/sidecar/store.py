@@ -1,4 +1,4 @@
-"""The common part of stores with a sidecar: their records, their plans, and their leases."""
+"""The common part of stores with a sidecar: their records, plans, policy and leases."""
 
 from __future__ import annotations
 
@@ -41,6 +41,14 @@ class SidecarStore:
 
     def runs(self) -> Sequence[Run]:
         return self._sidecar.records.all()
+
+    # The policy
+
+    def stored_policy(self) -> str | None:
+        return self._sidecar.policy.read()
+
+    def store_policy(self, document: str | None) -> None:
+        self._sidecar.policy.write(document)
 
     # Leases
 

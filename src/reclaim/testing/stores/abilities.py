@@ -26,9 +26,11 @@ from reclaim.stores.abilities import (
     ExpiresUnderLock,
     HistorySeen,
     HoldsLeases,
+    KeepsPolicy,
     ListsLeases,
     NeedsOtherSnapshots,
     OrdersDeletes,
+    ShowsHistory,
 )
 from reclaim.stores.base import Held, Store
 from reclaim.stores.findings import Level
@@ -200,6 +202,27 @@ class AbilityContract(Contract):
         assert (_reached(again), len(again.refs)) == (_reached(after), len(after.refs))
         assert subject.objects() == objects
         return edit
+
+    def test_anybody_can_read_the_history(self, subject: HistorySubject) -> None:
+        self.require(subject, ShowsHistory)
+        store = subject.store
+        assert isinstance(store, ShowsHistory)
+        subject.live_otherwise()
+        subject.line()
+        with subject.another().lock(new_uid()):
+            assert _reached(store.current_history()) == subject.reached()
+
+    def test_a_policy_is_kept(self, subject: Subject) -> None:
+        self.require(subject, KeepsPolicy)
+        store, another = subject.store, subject.another()
+        assert isinstance(store, KeepsPolicy)
+        assert isinstance(another, KeepsPolicy)
+        assert store.stored_policy() is None
+        for document in ("", "{}", '{"policy": "keep_last: 3 # \u00e4"}'):
+            store.store_policy(document)
+            assert another.stored_policy() == document
+        another.store_policy(None)
+        assert store.stored_policy() is None
 
     # Leases
 

@@ -1,0 +1,140 @@
+"""How a policy looks on the command line, and what it keeps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from reclaim.cli.describe import instant, snapshots
+from reclaim.cli.output import Block, Table
+from reclaim.cli.snapshot_rows import (
+    EXPIRED,
+    KEPT,
+    SnapshotRow,
+    going_view,
+    kept_view,
+    snapshot_rows,
+    snapshot_table,
+)
+
+if TYPE_CHECKING:
+    from reclaim.model import Ref
+    from reclaim.policy import Policy, StoredPolicy
+    from reclaim.run.policy_explained import EntryExplained, PolicyExplained
+    from reclaim.stores.base import Store
+
+REFS_SHOWN = 5
+"""How many refs of an entry people are shown by name."""
+
+
+def policy_words(policy: Policy) -> Iterator[str]:
+    """Each entry of a policy in one line."""
+    from reclaim.run.policy_explained import entry_name
+
+    rules = [*(rules for _, rules in policy.matches), policy.default]
+    for number, of_entry in enumerate(rules):
+        words = [*of_entry.sentences()]
+        if of_entry.keep_merge_bases and "keep_merge_bases" not in words:
+            words.append("keep_merge_bases")
+        said = ", ".join(words) if not of_entry.empty else "everything stays"
+        yield f"  {entry_name(number, policy)}: {said}"
+
+
+def unmatched_sentences(policy: Policy, store: Store) -> tuple[str, ...]:
+    """The rules of a policy that match no ref of a store, each in a sentence."""
+    from reclaim.policy import unmatched_rules
+    from reclaim.stores.abilities import ShowsHistory
+
+    if not policy.matches or not isinstance(store, ShowsHistory):
+        return ()
+    return tuple(
+        f"the rule for {match.kind or 'branch or tag'} {match.glob} matches no ref of {store.name}"
+        for match in unmatched_rules(policy, store.current_history().refs)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answer that explains a policy, for all refs or for one."""
+
+    repository: str
+    noun: str
+    stored: StoredPolicy | None
+    explained: PolicyExplained
+    refs: Sequence[Ref]
+    ref: str | None
+    everything: bool
+    all_reasons: bool
+
+    def document(self) -> Mapping[str, Any]:
+        rows = list(self._rows())
+        return {
+            "repository": self.repository,
+            "ref": self.ref,
+            "policy_source": "given" if self.stored is None else "stored",
+            "set_at": None if self.stored is None else self.stored.set_at,
+            "set_by": None if self.stored is None else self.stored.set_by,
+            "entries": [
+                {
+                    "entry": entry.name,
+                    "refs": [ref.name for ref in entry.refs],
+                    "rules": [{"rule": rule.sentence, "kept": rule.kept} for rule in entry.rules],
+                    "commits": entry.reached,
+                    "kept": entry.kept,
+                }
+                for entry in self.explained.entries
+            ],
+            "commits": len(rows),
+            "kept": self.explained.kept,
+            "expired": len(rows) - self.explained.kept,
+            "decisions": [row.document() for row in rows],
+        }
+
+    def view(self) -> Iterator[Block]:
+        if self.stored is not None:
+            by = f" by {self.stored.set_by}" if self.stored.set_by else ""
+            yield (f"Policy of {self.repository}, stored {instant(self.stored.set_at)} UTC{by}")
+        else:
+            yield f"The given policy, on {self.repository}"
+        for entry in self.explained.entries:
+            yield from self._entry(entry)
+        yield ""
+        count = len(self.explained.decisions)
+        expired = count - self.explained.kept
+        what = f"reached by {self.ref}" if self.ref else "reached by some ref"
+        yield (
+            f"Today {self.explained.kept} of {snapshots(count, self.noun)} {what} stay, and "
+            f"{expired} would expire."
+        )
+        yield from self._listed(expired)
+
+    def _entry(self, entry: EntryExplained) -> Iterator[Block]:
+        yield f"\n{entry.name}"
+        if not entry.refs:
+            yield "  decides for no ref"
+            return
+        names = [f"{ref.kind} {ref.name}" for ref in entry.refs[:REFS_SHOWN]]
+        more = len(entry.refs) - REFS_SHOWN
+        yield f"  for {', '.join(names)}" + (f" and {more} more" if more > 0 else "")
+        if entry.keeps_all:
+            yield f"  no rule: all {snapshots(entry.reached, self.noun)} stay"
+            return
+        rows = [(str(rule.kept), rule.sentence) for rule in entry.rules]
+        rows.append((str(entry.kept), f"in all, of {snapshots(entry.reached, self.noun)}"))
+        yield Table(("kept", "rule"), rows, frozenset({"kept"}), True)
+
+    def _listed(self, expired: int) -> Iterator[Block]:
+        options = {"everything": self.everything, "all_reasons": self.all_reasons}
+        going = (row for row in self._rows() if row.decision == EXPIRED)
+        yield from going_view(going, expired, self.noun, **options)
+        kept = [row for row in self._rows() if row.decision == KEPT]
+        if self.everything:
+            yield snapshot_table(kept, self.noun, all_reasons=self.all_reasons)
+        else:
+            yield from kept_view(Counter(row.reasons[0] for row in kept), self.noun)
+
+    def _rows(self) -> Iterator[SnapshotRow]:
+        explained = self.explained
+        return snapshot_rows(explained.decisions, explained.snapshots, self.refs)

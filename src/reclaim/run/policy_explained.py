@@ -1,0 +1,146 @@
+"""What a policy keeps of a history today: by entry, by rule and by ref. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from reclaim.history import build
+from reclaim.history.graph import reachable
+from reclaim.model import Decision, Ref, RefKind, Snapshot, SnapshotId
+from reclaim.policy import Decisions, Policy, Rules, evaluate
+from reclaim.policy.reasons import ORIGIN
+from reclaim.policy.words import rules_in_words
+from reclaim.run.decide import Decided, decide, find_named
+from reclaim.stores.abilities import HistorySeen
+
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleExplained:
+    """A rule in words, and how many snapshots it keeps by itself."""
+
+    sentence: str
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntryExplained:
+    """An entry of a policy, the refs that it decides for, and what it keeps of them."""
+
+    name: str
+    refs: Sequence[Ref]
+    rules: Sequence[RuleExplained]
+    keeps_all: bool
+    """Whether no rule of it lets anything go."""
+    reached: int
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyExplained:
+    """All entries of a policy, or the one for a single ref, and what stays in the end.
+
+    ``decisions`` are those for the snapshots that the refs in question reach, newest first.
+    """
+
+    entries: Sequence[EntryExplained]
+    decisions: Sequence[Decision]
+    snapshots: Sequence[Snapshot]
+
+    @property
+    def kept(self) -> int:
+        return sum(decision.kept for decision in self.decisions)
+
+
+def explain_policy(
+    policy: Policy, seen: HistorySeen, *, now: datetime, noun: str, ref: str | None = None
+) -> PolicyExplained:
+    """Explain a policy for all refs, or for one of them alone."""
+    refs = find_named(seen.refs, [ref]) if ref is not None else seen.refs
+    decided = decide(policy, snapshots=seen.snapshots, refs=seen.refs, busy=seen.busy, now=now)
+    entries = [
+        _explained(name, rules, members, seen, decided, now=now, noun=noun)
+        for name, rules, members in _entries(policy, refs)
+        if members or ref is None
+    ]
+    if ref is None:
+        decisions: Decisions = decided.decisions
+    else:
+        alone = evaluate(policy, build(seen.snapshots, refs), now=now)
+        decisions = alone.with_bases(_bases_of(decided, refs))
+    reached = _reached(seen.snapshots, refs)
+    return PolicyExplained(
+        entries, [one for one in decisions if one.id in reached], decisions.history.snapshots
+    )
+
+
+def entry_name(number: int, policy: Policy) -> str:
+    """The name of an entry as errors in a policy have it."""
+    if number == len(policy.matches):
+        return DEFAULT
+    match, _ = policy.matches[number]
+    kind = f"{match.kind} " if match.kind else ""
+    return f"rules[{number}] ({kind}{match.glob})"
+
+
+def _entries(policy: Policy, refs: Sequence[Ref]) -> Iterator[tuple[str, Rules, Sequence[Ref]]]:
+    members: list[list[Ref]] = [[] for _ in range(len(policy.matches) + 1)]
+    for ref in refs:
+        members[policy.entry(ref)].append(ref)
+    rules = [*(rules for _, rules in policy.matches), policy.default]
+    for number, decided_for in enumerate(members):
+        yield entry_name(number, policy), rules[number], decided_for
+
+
+def _explained(
+    name: str,
+    rules: Rules,
+    refs: Sequence[Ref],
+    seen: HistorySeen,
+    decided: Decided,
+    *,
+    now: datetime,
+    noun: str,
+) -> EntryExplained:
+    """What the rules of an entry keep for its refs, whatever others keep of the same snapshots."""
+    history = build(seen.snapshots, refs)
+    bases = _bases_of(decided, refs)
+
+    def kept_by(some: Rules) -> Collection[SnapshotId]:
+        if some.empty:
+            return bases
+        decisions = evaluate(Policy(some), history, now=now)
+        origins = [one.id for one in history.snapshots if not one.parents]
+        only_origins = {
+            one for one in origins if one in decisions.kept and decisions[one].reasons == (ORIGIN,)
+        }
+        return decisions.kept - only_origins
+
+    explained = [
+        RuleExplained(sentence, len(kept_by(alone)))
+        for sentence, alone in rules_in_words(rules, now=now, noun=noun)
+    ]
+    kept = evaluate(Policy(rules), history, now=now).with_bases(bases).kept
+    reached = _reached(seen.snapshots, refs)
+    return EntryExplained(name, refs, explained, rules.empty, len(reached), len(kept))
+
+
+def _bases_of(decided: Decided, refs: Sequence[Ref]) -> dict[SnapshotId, tuple[str, ...]]:
+    """The merge bases that are kept for some branches."""
+    names = {ref.name for ref in refs if ref.kind is RefKind.BRANCH}
+    return {
+        base: branches
+        for base, branches in decided.edit.kept_bases.items()
+        if names.intersection(branches)
+    }
+
+
+def _reached(snapshots: Sequence[Snapshot], refs: Sequence[Ref]) -> frozenset[SnapshotId]:
+    history = build(snapshots, refs)
+    there = reachable(history.parents, history.tips)
+    return frozenset(
+        snapshot.id for snapshot, reached in zip(history.snapshots, there, strict=True) if reached
+    )
