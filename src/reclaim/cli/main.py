@@ -8,10 +8,12 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, NoReturn
 
 import typer
-from typer.main import get_command
+from typer.core import TyperGroup
+from typer.main import get_group
 
 from reclaim import __version__
 from reclaim.cli import (
@@ -96,6 +98,12 @@ def build() -> typer.Typer:
     return app
 
 
+@cache
+def application() -> TyperGroup:
+    """The same, ready to run; made once a process, which may run several commands."""
+    return get_group(build())
+
+
 def _root(
     ctx: typer.Context,
     catalog: CatalogOption = None,
@@ -145,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(args: list[str]) -> int:
     try:
-        app = get_command(build())
+        app = application()
         with app.make_context("reclaim", list(args)) as ctx:
             app.invoke(ctx)
         sys.stdout.flush()
