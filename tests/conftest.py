@@ -19,7 +19,7 @@ from reclaim.catalog.catalog import WrapStorage
 from reclaim.storage import Storage
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.servers import PostgreSQL, SeaweedFS, postgresql, seaweedfs
-from tests import statements
+from tests.statements import share_compiled_statements
 
 # Examples here go to real databases and disks, whose speed says nothing about the code.
 settings.register_profile(
@@ -28,7 +28,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("reclaim")
-statements.share_compiled()
+share_compiled_statements()
 
 BACKENDS = ("embedded", "server")
 
