@@ -19,7 +19,7 @@ from reclaim.catalog.catalog import WrapStorage
 from reclaim.storage import Storage
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.servers import PostgreSQL, SeaweedFS, postgresql, seaweedfs
-from tests import statements
+from tests.statements import share_compiled_statements
 
 # Examples here go to real databases and disks, whose speed says nothing about the code.
 settings.register_profile(
@@ -30,7 +30,7 @@ settings.register_profile(
 settings.load_profile("reclaim")
 # The settings of whoever runs the tests are not theirs.
 os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
-statements.share_compiled()
+share_compiled_statements()
 
 BACKENDS = ("embedded", "server")
 

@@ -19,7 +19,7 @@ from reclaim.catalog.database import transactions
 _compiled: LRUCache[Any, Any] = LRUCache(2_000)
 
 
-def share_compiled() -> None:
+def share_compiled_statements() -> None:
     """Let all engines share what was compiled for their kind of database."""
     for dialect in (SQLiteDialect_pysqlite, PGDialect_psycopg):
         # The dialect is a part of the key; all of a kind speak to the same version here.

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from typer.main import get_command
-
-from reclaim.cli.application import build
+from reclaim.cli.application import application
 
 
 def walk() -> Iterator[tuple[tuple[str, ...], Any]]:
     """All commands and groups by name, the application itself first."""
-    yield from _walk((), get_command(build()))
+    yield from _walk((), application())
 
 
 def _walk(name: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -7,6 +7,7 @@ load the libraries anew for each would take longer than most of the tests.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import signal
@@ -25,15 +26,21 @@ LIBRARIES = (
     "hypothesis.stateful",
     "numpy",
     "obstore",
+    # The first array that pyarrow makes of Python's objects asks for it.
+    "pandas",
     "psycopg",
     "pyarrow.compute",
     "pyarrow.parquet",
-    "pydantic",
+    "pydantic.dataclasses",
+    "pydantic.json_schema",
+    "pydantic.main",
+    "pydantic.plugin._loader",
     "pytest",
     "rich.console",
     "rich.table",
-    "sqlalchemy.dialects.postgresql",
-    "sqlalchemy.dialects.sqlite",
+    "sqlalchemy.dialects.postgresql.psycopg",
+    "sqlalchemy.dialects.sqlite.pysqlite",
+    "sqlite3",
     "typer.testing",
     "yaml",
 )
@@ -84,8 +91,27 @@ class Nursery:
 def _serve() -> None:
     for library in LIBRARIES:
         import_module(library)
+    with tempfile.TemporaryDirectory(prefix="reclaim-planted-") as folder:
+        _share_compiled_code(folder)
+        _serve_from_here()
+
+
+def _share_compiled_code(folder: str) -> None:
+    """Let the forks share what they compile of our modules, if they may not write it beside them.
+
+    A module with a bug in it is compiled past every cache.
+    """
+    if sys.dont_write_bytecode and sys.pycache_prefix is None:
+        sys.dont_write_bytecode = False
+        sys.pycache_prefix = folder
+
+
+def _serve_from_here() -> None:
     ours = [name for name in sys.modules if name.partition(".")[0] == "reclaim"]
     assert not ours, ours
+    # What there is stays: a fork need not look for garbage in it, nor copy it for that.
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()

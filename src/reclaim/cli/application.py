@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_group
 
 from reclaim.cli import exits
@@ -74,6 +76,12 @@ def build() -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(_root)
     return app
+
+
+@cache
+def application() -> TyperGroup:
+    """The same, ready to run; made once a process, which may run several commands."""
+    return get_group(build())
 
 
 def _root(

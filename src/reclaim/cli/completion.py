@@ -19,12 +19,11 @@ def complete(instruction: str) -> int:
     """Answer a shell; returns the exit code."""
     from typer._completion_classes import completion_init
     from typer.completion import shell_complete
-    from typer.main import get_command
 
-    from reclaim.cli.application import build
+    from reclaim.cli.application import application
 
     completion_init()
-    return shell_complete(get_command(build()), {}, PROGRAM, VARIABLE, instruction)
+    return shell_complete(application(), {}, PROGRAM, VARIABLE, instruction)
 
 
 def install_or_show(arguments: Sequence[str]) -> int:

@@ -37,11 +37,10 @@ def show(
     if topic is not None:
         session.output.answer(topic())
         return
-    from typer.main import get_command
 
-    from reclaim.cli.application import HELP_OPTIONS, build
+    from reclaim.cli.application import HELP_OPTIONS
 
-    found: Any = get_command(build())
+    found: Any = application()
     inner = typer.Context(found, info_name="reclaim", help_option_names=HELP_OPTIONS)
     for word in words:
         found = getattr(found, "commands", {}).get(word)

@@ -62,9 +62,8 @@ def _run(args: list[str]) -> int:
         return complete(instruction)
 
     import typer
-    from typer.main import get_command
 
-    from reclaim.cli.application import build
+    from reclaim.cli.application import application
 
     try:
         if any(option in args for option in ("--install-completion", "--show-completion")):
@@ -73,7 +72,7 @@ def _run(args: list[str]) -> int:
             code = install_or_show(args)
             sys.stdout.flush()
             return code
-        app = get_command(build())
+        app = application()
         with app.make_context("reclaim", list(args)) as ctx:
             app.invoke(ctx)
         sys.stdout.flush()
