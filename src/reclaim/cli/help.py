@@ -38,7 +38,7 @@ def show(
         session.output.answer(topic())
         return
 
-    from reclaim.cli.application import HELP_OPTIONS
+    from reclaim.cli.application import HELP_OPTIONS, application
 
     found: Any = application()
     inner = typer.Context(found, info_name="reclaim", help_option_names=HELP_OPTIONS)
