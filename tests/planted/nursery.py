@@ -46,7 +46,7 @@ LIBRARIES = (
 )
 # One thread: a fork has only the thread that made it.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-SECONDS = 120
+SECONDS = 300
 
 
 @dataclass(frozen=True)
