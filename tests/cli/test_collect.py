@@ -51,7 +51,9 @@ def test_the_whole_way_on_spark(cli: CommandLine, garbage: None, location: Path)
     assert made["expected"] == made["read"]
     assert data(location) == before
 
-    assert cli.ok("show", made["plan"], "--json").json == made
+    shown = cli.ok("show", made["plan"], "--json").json
+    assert shown.pop("history")["going"] == made["dead"]
+    assert shown == made
     listed = cli.ok("show", made["plan"], "--objects", "--json").json["listed"]
     assert len(listed) == 7
     assert {row["path"] for row in listed} == {"a", "wrong", None}
@@ -105,7 +107,8 @@ def test_what_a_person_is_told(cli: CommandLine, garbage: None, plain: None) -> 
     last = said.splitlines()[-1]
     assert last.startswith("To delete them: reclaim apply ")
     where = last.rsplit(" ", 1)[-1]
-    assert cli.ok("show", where).out == said
+    again = cli.ok("show", where).out
+    assert set(said.splitlines()) <= set(again.splitlines())
     assert len(cli.ok("show", where, "--objects").out.splitlines()) == 7
     assert len(cli.ok("show", where, "--objects", "--limit", "2").out.splitlines()) == 2
     digest = cli.ok("show", where, "--json").json["digest"]
@@ -145,8 +148,6 @@ def test_a_place_and_an_inventory(
     assert made["candidates"] == 1
     cli.fails("already_exists", 4, "plan", "sales", *NOW, "--out", str(out))
     assert cli.ok("apply", str(out / "plan.json"), "--yes", "--json").json["objects"] == 1
-    out.rename(tmp_path / "moved")
-    cli.fails("plan_refused", 6, "show", str(tmp_path / "moved"))
 
 
 def test_bad_calls(cli: CommandLine, garbage: None, location: Path, tmp_path: Path) -> None:

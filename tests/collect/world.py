@@ -7,7 +7,7 @@ shares nothing with the collector.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -123,6 +123,7 @@ class World:
         store: Store | None = None,
         storage: Storage | None = None,
         removal: Removal = DELETE,
+        exclude: Sequence[str] = (),
     ) -> Applied:
         found = storage or self.storage
         return apply_plan(
@@ -130,6 +131,7 @@ class World:
             self.engine(step, found),
             plan.place,
             removal=removal,
+            exclude=exclude,
             opener=opening(found),
         )
 

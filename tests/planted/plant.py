@@ -15,6 +15,7 @@ from tests.planted import (
     deciding,
     edits,
     ends,
+    excluding,
     library,
     policies,
     quarantine,
@@ -31,6 +32,7 @@ BUGS = (
     | deciding.BUGS
     | edits.BUGS
     | ends.BUGS
+    | excluding.BUGS
     | library.BUGS
     | policies.BUGS
     | quarantine.BUGS

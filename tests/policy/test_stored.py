@@ -115,7 +115,7 @@ def test_every_rule_has_words_and_stands_alone() -> None:
     )
     words = list(rules_in_words(rules, now=NOW, noun="commit"))
     assert words[0][0] == (
-        "keep every commit written at or after 2026-10-18 12:30:15 UTC (younger than 30d)"
+        "keep every commit written at or after 2026-10-18T12:30:15Z (younger than 30d)"
     )
     assert words[2][0] == "keep the last commit"
     assert words[4][0] == "keep the newest commit in each of the last 3 days that have one"

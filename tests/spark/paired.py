@@ -14,6 +14,8 @@ from reclaim.engine.base import (
     ConfirmRequest,
     ContainerFiles,
     Engine,
+    Excluded,
+    ExcludeRequest,
     ExpandRequest,
     FindRequest,
     IncompleteRequest,
@@ -93,6 +95,15 @@ class PairedEngine:
         place, work = _beside(request.place), _beside(request.work)
         other = self._second.confirm(replace(request, place=place, work=work))
         self._compare(found, other)
+        return found
+
+    def exclude(self, request: ExcludeRequest) -> Excluded:
+        found = self._first.exclude(request)
+        included, excluded = _beside(request.included), _beside(request.excluded)
+        other = self._second.exclude(replace(request, included=included, excluded=excluded))
+        assert found.matches == other.matches
+        assert self._rows(found.included) == self._rows(other.included)
+        assert self._rows(found.excluded) == self._rows(other.excluded)
         return found
 
     def sweep(self, request: SweepRequest) -> Swept:

@@ -30,6 +30,7 @@ from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.engine import OracleEngine
+from tests.spark.paired import PairedEngine
 
 Row = tuple[Any, ...]
 
@@ -137,9 +138,16 @@ def test_what_spark_planned_spark_takes_and_nothing_else(spark: SparkSession, be
     engine = SparkEngine(spark)
     plan = bench.plan(engine, "spark")
     # Something comes back to life and something new is born before it is applied.
-    dead = [address for address, *_ in rows(plan)]
+    dead, url = [address for address, *_ in rows(plan)], plan.place.url
     bench.repo.branch("main").put("new", b"new")
     bench.repo.branch("main").commit("new")
+    left_out = {row[0] for row in rows(plan) if str(row[6]).startswith(("b/", "lost/"))}
+    globs, paired = ["b/*", "lost/*"], PairedEngine(bench.plain(), engine, bench.clocked(url))
+    done = apply_plan(bench.store, paired, plan.place, exclude=globs, opener=bench.clocked)
+    assert done.summary()["objects"] == len(dead) - len(left_out)
+    assert (done.summary()["excluded"], done.dropped) == (len(left_out), 0)
+    there = {stored.address for stored in bench.storage.list("repos")}
+    assert there & set(dead) == left_out
     done = apply_plan(bench.store, engine, plan.place, opener=bench.clocked)
     assert done.summary()["objects"] == len(dead)
     assert done.summary()["dropped"] == 0
@@ -147,9 +155,6 @@ def test_what_spark_planned_spark_takes_and_nothing_else(spark: SparkSession, be
     assert not there & set(dead)
     after = {entry.path: bench.repo.at("main").get(entry.path) for entry in entries(bench)}
     assert after == before | {"new": b"new"}
-    again = apply_plan(bench.store, engine, plan.place, opener=bench.clocked)
-    assert again.summary()["objects"] == len(dead)
-    assert again.summary()["dropped"] == 0
     assert bench.plan(engine, "second", policy=OPTIONS["policy"]).document.candidates == 0
 
 

@@ -53,7 +53,9 @@ def test_the_whole_way(bare: CommandLine, place: Place) -> None:
     assert (made["candidates"], made["dead"]) == (9, 9)
     assert made["store"]["kind"] == "terminus"
     assert {group["reason"] for group in made["going"]} == {"deleted database"}
-    assert bare.ok("show", made["plan"], "--json").json == made
+    shown = bare.ok("show", made["plan"], "--json").json
+    assert shown.pop("history")["going"] == made["dead"]
+    assert shown == made
     listed = bare.ok("show", made["plan"], "--objects", "--json").json["listed"]
     assert {SnapshotId(Path(row["address"]).stem) for row in listed} == place.dead
     assert place.there() == before

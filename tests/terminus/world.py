@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -99,6 +99,7 @@ class World:
         store: Store | None = None,
         storage: Storage | None = None,
         removal: Removal = MOVE,
+        exclude: Sequence[str] = (),
     ) -> Applied:
         found = storage or self.storage
         return apply_plan(
@@ -106,6 +107,7 @@ class World:
             self.engine(step, found),
             plan.place,
             removal=removal,
+            exclude=exclude,
             opener=self.opener(found),
         )
 

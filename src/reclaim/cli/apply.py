@@ -10,6 +10,7 @@ import typer
 
 from reclaim.cli.command import YesOption, command
 from reclaim.cli.describe import history_edit, instant, objects, size, snapshots
+from reclaim.cli.limits import LimitOptions
 from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block
 from reclaim.cli.plans import PlanArgument, find_plan, shown, store_option
@@ -30,6 +31,7 @@ def apply(
     plan: PlanArgument,
     running: RunOptions,
     quarantining: QuarantineOptions,
+    limiting: LimitOptions,
     store: Annotated[
         str | None,
         typer.Option(
@@ -48,15 +50,27 @@ def apply(
             show_default=False,
         ),
     ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GLOB",
+            help="Leave out objects whose address or path matches, such as 'raw/*'; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     unsafe_allow_missing_layers: MissingOption = False,
     yes: YesOption = False,
 ) -> None:
     """Delete what a plan lists and nothing refers to by now. Safe to run again."""
+    from reclaim.engine.tasks.excluding import check_globs
     from reclaim.run.apply import apply_plan
     from reclaim.run.trust import check_digest
 
     asked = None if digest is None else check_digest(digest)
+    globs = check_globs(exclude or ())
+    limits = limiting.read()
     place, document = find_plan(plan)
+    limits.check(document, hint=f"nothing was changed; review it: reclaim show {shown(place)}")
     named = document.store
     with session.planned(store, named.kind, named.name, named.uid) as opened:
         what = f"{objects(document.candidates)} ({size(document.candidate_bytes)})"
@@ -64,6 +78,8 @@ def apply(
         removal = quarantining.removal(opened)
         # Its own name: the plan may claim any.
         what = f"{what} of {opened.name}"
+        if globs:
+            what = f"{what}, without those that match {' or '.join(globs)},"
         action = f"move {what} to quarantine" if removal.name else f"delete {what} for good"
         if document.edits_history:
             action += " and edit the history as the plan says"
@@ -76,6 +92,8 @@ def apply(
                 planned=document,
                 digest=asked,
                 removal=removal,
+                exclude=globs,
+                limits=limits,
                 watcher=watcher,
             )
     session.output.answer(ApplyAnswer(opened.name, done, store_option(named.kind, named.uid)))
@@ -102,6 +120,12 @@ class ApplyAnswer:
             yield (
                 f"Skipped {objects(self.applied.dropped)} of the plan: referenced again, "
                 "or removed already."
+            )
+        if (left_out := self.applied.left_out).globs:
+            yield (
+                f"Left out {objects(left_out.objects)} ({size(left_out.size)}) that match "
+                f"{' or '.join(left_out.globs)}: they stay, and the next plan lists them again. "
+                f"They are listed in {left_out.place}."
             )
         noun = self.applied.noun
         if spared := self.applied.spared:

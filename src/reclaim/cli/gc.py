@@ -12,6 +12,7 @@ from reclaim.cli import exits
 from reclaim.cli.apply import sentence
 from reclaim.cli.command import command
 from reclaim.cli.failure import Failure
+from reclaim.cli.limits import LimitOptions
 from reclaim.cli.output import Block
 from reclaim.cli.plans import STORE, STORED, PlanningOptions, shown
 from reclaim.cli.quarantining import QuarantineOptions
@@ -37,6 +38,7 @@ def gc(
     planning: PlanningOptions,
     running: RunOptions,
     quarantining: QuarantineOptions,
+    limiting: LimitOptions,
     store: Annotated[
         str | None, typer.Argument(metavar="STORE", help=STORE, show_default=False)
     ] = None,
@@ -57,6 +59,7 @@ def gc(
     if everything and planning.out is not None:
         raise InvalidInput("--out cannot be combined with --all")
     options = planning.read(rules)
+    limits = limiting.read()
     found_stores = session.all_stores(store) if everything else session.named_stores(store)
     with found_stores as stores, running.watched() as watcher:
         engine = running.engine(watcher)
@@ -71,6 +74,7 @@ def gc(
                         engine,
                         options(opened),
                         removal=quarantining.removal(opened),
+                        limits=limits,
                         watcher=watcher,
                     )
                     yield Result(named.name, opened, done)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote
 
@@ -19,11 +20,15 @@ from reclaim.stores.registry import name_of, schemes
 from reclaim.urls import normalize, path_of, split
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from reclaim.cli.plan_history import PlanHistory
     from reclaim.cli.rules import RuleOptions
     from reclaim.engine.base import Objects
-    from reclaim.engine.tasks.parts import Place
+    from reclaim.engine.tasks.parts import Part, Place
     from reclaim.run.plan import PlanOptions
-    from reclaim.run.plan_file import Counts, Group, HistoryChange, PlanDocument
+    from reclaim.run.plan_file import Counts, File, Group, HistoryChange, PlanDocument
+    from reclaim.storage import Storage
     from reclaim.stores.base import Store
 
 PlanArgument = Annotated[
@@ -109,13 +114,73 @@ class PlanningOptions:
 
 
 def find_plan(location: str) -> tuple[Place, PlanDocument]:
-    """The plan in a folder or at a URL, and the place that it names."""
-    from reclaim.run.plan_file import FILE, find
+    """The plan in a folder or at a URL, to apply it: it has to be where it was written."""
+    from reclaim.run.plan_file import find
+
+    storage = _open_plan(location)
+    with _no_plan(location):
+        return find(storage, location)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPlan:
+    """A plan to look at, wherever it lies now."""
+
+    place: Place
+    """Where it was written."""
+    document: PlanDocument
+    here: Place
+    """Where it was found."""
+
+    @property
+    def moved_to(self) -> Place | None:
+        """Where it lies now, if that is not where it was written."""
+        return None if str(self.here) == str(self.place) else self.here
+
+    def has(self, file: File) -> bool:
+        from reclaim.engine.tasks.parts import open_storage
+
+        try:
+            open_storage(self.here.url).head(self._part(file).address)
+        except NotFound:
+            return False
+        return True
+
+    def read(self, file: File, columns: Sequence[str]) -> pa.Table:
+        """The rows of one of its files, which must be as it was written."""
+        from reclaim.engine.tasks.parts import open_storage, read_part
+
+        return read_part(open_storage(self.here.url), self._part(file), columns)
+
+    def _part(self, file: File) -> Part:
+        """A file of it as it is named from here."""
+        return replace(file.part, address=file.address.removeprefix(self.place.prefix))
+
+
+def find_plan_anywhere(location: str) -> FoundPlan:
+    """The plan in a folder or at a URL, to look at: it may have been copied or moved there."""
+    from reclaim.engine.tasks.parts import Place
+    from reclaim.run.plan_file import read
+
+    storage = _open_plan(location)
+    here = Place(storage.url, "")
+    with _no_plan(location):
+        document = read(storage, here)
+    return FoundPlan(Place(document.place.url, document.place.prefix), document, here)
+
+
+def _open_plan(location: str) -> Storage:
+    from reclaim.run.plan_file import FILE
     from reclaim.storage import ObjectStorage
 
-    folder = location.rstrip("/").removesuffix("/" + FILE)
+    with _no_plan(location):
+        return ObjectStorage.open(normalize(location.rstrip("/").removesuffix("/" + FILE)))
+
+
+@contextmanager
+def _no_plan(location: str) -> Iterator[None]:
     try:
-        return find(ObjectStorage.open(normalize(folder)), location)
+        yield
     except NotFound as error:
         raise NotFound(
             f"there is no plan at {location}", hint="make one with `reclaim plan`"
@@ -162,16 +227,27 @@ class Summary:
     plan: PlanDocument
     not_recorded: str | None = None
     """Why the store could not record a plan that was made just now."""
+    moved_to: Place | None = None
+    """Where it lies now, of a plan that was copied or moved."""
+    commits: PlanHistory | None = None
+    """What becomes of each snapshot, where that is shown."""
 
     def document(self) -> Mapping[str, Any]:
         notes = {"not_recorded": self.not_recorded} if self.not_recorded else {}
-        return {"plan": shown(self.place), **notes, **self.plan.model_dump(mode="json")}
+        if self.moved_to is not None:
+            notes["moved_from"] = shown(self.place)
+        here = shown(self.moved_to or self.place)
+        commits = {} if self.commits is None else {"commits": self.commits.document()}
+        return {"plan": here, **notes, **self.plan.model_dump(mode="json"), **commits}
 
     def view(self) -> Iterator[Block]:
         plan, where = self.plan, shown(self.place)
         name = f"{plan.store.name} (deleted)" if plan.store.deleted else plan.store.name
         yield f"Plan {plan.run} for {name}, made {instant(plan.started_at)} UTC"
-        yield f"  in {where}"
+        if self.moved_to is not None:
+            yield f"  in {shown(self.moved_to)}; written to {where}, and applied only there"
+        else:
+            yield f"  in {where}"
         yield (
             f"Of {objects(plan.objects)} ({size(plan.bytes)}) {plan.candidates} would go "
             f"({size(plan.candidate_bytes)}, {plan.fraction:.0%})."
@@ -196,8 +272,9 @@ class Summary:
                 f"Note: the store did not record the plan ({self.not_recorded}). Apply it with "
                 "--digest, or every object is compared with all live data again."
             )
+        here = shown(self.moved_to or self.place)
         if plan.candidates or plan.dead or plan.edits_history:
-            shows = f" To see each object: reclaim show {where} --objects" * bool(plan.candidates)
+            shows = f" To see each object: reclaim show {here} --objects" * bool(plan.candidates)
             yield f"Nothing was changed.{shows}"
             store = store_option(plan.store.kind, plan.store.uid)
             digest = f" --digest {plan.digest}" if self.not_recorded else ""
@@ -248,6 +325,8 @@ class Summary:
             yield _edit(plan.history, noun)
         if plan.deleted_refs:
             yield f"Refs that go with their commits: {', '.join(plan.deleted_refs)}."
+        if self.commits is not None:
+            yield from self.commits.view()
 
 
 def _stay(count: int) -> str:

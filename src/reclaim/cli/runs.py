@@ -91,6 +91,8 @@ def _what(run: Run, noun: str) -> str:
     if edit := history_edit(EditCounts.of_record(done), noun):
         took_back = run.state == "undone" and run.quarantine is None
         said.append(f"{edit}, taken back" if took_back else edit)
+    if globs := done.get("exclude"):
+        said.append(f"left out {done.get('excluded', 0)} by --exclude {' '.join(globs)}")
     if run.quarantine is not None and run.quarantine.until is not None:
         said.append(f"kept until {instant(run.quarantine.until)}")
     return ", ".join(said)

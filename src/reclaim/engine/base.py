@@ -153,6 +153,26 @@ class ConfirmRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ExcludeRequest:
+    """Which candidates to part by globs, and where the two lists go."""
+
+    candidates: Sequence[Part]
+    globs: Sequence[str]
+    included: Place
+    excluded: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """Candidates that no glob matches and those that one does, each kind in parts of its own."""
+
+    included: Sequence[Part]
+    excluded: Sequence[Part]
+    matches: Sequence[int]
+    """How many candidates each glob matches."""
+
+
+@dataclass(frozen=True, slots=True)
 class SweepRequest:
     """Which candidates to take away, and for how long one may be at it."""
 
@@ -274,6 +294,10 @@ class Engine(Protocol):
 
         They are written down by kind, as by ``confirm``. Addresses are compared whole.
         """
+        ...
+
+    def exclude(self, request: ExcludeRequest) -> Excluded:
+        """Part candidates by globs; see ``tasks.excluding``. Every one is in one of the lists."""
         ...
 
     def confirm(self, request: ConfirmRequest) -> Candidates:

@@ -16,7 +16,7 @@ from itertools import compress
 from reclaim.model import History
 from reclaim.policy.claims import NAMED, Claims, Periods, Ranks
 from reclaim.policy.periods import NAME
-from reclaim.policy.rules import Rules, instant_text
+from reclaim.policy.rules import Rules, second_text
 
 ORIGIN = "root commit (always kept)"
 NO_RULE = "no rule, so everything it reaches stays"
@@ -52,7 +52,7 @@ class ClassClaims:
 
     def __post_init__(self) -> None:
         tried = list(self.rules.sentences())
-        when = instant_text(self.cutoff) if self.cutoff else ""
+        when = second_text(self.cutoff) if self.cutoff else ""
         age = f"{tried[0]}, written at or after {when}" if when else NO_RULE
         missed = (
             "",

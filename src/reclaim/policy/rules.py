@@ -109,7 +109,7 @@ def instant_text(instant: datetime) -> str:
 
 def second_text(instant: datetime) -> str:
     """An instant as people read it, to the second."""
-    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return instant_text(instant.replace(microsecond=0))
 
 
 def _words(age: Duration | datetime) -> str:

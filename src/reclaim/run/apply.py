@@ -17,6 +17,7 @@ from typing import Any
 
 from reclaim.engine.base import ConfirmRequest, ContainerFiles, Engine, ExpandRequest
 from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, Outcome
+from reclaim.engine.tasks.excluding import check_globs
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage
 from reclaim.engine.tasks.quarantine import QUARANTINED
 from reclaim.engine.tasks.tally import OBJECTS
@@ -50,10 +51,14 @@ from reclaim.run.checks import check_budget, check_clock, check_counted
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.edit_counts import NO_EDIT, EditCounts
 from reclaim.run.ends import cause_of, told_as_partial
+from reclaim.run.exclusion import FOLDER as EXCLUDED_FOLDER
+from reclaim.run.exclusion import NOTHING_LEFT_OUT, Exclusion, LeftOut
+from reclaim.run.exclusion import exclude as leave_out
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
 from reclaim.run.library_edit import edit_by_library
 from reclaim.run.library_notes import LibraryNotes
+from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.promises import keep_needed, keep_promises
@@ -112,6 +117,8 @@ class Applied:
     """Snapshots that the store's library took out of history beyond the plan, or did not."""
     edit: EditCounts = NO_EDIT
     """The edit of the history, whether anything was deleted or not."""
+    left_out: LeftOut = NOTHING_LEFT_OUT
+    """Candidates that a person left out of this apply."""
 
     @property
     def failed(self) -> int:
@@ -132,7 +139,7 @@ class Applied:
             "condemned": self.condemned,
             "collected": self.collected,
         } | self.edit.record()
-        return aside | compared | counts
+        return aside | compared | counts | self.left_out.record()
 
 
 def apply_plan(
@@ -143,16 +150,21 @@ def apply_plan(
     planned: PlanDocument | None = None,
     digest: str | None = None,
     removal: Removal = DELETE,
+    exclude: Sequence[str] = (),
+    limits: Limits = NO_LIMITS,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> Applied:
     """Apply a plan, or the rest of it; ``removal`` is how objects are taken away.
 
-    ``planned`` is the plan as somebody has seen it, who need not have given its ``digest``.
+    ``planned`` is the plan as somebody has seen it, who need not have given its ``digest``. What
+    the globs ``exclude`` stays, and a plan beyond the ``limits`` is refused.
     """
     storage = opener(place.url)
     planned = planned or plan_file.read(storage, place)
+    globs = check_globs(exclude)
     _check_plan(planned, store)
+    limits.check(planned, hint="nothing was changed; review the plan, or allow more")
     removal.check(store, planned)
     trusted = is_trusted(store, planned, digest)
     _check_begun(store.find_run(planned.run), removal, place, planned, trusted=trusted)
@@ -163,11 +175,26 @@ def apply_plan(
     basis = find_basis(
         store, engine, place, planned, own=own, digest=digest, watcher=watching, opener=opener
     )
+    exclusion = None
+    if globs:
+        exclusion = leave_out(store, engine, basis.candidates, globs, own=own, opener=opener)
+        basis = replace(basis, candidates=exclusion.included)
     with store.lock(planned.run) as held:
         earlier = store.find_run(planned.run)
         _check_begun(earlier, removal, place, planned, trusted=trusted)
         return _Applying(
-            store, held, engine, place, own, planned, basis, removal, watching, opener, earlier
+            store,
+            held,
+            engine,
+            place,
+            own,
+            planned,
+            basis,
+            exclusion,
+            removal,
+            watching,
+            opener,
+            earlier,
         ).run()
 
 
@@ -274,6 +301,7 @@ class _Applying:
         own: Place,
         planned: PlanDocument,
         basis: Basis,
+        exclusion: Exclusion | None,
         removal: Removal,
         watcher: Watcher,
         opener: Opener,
@@ -287,6 +315,8 @@ class _Applying:
         self._storage = opener(place.url)
         self._planned = planned
         self._basis = basis
+        self._exclusion = exclusion
+        self._left_out = NOTHING_LEFT_OUT
         self._removal = removal
         self._run = planned.run
         self._stages = Stages(planned.run, watcher)
@@ -416,6 +446,8 @@ class _Applying:
                 place=self._own.below("work"),
                 known=[file.part for file in self._basis.document.containers],
             )
+            self._left_out = self._find_left_out(seen)
+            self._facts |= self._left_out.record()
             candidates, dropped = self._confirm(decided, seen, now)
             confirming.facts["dropped"] = dropped
         with stage("promote"):
@@ -466,7 +498,7 @@ class _Applying:
             self._run,
             self._place,
             total,
-            self._planned.candidates - total.counts.total(),
+            self._planned.candidates - total.counts.total() - self._left_out.objects,
             self._facts[CONDEMNED],
             self._facts[COLLECTED],
             None if aside is None else aside.until,
@@ -476,6 +508,7 @@ class _Applying:
             self._facts.get(UNPLANNED, 0),
             self._facts.get(SPARED, 0),
             EditCounts.of_record(self._facts),
+            self._left_out,
         )
         self._finish(applied)
         return applied
@@ -592,6 +625,7 @@ class _Applying:
                 besides=self._run,
                 place=self._own.below("work"),
                 opener=self._opener,
+                left_out=self._exclusion.needing if self._exclusion else (),
             )
             now = self._spare(seen, decide_seen(KEEPS_ALL, seen))
             unmarked = {
@@ -667,7 +701,30 @@ class _Applying:
                     f"to confirm, {expected} {what} were expected and {read} were read",
                     hint="nothing was deleted; apply it again",
                 )
-        return found.parts, self._planned.candidates - sum(part.rows for part in found.parts)
+        confirmed = sum(part.rows for part in found.parts)
+        return found.parts, self._planned.candidates - self._left_out.objects - confirmed
+
+    def _find_left_out(self, seen: Observation) -> LeftOut:
+        """What a person left out of the plan and no earlier apply has taken."""
+        if self._exclusion is None:
+            return NOTHING_LEFT_OUT
+        parts, place = self._exclusion.excluded, self._own.below(EXCLUDED_FOLDER)
+        if done := self._journal.parts():
+            parts = self._engine.confirm(
+                ConfirmRequest(
+                    self._store.format,
+                    parts,
+                    NO_CONTAINERS,
+                    (),
+                    seen.closed,
+                    done,
+                    place.below("left"),
+                    self._own.below("work"),
+                )
+            ).parts
+        counted = self._engine.verify(parts, place).values()
+        objects, size = (sum(counts[at] for counts in counted) for at in range(2))
+        return LeftOut(self._exclusion.globs, objects, size, str(place))
 
     def _find_left_whole(self) -> Sequence[SnapshotId]:
         """Snapshots that runs which have ended left condemned, if this one can promise them.

@@ -12,6 +12,7 @@ from reclaim.engine.tasks.parts import Opener, open_storage
 from reclaim.model import Run, RunState
 from reclaim.run import plan_snapshots
 from reclaim.run.apply import COLLECT, Applied, apply_plan
+from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.orphans import protected_folders
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.plan_file import OF_RUNS
@@ -36,13 +37,14 @@ def collect(
     options: PlanOptions,
     *,
     removal: Removal = DELETE,
+    limits: Limits = NO_LIMITS,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> Collected:
     """Plan and apply at once. Whatever stops it is raised: only a finished plan can be empty.
 
     An empty plan is not applied. It is recorded as a run that is done, so that one can see that
-    the collector works.
+    the collector works. A plan beyond the ``limits`` is refused, and stays to be reviewed.
     """
     if isinstance(store, CompactsMetadata):
         store.clean()
@@ -55,6 +57,11 @@ def collect(
         where = str(plan.place)
         store.add_run(Run(made.run, COLLECT, RunState.DONE, made.started_at, nothing, where))
         return Collected(plan, None)
+    limits.check(
+        plan.document,
+        hint=f"nothing was changed; review the plan: reclaim show {plan.place}, then apply it, or "
+        "allow more",
+    )
     done = apply_plan(
         store,
         engine,

@@ -37,16 +37,18 @@ def keep_promises(
     besides: str,
     place: Place,
     opener: Opener,
+    left_out: Sequence[str] = (),
 ) -> Observation:
     """An observation in which what other runs promised is needed as well; see ``keep_needed``.
 
     ``besides`` is the run that asks; ``place`` is where files with addresses are read from.
+    ``left_out`` are addresses that stay because a person says so: what they need stays as well.
     """
     if store.deleted:
         # Nothing of it can be brought back.
         return seen
     parts: list[Part] = []
-    taking: list[str] = []
+    taking = list(left_out)
     released: frozenset[SnapshotId] = frozenset()
     for run in _promising(store):
         stem = place.at(f"promised-{new_uid()}")

@@ -17,6 +17,8 @@ from reclaim.engine.base import (
     Candidates,
     ConfirmRequest,
     ContainerFiles,
+    Excluded,
+    ExcludeRequest,
     ExpandRequest,
     FindRequest,
     IncompleteRequest,
@@ -28,7 +30,7 @@ from reclaim.engine.base import (
     count_landmarks,
     named_containers,
 )
-from reclaim.engine.tasks import inventory, judging, promised, reading, recall
+from reclaim.engine.tasks import excluding, inventory, judging, promised, reading, recall
 from reclaim.engine.tasks.deleting import FAILED, GOING, JOURNAL, Pace, delete
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS
 from reclaim.engine.tasks.parts import (
@@ -166,6 +168,22 @@ class OracleEngine:
             in_both = [address in listed for address in rows.column("address").to_pylist()]
             both.append(rows.filter(pa.array(in_both, pa.bool_())))
         return self._write_kinds(place, both)
+
+    def exclude(self, request: ExcludeRequest) -> Excluded:
+        storage = self._open(request.included.url)
+        included, excluded = [], []
+        matches = [0] * len(request.globs)
+        for part in request.candidates:
+            self._step("exclude")
+            others, matching, counts = excluding.split(read_part(storage, part), request.globs)
+            included.append(others)
+            excluded.append(matching)
+            matches = [sum(pair) for pair in zip(matches, counts, strict=True)]
+        return Excluded(
+            self._write_kinds(request.included, included),
+            self._write_kinds(request.excluded, excluded),
+            matches,
+        )
 
     def confirm(self, request: ConfirmRequest) -> Candidates:
         place = request.place

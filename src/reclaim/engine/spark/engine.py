@@ -19,6 +19,8 @@ from reclaim.engine.base import (
     Candidates,
     ConfirmRequest,
     ContainerFiles,
+    Excluded,
+    ExcludeRequest,
     ExpandRequest,
     FindRequest,
     IncompleteRequest,
@@ -163,6 +165,17 @@ class SparkEngine:
         shuffled = sum(part.rows for part in (*planned, *others))
         write = partial(candidates.write_kinds, place)
         return self._frames.run(both, write, shuffled=shuffled).parts
+
+    def exclude(self, request: ExcludeRequest) -> Excluded:
+        if not request.candidates:
+            return Excluded((), (), [0] * len(request.globs))
+        files = self._frames.files(request.candidates)
+        lines = self._frames.run(files, partial(candidates.exclude, request))
+        folder = request.excluded.prefix
+        excluded = [part for part in lines.parts if part.address.startswith(folder)]
+        included = [part for part in lines.parts if not part.address.startswith(folder)]
+        matches = [report["matches"] for report in lines.reports()]
+        return Excluded(included, excluded, [sum(counts) for counts in zip(*matches, strict=True)])
 
     def sweep(self, request: SweepRequest) -> Swept:
         format, place = request.format, request.place

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.base import Objects, count_landmarks
+from reclaim.engine.base import ExcludeRequest, Objects, count_landmarks
 from reclaim.engine.spark import keys
 from reclaim.engine.spark.failures import Work
 from reclaim.engine.spark.keys import Key, KeysOf
 from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in
 from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.tasks import judging, reading, tally
+from reclaim.engine.tasks import excluding, judging, reading, tally
 from reclaim.engine.tasks.inventory import read_inventory
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, CandidateRules, Verdict
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_parts
@@ -148,6 +148,21 @@ def keep_closed(closed: frozenset[str], place: Place, rows: Tables) -> Tables:
     return write_kinds(
         place, (table.filter(pc.is_in(table.column("guard"), known)) for table in rows)
     )
+
+
+def exclude(request: ExcludeRequest, files: Tables) -> Tables:
+    """Write candidates down in two lists: those that no glob matches, and the others."""
+    included: list[pa.Table] = []
+    excluded: list[pa.Table] = []
+    matches = [0] * len(request.globs)
+    for table in read_parts(request.included.url, files):
+        others, matching, counts = excluding.split(table, request.globs)
+        included.append(others)
+        excluded.append(matching)
+        matches = [sum(pair) for pair in zip(matches, counts, strict=True)]
+    yield from write_kinds(request.included, iter(included))
+    yield from write_kinds(request.excluded, iter(excluded))
+    yield lines_of((), {"matches": matches})
 
 
 def write_kinds(place: Place, rows: Tables) -> Tables:

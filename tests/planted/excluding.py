@@ -1,0 +1,47 @@
+"""Bugs in what a person leaves out of an apply, and in limits."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+EXCLUDE = "tests/collect/test_exclude.py"
+TERMINUS = "tests/terminus/test_exclude.py"
+
+BUGS: dict[str, Bug] = {
+    "what is left out goes": Bug(
+        "reclaim.run.apply",
+        right="        basis = replace(basis, candidates=exclusion.included)\n",
+        wrong="",
+        test=f"{EXCLUDE}::test_it_stays_and_is_named[data-deleted]",
+    ),
+    "what is left out by its address goes": Bug(
+        "reclaim.engine.tasks.excluding",
+        right='for name in ("address", "path"))',
+        wrong='for name in ("path", "path"))',
+        test=f"{EXCLUDE}::test_it_stays_and_is_named[range-moved]",
+    ),
+    "a glob that matches nothing": Bug(
+        "reclaim.run.exclusion",
+        right="    if idle:",
+        wrong="    if False:",
+        test=f"{EXCLUDE}::test_a_glob_that_matches_nothing_is_refused",
+    ),
+    "what was taken before is called left out": Bug(
+        "reclaim.run.apply",
+        right="        if done := self._journal.parts():",
+        wrong="        if done := []:",
+        test=f"{EXCLUDE}::test_the_same_plan_takes_it_without_the_exclusion[deleted]",
+    ),
+    "layers that are left out lose what they need": Bug(
+        "reclaim.run.promises",
+        right="    taking = list(left_out)\n",
+        wrong="    taking: list[str] = []\n",
+        test=f"{TERMINUS}::test_what_it_needs_stays[parent-deleted]",
+    ),
+    "a plan beyond the limits": Bug(
+        "reclaim.run.limits",
+        right="if most is not None and count > most:",
+        wrong="if False:",
+        test=f"{EXCLUDE}::test_a_plan_beyond_the_limits_changes_nothing[objects]",
+    ),
+}
