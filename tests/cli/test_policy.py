@@ -169,7 +169,7 @@ def test_explain(cli: CommandLine, history: list[str], file: Path) -> None:
     said = cli.ok("policy", "explain", "sales").out
     assert "keep the last 2 commits" in said
     assert "no rule: all 3 commits stay" in said
-    assert "Today 5 of 6 commits reached by some ref stay, and 1 would expire." in said
+    assert "Today 5 of 6 commits that some ref reaches stay, and 1 would expire." in said
     assert "commit 2" in said
     found = cli.ok("policy", "explain", "sales", "--json").json
     assert [(one["entry"], one["refs"], one["kept"]) for one in found["entries"]] == [
@@ -181,10 +181,12 @@ def test_explain(cli: CommandLine, history: list[str], file: Path) -> None:
     assert (found["commits"], found["kept"], found["expired"]) == (6, 5, 1)
     one = cli.ok("policy", "explain", "sales", "main", "--json").json
     assert [entry["entry"] for entry in one["entries"]] == ["default"]
-    assert (one["commits"], one["kept"]) == (6, 3)
-    kept = [row["commit"] for row in one["decisions"] if row["decision"] == "kept"]
-    assert kept == [*history[:2], history[-1]]
-    assert "keep the last 2 commits" in cli.ok("policy", "explain", "sales", "main").out
+    assert (one["commits"], one["kept"], one["entries"][0]["kept"]) == (6, 5, 3)
+    gone = [row["commit"] for row in one["decisions"] if row["decision"] == "expired"]
+    assert gone == [history[2]]
+    said = cli.ok("policy", "explain", "sales", "main").out
+    assert "keep the last 2 commits" in said
+    assert "Of 6 commits that main reaches, its rules keep 3 today, other refs keep 2 of" in said
     cli.fails("not_found", 3, "policy", "explain", "sales", "mian")
     file.write_text("rules:\n  - match: main\n    keep_last: 10\n")
     asked = ("policy", "explain", "sales", "main", "--policy", str(file), "--json")

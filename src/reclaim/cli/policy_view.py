@@ -103,11 +103,18 @@ class Explanation:
         yield ""
         count = len(self.explained.decisions)
         expired = count - self.explained.kept
-        what = f"reached by {self.ref}" if self.ref else "reached by some ref"
-        yield (
-            f"Today {self.explained.kept} of {snapshots(count, self.noun)} {what} stay, and "
-            f"{expired} would expire."
-        )
+        if self.ref is None:
+            yield (
+                f"Today {self.explained.kept} of {snapshots(count, self.noun)} that some ref "
+                f"reaches stay, and {expired} would expire."
+            )
+        else:
+            own = sum(entry.kept for entry in self.explained.entries)
+            yield (
+                f"Of {snapshots(count, self.noun)} that {self.ref} reaches, its rules keep {own} "
+                f"today, other refs keep {self.explained.kept - own} of the others, and {expired} "
+                "would expire."
+            )
         yield from self._listed(expired)
 
     def _entry(self, entry: EntryExplained) -> Iterator[Block]:

@@ -1,9 +1,9 @@
-"""``reclaim show``: a plan again, and the objects in it."""
+"""``reclaim show``: a plan again, its commits, and the objects in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,12 +12,15 @@ import typer
 from reclaim.cli.command import command
 from reclaim.cli.describe import size
 from reclaim.cli.output import Block, Table
-from reclaim.cli.plans import PlanArgument, Summary, find_plan
+from reclaim.cli.plan_export import export
+from reclaim.cli.plan_history import read_history
+from reclaim.cli.plans import FoundPlan, PlanArgument, Summary, find_plan_anywhere
 from reclaim.cli.session import Session
+from reclaim.cli.snapshot_rows import AllOption, ReasonsOption
+from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from reclaim.engine.tasks.parts import Place
-    from reclaim.run.plan_file import PlanDocument
+    import pyarrow as pa
 
 COLUMNS = ("address", "path", "size", "kind", "belongs_to", "last_modified", "reason")
 
@@ -29,6 +32,8 @@ def register(app: typer.Typer) -> None:
 def show(
     session: Session,
     plan: PlanArgument,
+    everything: AllOption = False,
+    reasons: ReasonsOption = False,
     objects: Annotated[
         bool, typer.Option("--objects", help="List every object that would go.")
     ] = False,
@@ -36,11 +41,40 @@ def show(
         int | None,
         typer.Option(metavar="N", min=1, help="With --objects: at most N.", show_default=False),
     ] = None,
+    csv: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write every object that would go as CSV; - for standard output.",
+            show_default=False,
+        ),
+    ] = None,
+    parquet: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write every object that would go as Parquet.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Show a plan: what would go and why. Needs neither the catalog nor Spark."""
-    place, document = find_plan(plan)
-    answer = Summary(place, document)
-    session.output.answer(ObjectsAnswer(answer, limit) if objects else answer)
+    """Show a plan: what would go and why. Needs neither the catalog nor Spark.
+
+    It may have been copied or moved; only apply insists on the place where it was written.
+    """
+    asked = {"--objects": objects, "--csv": csv is not None, "--parquet": parquet is not None}
+    if len(named := [option for option, given in asked.items() if given]) > 1:
+        raise InvalidInput(f"{' and '.join(named)} exclude each other")
+    found = find_plan_anywhere(plan)
+    if csv is not None or parquet is not None:
+        export(session, found, tables(found), csv=csv, parquet=parquet)
+        return
+    summary = Summary(found.place, found.document, moved_to=found.moved_to)
+    if objects:
+        session.output.answer(ObjectsAnswer(summary, found, limit))
+        return
+    history = read_history(found, everything=everything, all_reasons=reasons)
+    session.output.answer(replace(summary, history=history))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +82,7 @@ class ObjectsAnswer:
     """The answer that lists the objects of a plan, one file after the other."""
 
     summary: Summary
+    found: FoundPlan
     limit: int | None
 
     def document(self) -> Mapping[str, Any]:
@@ -61,14 +96,16 @@ class ObjectsAnswer:
         return [Table(("bytes", "kind", "path", "reason"), rows, frozenset({"bytes"}))]
 
     def _rows(self) -> Iterator[dict[str, Any]]:
-        return islice(_rows(self.summary.place, self.summary.plan), self.limit)
+        return islice(_rows(self.found), self.limit)
 
 
-def _rows(place: Place, document: PlanDocument) -> Iterator[dict[str, Any]]:
-    from reclaim.engine.tasks.parts import open_storage, read_part
+def tables(found: FoundPlan) -> Iterator[pa.Table]:
+    """The objects of a plan, a file at a time."""
+    for file in found.document.files:
+        yield found.read(file, COLUMNS).rename_columns({"belongs_to": "branch"})
 
-    for file in document.files:
-        rows = read_part(open_storage(place.url), file.part, COLUMNS)
-        shown = rows.rename_columns({"belongs_to": "branch"})
-        for batch in shown.to_batches(max_chunksize=10_000):
+
+def _rows(found: FoundPlan) -> Iterator[dict[str, Any]]:
+    for table in tables(found):
+        for batch in table.to_batches(max_chunksize=10_000):
             yield from batch.to_pylist()

@@ -9,7 +9,7 @@ from datetime import datetime
 from reclaim.history import build
 from reclaim.history.graph import reachable
 from reclaim.model import Decision, Ref, RefKind, Snapshot, SnapshotId
-from reclaim.policy import Decisions, Policy, Rules, evaluate
+from reclaim.policy import Policy, Rules, evaluate
 from reclaim.policy.reasons import ORIGIN
 from reclaim.policy.words import rules_in_words
 from reclaim.run.decide import Decided, decide, find_named
@@ -43,7 +43,8 @@ class EntryExplained:
 class PolicyExplained:
     """All entries of a policy, or the one for a single ref, and what stays in the end.
 
-    ``decisions`` are those for the snapshots that the refs in question reach, newest first.
+    ``decisions`` are those for the snapshots that the refs in question reach, newest first. What
+    one ref lets go another may keep.
     """
 
     entries: Sequence[EntryExplained]
@@ -66,15 +67,9 @@ def explain_policy(
         for name, rules, members in _entries(policy, refs)
         if members or ref is None
     ]
-    if ref is None:
-        decisions: Decisions = decided.decisions
-    else:
-        alone = evaluate(policy, build(seen.snapshots, refs), now=now)
-        decisions = alone.with_bases(_bases_of(decided, refs))
     reached = _reached(seen.snapshots, refs)
-    return PolicyExplained(
-        entries, [one for one in decisions if one.id in reached], decisions.history.snapshots
-    )
+    decisions = [one for one in decided.decisions if one.id in reached]
+    return PolicyExplained(entries, decisions, seen.snapshots)
 
 
 def entry_name(number: int, policy: Policy) -> str:
