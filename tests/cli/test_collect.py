@@ -52,7 +52,7 @@ def test_the_whole_way_on_spark(cli: CommandLine, garbage: None, location: Path)
     assert data(location) == before
 
     shown = cli.ok("show", made["plan"], "--json").json
-    assert shown.pop("history")["going"] == made["dead"]
+    assert shown.pop("commits")["going"] == made["dead"]
     assert shown == made
     listed = cli.ok("show", made["plan"], "--objects", "--json").json["listed"]
     assert len(listed) == 7
@@ -105,7 +105,7 @@ def test_what_a_person_is_told(cli: CommandLine, garbage: None, plain: None) -> 
     ):
         assert words in said, words
     last = said.splitlines()[-1]
-    assert last.startswith("To delete them: reclaim apply ")
+    assert last.startswith("To edit the history and delete them: reclaim apply ")
     where = last.rsplit(" ", 1)[-1]
     again = cli.ok("show", where).out
     assert set(said.splitlines()) <= set(again.splitlines())

@@ -82,12 +82,12 @@ def test_show_lists_what_becomes_of_commits(
     assert history[0][:12] not in said
     assert "commit 2" in said
     assert history[0][:12] in cli.ok("show", made["plan"], "--all").out
-    found = cli.ok("show", made["plan"], "--json").json["history"]
+    found = cli.ok("show", made["plan"], "--json").json["commits"]
     assert (found["going"], found["kept"]) == (4, 3)
     first = found["listed"][0]
     assert (first["commit"], first["decision"]) == (history[2], "expired")
     assert first["message"] == "commit 3\nmore of it"
-    assert len(cli.ok("show", made["plan"], "--all", "--json").json["history"]["listed"]) == 7
+    assert len(cli.ok("show", made["plan"], "--all", "--json").json["commits"]["listed"]) == 7
 
 
 def test_a_plan_can_be_shown_wherever_it_is(
@@ -112,7 +112,7 @@ def test_a_plan_can_be_shown_wherever_it_is(
         cli.fails("plan_refused", 6, "show", str(copy))
         (copy / "snapshots.parquet").unlink()
         assert "is not here" in cli.ok("show", str(copy)).out
-        assert cli.ok("show", str(copy), "--json").json["history"]["listed"] is None
+        assert cli.ok("show", str(copy), "--json").json["commits"]["listed"] is None
 
 
 def test_objects_in_a_file(cli: CommandLine, history: list[str], tmp_path: Path) -> None:

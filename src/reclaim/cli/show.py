@@ -74,7 +74,7 @@ def show(
         session.output.answer(ObjectsAnswer(summary, found, limit))
         return
     history = read_history(found, everything=everything, all_reasons=reasons)
-    session.output.answer(replace(summary, history=history))
+    session.output.answer(replace(summary, commits=history))
 
 
 @dataclass(frozen=True, slots=True)

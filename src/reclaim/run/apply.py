@@ -436,6 +436,8 @@ class _Applying:
             seen, now = self._condemn(decided)
             condemning.facts["live"] = len(now.live)
             self._compare(decided, now)
+            self._left_out = self._find_left_out(seen)
+            self._facts |= self._left_out.record()
         going = sum(part.rows for part in self._basis.candidates)
         with stage("confirm", unit=OBJECTS, total=going) as confirming:
             seen = keep_needed(
@@ -446,8 +448,6 @@ class _Applying:
                 place=self._own.below("work"),
                 known=[file.part for file in self._basis.document.containers],
             )
-            self._left_out = self._find_left_out(seen)
-            self._facts |= self._left_out.record()
             candidates, dropped = self._confirm(decided, seen, now)
             confirming.facts["dropped"] = dropped
         with stage("promote"):
