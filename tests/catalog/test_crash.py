@@ -17,7 +17,7 @@ from reclaim.errors import NothingToCommit
 from reclaim.storage import ObjectStorage
 from reclaim.testing.servers import PostgreSQL
 from tests.catalog import crashes, raw
-from tests.dying import SOAK
+from tests.soak import SOAK
 
 MOST_STEPS = 200
 CONTEXT = multiprocessing.get_context("forkserver")
