@@ -27,9 +27,7 @@ test-fast: setup ## Run the pure rooms and one of each store, without servers an
 
 soak: setup ## Run the state machines, crashes and random histories for hours
 	RECLAIM_SOAK=1 $(BIN)/python -m pytest $(TESTFLAGS) \
-		tests/catalog/test_crash.py tests/catalog/test_machine.py \
-		tests/collect/test_machine.py tests/collect/test_quarantine_machine.py tests/collect/test_undo.py \
-		tests/collect/test_crash.py tests/terminus/test_crash.py tests/terminus/test_machine.py \
+		tests/policy tests/history tests/catalog tests/collect tests/terminus \
 		tests/spark/test_random.py
 
 lint: setup ## ruff, mypy, known vulnerabilities (AUDIT=strict, AUDIT=off)

@@ -19,6 +19,7 @@ from reclaim.catalog.catalog import WrapStorage
 from reclaim.storage import Storage
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.servers import PostgreSQL, SeaweedFS, postgresql, seaweedfs
+from tests.soak import SOAK
 from tests.statements import share_compiled_statements
 
 # Examples here go to real databases and disks, whose speed says nothing about the code.
@@ -33,6 +34,23 @@ os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
 share_compiled_statements()
 
 BACKENDS = ("embedded", "server")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what a test marked ``on_servers`` does on SQLite only; a soak does all of it."""
+    if SOAK:
+        return
+    left_out = [item for item in items if isinstance(item, pytest.Function) and _is_left_out(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _is_left_out(item: pytest.Function) -> bool:
+    marker = item.get_closest_marker("on_servers")
+    if marker is None or item.callspec.params.get("backend") != "server":
+        return False
+    return any(item.callspec.params[name] not in some for name, some in marker.kwargs.items())
 
 
 @pytest.fixture(scope="session")

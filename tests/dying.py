@@ -5,7 +5,6 @@ After its death a process does nothing any more: each step after the fatal one i
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -16,8 +15,8 @@ import pytest
 from reclaim.errors import Conflict
 from reclaim.storage import ObjectStorage
 from reclaim.testing import FakeClock
+from tests.soak import SOAK
 
-SOAK = bool(os.environ.get("RECLAIM_SOAK"))
 MOST_STEPS = 600
 WRITES = ("put", "copy", "move", "delete")
 

@@ -13,6 +13,7 @@ from reclaim.catalog import Branch, Import, RefReader, Repository
 from reclaim.catalog.content import range_writer, ranges
 from reclaim.catalog.staging import tokens
 from reclaim.errors import InvalidInput, InvalidPath
+from tests.soak import MORE
 
 _numbers = count()
 
@@ -266,7 +267,7 @@ def play(
 
 
 @pytest.mark.usefixtures("small")
-@settings(max_examples=30)
+@settings(max_examples=15 * MORE)
 @given(
     steps=STEPS,
     prefix=st.one_of(st.just(""), PATHS, PATHS.map(lambda path: path + "/")),

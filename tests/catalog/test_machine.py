@@ -32,7 +32,7 @@ from reclaim.catalog.refs import committing
 from reclaim.errors import DirtyBranch, MergeConflict, NotFound, NothingToCommit
 from reclaim.testing import ClockedStorage, FakeClock
 from tests.catalog import raw
-from tests.dying import SOAK
+from tests.soak import SOAK
 
 PATHS = st.sampled_from(["a", "a/b", "b/x/y", "é"])
 BYTES = st.binary(min_size=0, max_size=3)
@@ -345,5 +345,5 @@ class CheckedCatalogMachine(CatalogMachine):
 
 TestCatalogMachine = CheckedCatalogMachine.TestCase
 TestCatalogMachine.settings = settings(
-    settings.default, max_examples=2_000 if SOAK else 15, stateful_step_count=40
+    settings.default, max_examples=2_000 if SOAK else 8, stateful_step_count=40
 )

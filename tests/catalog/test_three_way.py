@@ -13,6 +13,7 @@ from reclaim.catalog import Repository, Side
 from reclaim.catalog.content import range_writer, ranges
 from reclaim.errors import MergeConflict
 from tests.catalog.saving import ADDED, CHANGED, REMOVED, kinds, save, shown
+from tests.soak import MORE
 
 _numbers = count()
 
@@ -51,7 +52,7 @@ def three_way(
 
 
 @pytest.mark.usefixtures("small")
-@settings(max_examples=25)
+@settings(max_examples=12 * MORE)
 @given(base=TREES, left=EDITS, right=EDITS, prefer=st.sampled_from([None, *Side]))
 @example(
     base={"a/0": "x", "a/1": "x"},

@@ -31,10 +31,11 @@ from reclaim.stores.observation import Margins
 from reclaim.testing.faults import FaultyStorage
 from tests.collect.world import At, Interrupting, stepped
 from tests.collect.writers import BYTES, PATHS, POLICIES, WriterMachine
-from tests.dying import SOAK, Countdown, Died, Reached
+from tests.dying import Countdown, Died, Reached
+from tests.soak import SOAK
 
 Stepping = Callable[..., None]
-EXAMPLES, STEPS = (3_000, 40) if SOAK else (30, 15)
+EXAMPLES, STEPS = (3_000, 40) if SOAK else (12, 15)
 MARGINS = st.sampled_from([timedelta(0), timedelta(0), timedelta(0), timedelta(hours=24)])
 POINTS = st.sampled_from(
     [

@@ -32,7 +32,7 @@ from tests.collect.sequences import (
     SUSPENDED_MARKERS,
     follow,
 )
-from tests.dying import SOAK
+from tests.soak import SOAK
 
 DRIVERS: dict[str, Callable[[Buckets], Driver]] = {
     BUCKET: lambda buckets: BucketDriver(buckets, OFF),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -24,8 +23,8 @@ from tests.collect.older import heedless
 from tests.collect.world import At, World, bury, stepped, whole
 from tests.conftest import Backend
 from tests.memory import folder_in_memory
+from tests.soak import MORE
 
-MORE = 50 if os.environ.get("RECLAIM_SOAK") else 1
 MOVE = MoveToQuarantine()
 Making = Callable[[], Any]
 
@@ -93,7 +92,7 @@ def give_back(world: World, deeds: list[Deed], policy: dict[str, Any], later: li
 
 
 @given(HISTORIES, POLICIES, st.just([]))
-@settings(max_examples=30 * MORE)
+@settings(max_examples=12 * MORE)
 def test_everything_reads_as_before(
     deeds: list[Deed], policy: dict[str, Any], later: list[Deed]
 ) -> None:
@@ -102,7 +101,7 @@ def test_everything_reads_as_before(
 
 
 @given(HISTORIES, POLICIES, LATER)
-@settings(max_examples=12 * MORE)
+@settings(max_examples=6 * MORE)
 def test_nothing_is_lost_when_others_went_on(
     deeds: list[Deed], policy: dict[str, Any], later: list[Deed]
 ) -> None:
@@ -111,7 +110,7 @@ def test_nothing_is_lost_when_others_went_on(
 
 
 @given(deeds=HISTORIES, policy=POLICIES, later=LATER)
-@settings(max_examples=4 * MORE)
+@settings(max_examples=2 * MORE)
 def test_everything_reads_as_before_on_servers(
     served: Making, deeds: list[Deed], policy: dict[str, Any], later: list[Deed]
 ) -> None:
@@ -120,7 +119,7 @@ def test_everything_reads_as_before_on_servers(
 
 
 @given(HISTORIES, POLICIES, LATER, POLICIES, st.booleans())
-@settings(max_examples=12 * MORE)
+@settings(max_examples=6 * MORE)
 def test_a_run_after_another(
     deeds: list[Deed],
     policy: dict[str, Any],

@@ -12,12 +12,13 @@ from reclaim.history import expire
 from reclaim.model import History, SnapshotId
 from tests.history.graphs import mesh, meshes
 from tests.history.trees import branch, oracle, tree
+from tests.soak import MORE
 
 Case = tuple[History, frozenset[SnapshotId]]
 
 
 @given(meshes())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100 * MORE, deadline=None)
 def test_meshes_are_edited_by_the_definition(case: Case) -> None:
     assert expire(*case).reparent == oracle(*case)
 

@@ -20,6 +20,7 @@ from tests.history.trees import (
     oracle,
     parents_of,
 )
+from tests.soak import MORE
 
 Case = tuple[History, frozenset[SnapshotId]]
 
@@ -44,13 +45,13 @@ def run(case: Case) -> tuple[Edit, History]:
 
 
 @given(cases())
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300 * MORE, deadline=None)
 def test_it_is_what_the_definition_says(case: Case) -> None:
     assert expire(*case).reparent == oracle(*case)
 
 
 @given(cases())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100 * MORE, deadline=None)
 def test_members_reach_each_other_as_before(case: Case) -> None:
     _, after = run(case)
     stay = members(case)
@@ -62,7 +63,7 @@ def test_members_reach_each_other_as_before(case: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100 * MORE, deadline=None)
 def test_the_first_parent_line_stays(case: Case) -> None:
     _, after = run(case)
     stay = members(case)
@@ -72,7 +73,7 @@ def test_the_first_parent_line_stays(case: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100 * MORE, deadline=None)
 def test_tips_stay_and_expired_ones_with_their_ancestors(case: Case) -> None:
     edit, after = run(case)
     stay = members(case)
@@ -88,7 +89,7 @@ def test_tips_stay_and_expired_ones_with_their_ancestors(case: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100 * MORE, deadline=None)
 def test_only_parents_and_marks_change(case: Case) -> None:
     edit, after = run(case)
     before = sorted(case[0].snapshots, key=attrgetter("id"))
@@ -98,7 +99,7 @@ def test_only_parents_and_marks_change(case: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100 * MORE, deadline=None)
 def test_the_second_time_changes_nothing(case: Case) -> None:
     edit, after = run(case)
     again = expire(after, case[1])
@@ -107,7 +108,7 @@ def test_the_second_time_changes_nothing(case: Case) -> None:
 
 
 @given(histories())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50 * MORE, deadline=None)
 def test_nothing_is_edited_when_nothing_is_expired(history: History) -> None:
     edit = expire(history, history.numbers.keys())
     assert edit.empty
@@ -115,7 +116,7 @@ def test_nothing_is_edited_when_nothing_is_expired(history: History) -> None:
 
 
 @given(cases(), st.randoms())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50 * MORE, deadline=None)
 def test_the_order_in_which_things_come_does_not_matter(case: Case, chance: random.Random) -> None:
     history, kept = case
     snapshots, refs = list(history.snapshots), list(history.refs)
@@ -125,7 +126,7 @@ def test_the_order_in_which_things_come_does_not_matter(case: Case, chance: rand
 
 
 @given(cases(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100 * MORE, deadline=None)
 def test_ref_by_ref_ends_like_all_at_once(case: Case, data: st.DataObject) -> None:
     history, kept = case
     for ref in data.draw(st.permutations(history.refs)):
@@ -137,7 +138,7 @@ def test_ref_by_ref_ends_like_all_at_once(case: Case, data: st.DataObject) -> No
 
 
 @given(cases())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100 * MORE, deadline=None)
 def test_unreachable_is_what_no_ref_reaches(case: Case) -> None:
     for delete in (False, True):
         edit = expire(*case, delete_expired_tags=delete, delete_expired_branches=delete)
@@ -147,7 +148,7 @@ def test_unreachable_is_what_no_ref_reaches(case: Case) -> None:
 
 
 @given(cases(), st.sets(st.sampled_from(["main", "a", "b"])))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100 * MORE, deadline=None)
 def test_only_expired_refs_that_may_go_are_deleted(case: Case, busy: set[str]) -> None:
     edit = expire(*case, delete_expired_tags=True, delete_expired_branches=True, busy=busy)
     stay, parents = members(case), parents_of(case[0])
@@ -164,7 +165,7 @@ def test_only_expired_refs_that_may_go_are_deleted(case: Case, busy: set[str]) -
 
 
 @given(cases())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100 * MORE, deadline=None)
 def test_what_is_kept_stays_in_reach(case: Case) -> None:
     edit = expire(*case, delete_expired_tags=True, delete_expired_branches=True)
     before = parents_of(case[0])
@@ -174,7 +175,7 @@ def test_what_is_kept_stays_in_reach(case: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150 * MORE, deadline=None)
 def test_touched_bases_are_those_found_through_an_edit(case: Case) -> None:
     edit, after = run(case)
     order = [str(one.id) for one in case[0].snapshots]
@@ -195,7 +196,7 @@ def test_touched_bases_are_those_found_through_an_edit(case: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100 * MORE, deadline=None)
 def test_kept_bases_stay_the_bases(case: Case) -> None:
     history, kept = case
     branches = [ref for ref in history.refs if ref.kind is RefKind.BRANCH]
@@ -213,6 +214,6 @@ def test_kept_bases_stay_the_bases(case: Case) -> None:
 
 
 @given(cases(most=40))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75 * MORE, deadline=None)
 def test_larger_graphs_agree_as_well(case: Case) -> None:
     assert expire(*case).reparent == oracle(*case)

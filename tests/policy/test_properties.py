@@ -19,6 +19,7 @@ from reclaim.policy.reasons import ORIGIN, UNREACHED
 from reclaim.policy.rules import PERIODS
 from tests.history.graphs import NAMES, histories
 from tests.history.trees import START, ancestors, applied, branch, chain, parents_of, tree
+from tests.soak import MORE
 
 NOW = START + timedelta(days=20)
 
@@ -118,13 +119,13 @@ def sentence_rule(sentence: str) -> tuple[str, str]:
 
 
 @given(policies(), histories(20))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250 * MORE, deadline=None)
 def test_it_is_what_the_rules_say(policy: Policy, history: History) -> None:
     assert evaluate(policy, history, now=NOW).kept == oracle(policy, history)
 
 
 @given(policies(), histories())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150 * MORE, deadline=None)
 def test_reasons_agree_with_decisions(policy: Policy, history: History) -> None:
     decisions = evaluate(policy, history, now=NOW)
     for number, decision in enumerate(decisions):
@@ -135,7 +136,7 @@ def test_reasons_agree_with_decisions(policy: Policy, history: History) -> None:
 
 
 @given(policies(), histories(20))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150 * MORE, deadline=None)
 def test_each_reason_names_the_refs_it_is_for(policy: Policy, history: History) -> None:
     by_snapshot = keeping(policy, history)
     for decision in evaluate(policy, history, now=NOW):
@@ -172,7 +173,7 @@ def test_a_class_costs_the_same_however_many_refs_it_has(refs: int) -> None:
 
 
 @given(policies(), histories())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150 * MORE, deadline=None)
 def test_deciding_again_after_the_edit_changes_nothing(policy: Policy, history: History) -> None:
     kept = evaluate(policy, history, now=NOW).kept
     edit = expire(history, kept)

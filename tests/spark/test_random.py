@@ -22,8 +22,8 @@ from tests.collect.forging import forge, forget, naming
 from tests.collect.histories import MORE_KINDS, Deed, live, plan, start
 from tests.collect.world import Step, World, bury, nothing
 from tests.conftest import Backend
-from tests.dying import SOAK
 from tests.memory import folder_in_memory
+from tests.soak import SOAK
 from tests.spark.paired import PairedEngine
 
 RULES: list[dict[str, Any]] = [{}, {"older_than": "3d"}, {"keep_last": 1}, {"keep_last": 2}]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
@@ -19,6 +18,7 @@ from reclaim.stores.terminus.store import TerminusStore
 from reclaim.stores.terminus.survey import NOT_THERE
 from reclaim.testing import FakeClock
 from tests.memory import folder_in_memory
+from tests.soak import SOAK
 from tests.terminus.server import Server
 from tests.terminus.world import MOVE, World, make_world, stepped
 
@@ -26,8 +26,6 @@ INTERRUPTIONS = st.lists(
     st.tuples(st.integers(1, 120), st.sampled_from(Server.ACTIONS)), max_size=4
 )
 REMOVALS = st.sampled_from([MOVE, MOVE, DELETE])
-
-SOAK = bool(os.environ.get("RECLAIM_SOAK"))
 
 
 class Interrupted:
