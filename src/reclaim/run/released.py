@@ -71,11 +71,14 @@ def write_released(store: Store, run_id: str, released: Released) -> str:
 
 def read_released(store: Store, run: Run | None) -> Released | None:
     """The record of what a run's library edits released; None if it has asked no library."""
-    address = None if run is None else run.summary.get(RELEASED_BY_LIBRARY)
-    if run is None or address is None:
+    noted = None if run is None else run.summary.get(RELEASED_BY_LIBRARY)
+    if run is None or noted is None:
         return None
+    # By its name in the run's own folder: in a copy of the store the record has the address that
+    # it has in the original.
+    address = Place(*store.place(run.id)).at(str(noted).rpartition("/")[2])
     try:
-        rows = hashed_files.read(store.storage, str(address))
+        rows = hashed_files.read(store.storage, address)
     except (NotFound, PlanRefused, Corrupt) as error:
         raise Refused(
             f"run {run.id} let the library of {store.name} edit the history, and the list of what "
