@@ -1,4 +1,4 @@
-"""Bugs that let a copy of the database collect what the original has."""
+"""Bugs that let a copy of a database or a store touch, or go by, what the original has."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from tests.planted.bug import Bug
 
 HOMES = "tests/catalog/test_homes.py"
 STALE = "tests/collect/test_stale_copies.py"
+TERMINUS = "tests/terminus/test_copies.py"
+SHELF = "tests/stores/test_shelf_copies.py"
 
 BUGS: dict[str, Bug] = {
     "a database known by a name from the working folder": Bug(
@@ -31,5 +33,23 @@ BUGS: dict[str, Bug] = {
         right="            if view.sealed and not named:",
         wrong="            if view.sealed and not view.name:",
         test=f"{STALE}::test_an_empty_commit_that_takes_what_another_sealed",
+    ),
+    "a copy beside a store goes by the plan of the original": Bug(
+        "reclaim.run.removal",
+        right="    return same_storage and planned.uid in (None, store.uid)\n",
+        wrong="    return same_storage\n",
+        test=f"{TERMINUS}::test_an_undo_in_a_copy[in it-whole-store2]",
+    ),
+    "an undo in a copy beside a store writes into the original": Bug(
+        "reclaim.run.removal",
+        right="    return same_storage and planned.uid in (None, store.uid)\n",
+        wrong="    return same_storage\n",
+        test=f"{TERMINUS}::test_an_undo_in_a_copy[in it-cut-stor2]",
+    ),
+    "a copy goes by what a library released in the original": Bug(
+        "reclaim.run.released",
+        right='address = Place(*store.place(run.id)).at(str(noted).rpartition("/")[2])',
+        wrong="address = str(noted)",
+        test=f"{SHELF}::test_the_list_of_what_a_library_released_is_the_copys_own",
     ),
 }

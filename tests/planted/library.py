@@ -70,9 +70,15 @@ BUGS: dict[str, Bug] = {
     ),
     "a run that is being undone promises nothing any more": Bug(
         "reclaim.run.released",
-        right="if run.quarantine is None or run.summary.get(PROMOTED):",
-        wrong="if run.quarantine is None or run.promoted:",
+        right="if run.quarantine is None or not isinstance(store, Quarantines):",
+        wrong="if run.quarantine is None or run.undoing:",
         test=f"{RELEASED}::test_an_undo_that_dies_holds_it_too",
+    ),
+    "a run promises nothing of what a lease spared once it has promoted": Bug(
+        "reclaim.run.released",
+        right="if run.quarantine is None or not isinstance(store, Quarantines):",
+        wrong="if run.quarantine is None or run.promoted:",
+        test=f"{RELEASED}::test_what_a_lease_spared_is_promised_for_the_window",
     ),
     "what was predicted to stay is taken if the plan names it": Bug(
         "reclaim.run.library_notes",

@@ -98,8 +98,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a copy of everything writes into the original": Bug(
         "reclaim.run.removal",
-        right=" or planned.storage not in (None, store.storage.url):\n",
-        wrong=":\n",
+        right="    same_storage = planned.storage in (None, store.storage.url)\n",
+        wrong="    same_storage = True\n",
         test="tests/collect/test_stale_copies.py"
         "::test_an_undo_in_a_copy_of_everything_writes_nothing_into_the_original",
     ),

@@ -123,6 +123,40 @@ def test_a_run_that_was_to_delete_promises_nothing(world: World) -> None:
     assert world.apply(world.plan()).collected == len(going(world, plan))
 
 
+def leased_apply(world: World, removal: Removal) -> tuple[str, SnapshotId]:
+    """A run from which a reader's lease of two hours spared a snapshot that the library released;
+    the lease is over."""
+    plan = world.plan(older_than("10d"))
+    spared = min(going(world, plan))
+    world.store().take_lease(spared, holder="a reader", length=timedelta(hours=2))
+    run = world.apply(plan, removal).run
+    assert spared not in world.live()
+    assert spared not in world.store().taken(run)
+    world.clock.advance(hours=3)
+    return run, spared
+
+
+def test_what_a_lease_spared_is_promised_for_the_window(world: World) -> None:
+    run, spared = leased_apply(world, WEEK)
+    assert world.apply(world.plan()).collected == 0
+    world.clock.advance(days=6)
+    assert world.apply(world.plan(older_than("10d"))).collected == 0
+    assert any(spared in sentence for sentence in world.undo(run).left)
+    whole(world, {spared})
+
+
+def test_what_a_lease_spared_goes_when_the_window_is_over(world: World) -> None:
+    _, spared = leased_apply(world, WEEK)
+    world.clock.advance(days=8)
+    assert world.purge() is not None
+    assert going(world, world.plan()) == {spared}
+
+
+def test_what_a_lease_spared_from_a_run_that_deletes_is_promised_by_nobody(world: World) -> None:
+    _, spared = leased_apply(world, DELETE)
+    assert going(world, world.plan()) == {spared}
+
+
 def test_an_undo_of_a_killed_run_holds_what_was_released(world: World) -> None:
     plan = world.plan(older_than("10d"))
     released = going(world, plan)

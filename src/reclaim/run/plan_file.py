@@ -229,10 +229,11 @@ def read(storage: Storage, place: Place) -> PlanDocument:
 
 
 class PlannedRun(NamedTuple):
-    """The run of a plan, and the storage of the store that it is for, if the plan has that."""
+    """The run of a plan, and the store that it is for: its storage and its uid."""
 
     run: str
     storage: str | None
+    uid: str | None
 
 
 def find_run(storage: Storage, location: str) -> tuple[Place, PlannedRun]:
@@ -244,13 +245,14 @@ def find_run(storage: Storage, location: str) -> tuple[Place, PlannedRun]:
     try:
         known = Where.model_validate(body["place"])
         run = str(body["run"])
-        planned_for = body.get("store", {}).get("storage")
+        planned_for = body.get("store", {})
+        planned = PlannedRun(run, planned_for.get("storage"), planned_for.get("uid"))
     except (KeyError, AttributeError, ValidationError) as error:
         raise PlanRefused(f"{location}/{FILE} is not a plan", hint="plan it again") from error
     place = Place(known.url, known.prefix)
     if str(place) != storage.url:
         raise PlanRefused(f"the plan at {location} was written to {place} and moved from there")
-    return place, PlannedRun(run, planned_for)
+    return place, planned
 
 
 def _body(storage: Storage, place: Place) -> Mapping[str, Any]:

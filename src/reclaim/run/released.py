@@ -1,7 +1,8 @@
 """Snapshots that the edit of a store's own library releases: written down before it is asked.
 
 The library cannot take its edit back, so what it takes out of reach must be known wherever the run
-is cut off: another run leaves it alone for as long as this one can finish it, and an undo holds it.
+is cut off, and to the end of its window: until then other runs leave it alone, and an undo holds
+it.
 The file is beside the run's record in the store, which has its name, and so its hash.
 """
 
@@ -16,10 +17,10 @@ from reclaim.engine.tasks.parts import Place
 from reclaim.errors import Corrupt, NotFound, PlanRefused, Refused
 from reclaim.history import build
 from reclaim.history.graph import reachable
-from reclaim.model import PROMOTED, RELEASED_BY_LIBRARY, Run, SnapshotId
+from reclaim.model import RELEASED_BY_LIBRARY, Run, SnapshotId
 from reclaim.safety import SAFETY
 from reclaim.storage import hashed_files
-from reclaim.stores.abilities import ExpiresUnderLock
+from reclaim.stores.abilities import ExpiresUnderLock, Quarantines
 from reclaim.stores.base import Held, Store
 from reclaim.stores.findings import some
 
@@ -71,11 +72,14 @@ def write_released(store: Store, run_id: str, released: Released) -> str:
 
 def read_released(store: Store, run: Run | None) -> Released | None:
     """The record of what a run's library edits released; None if it has asked no library."""
-    address = None if run is None else run.summary.get(RELEASED_BY_LIBRARY)
-    if run is None or address is None:
+    noted = None if run is None else run.summary.get(RELEASED_BY_LIBRARY)
+    if run is None or noted is None:
         return None
+    # By its name in the run's own folder: in a copy of the store the record has the address that
+    # it has in the original.
+    address = Place(*store.place(run.id)).at(str(noted).rpartition("/")[2])
     try:
-        rows = hashed_files.read(store.storage, str(address))
+        rows = hashed_files.read(store.storage, address)
     except (NotFound, PlanRefused, Corrupt) as error:
         raise Refused(
             f"run {run.id} let the library of {store.name} edit the history, and the list of what "
@@ -90,14 +94,15 @@ def read_released(store: Store, run: Run | None) -> Released | None:
 
 
 def still_promised(store: Store, run: Run) -> frozenset[SnapshotId]:
-    """Snapshots that a run was to set aside and that its library released, if it came no further.
+    """Snapshots that a run's library released and that the run itself has not taken.
 
-    Once it has condemned them, the store knows them as taken by the run.
+    They are promised for all of its window. It may have been cut off before it took them, a lease
+    may have spared them, or nobody had reviewed them. What it took, the store knows as taken.
     """
-    if run.quarantine is None or run.summary.get(PROMOTED):
+    if run.quarantine is None or not isinstance(store, Quarantines):
         return frozenset()
     released = read_released(store, run)
-    return frozenset() if released is None else released.released
+    return frozenset() if released is None else released.released.difference(store.taken(run.id))
 
 
 def hold_released(store: Store, held: Held, run: Run) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from reclaim.run import plan_file
 from reclaim.run.damaged_notes import recall_without
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
-from reclaim.run.plan_file import PlanDocument
+from reclaim.run.plan_file import PlanDocument, PlannedRun
 from reclaim.safety import SAFETY
 from reclaim.storage import KeyRange, buckets
 from reclaim.stores.abilities import Quarantines, SetsAside
@@ -330,18 +330,28 @@ def _markers_unknown(run: Run, why: str) -> Refused:
 def find_record(store: Store, run: Run, opener: Opener) -> Record | None:
     """The record of a run; None if its plan is not there any more, or cannot be read.
 
-    Another plan in its place is not the run's. One for another storage is that of the store which
+    Another plan in its place is not the run's. One for another store is that of the store which
     this one is a copy of, and what is written there would be believed by that one.
     """
     try:
         place, planned = plan_file.find_run(opener(run.place), run.place)
-        if planned.run != run.id or planned.storage not in (None, store.storage.url):
+        if planned.run != run.id or not _is_for(planned, store):
             return None
         applies = place.below("apply")
         journal = Journal(opener(place.url), applies, applies, known=known_lists(run))
         return Record(run, place, journal)
     except (NotFound, Refused, Corrupt, StorageDenied):
         return None
+
+
+def _is_for(planned: PlannedRun, store: Store) -> bool:
+    """Whether a plan is for a store, and not for one that it is a copy of.
+
+    A copy of a catalog has the uid of the original and another storage. A store that is a folder
+    has its own URL as uid; beside a copy of it, the storage of both is the folder above.
+    """
+    same_storage = planned.storage in (None, store.storage.url)
+    return same_storage and planned.uid in (None, store.uid)
 
 
 def _new_notes(store: Store, run: Run, opener: Opener) -> Place | None:
