@@ -102,7 +102,7 @@ class Expired:
         for base in edit.touched_bases:
             yield (
                 f"Merging {base.branch} with the default branch {reports} every differing path as "
-                "a conflict, because history around their merge base is edited."
+                "a conflict, because their merge base expires (--keep-merge-bases keeps it)."
             )
         if self.run is not None:
             yield f"No bytes were deleted. To take it back: reclaim undo {self.run.id}"

@@ -7,6 +7,7 @@ rules* at its first-parent chain. A *decision* says of one snapshot whether it s
 
 from reclaim.policy.duration import Duration
 from reclaim.policy.evaluate import Decisions, evaluate
+from reclaim.policy.lines import policy_lines
 from reclaim.policy.parse import (
     from_options,
     parse_policy,
@@ -31,6 +32,7 @@ __all__ = [
     "from_options",
     "parse_policy",
     "policy_document",
+    "policy_lines",
     "read_policy",
     "require_rules",
     "unmatched_rules",

@@ -11,7 +11,7 @@ from reclaim.engine.tasks import judging
 from reclaim.engine.tasks.grouping import Tally, few
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.model import SnapshotId
-from reclaim.policy import Policy, policy_document
+from reclaim.policy import Policy, policy_document, policy_lines
 from reclaim.run.causes import causes_of
 from reclaim.run.decide import Decided
 from reclaim.run.plan_file import (
@@ -74,7 +74,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         started_at=findings.started_at,
         read_at=seen.read_at,
         cutoff=findings.cutoff,
-        policy=list(_words(findings.policy)),
+        policy=list(policy_lines(findings.policy)),
         rules=policy_document(findings.policy),
         policy_source=findings.policy_source,
         library_edit=findings.library_edit,
@@ -174,7 +174,7 @@ def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> 
     for base in decided.edit.touched_bases:
         yield (
             f"merging {base.branch} with the default branch will report every differing path as a "
-            "conflict, because history around their merge base is edited"
+            "conflict, because their merge base expires (keep_merge_bases keeps it)"
         )
     for ref in decided.edit.expired_tips:
         if ref not in decided.edit.delete_refs:
@@ -205,10 +205,3 @@ def _odd(found: Candidates) -> Iterator[str]:
             f"{', '.join(map(repr, found.verdict.odd))}: a control character, or a part that is "
             "empty, '.' or '..'; if nobody needs them, remove them with the storage's own tools"
         )
-
-
-def _words(policy: Policy) -> Iterator[str]:
-    for match, rules in policy.matches:
-        kind = f"{match.kind} " if match.kind else ""
-        yield f"{kind}{match.glob}: {', '.join(rules.sentences()) or 'everything stays'}"
-    yield f"default: {', '.join(policy.default.sentences()) or 'everything stays'}"
