@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reclaim.cli.ages import parse_age
-from reclaim.cli.settings import current
+from reclaim.cli.settings import OPTION, current
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -58,4 +58,4 @@ class QuarantineOptions:
         keep = parse_age(chosen.where or "--keep", str(chosen.value)) if chosen.where else KEEP
         removal = DeleteMarkers if self.markers else MoveToQuarantine
         # A setting speaks for all plans; only who names this one may shorten its window.
-        return removal(keep, may_shorten=self.keep is not None)
+        return removal(keep, may_shorten=chosen.origin == OPTION)

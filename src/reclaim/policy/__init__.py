@@ -17,7 +17,7 @@ from reclaim.policy.parse import (
 )
 from reclaim.policy.rules import Match, Policy, Rules
 from reclaim.policy.stored import StoredPolicy, decode_stored, encode_stored
-from reclaim.policy.unmatched import unmatched_rules
+from reclaim.policy.unmatched import unmatched_rules, unmatched_sentences
 
 __all__ = [
     "Decisions",
@@ -36,4 +36,5 @@ __all__ = [
     "read_policy",
     "require_rules",
     "unmatched_rules",
+    "unmatched_sentences",
 ]

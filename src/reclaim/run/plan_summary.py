@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from reclaim.engine.tasks import judging
 from reclaim.engine.tasks.grouping import Tally, few
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.model import SnapshotId
-from reclaim.policy import Policy, policy_document, policy_lines
+from reclaim.policy import Policy, policy_document, policy_lines, unmatched_sentences
 from reclaim.run.causes import causes_of
 from reclaim.run.decide import Decided
 from reclaim.run.plan_file import (
@@ -112,6 +112,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         ],
         warnings=[
             *seen.warnings,
+            *_unmatched(findings.policy, seen, store),
             *_warnings(decided, store, findings.noncurrent),
             *_irreversible(store, findings.library_edit),
             *_odd(found),
@@ -188,6 +189,11 @@ def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> 
         )
     if not store.exact:
         yield f"{store.noun}s that nothing refers to yet are protected by --min-age alone"
+
+
+def _unmatched(policy: Policy, seen: Observation, store: Store) -> Sequence[str]:
+    # A store that was deleted has no refs, and its rules decide on nothing.
+    return () if store.deleted else unmatched_sentences(policy, seen.refs)
 
 
 def _irreversible(store: Store, edit: LibraryEdit | None) -> Iterator[str]:
