@@ -214,3 +214,13 @@ def test_gc_sets_aside_as_well(cli: CommandLine, planned: Any, location: Path) -
     assert one["state"] == "done"
     assert in_quarantine(location) == 7
     assert cli.ok("undo", one["run"], "--json").json["objects"] == 7
+
+
+def test_a_window_is_shortened_only_when_asked(cli: CommandLine, planned: Any) -> None:
+    def until(*options: str) -> str:
+        apply = ("apply", planned["plan"], "--yes", "--quarantine", *options, "--json")
+        return str(cli.ok(*apply).json["until"])
+
+    first = until("--keep", "14d")
+    assert until() == first
+    assert until("--keep", "1d") < first

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
 from reclaim.catalog.content import ranges as containers
-from reclaim.catalog.database.schema import CommitState, run_edits
+from reclaim.catalog.database.schema import CommitState, commits, run_edits
 from reclaim.engine.tasks.parts import read_part
 from reclaim.errors import Gone, Partial, StorageDenied, UnknownVersion
 from reclaim.model import RunState
@@ -21,6 +22,7 @@ from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.storage import Storage
 from reclaim.stores.observation import Margins
 from reclaim.testing.faults import FaultyStorage
+from tests.catalog import raw
 from tests.collect.older import heedless
 from tests.collect.test_promises import aside_of, dies_at, run_of
 from tests.collect.world import (
@@ -474,3 +476,32 @@ def test_a_promised_container_of_a_newer_version_stops_the_run(
     monkeypatch.setattr(containers, "decode_metarange", newer)
     with pytest.raises(UnknownVersion, match="format 9"):
         local.plan()
+
+
+def test_a_history_cut_twice_stays_marked(local: World) -> None:
+    """One parent is gone for good and one for now: when that is back, the first still misses."""
+    repo = local.repo
+    local.repo.branch("main").put("a", b"a")
+    repo.branch("main").commit("base")
+    ids = {}
+    for name in ("gone", "broken"):
+        repo.create_branch(name, "main").put(name, name.encode())
+        ids[name] = repo.branch(name).commit(name).id
+    merged = repo.branch("gone").merge("broken").id
+    metarange = repo.commit(ids["broken"]).metarange
+    for name in ids:
+        repo.delete_branch(name)
+    local.age()
+    run = local.apply(local.plan(allowed_fraction=1.0), removal=MoveToQuarantine()).run
+    with repo._workspace.database.write() as connection:
+        reduced = {"state": CommitState.COLLECTED, "run_id": "0" * 32}
+        connection.execute(update(commits).where(commits.c.id == ids["gone"]).values(**reduced))
+    [lost] = [one for one in raw.objects(repo) if one.endswith(metarange.rpartition("/")[2])]
+    local.storage.delete(lost)
+    with pytest.raises(Partial):
+        local.undo(run)
+    assert repo.commit(merged).parents == ()
+    [edit] = [row for row in raw.rows(repo, run_edits) if row.commit_id == merged]
+    assert json.loads(edit.old_parents) == [ids["broken"]]
+    # A merge must not take these for the parents that it was written with.
+    assert edit.was_marked

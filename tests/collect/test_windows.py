@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,8 +11,8 @@ from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
-from reclaim.errors import ClockSkew, Partial, Refused, UnsafeFolder
-from reclaim.model import RunState, StoredObject
+from reclaim.errors import ClockSkew, Partial, Refused, StorageUnavailable, UnsafeFolder
+from reclaim.model import Quarantine, RunState, StoredObject
 from reclaim.run.journal import Journal
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal, find_record
@@ -19,7 +20,7 @@ from reclaim.storage import LastCheck, Storage, unchecked
 from reclaim.testing.storage import StorageWrapper
 from tests.collect.dying import dies
 from tests.collect.test_promises import aside_of, check_back, dies_at, run_of
-from tests.collect.world import NAME, World, bury, opening, whole
+from tests.collect.world import NAME, At, World, bury, opening, stepped, whole
 from tests.dying import Died
 
 MOVE = MoveToQuarantine()
@@ -283,3 +284,38 @@ def test_other_bytes_where_every_write_has_a_new_etag(local: World) -> None:
     local.storage.put(home, b"ODD Y")
     with pytest.raises(Partial, match="neither in quarantine nor at its old place"):
         local.undo(run, storage=storage)
+
+
+DAY = timedelta(days=1)
+LONG = MoveToQuarantine(14 * DAY, may_shorten=True)
+
+
+def end_of_window(world: World) -> datetime | None:
+    [run] = world.repo.runs()
+    aside = Quarantine.of_record(run.summary)
+    return aside.until if aside else None
+
+
+@pytest.mark.parametrize("step", ["", "sweep data", "before promote"], ids=str)
+def test_a_window_is_not_shortened_unasked(local: World, step: str) -> None:
+    """Whether the first apply was done, ended halfway, or came to nothing."""
+    bury(local)
+    plan = local.plan(allowed_fraction=1.0)
+
+    def fail() -> None:
+        if step:
+            raise StorageUnavailable("down")
+
+    at = At(step, fail)
+    promised = local.clock.now() + LONG.keep
+    with suppress(StorageUnavailable, Partial):
+        local.apply(plan, removal=LONG, store=stepped(local.store(), at), step=at)
+    assert end_of_window(local) == promised
+    local.clock.advance(days=1)
+    assert local.apply(plan, removal=MoveToQuarantine()).until == promised
+    assert end_of_window(local) == promised
+    # Asked for, it is.
+    asked = MoveToQuarantine(3 * DAY, may_shorten=True)
+    assert local.apply(plan, removal=asked).until == local.clock.now() + 3 * DAY
+    # And a longer one is longer in any case.
+    assert local.apply(plan, removal=MoveToQuarantine()).until == local.clock.now() + 7 * DAY

@@ -63,8 +63,13 @@ def test_a_base_that_goes_is_named() -> None:
 
 def test_a_branch_that_is_deleted_has_no_base_to_touch() -> None:
     history = tree(FORK, *REFS)
-    assert [one.branch for one in expire(history, kept("m2")).touched_bases] == ["feature"]
-    assert expire(history, kept("m2"), delete_expired_branches=True).touched_bases == ()
+    edit = expire(history, kept("m2"), delete_expired_branches=True)
+    assert [ref.name for ref in edit.delete_refs] == ["feature"]
+    assert edit.touched_bases == ()
+
+
+def test_a_base_behind_an_expired_tip_stays() -> None:
+    assert expire(tree(FORK, *REFS), kept("m2")).touched_bases == ()
 
 
 def test_only_a_branch_can_be_the_default_one() -> None:
@@ -79,7 +84,7 @@ def test_a_base_can_be_kept_and_says_for_whom() -> None:
     edit = expire(tree(FORK, *REFS), kept("m2 f2"), keep_bases_of=REFS)
     assert edit.kept_bases == {"base": ("feature",)}
     assert edit.reparent == {"m2": ("base",), "f2": ("base",)}
-    assert edit.touched_bases == (TouchedBase("feature", SnapshotId("base"), SnapshotId("base")),)
+    assert edit.touched_bases == ()
 
 
 def test_an_edit_below_the_base_touches_nothing() -> None:

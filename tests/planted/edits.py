@@ -7,6 +7,7 @@ from tests.planted.bug import Bug
 ALONE = "tests/collect/test_edit_alone.py"
 AGAIN = "tests/collect/test_decided_again.py"
 IN_TURN = "tests/collect/test_edits_in_turn.py"
+MERGED = "tests/collect/test_merge_after.py"
 STOPPED = "tests/collect/test_edit_then_stop.py"
 
 BUGS: dict[str, Bug] = {
@@ -94,6 +95,36 @@ BUGS: dict[str, Bug] = {
         right="    return run.state == RunState.DONE and not gone_for_good(",
         wrong="    return not run.id and not gone_for_good(",
         test=f"{ALONE}::test_an_older_expiration_waits_for_it",
+    ),
+    "a base is trusted whatever was edited": Bug(
+        "reclaim.catalog.refs.merge_bases",
+        right="    if not edited:\n",
+        wrong="    if base:\n",
+        test=f"{MERGED}::test_a_base_that_went_is_not_replaced_by_an_older_one[collected]",
+    ),
+    "a base is looked for in the edited history twice": Bug(
+        "reclaim.catalog.refs.merge_bases",
+        right='written.get(row.id, "") if row.marked else row.parents',
+        wrong="row.parents",
+        test=f"{MERGED}::test_a_base_that_went_is_not_replaced_by_an_older_one[expired]",
+    ),
+    "a base that no side reaches is trusted": Bug(
+        "reclaim.catalog.refs.merge_bases",
+        right="return str(row.id) if stands else None",
+        wrong="return str(row.id)",
+        test=f"{MERGED}::test_a_base_that_went_is_not_replaced_by_an_older_one[expired]",
+    ),
+    "parents that were emptied count as none": Bug(
+        "reclaim.catalog.refs.merge_bases",
+        right="return None if row.state == CommitState.COLLECTED and not parents else parents",
+        wrong="return parents",
+        test=f"{MERGED}::test_what_earlier_versions_emptied_is_not_known[emptied]",
+    ),
+    "a history that was cut for good counts as the one that was written": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="        was_marked = marked[commit_id]\n",
+        wrong="        was_marked = False\n",
+        test="tests/collect/test_promised_commits.py::test_a_history_cut_twice_stays_marked",
     ),
     "a plan on top of an edit that may be taken back": Bug(
         "reclaim.run.plan",

@@ -23,6 +23,18 @@ COMMITS = "tests/collect/test_promised_commits.py"
 LATE = "tests/collect/test_late_tasks.py"
 
 BUGS: dict[str, Bug] = {
+    "a window is shortened unasked": Bug(
+        "reclaim.run.removal",
+        right="        until = max(until, promised.until)\n",
+        wrong="        until = until\n",
+        test=f"{WINDOWS}::test_a_window_is_not_shortened_unasked[sweep data]",
+    ),
+    "a window that came to nothing is shortened": Bug(
+        "reclaim.run.apply",
+        right="        return earlier.quarantine or Quarantine.of_record(earlier.summary)\n",
+        wrong="        return earlier.quarantine\n",
+        test=f"{WINDOWS}::test_a_window_is_not_shortened_unasked[before promote]",
+    ),
     "what was set aside promises nothing at home": Bug(
         "reclaim.catalog.collection.promised",
         right="commit_rows.c.state.in_(TAKEN),\n            commit_rows.c.metarange",

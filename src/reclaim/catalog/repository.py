@@ -23,7 +23,7 @@ from reclaim.catalog.collection.observing import Roots
 from reclaim.catalog.content import diffing
 from reclaim.catalog.content.diffing import Change
 from reclaim.catalog.names import check_prefix
-from reclaim.catalog.refs import commits, leases, logs, refs
+from reclaim.catalog.refs import commits, leases, logs, merge_bases, refs
 from reclaim.catalog.refs.commits import Commit
 from reclaim.catalog.refs.leases import CommitLeases
 from reclaim.catalog.refs.reading import RefReader, tree_of
@@ -185,7 +185,7 @@ class Repository:
         """The newest commit that both refs reach."""
         with self._workspace.database.read() as connection:
             tips = [commits.resolve(connection, self.uid, ref) for ref in (left, right)]
-            return commits.merge_base(connection, self.uid, *tips).commit
+            return merge_bases.merge_base(connection, self.uid, *tips).commit
 
     def diff(self, before: str, after: str, prefix: str = "") -> Iterator[Change]:
         """The changes from one commit to another, in path order. Both are held until the end."""

@@ -63,6 +63,7 @@ class Expired:
             "expired_tips": [ref.name for ref in edit.expired_tips],
             "deleted_refs": [ref.name for ref in edit.delete_refs],
             "touched_bases": [base.branch for base in edit.touched_bases],
+            "warnings": list(self.plan.warnings()),
         }
 
     def view(self) -> Iterator[Block]:
@@ -102,8 +103,10 @@ class Expired:
         for base in edit.touched_bases:
             yield (
                 f"Merging {base.branch} with the default branch {reports} every differing path as "
-                "a conflict, because history around their merge base is edited."
+                "a conflict, because their merge base expires (--keep-merge-bases keeps it)."
             )
+        for warning in self.plan.warnings():
+            yield f"Note: {warning}."
         if self.run is not None:
             yield f"No bytes were deleted. To take it back: reclaim undo {self.run.id}"
 

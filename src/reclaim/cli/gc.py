@@ -112,6 +112,7 @@ class Result:
         plan, applied = self.done.plan, self.done.applied
         document["plan"] = None if plan is None else shown(plan.place)
         document["policy_source"] = None if plan is None else plan.document.policy_source
+        document["warnings"] = [] if plan is None else plan.document.warnings
         if applied is None:
             return {**document, "state": "nothing"}
         return {**document, "state": "done", "run": applied.run, **applied.summary()}

@@ -12,7 +12,7 @@ from reclaim.cli.command import command, group
 from reclaim.cli.describe import instant
 from reclaim.cli.output import Block, Done
 from reclaim.cli.plans import STORE
-from reclaim.cli.policy_view import Explanation, policy_words, unmatched_sentences
+from reclaim.cli.policy_view import Explanation, policy_words, unmatched_in
 from reclaim.cli.rules import KeepOptions, read_policy_file
 from reclaim.cli.session import Session, login_name
 from reclaim.cli.snapshot_rows import AllOption, ReasonsOption
@@ -68,7 +68,7 @@ def set_(
     text, policy = given
     with session.stores(repository) as [store]:
         stored = store_policy(store, text, policy, set_by=login_name())
-        notes = unmatched_sentences(policy, store)
+        notes = unmatched_in(policy, store)
     session.output.answer(PolicyAnswer(store.name, stored, notes, stored_now=True))
 
 
@@ -118,7 +118,7 @@ def validate(
     with session.stores(repository) as [store]:
         checked = find_or_fail(store).policy if policy is None else policy
         check_rules(store, checked)
-        notes = unmatched_sentences(checked, store)
+        notes = unmatched_in(checked, store)
     if strict and notes:
         raise InvalidInput(
             "; ".join(notes),

@@ -42,17 +42,15 @@ def policy_words(policy: Policy) -> Iterator[str]:
         yield f"  {entry_name(number, policy)}: {said}"
 
 
-def unmatched_sentences(policy: Policy, store: Store) -> tuple[str, ...]:
+def unmatched_in(policy: Policy, store: Store) -> tuple[str, ...]:
     """The rules of a policy that match no ref of a store, each in a sentence."""
-    from reclaim.policy import unmatched_rules
+    from reclaim.policy import unmatched_sentences
     from reclaim.stores.abilities import ShowsHistory
 
     if not policy.matches or not isinstance(store, ShowsHistory):
         return ()
-    return tuple(
-        f"the rule for {match.kind or 'branch or tag'} {match.glob} matches no ref of {store.name}"
-        for match in unmatched_rules(policy, store.current_history().refs)
-    )
+    refs = store.current_history().refs
+    return tuple(f"{one} of {store.name}" for one in unmatched_sentences(policy, refs))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reclaim.cli.ages import parse_age
-from reclaim.cli.settings import current
+from reclaim.cli.settings import OPTION, current
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class QuarantineOptions:
         str | None,
         typer.Option(
             metavar="TIME",
-            help="With --quarantine: how long before `reclaim purge` may delete them. Default: 7d.",
+            help="With --quarantine: how long before `reclaim purge` may delete them. Default: 7d,"
+            " or what an earlier apply of the plan promised if that is longer.",
             show_default=False,
         ),
     ] = None
@@ -55,4 +56,6 @@ class QuarantineOptions:
             return DELETE
         chosen = current().chosen["keep"]
         keep = parse_age(chosen.where or "--keep", str(chosen.value)) if chosen.where else KEEP
-        return DeleteMarkers(keep) if self.markers else MoveToQuarantine(keep)
+        removal = DeleteMarkers if self.markers else MoveToQuarantine
+        # A setting speaks for all plans; only who names this one may shorten its window.
+        return removal(keep, may_shorten=chosen.origin == OPTION)

@@ -14,10 +14,10 @@ from reclaim.model import History, Ref, RefKind, SnapshotId
 
 
 class TouchedBase(NamedTuple):
-    """A branch whose base with the default branch is found through an edited snapshot.
+    """A branch whose base with the default branch neither of them reaches after an edit.
 
-    ``before`` and ``after`` are the base in the two histories. Even when they are the same, a
-    merge cannot know that and treats differences with care.
+    ``before`` and ``after`` are the base in the two histories. A merge knows that the one that it
+    finds is not where they met, and treats differences with care.
     """
 
     branch: str
@@ -46,6 +46,11 @@ def find_bases(history: History, parents: Parents) -> Bases:
         tip for ref, tip in zip(history.refs, history.tips, strict=True) if _is_default(ref)
     ]
     main = reachable(parents, defaults)
+    return Bases(main, _find_nearest(parents, main), len(parents))
+
+
+def _find_nearest(parents: Parents, main: bytearray) -> list[int]:
+    """For each snapshot the newest one that it reaches on a line, or one past the last."""
     none = len(parents)
     nearest = list(range(none))
     for number in range(none - 1, -1, -1):
@@ -55,7 +60,7 @@ def find_bases(history: History, parents: Parents) -> Bases:
                 if nearest[parent] < found:
                     found = nearest[parent]
             nearest[number] = found
-    return Bases(main, nearest, none)
+    return nearest
 
 
 def keep_bases(
@@ -95,36 +100,27 @@ def touched_bases(
     edited: Collection[int],
     gone: Collection[Ref],
 ) -> tuple[TouchedBase, ...]:
-    """Branches whose base is looked for through a snapshot that is edited.
+    """Branches whose base is not reached any more, neither by them nor by the default branch.
 
-    A search goes from the newest to the oldest over both sides and ends at the base, so an edited
-    snapshot matters when some side reaches it and it is newer than the base.
+    What an edit keeps is reached as before, so a base that is kept is not touched. Neither is one
+    that stays behind a tip that is expired itself.
     """
     if not edited:
         return ()
     later = find_bases(history, after)
-    newest_on_main = min((number for number in edited if before.main[number]), default=before.none)
-    newest = [before.none] * before.none
-    for number in edited:
-        newest[number] = number
-    for number in range(before.none - 1, -1, -1):
-        if before.main[number]:
-            newest[number] = before.none
-        elif newest[number] != number:
-            for parent in history.parents[number]:
-                if newest[parent] < newest[number]:
-                    newest[number] = newest[parent]
-    found = []
-    none = before.none
+    # What a branch reached of the default branch as that was; of what it reached, the newest was
+    # the base.
+    still = _find_nearest(after, before.main)
+    touched = []
     for ref, tip in zip(history.refs, history.tips, strict=True):
         base, other = before.nearest[tip], later.nearest[tip]
-        if none in (base, other) or (newest_on_main >= base and newest[tip] >= base):
+        if before.none in (base, other) or still[tip] == base or later.main[base]:
             continue
         if ref.kind is not RefKind.BRANCH or ref.default or (gone and ref in gone):
             continue
         ids = history.snapshots[base].id, history.snapshots[other].id
-        found.append(TouchedBase(ref.name, *ids))
-    return tuple(found)
+        touched.append(TouchedBase(ref.name, *ids))
+    return tuple(touched)
 
 
 def _is_default(ref: Ref) -> bool:

@@ -7,6 +7,7 @@ rules* at its first-parent chain. A *decision* says of one snapshot whether it s
 
 from reclaim.policy.duration import Duration
 from reclaim.policy.evaluate import Decisions, evaluate
+from reclaim.policy.lines import policy_lines
 from reclaim.policy.parse import (
     from_options,
     parse_policy,
@@ -16,7 +17,7 @@ from reclaim.policy.parse import (
 )
 from reclaim.policy.rules import Match, Policy, Rules
 from reclaim.policy.stored import StoredPolicy, decode_stored, encode_stored
-from reclaim.policy.unmatched import unmatched_rules
+from reclaim.policy.unmatched import unmatched_rules, unmatched_sentences
 
 __all__ = [
     "Decisions",
@@ -31,7 +32,9 @@ __all__ = [
     "from_options",
     "parse_policy",
     "policy_document",
+    "policy_lines",
     "read_policy",
     "require_rules",
     "unmatched_rules",
+    "unmatched_sentences",
 ]

@@ -55,13 +55,19 @@ class Rules:
         return self.older_than
 
     def sentences(self) -> Iterator[str]:
-        """Each rule in the words of the policy."""
+        """Each rule that looks at single snapshots, in the words of the policy."""
         if self.older_than is not None:
             yield f"older_than {_words(self.older_than)}"
         if self.keep_within is not None:
             yield f"keep_within {self.keep_within}"
         for period, count in self.counts():
             yield f"keep_{period} {count}"
+
+    def all_sentences(self) -> Iterator[str]:
+        """Each rule in the words of the policy, and what it keeps beside them."""
+        yield from self.sentences()
+        if self.keep_merge_bases:
+            yield "keep_merge_bases"
 
 
 @dataclass(frozen=True, slots=True)

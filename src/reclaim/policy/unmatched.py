@@ -15,3 +15,11 @@ def unmatched_rules(policy: Policy, refs: Iterable[Ref]) -> tuple[Match, ...]:
     """
     known = tuple(refs)
     return tuple(match for match, _ in policy.matches if not any(map(match, known)))
+
+
+def unmatched_sentences(policy: Policy, refs: Iterable[Ref]) -> tuple[str, ...]:
+    """A warning for each of these entries."""
+    return tuple(
+        f"the rule for {match.kind or 'branch or tag'} {match.glob} matches no ref"
+        for match in unmatched_rules(policy, refs)
+    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -265,19 +265,26 @@ def _check_same_plan(run: Run, place: Place, planned: PlanDocument, *, trusted: 
         )
 
 
-def _facts(removal: Removal, store: Store, earlier: Run | None) -> dict[str, Any]:
+def _facts(removal: Removal, store: Store, earlier: Run | None, *, begun: bool) -> dict[str, Any]:
     """The run's record as it begins, with what earlier applies of the plan did.
 
-    A window that was promised is not shortened.
+    A window that one of them promised is not shortened, also if it came to nothing.
     """
-    before = {} if earlier is None else dict(earlier.summary)
-    aside = removal.quarantine(store.clock.now())
-    promised = None if earlier is None else earlier.quarantine
-    if aside and promised and aside.until and promised.until:
-        aside = replace(aside, until=max(aside.until, promised.until))
+    before = dict(earlier.summary) if earlier is not None and begun else {}
+    aside = removal.quarantine(store.clock.now(), _promised(earlier))
     facts = {} if aside is None else aside.record()
     facts |= EditCounts.of_record(before).record()
     return facts | {name: before.get(name, 0) for name in (CONDEMNED, COLLECTED, INTENDED)}
+
+
+def _promised(earlier: Run | None) -> Quarantine | None:
+    """The quarantine that an earlier apply of the plan was made with, whatever came of it."""
+    if earlier is None:
+        return None
+    try:
+        return earlier.quarantine or Quarantine.of_record(earlier.summary)
+    except ValueError:
+        return None
 
 
 def _editing(held: Held) -> EditsHistory:
@@ -331,7 +338,7 @@ class _Applying:
         self._condemned = False
         # An earlier apply may have taken something, even if this one does not get so far.
         self._begun = earlier is not None and earlier.state != RunState.STOPPED
-        self._facts = _facts(removal, store, earlier if self._begun else None)
+        self._facts = _facts(removal, store, earlier, begun=self._begun)
         self._facts |= {PLAN_DIGEST: planned.digest, LISTS: self._journal.known}
         if not basis.compared:
             self._facts[VOUCHED] = True

@@ -15,7 +15,7 @@ from reclaim.history import Edit
 from reclaim.history.graph import reachable
 from reclaim.lock import edit_in_progress
 from reclaim.model import Decision, Run, SnapshotId
-from reclaim.policy import Decisions, Policy, require_rules
+from reclaim.policy import Decisions, Policy, require_rules, unmatched_sentences
 from reclaim.run.decide import check_counts, decide
 from reclaim.run.edit_counts import EditCounts
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
@@ -30,6 +30,10 @@ class ExpirePlan:
     decisions: Decisions
     edit: Edit
     reviewed: ReviewedEdit
+
+    def warnings(self) -> tuple[str, ...]:
+        """Rules that are for nothing."""
+        return unmatched_sentences(self.reviewed.policy, self.read.refs)
 
     def reached(self) -> Iterator[Decision]:
         """The decisions for snapshots that some ref reaches before the edit, newest first."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from reclaim.errors import OutOfTime, PlanRefused, Refused
 from reclaim.history import Edit, build
 from reclaim.model import SnapshotId
-from reclaim.policy import Policy, Rules, evaluate
+from reclaim.policy import Policy, evaluate
 from reclaim.run.decide import Predict, find_cut_off, find_released
 from reclaim.run.edit_counts import EditCounts
 from reclaim.run.library_notes import LibraryNotes
@@ -67,14 +67,8 @@ def _rules_asked(policy: Policy) -> Iterator[str]:
     if policy.matches:
         yield BY_REF
     for match, rules in policy.matches:
-        yield from (f"{rule} (for {match.glob})" for rule in _rules(rules))
-    yield from _rules(policy.default)
-
-
-def _rules(rules: Rules) -> Iterator[str]:
-    yield from rules.sentences()
-    if rules.keep_merge_bases:
-        yield "keep_merge_bases"
+        yield from (f"{rule} (for {match.glob})" for rule in rules.all_sentences())
+    yield from policy.default.all_sentences()
 
 
 def predicting(store: Store, expiration: Expiration) -> Predict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from reclaim.engine.tasks import judging
 from reclaim.engine.tasks.grouping import Tally, few
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.model import SnapshotId
-from reclaim.policy import Policy, policy_document
+from reclaim.policy import Policy, policy_document, policy_lines, unmatched_sentences
 from reclaim.run.causes import causes_of
 from reclaim.run.decide import Decided
 from reclaim.run.plan_file import (
@@ -74,7 +74,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         started_at=findings.started_at,
         read_at=seen.read_at,
         cutoff=findings.cutoff,
-        policy=list(_words(findings.policy)),
+        policy=list(policy_lines(findings.policy)),
         rules=policy_document(findings.policy),
         policy_source=findings.policy_source,
         library_edit=findings.library_edit,
@@ -112,6 +112,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         ],
         warnings=[
             *seen.warnings,
+            *_unmatched(findings.policy, seen, store),
             *_warnings(decided, store, findings.noncurrent),
             *_irreversible(store, findings.library_edit),
             *_odd(found),
@@ -174,7 +175,7 @@ def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> 
     for base in decided.edit.touched_bases:
         yield (
             f"merging {base.branch} with the default branch will report every differing path as a "
-            "conflict, because history around their merge base is edited"
+            "conflict, because their merge base expires (keep_merge_bases keeps it)"
         )
     for ref in decided.edit.expired_tips:
         if ref not in decided.edit.delete_refs:
@@ -188,6 +189,11 @@ def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> 
         )
     if not store.exact:
         yield f"{store.noun}s that nothing refers to yet are protected by --min-age alone"
+
+
+def _unmatched(policy: Policy, seen: Observation, store: Store) -> Sequence[str]:
+    # A store that was deleted has no refs, and its rules decide on nothing.
+    return () if store.deleted else unmatched_sentences(policy, seen.refs)
 
 
 def _irreversible(store: Store, edit: LibraryEdit | None) -> Iterator[str]:
@@ -205,10 +211,3 @@ def _odd(found: Candidates) -> Iterator[str]:
             f"{', '.join(map(repr, found.verdict.odd))}: a control character, or a part that is "
             "empty, '.' or '..'; if nobody needs them, remove them with the storage's own tools"
         )
-
-
-def _words(policy: Policy) -> Iterator[str]:
-    for match, rules in policy.matches:
-        kind = f"{match.kind} " if match.kind else ""
-        yield f"{kind}{match.glob}: {', '.join(rules.sentences()) or 'everything stays'}"
-    yield f"default: {', '.join(policy.default.sentences()) or 'everything stays'}"

@@ -62,8 +62,11 @@ class Removal(Protocol):
         """Remove snapshots whose objects were taken."""
         ...
 
-    def quarantine(self, now: datetime) -> Quarantine | None:
-        """The quarantine of a run that begins now, as its record has it; None for deleting."""
+    def quarantine(self, now: datetime, promised: Quarantine | None) -> Quarantine | None:
+        """The quarantine of a run that begins now, as its record has it; None for deleting.
+
+        ``promised`` is what an earlier apply of the same plan said.
+        """
         ...
 
     def requests(self, store: Store, objects: int) -> int:
@@ -110,7 +113,7 @@ class Delete:
     def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
         return held.collect(ids)
 
-    def quarantine(self, now: datetime) -> None:
+    def quarantine(self, now: datetime, promised: Quarantine | None) -> None:
         pass
 
     def requests(self, store: Store, objects: int) -> int:  # noqa: ARG002
@@ -126,6 +129,8 @@ class MoveToQuarantine:
 
     keep: timedelta = KEEP
     name: str = MOVED
+    may_shorten: bool = False
+    """Whether ``keep`` holds even if an earlier apply promised a longer window."""
 
     def check(self, store: Store, planned: PlanDocument) -> None:  # noqa: ARG002
         _check_store(store)
@@ -139,8 +144,8 @@ class MoveToQuarantine:
     def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
         return setting_aside(held).set_aside(ids)
 
-    def quarantine(self, now: datetime) -> Quarantine:
-        return Quarantine(self.name, now, now + self.keep)
+    def quarantine(self, now: datetime, promised: Quarantine | None) -> Quarantine:
+        return _window(self, now, promised)
 
     def requests(self, store: Store, objects: int) -> int:
         # A copy and a look at it; deletes are free.
@@ -197,6 +202,8 @@ class DeleteMarkers:
 
     keep: timedelta = KEEP
     name: str = MARKED
+    may_shorten: bool = False
+    """Whether ``keep`` holds even if an earlier apply promised a longer window."""
 
     def check(self, store: Store, planned: PlanDocument) -> None:
         _check_store(store)
@@ -216,8 +223,8 @@ class DeleteMarkers:
     def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
         return setting_aside(held).set_aside(ids)
 
-    def quarantine(self, now: datetime) -> Quarantine:
-        return Quarantine(self.name, now, now + self.keep)
+    def quarantine(self, now: datetime, promised: Quarantine | None) -> Quarantine:
+        return _window(self, now, promised)
 
     def requests(self, store: Store, objects: int) -> int:  # noqa: ARG002
         return 0
@@ -272,6 +279,16 @@ class DeleteMarkers:
 
 
 REMOVALS: Mapping[str, UndoableRemoval] = {MOVED: MoveToQuarantine(), MARKED: DeleteMarkers()}
+
+
+def _window(
+    removal: MoveToQuarantine | DeleteMarkers, now: datetime, promised: Quarantine | None
+) -> Quarantine:
+    """A window from now on, which ends no sooner than was promised, unless that was asked for."""
+    until = now + removal.keep
+    if promised and promised.until and not removal.may_shorten:
+        until = max(until, promised.until)
+    return Quarantine(removal.name, now, until)
 
 
 def removal_of(run: Run) -> UndoableRemoval | None:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete, exists, or_, select
 from reclaim.catalog.collection import history_edit, records
 from reclaim.catalog.collection.covering import find_covering
 from reclaim.catalog.collection.promised import gone_for_good
-from reclaim.catalog.database.schema import branches, run_edits, run_refs, runs, tags
+from reclaim.catalog.database.schema import CommitState, branches, run_edits, run_refs, runs, tags
 from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.refs import commits, refs
 from reclaim.catalog.workspace import Workspace
@@ -283,6 +283,7 @@ def _leads_to_gone(connection: Connection, repo_uid: str, run_id: str) -> bool:
             commit_rows.c.repo_uid == repo_uid,
             run_edits.c.run_id == run_id,
             commit_rows.c.parents == run_edits.c.new_parents,
+            commit_rows.c.state != CommitState.COLLECTED,
         )
     )
     hidden = {one for text in connection.execute(edits).scalars() for one in json.loads(text)}
@@ -302,8 +303,11 @@ def stands(connection: Connection, repo_uid: str, ids: list[str]) -> bool:
 
 
 def _parents_now(connection: Connection, repo_uid: str, commit_id: str) -> str | None:
+    """The parents of a commit as they are written; None if the commit was collected."""
     query = select(commit_rows.c.parents).where(
-        commit_rows.c.repo_uid == repo_uid, commit_rows.c.id == commit_id
+        commit_rows.c.repo_uid == repo_uid,
+        commit_rows.c.id == commit_id,
+        commit_rows.c.state != CommitState.COLLECTED,
     )
     return connection.execute(query.with_for_update()).scalar()
 

@@ -238,39 +238,6 @@ def walk(
     raise missing(wanted)
 
 
-@dataclass(frozen=True, slots=True)
-class MergeBase:
-    """The newest commit that both sides reach.
-
-    It cannot be ``trusted`` when it was found through a commit whose parents an expiration
-    replaced: changes between the two may have been forgotten.
-    """
-
-    commit: Commit | None
-    trusted: bool
-
-
-def merge_base(connection: Connection, repo_uid: str, left: Commit, right: Commit) -> MergeBase:
-    """Where two lines of history met last."""
-    sides: dict[str, set[str]] = {}
-    for side, tip in (("left", left), ("right", right)):
-        sides.setdefault(tip.id, set()).add(side)
-    trusted = True
-    latest = max(left.written_at, right.written_at)
-    for commit in scan(connection, repo_uid, latest):
-        reached = sides.pop(commit.id, None)
-        if reached is None:
-            continue
-        if len(reached) == 2:
-            return MergeBase(commit, trusted)
-        trusted = trusted and not commit.marked
-        for parent in commit.parents:
-            sides.setdefault(parent, set()).update(reached)
-        if not sides:
-            return MergeBase(None, trusted=False)
-    raise missing(sides)
-
-
 def missing(ids: Iterable[str]) -> Corrupt:
     return Corrupt(
         f"the history names commits that are not there: {', '.join(sorted(ids)[:3])}",

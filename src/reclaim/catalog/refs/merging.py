@@ -19,8 +19,9 @@ from reclaim.catalog.content.range_writer import reusable_from, rewrite
 from reclaim.catalog.content.tree import Tree
 from reclaim.catalog.database.transactions import ATTEMPTS
 from reclaim.catalog.refs import commits
-from reclaim.catalog.refs.commits import Commit, MergeBase
+from reclaim.catalog.refs.commits import Commit
 from reclaim.catalog.refs.committing import Draft, Note, land
+from reclaim.catalog.refs.merge_bases import MergeBase, merge_base
 from reclaim.catalog.staging import staged_rows, tokens
 from reclaim.catalog.staging.partitions import Partition, count
 from reclaim.catalog.staging.tokens import View, ViewChanged
@@ -56,7 +57,7 @@ def merge(
         with workspace.database.read() as connection:
             view, target = _clean_head(connection, workspace, branch)
             source = commits.resolve(connection, workspace.repo_uid, source_ref)
-            base = commits.merge_base(connection, workspace.repo_uid, target, source)
+            base = merge_base(connection, workspace.repo_uid, target, source)
         if base.commit is not None and base.commit.id == source.id:
             return target
 
