@@ -164,8 +164,11 @@ class Summary:
     """Why the store could not record a plan that was made just now."""
 
     def document(self) -> Mapping[str, Any]:
-        notes = {"not_recorded": self.not_recorded} if self.not_recorded else {}
-        return {"plan": shown(self.place), **notes, **self.plan.model_dump(mode="json")}
+        return {
+            "plan": shown(self.place),
+            "not_recorded": self.not_recorded,
+            **self.plan.model_dump(mode="json"),
+        }
 
     def view(self) -> Iterator[Block]:
         plan, where = self.plan, shown(self.place)

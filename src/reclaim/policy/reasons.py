@@ -13,10 +13,10 @@ from datetime import datetime
 from functools import cache
 from itertools import compress
 
-from reclaim.model import History
+from reclaim.model import History, instant_text
 from reclaim.policy.claims import NAMED, Claims, Periods, Ranks
 from reclaim.policy.periods import NAME
-from reclaim.policy.rules import Rules, instant_text
+from reclaim.policy.rules import Rules
 
 ORIGIN = "root commit (always kept)"
 NO_RULE = "no rule, so everything it reaches stays"

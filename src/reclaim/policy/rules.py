@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import translate
 
-from reclaim.model import Ref, RefKind
+from reclaim.model import Ref, RefKind, instant_text
 from reclaim.policy.duration import Duration
 
 PERIODS = ("hourly", "daily", "weekly", "monthly", "yearly")
@@ -101,10 +101,6 @@ class Policy:
             if match(ref):
                 return number
         return len(self.matches)
-
-
-def instant_text(instant: datetime) -> str:
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def second_text(instant: datetime) -> str:
