@@ -16,6 +16,7 @@ from tests.planted import (
     edits,
     ends,
     library,
+    naming,
     policies,
     quarantine,
     records,
@@ -32,6 +33,7 @@ BUGS = (
     | edits.BUGS
     | ends.BUGS
     | library.BUGS
+    | naming.BUGS
     | policies.BUGS
     | quarantine.BUGS
     | records.BUGS
