@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 
 from reclaim.clock import Clock
 from reclaim.errors import Conflict, LockLost, ReclaimError
+from reclaim.model import instant_text
 from reclaim.renewal import Renewal
 from reclaim.safety import SAFETY
 
@@ -33,7 +34,7 @@ TASKS = "tasks"
 
 def taken(what: str, run_id: str, owner: str, free_at: datetime) -> Conflict:
     """The error for whoever wants a lock that a run has."""
-    told = {"run": run_id, "free_at": free_at.isoformat()}
+    told = {"run": run_id, "free_at": instant_text(free_at)}
     if owner == TASKS:
         return Conflict(
             f"run {run_id} has ended, and may still be working on executors until "

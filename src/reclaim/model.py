@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple, NewType
 
 SnapshotId = NewType("SnapshotId", str)
+
+
+def instant_text(instant: datetime, precision: str = "auto") -> str:
+    """An instant as all of Reclaim writes it: in UTC, with a Z at its end."""
+    return instant.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
 
 
 class RefKind(StrEnum):
@@ -182,13 +187,13 @@ class Quarantine:
         """It as keys of a record."""
         keys: dict[str, Any] = {"quarantine": self.removal}
         if self.since is not None:
-            keys["since"] = self.since.isoformat()
+            keys["since"] = instant_text(self.since)
         if self.until is not None:
-            keys["until"] = self.until.isoformat()
+            keys["until"] = instant_text(self.until)
         if self.intended:
             keys[INTENDED] = self.intended
         if self.undos:
-            keys["undos"] = [begun.isoformat() for begun in self.undos]
+            keys["undos"] = [instant_text(begun) for begun in self.undos]
         return keys
 
 

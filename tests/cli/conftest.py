@@ -20,6 +20,7 @@ from reclaim.cli.main import main
 from reclaim.cli.running import RunOptions
 from reclaim.cli.watching import Lines
 from reclaim.testing.engine import OracleEngine
+from tests.json_schema import check_answer
 
 SOURCE = Path(reclaim.__file__).resolve().parents[1]
 
@@ -55,6 +56,8 @@ class CommandLine:
         self._capture.readouterr()
         code = main(args)
         captured = self._capture.readouterr()
+        if "--json" in args and captured.out:
+            check_answer(args, json.loads(captured.out))
         return Result(code, captured.out, captured.err)
 
     def ok(self, *args: str, stdin: bytes = b"") -> Result:

@@ -119,7 +119,12 @@ def test_get_a_file(tree: CommandLine, tmp_path: Path, monkeypatch: pytest.Monke
     tree.ok("get", "sales/main/data/2.csv", "folder")
     assert (tmp_path / "folder" / "2.csv").read_bytes() == b"data/2.csv"
     document = tree.ok("get", "sales/main/a.txt", "1.csv", "--json").json
-    assert document == {"path": "a.txt", "file": str(tmp_path / "1.csv"), "bytes": 5}
+    assert document == {
+        "path": "a.txt",
+        "file": str(tmp_path / "1.csv"),
+        "bytes": 5,
+        "verified": None,
+    }
     assert (tmp_path / "1.csv").read_bytes() == b"a.txt"
 
 

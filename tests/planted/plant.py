@@ -17,6 +17,7 @@ from tests.planted import (
     ends,
     excluding,
     library,
+    naming,
     policies,
     quarantine,
     records,
@@ -34,6 +35,7 @@ BUGS = (
     | ends.BUGS
     | excluding.BUGS
     | library.BUGS
+    | naming.BUGS
     | policies.BUGS
     | quarantine.BUGS
     | records.BUGS

@@ -110,7 +110,12 @@ class ApplyAnswer:
 
     def document(self) -> Mapping[str, Any]:
         done = self.applied
-        return {"run": done.run, "plan": shown(done.place), "store": self.store, **done.summary()}
+        return {
+            "run": done.run,
+            "plan": shown(done.place),
+            "store": self.store,
+            **applied_document(done),
+        }
 
     def view(self) -> Iterator[Block]:
         yield f"{self.store}: {sentence(self.applied)}."
@@ -146,6 +151,30 @@ class ApplyAnswer:
                 f"No space is freed until they are purged, possible from {instant(until)} UTC. "
                 f"{requests(self.applied)}Undo it with: reclaim undo {self.applied.run}{self.undo}"
             )
+
+
+NOTHING_APPLIED: Mapping[str, Any] = {
+    "until": None,
+    "compared": None,
+    "unplanned": 0,
+    "spared": 0,
+    "objects": 0,
+    "bytes": 0,
+    "failed": 0,
+    "missing": 0,
+    "dropped": 0,
+    "condemned": 0,
+    "collected": 0,
+    "reparented": 0,
+    "released": 0,
+    "deleted_refs": [],
+}
+"""The summary of an apply that did nothing: a program finds every field, whatever was done."""
+
+
+def applied_document(applied: Applied) -> dict[str, Any]:
+    """The summary of an apply with all its fields."""
+    return {**NOTHING_APPLIED, **applied.summary()}
 
 
 def sentence(applied: Applied) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reclaim.cli import exits
-from reclaim.cli.apply import sentence
+from reclaim.cli.apply import NOTHING_APPLIED, applied_document, sentence
 from reclaim.cli.command import command
 from reclaim.cli.failure import Failure
 from reclaim.cli.limits import LimitOptions
@@ -105,17 +105,24 @@ class Result:
             "uid": None if store is None else store.uid,
             "deleted": store is not None and store.deleted,
             "state": "failed",
+            "error": None,
+            "plan": None,
+            "run": None,
+            "policy_source": None,
+            "warnings": [],
+            **NOTHING_APPLIED,
         }
         if self.failure is not None:
-            return {**document, **self.failure.document()}
+            return document | self.failure.document()
         assert self.done is not None
         plan, applied = self.done.plan, self.done.applied
-        document["plan"] = None if plan is None else shown(plan.place)
-        document["policy_source"] = None if plan is None else plan.document.policy_source
-        document["warnings"] = [] if plan is None else plan.document.warnings
+        if plan is not None:
+            document["plan"] = shown(plan.place)
+            document["policy_source"] = plan.document.policy_source
+            document["warnings"] = plan.document.warnings
         if applied is None:
-            return {**document, "state": "nothing"}
-        return {**document, "state": "done", "run": applied.run, **applied.summary()}
+            return document | {"state": "nothing"}
+        return document | {"state": "done", "run": applied.run} | applied_document(applied)
 
     def line(self) -> str:
         name = self.name if self.store is None else self.store.name

@@ -75,6 +75,7 @@ def _get_object(session: Session, place: RefPath, target: str | None, *, verify:
         "path": entry.path,
         "file": str(file.absolute()),
         "bytes": written,
+        "verified": None,
     }
     sentence = f"Got {entry.path} ({size(written)}) as {file}."
     if verify:
@@ -118,7 +119,13 @@ def _get_folder(session: Session, place: RefPath, target: str | None, *, verify:
                 advance(entry.size)
         if not done:
             raise nothing_below(reader, place.path)
-    facts: dict[str, Any] = {"folder": str(root.absolute()), "objects": done, "bytes": total}
+    facts: dict[str, Any] = {
+        "folder": str(root.absolute()),
+        "objects": done,
+        "bytes": total,
+        "verified": None,
+        "unverified": None,
+    }
     sentence = f"Got {objects(done)} ({size(total)}) into {root}."
     if verify:
         facts |= {"verified": verified, "unverified": done - verified}

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from reclaim.cli.verbosity import Verbosity
+from reclaim.model import instant_text
 
 
 @contextmanager
@@ -68,9 +69,4 @@ class JsonLine(logging.Formatter):
 
 def logged_at(record: logging.LogRecord) -> str:
     """The time of a record, to the millisecond."""
-    return utc(datetime.fromtimestamp(record.created, UTC), "milliseconds")
-
-
-def utc(when: datetime, precision: str = "seconds") -> str:
-    """An instant in UTC, with a Z at its end."""
-    return when.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+    return instant_text(datetime.fromtimestamp(record.created, UTC), "milliseconds")

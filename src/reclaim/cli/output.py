@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from reclaim.cli.failure import Failure
+from reclaim.model import instant_text
 
 CHUNK = 1_000
 """Rows are aligned this many at a time, so that a long listing starts at once."""
@@ -154,7 +155,7 @@ def _print_styled(table: Table) -> None:
 
 def _encode(value: object) -> Any:
     if isinstance(value, datetime):
-        return value.isoformat()
+        return instant_text(value)
     if isinstance(value, Iterable):
         return list(value)
     raise TypeError(f"{type(value).__name__} has no form in JSON")

@@ -233,12 +233,13 @@ class Summary:
     """What becomes of each snapshot, where that is shown."""
 
     def document(self) -> Mapping[str, Any]:
-        notes = {"not_recorded": self.not_recorded} if self.not_recorded else {}
-        if self.moved_to is not None:
-            notes["moved_from"] = shown(self.place)
-        here = shown(self.moved_to or self.place)
-        commits = {} if self.commits is None else {"commits": self.commits.document()}
-        return {"plan": here, **notes, **self.plan.model_dump(mode="json"), **commits}
+        return {
+            "plan": shown(self.moved_to or self.place),
+            "moved_from": None if self.moved_to is None else shown(self.place),
+            "not_recorded": self.not_recorded,
+            **self.plan.model_dump(mode="json"),
+            "commits": None if self.commits is None else self.commits.document(),
+        }
 
     def view(self) -> Iterator[Block]:
         plan, where = self.plan, shown(self.place)

@@ -48,7 +48,7 @@ def reset(
             commit = branch.reset_to(to)
             done = Done(
                 f"Moved {place.ref} to {commit.id[:SHORT]}; nothing on it is uncommitted.",
-                {"repository": place.repository, "branch": place.ref, "commit": commit.id},
+                _facts(place.repository, place.ref, commit=commit.id),
             )
         else:
             done = _reset(branch, place.repository, place.path, prefix)
@@ -56,15 +56,22 @@ def reset(
 
 
 def _reset(branch: Branch, repository: str, path: str, prefix: str | None) -> Done:
-    facts: dict[str, object] = {"repository": repository, "branch": branch.name}
     if path:
         branch.reset_path(path)
-        return Done(f"Reset {path} on {branch.name}.", {**facts, "path": path})
+        facts = _facts(repository, branch.name, path=path)
+        return Done(f"Reset {path} on {branch.name}.", facts)
     if prefix is not None:
         changes = branch.reset_prefix(prefix)
         return Done(
             f"Reset {changes} changes below {prefix} on {branch.name}.",
-            {**facts, "prefix": prefix, "changes": changes},
+            _facts(repository, branch.name, prefix=prefix, changes=changes),
         )
     branch.reset()
+    facts = _facts(repository, branch.name)
     return Done(f"Reset {branch.name}: nothing on it is uncommitted.", facts)
+
+
+def _facts(repository: str, branch: str, **known: object) -> dict[str, object]:
+    """What was reset; what does not concern this call is null."""
+    others = dict.fromkeys(("commit", "path", "prefix", "changes"))
+    return {"repository": repository, "branch": branch, **others, **known}

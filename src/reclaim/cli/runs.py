@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 FILES = (LISTS, PLAN_DIGEST, RELEASED_BY_LIBRARY)
 """Facts in a record that name files of the run."""
+_OFFSET = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00")
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +48,7 @@ class Runs:
                     "kind": run.kind,
                     "state": run.state,
                     "started_at": run.started_at,
-                    "summary": dict(run.summary),
+                    "summary": _in_utc(dict(run.summary)),
                     "plan": run.place or None,
                     "quarantine": run.quarantine.removal if run.quarantine else None,
                     "until": run.quarantine.until if run.quarantine else None,
@@ -69,6 +71,17 @@ class Runs:
         )
         names = [] if self.named else ["repository"]
         return [Table(("run", *names, "kind", "state", "started (UTC)", "what"), rows)]
+
+
+def _in_utc(value: Any) -> Any:
+    """A record in which every time ends with Z; those of older versions ended with an offset."""
+    if isinstance(value, dict):
+        return {name: _in_utc(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_in_utc(item) for item in value]
+    if isinstance(value, str) and _OFFSET.fullmatch(value):
+        return value.removesuffix("+00:00") + "Z"
+    return value
 
 
 def _what(run: Run, noun: str) -> str:

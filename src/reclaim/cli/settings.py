@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +291,8 @@ def _in_file(file: ConfigFile, entry: Entry, origin: str) -> Chosen:
     where = file.where(entry)
     setting = BY_KEY.get(entry.key)
     if setting is None:
+        from difflib import get_close_matches
+
         close = get_close_matches(entry.key, BY_KEY, 1)
         known = f"did you mean {close[0]}?" if close else f"known are: {', '.join(BY_KEY)}"
         raise InvalidInput(f"{where}: there is no setting {entry.key!r}", hint=known)

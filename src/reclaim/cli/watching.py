@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 from reclaim.cli.describe import size as readable
 from reclaim.cli.gauge import Gauge, Reading
-from reclaim.cli.logs import utc
 from reclaim.cli.verbosity import CURRENT
+from reclaim.model import instant_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -206,4 +206,4 @@ class LogLines(Nothing):
 def _now() -> str:
     from reclaim.clock import SystemClock
 
-    return utc(SystemClock().now())
+    return instant_text(SystemClock().now(), "seconds")

@@ -29,9 +29,9 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from reclaim.errors import InvalidInput
-from reclaim.model import RefKind
+from reclaim.model import RefKind, instant_text
 from reclaim.policy.duration import Duration
-from reclaim.policy.rules import Match, Policy, Rules, instant_text
+from reclaim.policy.rules import Match, Policy, Rules
 
 MOST_CHARACTERS = 1_000_000
 LONGEST_SHOWN = 200

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from fnmatch import translate
 
-from reclaim.model import Ref, RefKind
+from reclaim.model import Ref, RefKind, instant_text
 from reclaim.policy.duration import Duration
 
 PERIODS = ("hourly", "daily", "weekly", "monthly", "yearly")
@@ -107,10 +107,6 @@ class Policy:
             if match(ref):
                 return number
         return len(self.matches)
-
-
-def instant_text(instant: datetime) -> str:
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def second_text(instant: datetime) -> str:

@@ -15,8 +15,9 @@ from typing import Any
 import yaml
 
 from reclaim.errors import Corrupt, InvalidInput, UnknownVersion
+from reclaim.model import instant_text
 from reclaim.policy.parse import policy_document, read_policy, require_rules
-from reclaim.policy.rules import Policy, instant_text
+from reclaim.policy.rules import Policy
 
 FORMAT = 1
 """Grows whenever a policy can say something that an older Reclaim does not know."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -43,6 +43,7 @@ from reclaim.model import (
     Run,
     RunState,
     SnapshotId,
+    instant_text,
 )
 from reclaim.policy import parse_policy
 from reclaim.run import plan_file, plan_snapshots
@@ -125,7 +126,7 @@ class Applied:
         return self.outcome.counts[FAILED]
 
     def summary(self) -> dict[str, Any]:
-        aside = {} if self.until is None else {"until": self.until.isoformat()}
+        aside = {} if self.until is None else {"until": instant_text(self.until)}
         compared: dict[str, Any] = {"compared": COMPARED} if self.compared else {}
         library = {UNPLANNED: self.unplanned, SPARED: self.spared}
         compared |= {name: count for name, count in library.items() if count}

@@ -1,0 +1,102 @@
+"""The schemas of answers: one for each command, and pages that know every kind.
+
+Every other test that calls a command with --json compares its answer with its schema as well.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reclaim.cli.apply import NOTHING_APPLIED
+from reclaim.model import RunState
+from reclaim.run.removal import OPTIONS
+from reclaim.stores.catalog.format import CatalogFormat
+from reclaim.stores.terminus.format import TerminusFormat
+from tests.cli.commands import LEAVES
+from tests.cli.conftest import CommandLine
+from tests.cli.test_help import all_errors
+from tests.json_schema import FOLDER, load, mistakes, schema_of
+
+PAGE = FOLDER.parent / "json.md"
+EXTRA = {"common", "error", "version", "completion"}
+
+
+def test_every_command_has_a_schema() -> None:
+    assert {file.stem for file in FOLDER.glob("*.json")} == EXTRA | {
+        "-".join(name) for name in LEAVES
+    }
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.json")), ids=lambda file: file.stem)
+def test_a_schema_says_what_it_is_for_and_leaves_nothing_open(file: Path) -> None:
+    schema = json.loads(file.read_text())
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["title"]
+
+    def walk(part: Any) -> None:
+        if isinstance(part, dict):
+            if "properties" in part:
+                assert part["additionalProperties"] is False
+                assert set(part["required"]) <= set(part["properties"])
+            if "$ref" in part:
+                name = part["$ref"].removeprefix("common.json#/$defs/")
+                assert name in load("common")["$defs"]
+            for inner in part.values():
+                walk(inner)
+
+    walk(schema)
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"leases": [{}]}, "$.leases[0].id is missing"),
+        ({"leases": 3}, "$.leases is 3"),
+        ({"leases": [], "more": 1}, "$.more is not expected"),
+        ({}, "$.leases is missing"),
+    ],
+)
+def test_the_check_notices(document: Any, said: str) -> None:
+    assert any(said in wrong for wrong in mistakes(document, load("lease-list")))
+
+
+def test_the_check_notices_times_and_types() -> None:
+    lease = {"id": "l", "commit": "c", "holder": "h"}
+    times = {"refreshed_at": "2026-01-01T00:00:00Z", "until": "2026-01-01T00:00:00+00:00"}
+    [wrong] = mistakes({**lease, **times}, load("lease-hold"))
+    assert "$.until" in wrong
+    assert list(mistakes({"version": True}, load("version")))
+    assert list(mistakes({"run": "x"}, load("undo")))
+    both = {"path": "a", "repository": "sales"}
+    assert "fits none" in next(mistakes(both, load("put")))
+
+
+def test_errors_have_a_schema(cli: CommandLine) -> None:
+    failed = cli("ls", "none/main", "--json")
+    assert schema_of(["ls", "none/main"], failed.json) == "error"
+
+
+def test_every_kind_is_documented() -> None:
+    text = PAGE.read_text()
+    told = set(re.findall(r"`([a-z_]+)`", text))
+    kinds = {error.kind for error in all_errors()}
+    kinds |= {"usage", "unexpected", "interrupted", "terminated"}
+    kinds |= set(RunState) | {name for name in OPTIONS if name}
+    kinds |= {*CatalogFormat("memory://", "0" * 32, deleted=True).order}
+    kinds |= {*TerminusFormat("memory://", "store").order}
+    assert kinds <= told
+    rows = dict(re.findall(r"^\| (`[^|]+`) \| (\d+)[^|]* \|", text, re.M))
+    for error in all_errors():
+        [code] = [code for names, code in rows.items() if f"`{error.kind}`" in names]
+        assert int(code) == error.exit_code
+
+
+def test_an_apply_has_the_fields_of_its_summary() -> None:
+    fields = load("apply")["properties"].keys() - {"run", "plan", "store"}
+    assert fields == NOTHING_APPLIED.keys()
+    assert fields <= load("gc")["properties"]["stores"]["items"]["properties"].keys()

@@ -1,0 +1,54 @@
+"""Bugs of the command line: what is undone, released or sent elsewhere by mistake."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+RETENTION = "tests/cli/test_retention.py"
+SETTINGS = "tests/cli/test_settings.py"
+MOMENTS = "tests/catalog/test_moments.py"
+
+BUGS: dict[str, Bug] = {
+    "a name that fits several runs is the first of them": Bug(
+        "reclaim.cli.run_names",
+        right="    if len(fitting) > 1:\n",
+        wrong="    if not fitting:\n",
+        test=f"{RETENTION}::test_a_name_that_fits_several_runs_undoes_none",
+    ),
+    "leases of others are released without a question": Bug(
+        "reclaim.cli.lease",
+        right="            if everything and found:\n",
+        wrong="            if everything and not found:\n",
+        test=f"{RETENTION}::test_leases_of_a_holder_and_all",
+    ),
+    "leases of others go with those of a holder": Bug(
+        "reclaim.cli.lease",
+        right="if holder in (None, held.holder)]",
+        wrong="if held.holder]",
+        test=f"{RETENTION}::test_leases_of_a_holder_and_all",
+    ),
+    "a file that others write says where Spark runs": Bug(
+        "reclaim.cli.settings",
+        right="    if setting.directs_work and not file.private:\n",
+        wrong="    if setting.directs_work and file is None:\n",
+        test=f"{SETTINGS}::test_others_cannot_send_the_work_elsewhere",
+    ),
+    "a key that nobody knows is ignored": Bug(
+        "reclaim.cli.settings",
+        right="for entry in file.entries}",
+        wrong="for entry in file.entries if entry.key in BY_KEY}",
+        test=f"{SETTINGS}::test_what_is_close_is_suggested",
+    ),
+    "a moment ends where it begins": Bug(
+        "reclaim.catalog.refs.moments",
+        right="        return begin.astimezone(UTC) + _length(parts)\n",
+        wrong="        return begin.astimezone(UTC)\n",
+        test=f"{MOMENTS}::test_a_moment_is_as_long_as_it_is_written",
+    ),
+    "a commit that is being collected is named by its time": Bug(
+        "reclaim.catalog.refs.commits",
+        right="            return get(connection, repo_uid, commit.id)\n",
+        wrong="            return commit\n",
+        test=f"{MOMENTS}::test_a_commit_that_was_collected[embedded]",
+    ),
+}
