@@ -76,8 +76,8 @@ BUGS: dict[str, Bug] = {
     ),
     "an undo of what was deleted": Bug(
         "reclaim.catalog.collection.undoing",
-        right="if has_condemned(connection, workspace.repo_uid, run_id):",
-        wrong="if not run_id:",
+        right="        if condemned and not done:\n",
+        wrong="        if not run_id:\n",
         test=f"{EDIT_THEN_STOP}::test_one_that_condemned_something_cannot_be_undone",
     ),
     "what a later run edited counts as somebody else's": Bug(

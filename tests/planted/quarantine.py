@@ -143,8 +143,8 @@ BUGS: dict[str, Bug] = {
     ),
     "an expiration that is refused is waited for": Bug(
         "reclaim.catalog.collection.taking_back",
-        right="    return without and not _leads_to_gone(connection, repo_uid, run.id)\n",
-        wrong="    return without\n",
+        right="        return not _leads_to_gone(connection, repo_uid, run.id)\n",
+        wrong="        return True\n",
         test="tests/collect/test_edits_in_turn.py"
         "::test_an_expiration_that_cannot_be_undone_is_not_waited_for",
     ),
