@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,8 @@ def test_what_a_person_is_told(cli: CommandLine, garbage: None, plain: None) -> 
         assert words in said, words
     last = said.splitlines()[-1]
     assert last.startswith("To edit the history and delete them: reclaim apply ")
+    shares = r"7 would go \(.* KiB\): \d+% of the bytes, \d+% of the objects\."
+    assert re.search(rf"Of \d+ objects \(.* KiB\) {shares}", said)
     where = last.rsplit(" ", 1)[-1]
     again = cli.ok("show", where).out
     assert set(said.splitlines()) <= set(again.splitlines())
@@ -128,6 +132,37 @@ def test_a_young_object_stays(cli: CommandLine, garbage: None, plain: None) -> N
     made = cli.ok("plan", "sales", "--keep-last", "1", "--json").json
     assert made["candidates"] == 0
     assert "too young" in {group["reason"] for group in made["staying"]}
+
+
+def test_a_store_whose_garbage_is_too_young_says_from_when_it_may_go(
+    cli: CommandLine, garbage: None, plain: None
+) -> None:
+    made = cli.ok("plan", "sales", "--json").json
+    young = made["too_young"]
+    assert (young["objects"], young["snapshots"]) == (1, 0)
+    assert young["first_at"] == young["all_at"]
+    margin = datetime.fromisoformat(young["first_at"]) - datetime.fromisoformat(made["started_at"])
+    assert timedelta(hours=23) < margin <= timedelta(hours=24)
+    said = cli.ok("plan", "sales").out
+    from_then = f"{datetime.fromisoformat(young['first_at']):%Y-%m-%d %H:%M:%S} UTC"
+    waits = f"that nothing refers to is too young, and may go from {from_then}"
+    assert waits in " ".join(said.split())
+    assert "nothing would go yet" in said
+    assert f"sales: nothing to collect yet: 1 object ({young['bytes']} B) {waits}" in " ".join(
+        cli.ok("gc", "sales").out.split()
+    )
+    assert cli.ok("gc", "sales", "--json").json["stores"][0]["too_young"] == young
+    # What runs leave of themselves is young as well, and nobody waits for that.
+    cli.ok("gc", "sales", *NOW)
+    assert cli.ok("plan", "sales", "--json").json["too_young"] is None
+
+
+def test_what_a_setting_lets_an_apply_do_is_said(
+    cli: CommandLine, garbage: None, plain: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "To delete them: reclaim apply" in cli.ok("plan", "sales", *NOW).out
+    monkeypatch.setenv("RECLAIM_QUARANTINE", "true")
+    assert "To move them to quarantine: reclaim apply" in cli.ok("plan", "sales", *NOW).out
 
 
 def test_a_place_and_an_inventory(

@@ -78,6 +78,7 @@ def test_what_a_person_is_told(bare: CommandLine, place: Place) -> None:
     said = bare.ok("plan", place.name).out
     for words in (
         "deleted database",
+        "To move them to quarantine: reclaim apply",
         "protected by the margin alone",
         "a running server takes no leases",
     ):
@@ -93,6 +94,19 @@ def test_what_a_person_is_told(bare: CommandLine, place: Place) -> None:
     gone = bare.ok("purge", place.name, "--older-than", "0", "--yes").out
     assert "deleted 9 objects" in gone
     bare.fails("refused", 6, "undo", run, "--store", place.name)
+
+
+def test_what_is_only_too_young_is_said(bare: CommandLine, tmp_path: Path, plain: None) -> None:
+    place = Place(tmp_path / "another")
+    for file in place.folder.glob("???/*"):
+        if file.name.partition(".")[0] in place.dead:
+            os.utime(file)
+    made = planned(bare, place)
+    assert (made["candidates"], made["too_young"]["objects"]) == (0, 0)
+    assert made["too_young"]["snapshots"] > 0
+    said = " ".join(bare.ok("plan", place.name).out.split())
+    assert "that nothing refers to are too young, and may go from" in said
+    assert "nothing would go yet" in said
 
 
 def test_a_purge_tells_what_came_back(bare: CommandLine, place: Place) -> None:

@@ -144,7 +144,7 @@ class ApplyAnswer:
                 "that the plan does not name. They stay, with all that they need, until a later "
                 "plan names them."
             )
-        if self.applied.edit and not self.applied.until:
+        if self.applied.edit.released > self.applied.condemned and not self.applied.until:
             yield f"Take the history edit back with: reclaim undo {self.applied.run}{self.undo}"
         if until := self.applied.until:
             yield (

@@ -64,6 +64,14 @@ def size(count: int) -> str:
     return f"{amount:.1f} PiB"
 
 
+def percent(part: int, whole: int) -> str:
+    """A part of a whole; what is almost nothing, or almost all, is not rounded to it."""
+    share = part / whole if whole else 0.0
+    if 0 < share < 0.01:
+        return "under 1%"
+    return "over 99%" if 0.99 < share < 1 else f"{share:.0%}"
+
+
 def objects(count: int) -> str:
     return "1 object" if count == 1 else f"{count} objects"
 

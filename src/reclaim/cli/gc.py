@@ -14,7 +14,7 @@ from reclaim.cli.command import command
 from reclaim.cli.failure import Failure
 from reclaim.cli.limits import LimitOptions
 from reclaim.cli.output import Block
-from reclaim.cli.plans import STORE, STORED, PlanningOptions, shown
+from reclaim.cli.plans import STORE, STORED, PlanningOptions, shown, too_young
 from reclaim.cli.quarantining import QuarantineOptions
 from reclaim.cli.rules import RuleOptions
 from reclaim.cli.running import RunOptions
@@ -110,6 +110,7 @@ class Result:
             "run": None,
             "policy_source": None,
             "warnings": [],
+            "too_young": None,
             **NOTHING_APPLIED,
         }
         if self.failure is not None:
@@ -120,6 +121,8 @@ class Result:
             document["plan"] = shown(plan.place)
             document["policy_source"] = plan.document.policy_source
             document["warnings"] = plan.document.warnings
+            young = plan.document.too_young
+            document["too_young"] = None if young is None else young.model_dump(mode="json")
         if applied is None:
             return document | {"state": "nothing"}
         return document | {"state": "done", "run": applied.run} | applied_document(applied)
@@ -135,7 +138,15 @@ class Result:
         plan, applied = self.done.plan, self.done.applied
         stored = plan is not None and plan.document.policy_source == STORED
         by = " (by its stored policy)" if stored else ""
-        return f"{name}: {NOTHING if applied is None else sentence(applied)}{by}"
+        said = self._nothing() if applied is None else sentence(applied)
+        return f"{name}: {said}{by}"
+
+    def _nothing(self) -> str:
+        assert self.done is not None
+        plan = self.done.plan
+        if plan is None or plan.document.too_young is None:
+            return NOTHING
+        return f"{NOTHING} yet: {too_young(plan.document.too_young, plan.document.store.noun)}"
 
 
 @dataclass(frozen=True, slots=True)

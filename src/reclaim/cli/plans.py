@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import typer
 
 from reclaim.cli.ages import parse_age
-from reclaim.cli.describe import instant, objects, size, snapshots
+from reclaim.cli.describe import instant, objects, percent, size, snapshots
 from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block, Table
 from reclaim.cli.settings import current
@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from reclaim.engine.base import Objects
     from reclaim.engine.tasks.parts import Part, Place
     from reclaim.run.plan import PlanOptions
-    from reclaim.run.plan_file import Counts, File, Group, HistoryChange, PlanDocument
+    from reclaim.run.plan_file import (
+        Counts,
+        File,
+        Group,
+        HistoryChange,
+        PlanDocument,
+        TooYoung,
+    )
     from reclaim.storage import Storage
     from reclaim.stores.base import Store
 
@@ -251,8 +258,11 @@ class Summary:
             yield f"  in {where}"
         yield (
             f"Of {objects(plan.objects)} ({size(plan.bytes)}) {plan.candidates} would go "
-            f"({size(plan.candidate_bytes)}, {plan.fraction:.0%})."
+            f"({size(plan.candidate_bytes)}): {percent(plan.candidate_bytes, plan.bytes)} of the "
+            f"bytes, {percent(plan.candidates, plan.objects)} of the objects."
         )
+        if plan.too_young:
+            yield f"{too_young(plan.too_young, plan.store.noun)}."
         if plan.going:
             yield from self._going()
         yield "\nWhat stays, and why:"
@@ -280,6 +290,8 @@ class Summary:
             store = store_option(plan.store.kind, plan.store.uid)
             digest = f" --digest {plan.digest}" if self.not_recorded else ""
             yield f"{self._apply_to()}: reclaim apply {where}{store}{digest}"
+        elif plan.too_young:
+            yield "Nothing was changed, and nothing would go yet. Plan it again then."
         else:
             yield "Nothing was changed, and nothing would go: there is no need to apply it."
 
@@ -287,7 +299,11 @@ class Summary:
         """What an apply is for, in a few words."""
         plan = self.plan
         edit = "edit the history" if plan.edits_history else ""
-        takes = "delete them" if plan.candidates or plan.dead else ""
+        takes = ""
+        if plan.candidates or plan.dead:
+            asked = current()["quarantine"]
+            moves = plan.store.quarantines if asked is None else asked
+            takes = "move them to quarantine" if moves else "delete them"
         return f"To {' and '.join(filter(None, (edit, takes)))}"
 
     def _going(self) -> Iterator[Block]:
@@ -328,6 +344,23 @@ class Summary:
             yield f"Refs that go with their commits: {', '.join(plan.deleted_refs)}."
         if self.commits is not None:
             yield from self.commits.view()
+
+
+def too_young(young: TooYoung, noun: str) -> str:
+    """What may go later, and when; times are in UTC."""
+    parts = []
+    if young.objects:
+        parts.append(f"{objects(young.objects)} ({size(young.bytes)})")
+    if young.snapshots:
+        parts.append(snapshots(young.snapshots, noun))
+    one = young.objects + young.snapshots == 1
+    said = (
+        f"{' and '.join(parts)} that nothing refers to {'is' if one else 'are'} too young, and may "
+        f"go from {instant(young.first_at)} UTC"
+    )
+    if young.first_at == young.all_at:
+        return said
+    return f"{said} on, all of them from {instant(young.all_at)} UTC"
 
 
 def _stay(count: int) -> str:

@@ -37,6 +37,8 @@ class StoreName(_Model):
     deleted: bool
     noun: str = "commit"
     """The store's own word for a snapshot."""
+    quarantines: bool | None = None
+    """Whether an apply moves objects to quarantine unless it is told otherwise."""
 
 
 class Where(_Model):
@@ -112,6 +114,18 @@ class HistoryChange(_Model):
     """Those of them that stay: a lease has them, or a run that can be undone."""
 
 
+class TooYoung(_Model):
+    """What nothing refers to and is younger than the margin: it may go later, if that stays so."""
+
+    objects: int
+    bytes: int
+    snapshots: int
+    """Snapshots that only their age keeps, where a store has such; their objects do not count."""
+    first_at: AwareDatetime
+    """When the first of them is old enough."""
+    all_at: AwareDatetime
+
+
 class LibraryEdit(_Model):
     """An edit of the history that the store's own library makes: what it is asked beside rules."""
 
@@ -157,6 +171,7 @@ class PlanDocument(_Model):
     expired: int
     """Snapshots that go because of the policy; those that are held do not count."""
     dead: int
+    too_young: TooYoung | None = None
     history: HistoryChange | None = None
     """None in a plan from before it was written down."""
     going: list[Group]

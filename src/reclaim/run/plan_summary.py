@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from reclaim.clock import from_micros
 from reclaim.engine.base import Candidates, ContainerFiles
 from reclaim.engine.tasks import judging
 from reclaim.engine.tasks.grouping import Tally, few
@@ -15,6 +16,7 @@ from reclaim.policy import Policy, policy_document, policy_lines, unmatched_sent
 from reclaim.run.causes import causes_of
 from reclaim.run.decide import Decided
 from reclaim.run.plan_file import (
+    OF_RUNS,
     Counts,
     File,
     Group,
@@ -24,6 +26,7 @@ from reclaim.run.plan_file import (
     Noncurrent,
     PlanDocument,
     StoreName,
+    TooYoung,
     Where,
 )
 from reclaim.stores.abilities import ExpiresItself
@@ -69,6 +72,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
             storage=store.storage.url,
             deleted=store.deleted,
             noun=store.noun,
+            quarantines=store.quarantine_by_default,
         ),
         promise=store.safety_basis,
         started_at=findings.started_at,
@@ -103,6 +107,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         live=len(decided.live),
         expired=sum(1 for snapshot in findings.dead if snapshot in decided.before),
         dead=len(findings.dead),
+        too_young=_too_young(findings),
         history=_history(decided),
         going=_groups(found.verdict.going),
         staying=_staying(found, store),
@@ -122,6 +127,26 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         files=[File.of(part) for part in found.parts],
         containers=[File.of(part) for part in containers.parts],
         snapshots=File.of(findings.snapshots),
+    )
+
+
+def _too_young(findings: PlanFindings) -> TooYoung | None:
+    """Objects and snapshots that are young, without what runs left of themselves."""
+    verdict, young = findings.found.verdict, findings.seen.young
+    kinds = verdict.young.keys() - set(OF_RUNS)
+    ends = [from_micros(end) for kind in kinds for end in verdict.young[kind]]
+    if young is not None:
+        margin = findings.started_at - findings.cutoff
+        ends += [young.first + margin, young.last + margin]
+    if not ends:
+        return None
+    counts = [verdict.staying[kind, judging.YOUNG] for kind in kinds]
+    return TooYoung(
+        objects=sum(objects for objects, _ in counts),
+        bytes=sum(size for _, size in counts),
+        snapshots=0 if young is None else young.count,
+        first_at=min(ends),
+        all_at=max(ends),
     )
 
 

@@ -31,6 +31,18 @@ class SnapshotCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class YoungSnapshots:
+    """Snapshots that nothing refers to and that only their age keeps, and when they were written.
+
+    One that others need which are young is not among them.
+    """
+
+    count: int
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """The state of a store, from one consistent read where it allows that.
 
@@ -78,6 +90,8 @@ class Observation:
     """Snapshots that runs which can be undone would build on: held, as by leases."""
     warnings: tuple[str, ...] = ()
     """Sentences for whoever reads the plan."""
+    young: YoungSnapshots | None = None
+    """Where a store keeps snapshots for being young."""
     editor: str | None = None
     """A run whose edit of the history was seen and may still be taken back."""
 

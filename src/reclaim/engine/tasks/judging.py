@@ -54,6 +54,7 @@ LARGEST = 20
 NAMED = 5
 """How many odd addresses are named."""
 ODD = "odd key: left alone"
+YOUNG = "too young"
 AGES = (1, 7, 30, 90, 365)
 """Ages in days that summaries are grouped by."""
 
@@ -95,6 +96,9 @@ class Verdict:
     """Guards that are not known at all."""
     odd: list[str] = field(default_factory=list)
     """The first few addresses that are odd (see ``urls.ODD_ADDRESS``)."""
+    young: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """When the first and the last object of a kind that is too young is old enough, by kind; in
+    microseconds since 1970."""
 
     @property
     def going(self) -> Tally:
@@ -115,6 +119,9 @@ class Verdict:
         self.largest = sorted([*self.largest, *other.largest], reverse=True)[:LARGEST]
         self.strangers.update(other.strangers)
         self.odd = sorted([*self.odd, *other.odd])[:NAMED]
+        for kind, (first, last) in other.young.items():
+            known = self.young.get(kind, (first, last))
+            self.young[kind] = min(known[0], first), max(known[1], last)
 
     def encode(self) -> str:
         """As text, for the way from a task to the driver."""
@@ -126,12 +133,13 @@ class Verdict:
                 self.strangers,
                 self.odd,
                 self.places.listed(),
+                self.young,
             ]
         )
 
     @classmethod
     def decode(cls, text: str) -> Verdict:
-        going, staying, largest, strangers, odd, closed = json.loads(text)
+        going, staying, largest, strangers, odd, closed, young = json.loads(text)
         places = Places({tuple(group): (objects, size) for *group, objects, size in going})
         for kind, where in closed:
             places.closed.setdefault(kind, set()).add(tuple(where))
@@ -141,6 +149,7 @@ class Verdict:
             [(size, address, path) for size, address, path in largest],
             Counter(strangers),
             odd,
+            {kind: (first, last) for kind, (first, last) in young.items()},
         )
 
 
@@ -180,7 +189,7 @@ def judge(
         "Reclaim's own, kept",
         f"unknown {format.guard_noun}",
         f"in an open {format.guard_noun}",
-        "too young",
+        YOUNG,
     )
     going = pc.is_null(stays)
     reason = pc.coalesce(
@@ -201,6 +210,8 @@ def judge(
     verdict.staying = _tally(
         judged.append_column("why", stays).filter(pc.invert(going)), ["kind", "why"]
     )
+    is_young = pc.fill_null(pc.equal(stays, YOUNG), False)
+    verdict.young = _young(judged.filter(is_young), cutoff.filter(is_young), rules.now)
     verdict.strangers = Counter(
         guard.filter(stranger).unique().to_pylist() if pc.any(stranger).as_py() else []
     )
@@ -209,6 +220,17 @@ def judge(
         verdict.places.add_rows(_grouped(candidates, rules.now))
     verdict.largest = _largest(candidates)
     return candidates, verdict
+
+
+def _young(young: pa.Table, cutoff: pa.ChunkedArray, now: datetime) -> dict[str, tuple[int, int]]:
+    """When the first and the last of some objects are old enough, by kind."""
+    if not young.num_rows:
+        return {}
+    margin = pc.subtract(pa.scalar(now, cutoff.type), cutoff)
+    old_at = pc.add(young.column("last_modified"), margin).cast(pa.int64())
+    times = pa.table({"kind": young.column("kind"), "old_at": old_at})
+    ends = times.group_by("kind").aggregate([("old_at", "min"), ("old_at", "max")])
+    return {row["kind"]: (row["old_at_min"], row["old_at_max"]) for row in ends.to_pylist()}
 
 
 def _grouped(candidates: pa.Table, now: datetime) -> pa.Table:

@@ -16,11 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.clock import Clock, to_micros
+from reclaim.clock import Clock, from_micros, to_micros
 from reclaim.errors import Corrupt, IncompleteRead, OutOfTime
 from reclaim.model import Lease, Ref, RefKind, SnapshotId
 from reclaim.stores.format import SNAPSHOTS, Reader
-from reclaim.stores.observation import BUDGET, Margins, Observation, SnapshotCounts
+from reclaim.stores.observation import (
+    BUDGET,
+    Margins,
+    Observation,
+    SnapshotCounts,
+    YoungSnapshots,
+)
 from reclaim.stores.observation import Survey as Seen
 from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists
 from reclaim.stores.sidecar.leases import SidecarLeases
@@ -34,6 +40,7 @@ from reclaim.stores.terminus.promised import find_promised, needed_by, with_quar
 from reclaim.stores.terminus.roots import read_labels
 from reclaim.stores.terminus.survey import LayerSurvey
 
+YOUNG = "younger than the margin"
 SHOWN = 3
 """How many runs are named in a sentence."""
 
@@ -176,7 +183,7 @@ class Observer:
         ids = found.graph.ids
         # Young ones that cannot be read, too: they may be in the middle of being written.
         spared = {ids[one]: "unreadable just now" for one in np.flatnonzero(found.unread).tolist()}
-        spared |= dict.fromkeys(sorted(young), "younger than the margin")
+        spared |= dict.fromkeys(sorted(young), YOUNG)
         roots: dict[SnapshotId, str] = {}
         for lease in leases:
             roots[lease.snapshot] = f"the lease {lease.id} of {lease.holder}"
@@ -246,6 +253,7 @@ class Observer:
             draw=partial(draw, found, reached),
             unreadable=frozenset(ids[layer] for layer in dead if layer in faults),
             warnings=tuple(_warnings(marked.missing)),
+            young=_young_alone(found, reached),
         )
 
 
@@ -266,6 +274,16 @@ def _kept_warnings(kept: Collection[SnapshotId], runs: Collection[str]) -> Itera
             f"{len(kept)} layers stay only because runs that can be undone need them "
             f"({', '.join(named[:SHOWN])}{more}); once these are purged or undone, they can go"
         )
+
+
+def _young_alone(found: Layers, reached: graph.Reached) -> YoungSnapshots | None:
+    """The layers that stay for being young, and for nothing else."""
+    alone = [layer for layer, why in reached.roots.items() if why == YOUNG and layer < len(found)]
+    if not alone:
+        return None
+    times = found.changed[alone]
+    first, last = from_micros(int(times.min())), from_micros(int(times.max()))
+    return YoungSnapshots(len(alone), first, last)
 
 
 def _young(found: Layers, listed: Layers, since: datetime) -> Collection[SnapshotId]:
