@@ -131,6 +131,7 @@ def test_a_policy_that_cannot_be_read_stops_every_run(
         error = cli.fails(kind, code, *command.split(), "sales")
         assert "stored with sales" in error["message"]
         assert "reclaim policy" in error["hint"]
+    assert cli("doctor", "--json").code == code
     done = cli("gc", "--all", "--min-age", "0", "--json")
     assert done.code == code
     states = {one["store"]: one["state"] for one in done.json["stores"]}
@@ -149,6 +150,8 @@ def test_validate(cli: CommandLine, history: list[str], file: Path) -> None:
     cli.fails("invalid_input", 2, "policy", "validate", "--strict", "--policy", str(file))
     checked = cli.ok("policy", "validate", "sales", "--policy", str(file), "--json").json
     assert checked["warnings"] == ["the rule for tag v* matches no ref of sales"]
+    cli.ok("policy", "set", "sales", str(file))
+    assert "rules of the stored policy match no ref: v*" in cli.ok("doctor").out
     asked = ("policy", "validate", "sales", "--policy", str(file), "--strict")
     error = cli.fails("invalid_input", 2, *asked)
     assert "tag v* matches no ref" in error["message"]

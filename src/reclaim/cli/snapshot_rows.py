@@ -131,4 +131,5 @@ def kept_view(main_reasons: Mapping[str, int], noun: str) -> Iterator[Block]:
     rows = [(str(count), reason) for reason, count in groups[:GROUPS_SHOWN]]
     if rest := groups[GROUPS_SHOWN:]:
         rows.append((str(sum(count for _, count in rest)), f"({len(rest)} other reasons)"))
-    yield Table((f"{noun}s", "main reason"), rows, frozenset({f"{noun}s"}))
+    width = max(len(count) for count, _ in rows)
+    yield from (f"  {count.rjust(width)}  {reason}" for count, reason in rows)

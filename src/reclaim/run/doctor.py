@@ -16,11 +16,13 @@ from reclaim.clock import SKEW, Clock
 from reclaim.errors import ClockSkew, ReclaimError
 from reclaim.ids import new_uid
 from reclaim.model import RunState
+from reclaim.policy import unmatched_rules
 from reclaim.run import environment
 from reclaim.run.apply import COLLECT
 from reclaim.run.orphans import find_orphans
+from reclaim.run.stored_policy import find_stored
 from reclaim.storage import Storage
-from reclaim.stores.abilities import Examines, ListsLeases
+from reclaim.stores.abilities import Examines, ListsLeases, ShowsHistory
 from reclaim.stores.base import Store
 from reclaim.stores.findings import Advance, Finding, Level, failed, some
 from reclaim.stores.registry import find_all, name_of
@@ -97,6 +99,7 @@ def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Fi
             yield from store.findings(deep=deep, advance=advance)
         if isinstance(store, ListsLeases):
             yield from _leases(store, store.name, name_of(store.kind, store.name, store.uid))
+        yield from _policy(store)
         yield _runs(store)
         yield from _orphans(store)
     except ReclaimError as error:
@@ -110,6 +113,26 @@ def _leases(store: ListsLeases, name: str, named: str) -> Iterator[Finding]:
         hint = f"their holders have died; see `reclaim lease list {named}`"
         sentence = f"{len(lapsed)} leases have lapsed: {holders}"
         yield Finding(Level.WARNING, "leases", sentence, hint, name)
+
+
+def _policy(store: Store) -> Iterator[Finding]:
+    """The policy that is stored with a store; one that cannot be read stops its runs."""
+    try:
+        stored = find_stored(store)
+        if stored is None:
+            return
+        if stored.policy.matches and isinstance(store, ShowsHistory):
+            unmatched = unmatched_rules(stored.policy, store.current_history().refs)
+            if unmatched:
+                globs = some([match.glob for match in unmatched])
+                hint = "see `reclaim policy validate`; correct the name, or make the ref"
+                sentence = f"rules of the stored policy match no ref: {globs}"
+                yield Finding(Level.WARNING, "policy", sentence, hint, store.name)
+                return
+        sentence = f"stored {stored.set_at:%F %T} UTC"
+        yield Finding(Level.OK, "policy", sentence, "", store.name)
+    except ReclaimError as error:
+        yield failed("policy", error, store.name)
 
 
 def _runs(store: Store) -> Finding:

@@ -14,7 +14,8 @@ def store_policy(workspace: Workspace, document: str | None) -> None:
     uid = workspace.repo_uid
 
     def work(connection: Connection) -> None:
-        refs.check_repository(connection, uid)
+        # One after the other: two at once would both find no row to replace.
+        refs.check_repository(connection, uid, lock=True)
         connection.execute(delete(policies).where(policies.c.repo_uid == uid))
         if document is not None:
             connection.execute(insert(policies).values(repo_uid=uid, document=document))
