@@ -59,8 +59,12 @@ class Lease:
     refreshed_at: datetime
     length: timedelta
 
+    @property
+    def end(self) -> datetime:
+        return self.refreshed_at + self.length
+
     def valid_at(self, now: datetime) -> bool:
-        return now < self.refreshed_at + self.length
+        return now < self.end
 
 
 @dataclass(frozen=True, slots=True)

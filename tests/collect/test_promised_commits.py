@@ -407,6 +407,7 @@ def history(world: World, ref: str) -> list[str]:
 
 def test_commits_come_back_although_the_oldest_lost_an_object(local: World) -> None:
     commits, only = line(local)
+    below = history(local, "main")
     run = apply_all(local, removal=MOVE)
     local.storage.delete(aside_of(local, run, only))
     for _ in range(2):
@@ -414,7 +415,7 @@ def test_commits_come_back_although_the_oldest_lost_an_object(local: World) -> N
             local.undo(run)
         states = commit_states(local.repo)
         assert [states[one] for one in commits] == ["quarantined", "live", "live"]
-        assert history(local, commits[2]) == [commits[2], commits[1]]
+        assert history(local, commits[2]) == [commits[2], commits[1], *below]
     local.check()
     local.repo.create_tag("kept", commits[2])
     local.clock.advance(days=8)

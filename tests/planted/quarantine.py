@@ -19,6 +19,7 @@ NO_COMMITS = Change(
     right="    if not promised.num_rows:\n",
     wrong="    if True:\n",
 )
+DETOURS = "tests/collect/test_detours.py"
 COMMITS = "tests/collect/test_promised_commits.py"
 LATE = "tests/collect/test_late_tasks.py"
 
@@ -124,21 +125,52 @@ BUGS: dict[str, Bug] = {
         test=f"{COMMITS}::test_commits_come_back_although_the_oldest_lost_an_object",
     ),
     "a commit comes back on top of one that is not back": Bug(
-        "reclaim.catalog.collection.undoing",
-        right="history_edit.set_parents(connection, repo_uid, commit_id, new, marked=True)\n",
+        "reclaim.catalog.collection.taking_back",
+        right="history_edit.set_parents(connection, repo_uid, edit.commit_id, new, marked=True)\n",
         wrong="dict()\n",
         test=f"{COMMITS}::test_commits_come_back_although_the_oldest_lost_an_object",
     ),
     "who came back without a parent never gets it": Bug(
-        "reclaim.catalog.collection.undoing",
+        "reclaim.catalog.collection.taking_back",
         right="        history_edit.note_edit(\n",
         wrong="        dict(\n",
         test=f"{COMMITS}::test_who_came_back_without_a_parent_gets_it_when_it_is_back",
     ),
+    "a broken commit ends the history of its children": Bug(
+        "reclaim.catalog.collection.taking_back",
+        right="        new = detours[edit.commit_id]\n",
+        wrong="        new = tuple(one for one in detours[edit.commit_id] if one in old)\n",
+        test=f"{DETOURS}::test_the_history_goes_on_below_a_broken_commit",
+    ),
+    "parents come back all or none": Bug(
+        "reclaim.catalog.collection.taking_back",
+        right="        edit.commit_id: [*json.loads(edit.old_parents), *json",
+        wrong="        edit.commit_id: [*json",
+        test=f"{DETOURS}::test_parents_come_back_one_by_one",
+    ),
+    "an undo takes a commit out of the history that was in it": Bug(
+        "reclaim.catalog.collection.taking_back",
+        right=", *json.loads(edit.new_parents)]\n",
+        wrong="]\n",
+        test=f"{DETOURS}::test_nothing_leaves_the_history_because_a_parent_is_gone",
+    ),
+    "a commit without its true parents counts as unedited": Bug(
+        "reclaim.catalog.collection.taking_back",
+        right="history_edit.set_parents(connection, repo_uid, edit.commit_id, new, marked=True)\n",
+        wrong="history_edit.set_parents("
+        "connection, repo_uid, edit.commit_id, new, marked=edit.was_marked)\n",
+        test=f"{DETOURS}::test_a_commit_stays_marked_until_its_true_parents_are_back",
+    ),
+    "nobody is told what a lease alone holds": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="        named = _list_held(connection, workspace, run_id)\n",
+        wrong="        named = ()\n",
+        test=f"{DETOURS}::test_what_only_a_lease_holds_is_named",
+    ),
     "an undo ends the protection of what it could not hang up again": Bug(
         "reclaim.catalog.collection.undoing",
-        right="            for one in sorted(outcome.loose):\n",
-        wrong="            for one in ():\n",
+        right="held += [one for one in sorted(outcome.loose) if",
+        wrong="held += [one for one in () if",
         test=f"{COMMITS}::test_what_only_the_promise_held_is_leased",
     ),
     "an expiration that is refused is waited for": Bug(
@@ -150,8 +182,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a commit comes back on top of one that is gone": Bug(
         "reclaim.catalog.collection.undoing",
-        right="history_edit.set_parents(connection, repo_uid, one, left, marked=True)",
-        wrong="dict()",
+        right="    absent = named - set(connection.execute(query).scalars())\n",
+        wrong="    absent: set[str] = set()\n",
         test=f"{COMMITS}::test_a_commit_comes_back_although_its_parent_is_gone[embedded-deletes]",
     ),
     "a parent that another run has counts as gone": Bug(
@@ -206,8 +238,8 @@ BUGS: dict[str, Bug] = {
     ),
     "nothing holds what came back": Bug(
         "reclaim.catalog.collection.undoing",
-        right="for one in sorted(back - children):",
-        wrong="for one in sorted(back - back):",
+        right="        held = _without_child(connection, uid, run_id, back)\n",
+        wrong="        held: list[str] = []\n",
         test="tests/collect/test_quarantine.py"
         "::test_what_came_back_is_safe_for_a_day_and_goes_then[embedded]",
     ),

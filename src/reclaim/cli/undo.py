@@ -116,6 +116,8 @@ class UndoAnswer:
             yield f"Undid run {done.run}."
         if done.left:
             yield f"Changed or gone since, and left as it is: {'; '.join(done.left)}."
+        if done.held:
+            yield f"{done.held_until[:1].upper()}{done.held_until[1:]}."
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from reclaim.engine.tasks.parts import Opener, Place, open_storage
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import Conflict, NotFound, Partial, Refused
 from reclaim.ids import new_uid
-from reclaim.model import Run, RunState
+from reclaim.model import Lease, Run, RunState
 from reclaim.run.checks import check_clock
 from reclaim.run.ends import told_as_partial
 from reclaim.run.journal import Journal
@@ -32,6 +32,7 @@ from reclaim.run.undo_edit import edits_alone, undo_edit
 from reclaim.run.wholeness import find_whole
 from reclaim.stores.abilities import EditsHistory, Quarantines
 from reclaim.stores.base import Held, Store
+from reclaim.stores.findings import some
 from reclaim.stores.format import QUARANTINE
 
 SHOWN = 5
@@ -47,6 +48,20 @@ class Undone:
     bytes: int = 0
     snapshots: int = 0
     left: tuple[str, ...] = ()
+    held: tuple[Lease, ...] = ()
+    """Leases of the undo, on snapshots that no ref reaches."""
+
+    @property
+    def held_until(self) -> str:
+        """What leases alone keep, and until when; empty if there is no such thing."""
+        if not self.held:
+            return ""
+        end = min(lease.end for lease in self.held)
+        named = some([lease.snapshot for lease in self.held])
+        return (
+            f"no branch or tag reaches {named}: leases hold it until {end:%F %T} UTC; make a "
+            "branch or a tag there to keep it"
+        )
 
     def summary(self) -> dict[str, Any]:
         return {
@@ -54,6 +69,10 @@ class Undone:
             "bytes": self.bytes,
             "restored": self.snapshots,
             "left": list(self.left),
+            "held": [
+                {"snapshot": one.snapshot, "lease": one.id, "until": one.end.isoformat()}
+                for one in self.held
+            ],
         }
 
 
@@ -172,7 +191,8 @@ class _Undoing:
             # Before the run counts as undone: from then on it promises nothing.
             held = hold_released(store, self._held, self._run)
             restored = setting_aside(self._held).restore(self._run.id, whole, complete=not failed)
-        undone = Undone(self._run.id, objects, size, restored.snapshots, (*restored.left, *held))
+        left = (*restored.left, *held)
+        undone = Undone(self._run.id, objects, size, restored.snapshots, left, tuple(restored.held))
         if failed or restored.waits:
             raise self._partial(undone, failed, failures, restored.waits)
         return undone
@@ -205,11 +225,12 @@ class _Undoing:
         after = (
             f" after `reclaim undo {others[0]}`, which may have what is missing" if others else ""
         )
+        again = f"the run can be undone again{after}: reclaim undo {undone.run}"
         return Partial(
             f"brought back {undone.objects} objects and {undone.snapshots} {self._store.noun}s of "
             f"run {undone.run}, and {failed + len(waits)} could not be brought back: "
             + "; ".join(rest[:SHOWN]),
-            hint=f"the run can be undone again{after}: reclaim undo {undone.run}",
+            hint="; ".join(filter(None, [again, undone.held_until])),
             **undone.summary(),
             waits=list(waits),
             failed=failed,

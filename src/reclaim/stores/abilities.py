@@ -179,12 +179,13 @@ class Restored:
 
     What was ``left`` has changed since and is somebody else's now, or leads to what is gone for
     good; what ``waits`` comes back with a later undo of the same run, once all that it needs is
-    there.
+    there. ``held`` are leases of the undo, on snapshots that nothing else keeps.
     """
 
     snapshots: int
     left: Sequence[str]
     waits: Sequence[str]
+    held: Sequence[Lease] = ()
 
 
 @runtime_checkable

@@ -54,6 +54,14 @@ def find_covering(
     return covering
 
 
+def out_of_reach(connection: Connection, repo_uid: str, ids: Collection[str]) -> set[str]:
+    """Those of some commits that no branch and no tag reaches."""
+    if not ids:
+        return set()
+    parents, _ = _read_parents(connection, repo_uid)
+    return set(ids) - _reached(parents, _read_tips(connection, repo_uid))
+
+
 def _read_parents(connection: Connection, repo_uid: str) -> tuple[Parents, AbstractSet[str]]:
     """The parents of commits that something may be left of, and the commits that no run can bring
     back."""

@@ -7,13 +7,15 @@ newest first: what a later run left waits for the undo of that run. So does what
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import Connection, delete, exists, or_, select
+from sqlalchemy import Connection, Row, delete, exists, or_, select
 
 from reclaim.catalog.collection import history_edit, records
 from reclaim.catalog.collection.covering import find_covering
+from reclaim.catalog.collection.detours import find_detours
 from reclaim.catalog.collection.promised import gone_for_good
 from reclaim.catalog.database.schema import CommitState, branches, run_edits, run_refs, runs, tags
 from reclaim.catalog.database.schema import commits as commit_rows
@@ -40,6 +42,8 @@ class TakenBack:
     """Needs a commit that nobody can bring back."""
     missing: dict[str, list[str]] = field(default_factory=dict)
     """Needs commits that are not all live; each is among the lost or the gone in the end."""
+    detours: dict[str, Sequence[str]] = field(default_factory=dict)
+    """Has these parents meanwhile: those that are live, and ancestors of the others."""
     loose: set[str] = field(default_factory=set)
     """The commits that something named which is not as it was; some of them may be live."""
     restored: list[str] = field(default_factory=list)
@@ -82,15 +86,23 @@ def find_edit(
 
 
 def take_back(
-    connection: Connection, workspace: Workspace, run_id: str, *, forget: bool = False
+    connection: Connection,
+    workspace: Workspace,
+    run_id: str,
+    *,
+    forget: bool = False,
+    detours: bool = False,
 ) -> TakenBack:
     """Restore parents and refs that are as the run left them; what is back already stays.
 
     With ``forget`` the record of what came back is removed, so that the run can edit it again.
+    Parents come back all or none; with ``detours`` those that are live, and the nearest live
+    ancestors of the others until these are.
     """
     outcome = TakenBack()
     run = records.find_run(connection, workspace.repo_uid, run_id)
-    _take_back_parents(connection, workspace, run_id, outcome, forget=forget)
+    short = _take_back_parents(connection, workspace, run_id, outcome, forget, detours)
+    _pass_over(connection, workspace.repo_uid, run_id, short, outcome)
     _take_back_refs(connection, workspace, run_id, run, outcome, forget=forget)
     _tell_missing(connection, workspace.repo_uid, outcome)
     if run is not None and not forget:
@@ -103,10 +115,21 @@ def _tell_missing(connection: Connection, repo_uid: str, outcome: TakenBack) -> 
     wanted = {commit_id for ids in outcome.missing.values() for commit_id in ids}
     gone = gone_for_good(connection, repo_uid, wanted) if wanted else set()
     for what, ids in outcome.missing.items():
-        if over := [commit_id for commit_id in ids if commit_id in gone]:
-            outcome.gone.append(f"{what}: {', '.join(over)} is gone")
-        else:
+        over = [commit_id for commit_id in ids if commit_id in gone]
+        detour = outcome.detours.get(what)
+        if over:
+            outcome.gone.append(f"{what}: {', '.join(over)} is gone{_goes_on(detour)}")
+        if detour is not None and len(over) < len(ids):
+            rest = ", ".join(commit_id for commit_id in ids if commit_id not in gone)
+            outcome.lost.append(f"{what}: {rest} is not back{_goes_on(detour)} until then")
+        elif not over:
             outcome.lost.append(what)
+
+
+def _goes_on(detour: Sequence[str] | None) -> str:
+    if detour is None:
+        return ""
+    return f"; its history goes on at {', '.join(detour)}" if detour else "; its history ends there"
 
 
 def _find_covering(connection: Connection, repo_uid: str, run: Run, outcome: TakenBack) -> None:
@@ -138,16 +161,23 @@ def _find_covering(connection: Connection, repo_uid: str, run: Run, outcome: Tak
 
 
 def _take_back_parents(
-    connection: Connection, workspace: Workspace, run_id: str, outcome: TakenBack, *, forget: bool
-) -> None:
+    connection: Connection,
+    workspace: Workspace,
+    run_id: str,
+    outcome: TakenBack,
+    forget: bool,
+    detours: bool,
+) -> list[Row[Any]]:
+    """Give commits the parents back that they had; returns the edits that need a detour."""
     uid = workspace.repo_uid
+    short: list[Row[Any]] = []
     for edit in connection.execute(select(run_edits).where(run_edits.c.run_id == run_id)).all():
         what = f"the parents of commit {edit.commit_id}"
         parents = _parents_now(connection, uid, edit.commit_id)
         old = json.loads(edit.old_parents)
-        if parents == edit.old_parents:
+        if parents == edit.old_parents and (not detours or stands(connection, uid, old)):
             pass
-        elif parents != edit.new_parents:
+        elif parents not in (edit.old_parents, edit.new_parents):
             editor = _editor(connection, uid, run_id, edit.commit_id, parents)
             if editor is None:
                 outcome.changed.append(what)
@@ -157,6 +187,9 @@ def _take_back_parents(
             continue
         elif stands(connection, uid, old):
             history_edit.set_parents(connection, uid, edit.commit_id, old, marked=edit.was_marked)
+        elif detours:
+            short.append(edit)
+            continue
         else:
             outcome.missing[what] = old
             outcome.loose.update(old)
@@ -168,6 +201,36 @@ def _take_back_parents(
                     run_edits.c.run_id == run_id, run_edits.c.commit_id == edit.commit_id
                 )
             )
+    return short
+
+
+def _pass_over(
+    connection: Connection,
+    repo_uid: str,
+    run_id: str,
+    short: Sequence[Row[Any]],
+    outcome: TakenBack,
+) -> None:
+    """Give commits those of their old parents that are live, and ancestors of the others.
+
+    They stay edited ones, of this run. Nothing that they reach now gets out of reach.
+    """
+    ways = {
+        edit.commit_id: [*json.loads(edit.old_parents), *json.loads(edit.new_parents)]
+        for edit in short
+    }
+    detours = find_detours(connection, repo_uid, ways)
+    for edit in short:
+        old = tuple(SnapshotId(parent) for parent in json.loads(edit.old_parents))
+        new = detours[edit.commit_id]
+        commits.hold(connection, repo_uid, new)
+        history_edit.set_parents(connection, repo_uid, edit.commit_id, new, marked=True)
+        history_edit.note_edit(
+            connection, run_id, edit.commit_id, old=old, new=new, was_marked=edit.was_marked
+        )
+        what = f"the parents of commit {edit.commit_id}"
+        outcome.missing[what] = [one for one in old if not stands(connection, repo_uid, [one])]
+        outcome.detours[what] = new
 
 
 def _take_back_refs(

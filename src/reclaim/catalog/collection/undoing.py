@@ -7,7 +7,7 @@ aside, all that is whole again comes back; the rest is named and left.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -16,17 +16,18 @@ from sqlalchemy import Connection, Row, select, update
 
 from reclaim.catalog.collection import history_edit, records
 from reclaim.catalog.collection.commit_states import set_state
+from reclaim.catalog.collection.covering import out_of_reach
 from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.collection.promised import gone_for_good
 from reclaim.catalog.collection.provisional import TAKEN, has_condemned
 from reclaim.catalog.collection.taking_back import EXPIRE, find_edit, has_edited, stands, take_back
-from reclaim.catalog.database.schema import CommitState, runs
+from reclaim.catalog.database.schema import CommitState, run_edits, runs
 from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.database.sets import among
 from reclaim.catalog.refs import leases, refs
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import Conflict, NotFound, Refused
-from reclaim.model import EDIT_TAKEN_BACK, Run, RunState, SnapshotId
+from reclaim.model import EDIT_TAKEN_BACK, Lease, Run, RunState, SnapshotId
 
 SHOWN = 3
 """How many of the things that are gone a message names."""
@@ -46,12 +47,13 @@ class RestoredCommits:
 
     What was ``left`` has changed since and is somebody else's now, or leads to what is gone for
     good; what ``waits`` comes back with a later undo of the same run, once all that it needs is
-    there.
+    there. ``held`` are the leases on commits that no branch or tag reaches.
     """
 
     commits: int
     left: tuple[str, ...]
     waits: tuple[str, ...]
+    held: tuple[Lease, ...]
 
 
 def undo_expire(workspace: Workspace, run_id: str) -> list[str]:
@@ -166,7 +168,8 @@ def restore(
 ) -> RestoredCommits:
     """Make the commits of a run live again, of those that are whole, with parents and refs.
 
-    In one transaction. What no ref reaches afterwards is leased for a while, so that there is
+    In one transaction. Where a parent is not there, the history of a commit goes on at the nearest
+    ancestors that are. What no ref reaches afterwards is leased for a while, so that there is
     time to name it before the next run; as long as something waits, to the end of the run's
     window. The run is undone once all is back; with ``complete`` all of its objects are.
     """
@@ -179,26 +182,22 @@ def restore(
         rows = {row.id: row for row in connection.execute(query)}
         back, waits = _standing(connection, uid, rows, whole)
         set_state(connection, uid, back, CommitState.LIVE, run_id=None, rule=None)
-        left = _cut(connection, uid, {one: _parents(rows[one]) for one in back})
-        _cut_for_now(connection, uid, run_id, back)
-        outcome = take_back(connection, workspace, run_id)
+        _note_parents(connection, uid, run_id, {one: rows[one] for one in back})
+        outcome = take_back(connection, workspace, run_id, detours=True)
         waits += outcome.waits
         finished = complete and not waits
         length = hold if finished else max(hold, _window(connection, workspace, run_id))
-        children = {parent for one in back for parent in _parents(rows[one])}
-        for one in sorted(back - children):
-            leases.hold(connection, workspace, one, holder=f"undo of {run_id}", length=length)
+        held = _without_child(connection, uid, run_id, back)
         if finished:
             # From here on the promise of the run protects nothing any more.
-            for one in sorted(outcome.loose):
-                if stands(connection, uid, [one]):
-                    leases.hold(
-                        connection, workspace, one, holder=f"undo of {run_id}", length=length
-                    )
+            held += [one for one in sorted(outcome.loose) if stands(connection, uid, [one])]
             _end(connection, run_id)
+        for one in held:
+            leases.hold(connection, workspace, one, holder=_holder(run_id), length=length)
         history_edit.bump(connection, uid)
-        left += [*outcome.changed, *outcome.gone]
-        return RestoredCommits(len(back), tuple(left), tuple(waits))
+        left = (*outcome.changed, *outcome.gone)
+        named = _list_held(connection, workspace, run_id)
+        return RestoredCommits(len(back), left, tuple(waits), named)
 
     return workspace.database.transact(work)
 
@@ -266,60 +265,60 @@ def _not_brought_back(connection: Connection, repo_uid: str, ids: Collection[str
     return set(connection.execute(query).scalars())
 
 
-def _cut_for_now(connection: Connection, repo_uid: str, run_id: str, back: Collection[str]) -> None:
-    """End the history of commits at parents that are not back, until a later undo of the run.
+def _note_parents(
+    connection: Connection, repo_uid: str, run_id: str, back: Mapping[str, Row[Any]]
+) -> None:
+    """Record the parents of commits that come back without all of them, as an edit of the run.
 
-    It is recorded as an edit of the run: taken back as soon as these parents stand, and the run
-    waits for that.
+    So each undo of the run gives them what is there by then, and the run waits for the rest.
     """
-    columns = (commit_rows.c.id, commit_rows.c.parents, commit_rows.c.marked)
-    # As they are now: what is gone for good was cut off just before, which marks them.
-    rows = connection.execute(
-        select(*columns).where(
-            commit_rows.c.repo_uid == repo_uid, among(connection, commit_rows.c.id, back)
-        )
-    ).all()
-    parents = {row.id: _parents(row) for row in rows}
-    marked = {row.id: bool(row.marked) for row in rows}
-    named = {parent for each in parents.values() for parent in each}
+    named = {parent for row in back.values() for parent in _parents(row)}
     query = select(commit_rows.c.id).where(
         commit_rows.c.repo_uid == repo_uid,
-        commit_rows.c.state.in_(TAKEN),
+        commit_rows.c.state == CommitState.LIVE,
         among(connection, commit_rows.c.id, named),
     )
-    absent = set(connection.execute(query).scalars())
-    for commit_id in sorted(parents):
-        old = parents[commit_id]
-        new = tuple(parent for parent in old if parent not in absent)
-        if new == old:
+    absent = named - set(connection.execute(query).scalars())
+    for commit_id, row in sorted(back.items()):
+        parents = _parents(row)
+        if absent.isdisjoint(parents):
             continue
-        was_marked = marked[commit_id]
-        if earlier := find_edit(connection, run_id, commit_id):
-            old, was_marked = earlier
-        history_edit.set_parents(connection, repo_uid, commit_id, new, marked=True)
+        old, was_marked = find_edit(connection, run_id, commit_id) or (parents, bool(row.marked))
         history_edit.note_edit(
-            connection, run_id, commit_id, old=old, new=new, was_marked=was_marked
+            connection, run_id, commit_id, old=old, new=parents, was_marked=was_marked
         )
 
 
-def _cut(
-    connection: Connection, repo_uid: str, parents: Mapping[str, Sequence[SnapshotId]]
+def _without_child(
+    connection: Connection, repo_uid: str, run_id: str, back: Collection[str]
 ) -> list[str]:
-    """End the history of commits at parents that are gone for good; says where that is.
+    """The commits that came back, but for parents of others that did, or that the run edited."""
+    edited = select(run_edits.c.commit_id).where(run_edits.c.run_id == run_id)
+    above = set(back) | set(connection.execute(edited).scalars())
+    query = select(commit_rows.c.parents).where(
+        commit_rows.c.repo_uid == repo_uid,
+        commit_rows.c.state == CommitState.LIVE,
+        among(connection, commit_rows.c.id, above),
+    )
+    texts = connection.execute(query).scalars()
+    return sorted(set(back) - {parent for text in texts for parent in json.loads(text)})
 
-    The rows of these stay, and tell who asks for them which run took them.
-    """
-    gone = gone_for_good(connection, repo_uid, {one for each in parents.values() for one in each})
-    if not gone:
-        return []
-    sentences: list[str] = []
-    for one in sorted(parents):
-        left = tuple(parent for parent in parents[one] if parent not in gone)
-        if left != parents[one]:
-            history_edit.set_parents(connection, repo_uid, one, left, marked=True)
-            lost = ", ".join(parent for parent in parents[one] if parent in gone)
-            sentences.append(f"commit {one}: its history ends here, because {lost} is gone")
-    return sentences
+
+def _list_held(connection: Connection, workspace: Workspace, run_id: str) -> tuple[Lease, ...]:
+    """The leases of a run's undo on commits that no branch or tag reaches."""
+    now = workspace.database.now(connection, workspace.clock)
+    own = [
+        lease
+        for lease in leases.list_leases(connection, workspace.repo_uid)
+        if lease.holder == _holder(run_id) and lease.valid_at(now)
+    ]
+    named = {str(lease.snapshot) for lease in own}
+    hidden = out_of_reach(connection, workspace.repo_uid, named)
+    return tuple(lease for lease in own if lease.snapshot in hidden)
+
+
+def _holder(run_id: str) -> str:
+    return f"undo of {run_id}"
 
 
 def _end(connection: Connection, run_id: str) -> None:

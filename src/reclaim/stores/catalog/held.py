@@ -111,7 +111,7 @@ class HeldRepository:
         done = undoing.restore(
             self._workspace, self.lock, run_id, whole, SAFETY.after_undo, complete=complete
         )
-        return Restored(done.commits, done.left, done.waits)
+        return Restored(done.commits, done.left, done.waits, done.held)
 
     def forget(self, run_id: str) -> int:
         return commit_states.forget(self._workspace, self.lock, run_id)
