@@ -33,6 +33,9 @@ settings.load_profile("reclaim")
 os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
 share_compiled_statements()
 
+# Nothing is left in the cache folder of who runs the tests, nor made behind their back.
+os.environ["RECLAIM_SPARK_ARCHIVE"] = "off"
+
 BACKENDS = ("embedded", "server")
 
 

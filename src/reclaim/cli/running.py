@@ -6,15 +6,17 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from reclaim.cli.exits import DEBUG_VARIABLE
-from reclaim.cli.settings import current
+from reclaim.cli.settings import Settings, current
 from reclaim.cli.watching import Watch, watching
 from reclaim.errors import InvalidInput
 
@@ -55,65 +57,86 @@ class RunOptions:
     @contextmanager
     def watched(self) -> Iterator[Watch]:
         """Show how far stages are, as the command was asked to."""
-        with watching() as watch:
-            yield watch
+        try:
+            with watching() as watch:
+                yield watch
+        finally:
+            _end_starting()
 
     def engine(self, shown: Watch) -> Engine:
-        """The engine on Spark, which is started now or was by an earlier command."""
+        """The engine on Spark, which is started when the run needs it, or was by an earlier
+        command."""
+        from reclaim.engine.late import late
         from reclaim.run.stages import Stage
 
-        starting = Stage("start Spark")
-        shown.begin(starting)
-        session = self.spark()
-        shown.end(starting)
+        # Here: another thread has no current settings.
+        settings = current()
+        master, remote = settings.spark()
 
-        from reclaim.engine.spark.engine import SparkEngine
-        from reclaim.engine.spark.meter import SparkMeter
+        @contextmanager
+        def waiting() -> Iterator[None]:
+            starting, since = Stage("start Spark"), monotonic()
+            shown.begin(starting)
+            with suppress(ImportError):
+                # In the time that Java takes.
+                import reclaim.engine.spark.engine  # noqa: F401
+            yield
+            starting.seconds = monotonic() - since
+            shown.end(starting)
 
-        meter = SparkMeter(session)
-        shown.measure(meter)
-        tasks = current()["spark.tasks"]
-        return SparkEngine(session, tasks=None if tasks is None else int(tasks), meter=meter)
+        def ahead() -> bool:
+            with _told_if_missing():
+                from reclaim.engine.spark.session import starts_java
+
+            return starts_java(master=master, remote=remote)
+
+        return late(partial(_make_engine, settings, shown), waiting=waiting, ahead=ahead)
 
     def spark(self) -> Any:
         """A Spark session that says nothing of its own."""
-        try:
-            from reclaim.engine.spark.session import build_session
-        except ModuleNotFoundError as error:
-            raise InvalidInput(
-                f"this needs Spark, and {error.name} is not installed",
-                hint="install it with: pip install 'reclaim[spark]'",
-            ) from error
-        if not os.environ.get(DEBUG_VARIABLE):
-            logging.getLogger().addHandler(_UNHANDLED)
-        with _quiet():
-            master, remote = current().spark()
-            return build_session(master=master, remote=remote)
+        return _make_session(current())
+
+
+def _make_engine(settings: Settings, shown: Watch) -> Engine:
+    session = _make_session(settings)
+
+    from reclaim.engine.spark.engine import SparkEngine
+    from reclaim.engine.spark.meter import SparkMeter
+
+    meter = SparkMeter(session)
+    shown.measure(meter)
+    tasks = settings["spark.tasks"]
+    return SparkEngine(session, tasks=None if tasks is None else int(tasks), meter=meter)
+
+
+def _make_session(settings: Settings) -> Any:
+    with _told_if_missing():
+        from reclaim.engine.spark.session import build_session
+
+    debug = os.environ.get(DEBUG_VARIABLE)
+    if not debug:
+        logging.getLogger().addHandler(_UNHANDLED)
+    master, remote = settings.spark()
+    # What Java says of a failed job reaches us as an error.
+    return build_session(master=master, remote=remote, silent=not debug)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Let what is started write to nowhere: a JVM says much that nobody asked for.
-
-    It keeps what it was given as stdout and stderr. What it says of a failed job reaches us as
-    an error; ``RECLAIM_DEBUG=1`` lets the rest through.
-    """
-    if os.environ.get(DEBUG_VARIABLE):
-        yield
-        return
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = {number: os.dup(number) for number in (1, 2)}
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+def _told_if_missing() -> Iterator[None]:
     try:
-        for number in kept:
-            os.dup2(nowhere, number)
         yield
-    finally:
-        for number, copy in kept.items():
-            os.dup2(copy, number)
-            os.close(copy)
-        os.close(nowhere)
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            f"this needs Spark, and {error.name} is not installed",
+            hint="install it with: pip install 'reclaim[spark]'",
+        ) from error
+
+
+def _end_starting() -> None:
+    """End Java that a run which is over would have needed, and that is not up yet."""
+    java = sys.modules.get("reclaim.engine.spark.java")
+    if java is not None:
+        java.end_starting()
 
 
 class _Unhandled(logging.Handler):

@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from reclaim.engine.base import ConfirmRequest, ContainerFiles, Engine, ExpandRequest
+from reclaim.engine.late import begin, wait_for
 from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, Outcome
 from reclaim.engine.tasks.excluding import check_globs
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage
@@ -172,10 +173,13 @@ def apply_plan(
     # Each apply has its own folder: one that died may have left files without a list.
     own = place.below("apply").below(new_uid())
     watching = watcher or Silent()
+    begin(engine)
     # Before the lock is taken: a plan needs none, and may take long.
     basis = find_basis(
         store, engine, place, planned, own=own, digest=digest, watcher=watching, opener=opener
     )
+    # A lock is not held while Spark starts.
+    wait_for(engine)
     exclusion = None
     if globs:
         exclusion = leave_out(store, engine, basis.candidates, globs, own=own, opener=opener)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from reclaim.engine.base import Engine, ExpandRequest, FindRequest, Objects
+from reclaim.engine.late import wait_for
 from reclaim.engine.tasks.judging import CandidateRules
 from reclaim.engine.tasks.parts import Opener, Place, open_storage, write_part
 from reclaim.engine.tasks.tally import CONTAINERS, OBJECTS
@@ -165,8 +166,11 @@ class _Planning:
             self._library_edit = self._find_library_edit()
             self._store.check()
             check_clock(self._store, self._storage, work)
+            inventory = self._inventory()
+        # What is refused by now needed no engine.
+        wait_for(self._engine)
         with stage("list", unit=OBJECTS) as listing:
-            objects = self._inventory() or self._list(work.below("listing"))
+            objects = inventory or self._list(work.below("listing"))
             listing.facts["objects"] = sum(part.rows for part in objects.parts)
         if self._versioning:
             with stage("versions") as counting:

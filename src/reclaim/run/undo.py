@@ -15,6 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from reclaim.engine.base import Engine
+from reclaim.engine.late import wait_for
 from reclaim.engine.tasks.deleting import FAILED, RESTORED
 from reclaim.engine.tasks.parts import Opener, Place, open_storage
 from reclaim.engine.tasks.tally import OBJECTS
@@ -90,6 +91,8 @@ def undo_run(
     if (found := store.find_run(run_id)) is not None and edits_alone(found):
         return Undone(run_id, 0, 0, 0, tuple(undo_edit(store, run_id)))
     again = f"undo it again: reclaim undo {run_id}"
+    # A lock is not held while Spark starts.
+    wait_for(engine)
     with (
         store.lock(run_id) as held,
         told_as_partial(run_id, held.lock, lambda: held.lock.used, again=again),

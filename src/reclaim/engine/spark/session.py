@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -19,9 +20,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from reclaim.engine.spark.archive import ClassArchive
+from reclaim.engine.spark.java import start_java
 from reclaim.errors import InvalidInput, Unavailable
 from reclaim.urls import redacted, scrubbed
 
@@ -64,11 +68,13 @@ def build_session(
     master: str | None = None,
     remote: str | None = None,
     settings: Mapping[str, str] | None = None,
+    silent: bool = False,
 ) -> SparkSession:
     """Make the session of this process, or find the one that there is.
 
     A master that is given goes before what the environment says, and a Connect server in the
-    environment before a master there.
+    environment before a master there. ``silent`` lets Java write nothing to stdout; to stderr it
+    never does.
     """
     remote = remote or (None if master else os.environ.get(REMOTE_VARIABLE))
     master = master or os.environ.get(MASTER_VARIABLE)
@@ -78,12 +84,14 @@ def build_session(
     chosen = {**SETTINGS, **(settings or {})}
     try:
         # A session that runs already is used as it is; what it cannot change any more stays.
-        with _quiet(), _own_interrupts():
+        with _own_interrupts(), _log_file() as log:
             if remote:
                 _reach(remote)
-                return SparkSession.builder.remote(remote).config(map=dict(chosen)).getOrCreate()
+                with _turned_away(log, silent=silent):
+                    builder = SparkSession.builder.remote(remote)
+                    return builder.config(map=dict(chosen)).getOrCreate()
             with _without(REMOTE_VARIABLE):
-                return _classic(master, chosen)
+                return _classic(master, chosen, log, silent=silent)
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         where = remote or master or LOCAL
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -93,16 +101,28 @@ def build_session(
         ) from error
 
 
-def _classic(master: str | None, settings: Mapping[str, str]) -> SparkSession:
+def starts_java(*, master: str | None = None, remote: str | None = None) -> bool:
+    """Whether a session would start Java here, which another thread can do meanwhile."""
+    if remote or SparkContext._gateway is not None or SUBMITTED_VARIABLE in os.environ:
+        return False
+    return bool(master) or not os.environ.get(REMOTE_VARIABLE)
+
+
+def _classic(
+    master: str | None, settings: Mapping[str, str], log: int, *, silent: bool
+) -> SparkSession:
     builder = SparkSession.builder
     if master is None and SUBMITTED_VARIABLE in os.environ:
         # It has a driver and a master already, with the settings that it was submitted with.
-        return builder.config(map=dict(settings)).getOrCreate()
+        with _turned_away(log, silent=silent):
+            return builder.config(map=dict(settings)).getOrCreate()
     master = master or LOCAL
     _check_java()
     _reach(master)
     local = _local() if master.startswith("local") else {}
-    return builder.master(master).config(map={**STATIC, **local, **settings}).getOrCreate()
+    settings = {"spark.master": master, **STATIC, **local, **settings}
+    start_java(settings, output=subprocess.DEVNULL if silent else None, errors=log)
+    return builder.config(map=dict(settings)).getOrCreate()
 
 
 def _local() -> dict[str, str]:
@@ -111,28 +131,51 @@ def _local() -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
-        # Most of the work is Python's. To compile Java as well as can be takes longer than a run.
-        "spark.driver.extraJavaOptions": os.environ.get(JAVA_VARIABLE, "-XX:TieredStopAtLevel=1"),
+        "spark.driver.extraJavaOptions": _java_options_with_archive(),
         "spark.python.daemon.module": "reclaim.engine.spark.daemon",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "reclaim-spark"),
     }
 
 
+def java_options() -> str:
+    """Options for Java on this machine, but for the class archive."""
+    # Most of the work is Python's. To compile Java as well as can be takes longer than a run.
+    return os.environ.get(JAVA_VARIABLE, "-XX:TieredStopAtLevel=1")
+
+
+def _java_options_with_archive() -> str:
+    archive = ClassArchive.find()
+    return java_options() if archive is None else archive.used_by(java_options())
+
+
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Start Java with its messages going to a log file, if one is named, instead of to people."""
-    sys.stderr.flush()
+def _log_file() -> Iterator[int]:
+    """The file for what Java says, if one is named; otherwise nobody reads it."""
     file = os.environ.get(LOG_VARIABLE, os.devnull)
     # Java writes down settings, among them secrets.
     log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode=0o600)
-    kept = os.dup(2)
     try:
-        os.dup2(log, 2)
+        yield log
+    finally:
+        os.close(log)
+
+
+@contextmanager
+def _turned_away(log: int, *, silent: bool) -> Iterator[None]:
+    """Let what Spark's client says to stderr go to the log, and to stdout nowhere."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = {number: os.dup(number) for number in ((1, 2) if silent else (2,))}
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for number in kept:
+            os.dup2(log if number == 2 else nowhere, number)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(log)
+        for number, copy in kept.items():
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(nowhere)
 
 
 @contextmanager
