@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import sys
 
-from bench import catalog, collect, history, listing, terminus
+from bench import catalog, collect, history, listing, start, terminus
 
-FIGURES = catalog.FIGURES | history.FIGURES | collect.FIGURES | terminus.FIGURES | listing.FIGURES
+FIGURES = (
+    catalog.FIGURES
+    | history.FIGURES
+    | collect.FIGURES
+    | terminus.FIGURES
+    | listing.FIGURES
+    | start.FIGURES
+)
 
 
 def main(names: list[str]) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql.base import PGDialect
+from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 from sqlalchemy.engine import Dialect
 from sqlalchemy.schema import CreateIndex
 
@@ -17,11 +18,11 @@ PARTIAL = [
 ]
 
 
-@pytest.mark.parametrize("dialect", [postgresql.dialect(), sqlite.dialect()])  # type: ignore[no-untyped-call]
-def test_a_partial_index_has_its_condition(dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", [PGDialect, SQLiteDialect])
+def test_a_partial_index_has_its_condition(dialect: type[Dialect]) -> None:
     assert len(PARTIAL) == 5
     for index in PARTIAL:
-        assert " WHERE " in str(CreateIndex(index).compile(dialect=dialect)), index.name
+        assert " WHERE " in str(CreateIndex(index).compile(dialect=dialect())), index.name
 
 
 def test_every_condition_is_there_for_both_databases() -> None:

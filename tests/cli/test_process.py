@@ -60,7 +60,8 @@ def test_ls_starts_no_spark_and_no_jvm(cli: CommandLine, spawn: Spawn) -> None:
     cli.ok("commit", "sales/main", "-m", "x")
     loaded = _loaded(spawn, "ls", "sales/main")
     assert "sqlalchemy" in loaded
-    assert not loaded & {*HEAVY, "pydantic", "psycopg"}
+    # Nor `pydoc`, of all that the functions of Arrow load.
+    assert not loaded & {*HEAVY, "pydantic", "psycopg", "pydoc"}
 
 
 def test_looking_at_runs_starts_no_spark(

@@ -33,7 +33,7 @@ from tests.spark.test_interrupted import Hanging, interrupted_once_begun
 
 
 def main(location: str, kind: str, where: str) -> dict[str, Any]:
-    given = {"remote": where} if kind == "remote" else {"master": where}
+    given: dict[str, Any] = {"remote": where} if kind == "remote" else {"master": where}
     settings = {"spark.executor.memory": "512m"} if kind == "master" else {}
     session = build_session(settings=settings, **given)
     meter = HearingMeter(session)

@@ -26,7 +26,7 @@ def script() -> NoReturn:
     again. The first is quicker when garbage is looked for less often; the second is left out.
     Nothing waits for it: answers are flushed, catalogs closed and temporary files gone by then.
     """
-    gc.set_threshold(50_000)
+    gc.set_threshold(200_000)
     signals.install()
     code = main()
     sys.stderr.flush()

@@ -3,7 +3,8 @@
 Half of the time in which a session starts goes into loading and checking some ten thousand
 classes. Java can write them down and map them into memory the next time. An archive fits one Java
 and one class path; Java compares both, and a checksum, and goes on without an archive that does
-not fit. So whatever is wrong with one costs time only.
+not fit. One that was cut off would end Java, so its length is written down beside it. Whatever is
+wrong with an archive costs time only.
 """
 
 from __future__ import annotations
@@ -60,13 +61,23 @@ class ClassArchive:
 
     @property
     def is_there(self) -> bool:
-        """Whether it can be used: what is in it is run, so nobody else may have written it."""
-        return all(_is_ours(path) for path in (self.file, self.file.parent))
+        """Whether it is whole, and ours: what is in it is run, so nobody else may write there."""
+        try:
+            length = int(self.length.read_text())
+            is_whole = self.file.stat().st_size == length > 0
+        except (OSError, ValueError):
+            return False
+        return is_whole and all(_is_ours(path) for path in (self.file, self.file.parent))
 
     @property
     def is_wanted(self) -> bool:
         """Whether it is worth being made now."""
         return not self.is_there and not _is_younger(self.failed, RETRIED_AFTER)
+
+    @property
+    def length(self) -> Path:
+        """A file that says how long the archive is."""
+        return self.file.with_suffix(".length")
 
     @property
     def failed(self) -> Path:
@@ -94,8 +105,9 @@ class ClassArchive:
         """Remove archives of other versions that nobody has used for long."""
         for path in self.file.parent.glob(f"spark-*{ENDING}"):
             if path != self.file and not _is_younger(path, USED_WITHIN):
-                with suppress(OSError):
-                    path.unlink()
+                for unused in (path, path.with_suffix(".length"), path.with_suffix(".lock")):
+                    with suppress(OSError):
+                        unused.unlink()
 
 
 def _folder() -> Path | None:

@@ -47,7 +47,10 @@ def make_archive(archive: ClassArchive, workload: Workload) -> bool:
             if not written.is_file() or not written.stat().st_size:
                 return False
             written.chmod(0o600)
+            length = Path(name) / "length"
+            length.write_text(str(written.stat().st_size))
             written.replace(archive.file)
+            length.replace(archive.length)
         archive.failed.unlink(missing_ok=True)
         archive.remove_unused()
         return True

@@ -110,5 +110,7 @@ def _connect(port: int, secret: str) -> None:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with suppress(OSError):
         process.kill()
+    if process.stdin is not None:
+        process.stdin.close()
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=10)

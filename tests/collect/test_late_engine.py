@@ -1,0 +1,130 @@
+"""An engine that is started late: after what is refused without it, and before a lock is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from reclaim.engine.base import Engine
+from reclaim.engine.late import begin, late, wait_for
+from reclaim.errors import ClockSkew, PlanRefused, ReclaimError, Unavailable
+from reclaim.run.apply import apply_plan
+from reclaim.run.plan import PlanOptions, make_plan
+from reclaim.run.purge import purge
+from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.undo import undo_run
+from reclaim.testing import ClockedStorage
+from tests.collect.world import World, bury, opening
+
+
+class Starting:
+    """Makes the engine of a world, and notes whether the store was locked then."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.locked: list[bool] = []
+
+    def __call__(self) -> Engine:
+        try:
+            with self._world.store().lock("another"):
+                self.locked.append(False)
+        except ReclaimError:
+            self.locked.append(True)
+        return self._world.engine()
+
+
+@pytest.fixture
+def starting(local: World) -> Starting:
+    bury(local)
+    return Starting(local)
+
+
+Act = Callable[[Engine], object]
+
+
+def _acts(world: World) -> list[Act]:
+    """A plan, an apply to quarantine, an undo, another apply, a purge."""
+    opener = opening(world.storage)
+    removal = MoveToQuarantine(timedelta(0))
+    plans = []
+
+    def plan(engine: Engine) -> None:
+        # What an undo brought back is young.
+        world.age()
+        options = PlanOptions(margins=world.margins)
+        plans.append(make_plan(world.store(), engine, options, opener=opener))
+
+    def apply(engine: Engine) -> None:
+        made = plans[-1]
+        digest = made.document.digest
+        done = apply_plan(
+            world.store(), engine, made.place, digest=digest, removal=removal, opener=opener
+        )
+        assert done.summary()["objects"]
+
+    return [
+        plan,
+        apply,
+        lambda engine: undo_run(world.store(), engine, plans[-1].document.run, opener=opener),
+        plan,
+        apply,
+        lambda engine: purge(world.store(), engine, opener=opener),
+    ]
+
+
+def test_no_lock_is_held_while_an_engine_starts(local: World, starting: Starting) -> None:
+    for act in _acts(local):
+        act(late(starting, ahead=lambda: False))
+        assert starting.locked.pop() is False
+        assert not starting.locked
+
+
+def test_a_plan_that_is_refused_by_its_clock_starts_none(local: World, starting: Starting) -> None:
+    assert isinstance(local.storage, ClockedStorage)
+    local.storage.skew = timedelta(hours=1)
+    with pytest.raises(ClockSkew):
+        make_plan(local.store(), late(starting), opener=opening(local.storage))
+    assert not starting.locked
+
+
+def test_an_apply_that_is_refused_by_its_plan_starts_none(local: World, starting: Starting) -> None:
+    plan = local.plan()
+    with pytest.raises(PlanRefused):
+        apply_plan(
+            local.store(),
+            late(starting),
+            plan.place,
+            digest="0" * 64,
+            opener=opening(local.storage),
+        )
+    assert not starting.locked
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_it_is_made_once(local: World, ahead: bool) -> None:
+    made: list[Engine] = []
+
+    def make() -> Engine:
+        made.append(local.engine())
+        return made[0]
+
+    engine = late(make, ahead=lambda: ahead)
+    begin(engine)
+    begin(engine)
+    wait_for(engine)
+    assert engine.ended() == made[0].ended()
+    assert len(made) == 1
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_what_went_wrong_is_told_to_who_uses_it(ahead: bool) -> None:
+    def fail() -> Engine:
+        raise Unavailable("no Java")
+
+    engine = late(fail, ahead=lambda: ahead)
+    begin(engine)
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="no Java"):
+            engine.ended()
