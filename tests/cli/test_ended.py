@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from reclaim.cli import exits
@@ -14,7 +17,7 @@ from reclaim.cli.failure import Failure
 from reclaim.cli.signals import Terminated
 from reclaim.errors import StorageUnavailable
 from reclaim.stores.catalog import HeldRepository
-from tests.cli.conftest import CommandLine, Spawn
+from tests.cli.conftest import SOURCE, CommandLine, Spawn
 from tests.cli.test_killed import MANY, count, wait_for_sweep
 
 ALLOWED = ("--min-age", "0", "--unsafe-allow-fraction", "1")
@@ -120,3 +123,38 @@ def test_an_apply_that_edited_history_and_stopped_is_undone(
     assert (undone["run"], undone["objects"], undone["left"]) == (plan["run"], 0, [])
     assert cli.ok("log", "sales").out == log
     cli.fails("conflict", 4, "undo", plan["run"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_ended_while_java_starts(
+    cli: CommandLine, spawn: Spawn, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Java is ended too: by the driver, or because nobody is left to write to it."""
+    script = tmp_path / "spark" / "bin" / "spark-submit"
+    script.parent.mkdir(parents=True)
+    # It says who it is, and ends when its pipe does.
+    script.write_text('#!/bin/sh\necho $$ > "$0.begun.part"\nmv "$0.begun.part" "$0.begun"\ncat\n')
+    script.chmod(0o700)
+    begun = script.with_name("spark-submit.begun")
+    process = spawn(
+        "plan",
+        "sales",
+        "--out",
+        str(tmp_path / "plan"),
+        env={**os.environ, "PYTHONPATH": str(SOURCE), "SPARK_HOME": str(script.parents[1])},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    until = time.monotonic() + 120
+    while not begun.exists():
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    java = psutil.Process(int(begun.read_text()))
+    process.send_signal(number)
+    out, err = process.communicate()
+    assert out == b""
+    if number != signal.SIGKILL:
+        assert process.returncode == 128 + number
+        assert err.startswith(b"error: ")
+        assert not list((tmp_path / "plan").rglob("*.*"))
+    java.wait(timeout=120)

@@ -60,16 +60,20 @@ class Finder:
             request.format, request.containers, request.held, (), request.work
         )
         found = Candidates(read=read)
+        if not request.objects.parts:
+            return found
         objects = _rows(request.objects.parts)
         if request.containers.dead or self._exceed_lookup(live):
             seen = self._write_survivors(source, live, request.work)
+            _count(found, seen)
+            if not seen.parts:
+                return found
             survivors = self._frames.rows_of(request.place.url, seen.parts, SURVIVORS)
             if request.containers.dead:
                 dead = self._dead(request.format, request.containers, request.place)
                 survivors = survivors.drop("path", "kind", "cause").join(
                     dead, on="address", how="left"
                 )
-            _count(found, seen)
             lines = self._frames.run(survivors.select(*SURVIVORS.names), judge, shuffled=objects)
         else:
             look = partial(candidates.survivors, source, request.work.url, live, self._keys_of)
@@ -82,6 +86,8 @@ class Finder:
         live, read = self._write_keys(
             request.format, request.revived, request.held, request.done, request.work
         )
+        if not request.candidates:
+            return Candidates(read=read)
         keep = partial(candidates.keep_closed, request.closed, request.place)
         files = self._frames.files(request.candidates)
         url = request.place.url
@@ -136,6 +142,8 @@ class Finder:
         place: Place,
     ) -> tuple[Keys, Read]:
         """Write down the keys of all that is needed, or was done, and say how much was read."""
+        if not (needed.containers or held or done):
+            return (), Read()
         rows = self._frames.frame(containers.extra_sources(held, done))
         extra = len(held) + len(done)
         if extra > 1:
