@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.catalog import WrapStorage
-from reclaim.storage import Storage
+from reclaim.storage import ObjectStorage, Storage
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.servers import PostgreSQL, SeaweedFS, postgresql, seaweedfs
 from tests.soak import SOAK
@@ -107,7 +107,10 @@ class Backend:
 
     @property
     def clocked(self) -> ClockedStorage:
-        """The storage of the catalog that was made or opened here."""
+        """The storage of the catalog, which need not have been made or opened yet."""
+        if self._clocked is None:
+            assert self.storage is not None
+            self.wrap(ObjectStorage.open(self.storage, create=True))
         assert self._clocked is not None
         return self._clocked
 

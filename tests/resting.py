@@ -37,7 +37,6 @@ class Resting:
     def __init__(self, backend: Backend) -> None:
         """Close every instance of the catalog, and keep what is left."""
         backend.close()
-        clocked = backend.clocked
         self._now = backend.clock.now()
         self._files: list[RestingFile] = []
         self._objects: dict[str, bytes] = {}
@@ -51,8 +50,9 @@ class Resting:
                 backend.location, storage=backend.storage
             )
         if backend.storage is not None:
-            self._objects = {one.address: clocked.get(one.address) for one in clocked.list()}
-            self._times = clocked.times
+            storage = backend.clocked
+            self._objects = {one.address: storage.get(one.address) for one in storage.list()}
+            self._times = storage.times
 
     def restore(self, backend: Backend) -> Catalog:
         """Bring the catalog back, in the place of the one that is there, and open it."""

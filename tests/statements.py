@@ -24,7 +24,7 @@ def share_compiled_statements() -> None:
     for dialect in (SQLiteDialect_pysqlite, PGDialect_psycopg):
         # The dialect is a part of the key; all of a kind speak to the same version here.
         dialect.__eq__ = _same_kind  # type: ignore[method-assign]
-        dialect.__hash__ = _hash_of_kind  # type: ignore[method-assign, assignment]
+        dialect.__hash__ = _hash_of_kind  # type: ignore[method-assign,assignment]
     transactions.create_engine = _create_engine  # type: ignore[attr-defined]
 
 

@@ -15,6 +15,7 @@ from reclaim.run.expire import ExpirePlan, apply_expire, plan_expire
 from reclaim.testing import FakeClock
 from tests.catalog import raw
 from tests.conftest import Backend
+from tests.resting import Resting
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TREE = {
@@ -59,6 +60,31 @@ def grow(repo: Repository, clock: FakeClock) -> dict[str, int]:
     return {commit: number for number, commit in ids.items()}
 
 
+_grown: dict[str, tuple[Resting, dict[str, int]]] = {}
+"""The sample tree, which is grown once a process on each back end."""
+
+
+@pytest.fixture
+def grown(backend: Backend) -> tuple[Repository, dict[str, int]]:
+    if backend.name not in _grown:
+        numbers = grow(backend.init().create_repository("sales"), backend.clock)
+        _grown[backend.name] = (Resting(backend), numbers)
+    resting, numbers = _grown[backend.name]
+    return resting.restore(backend).repository("sales"), dict(numbers)
+
+
+@pytest.fixture
+def repo(grown: tuple[Repository, dict[str, int]]) -> Repository:
+    """A repository with the sample tree."""
+    return grown[0]
+
+
+@pytest.fixture
+def numbers(grown: tuple[Repository, dict[str, int]]) -> dict[str, int]:
+    """The number of each commit of the sample tree."""
+    return grown[1]
+
+
 def shape(repo: Repository, numbers: dict[str, int]) -> dict[str, list[int]]:
     """The log of every ref, by the numbers of the commits."""
     names = [ref.name for ref in (*repo.branches(), *repo.tags())]
@@ -76,8 +102,7 @@ def run(
     return plan
 
 
-def test_the_sample_tree_in_one_run(repo: Repository, clock: FakeClock) -> None:
-    numbers = grow(repo, clock)
+def test_the_sample_tree_in_one_run(repo: Repository, numbers: dict[str, int]) -> None:
     plan = run(repo)
     assert shape(repo, numbers) == AFTER
     assert {numbers[found] for found in plan.released()} == {6, 7}
@@ -99,9 +124,8 @@ def test_the_sample_tree_in_one_run(repo: Repository, clock: FakeClock) -> None:
     ],
 )
 def test_the_sample_tree_ref_by_ref(
-    repo: Repository, clock: FakeClock, order: tuple[str, ...]
+    repo: Repository, numbers: dict[str, int], order: tuple[str, ...]
 ) -> None:
-    numbers = grow(repo, clock)
     for name in order:
         before = shape(repo, numbers)
         run(repo, SEVEN_DAYS, name)
@@ -112,17 +136,15 @@ def test_the_sample_tree_ref_by_ref(
     assert shape(repo, numbers) == AFTER
 
 
-def test_expired_tags_go_on_request(repo: Repository, clock: FakeClock) -> None:
-    numbers = grow(repo, clock)
+def test_expired_tags_go_on_request(repo: Repository, numbers: dict[str, int]) -> None:
     plan = run(repo, tags=True)
     assert repo.tags() == []
     assert {numbers[found] for found in plan.released()} == {1, 2, 3, 4, 5, 6, 7}
 
 
 def test_a_plan_changes_nothing_and_a_second_run_finds_nothing(
-    repo: Repository, clock: FakeClock
+    repo: Repository, numbers: dict[str, int]
 ) -> None:
-    numbers = grow(repo, clock)
     before = shape(repo, numbers)
     plan_expire(repo, SEVEN_DAYS)
     assert shape(repo, numbers) == before
@@ -134,15 +156,13 @@ def test_a_plan_changes_nothing_and_a_second_run_finds_nothing(
     assert len(repo.runs()) == 1
 
 
-def test_every_decision_has_a_reason(repo: Repository, clock: FakeClock) -> None:
-    grow(repo, clock)
+def test_every_decision_has_a_reason(repo: Repository) -> None:
     decisions = list(plan_expire(repo, SEVEN_DAYS).reached())
     assert len(decisions) == 15
     assert all(decision.reasons for decision in decisions)
 
 
-def test_undo_takes_it_back(repo: Repository, clock: FakeClock) -> None:
-    numbers = grow(repo, clock)
+def test_undo_takes_it_back(repo: Repository, numbers: dict[str, int]) -> None:
     before = shape(repo, numbers)
     run(repo, tags=True)
     [recorded] = repo.runs()
@@ -157,7 +177,6 @@ def test_undo_takes_it_back(repo: Repository, clock: FakeClock) -> None:
 
 
 def test_undo_leaves_what_has_changed_since(repo: Repository, clock: FakeClock) -> None:
-    grow(repo, clock)
     run(repo, from_options(older_than="2026-01-09", keep_merge_bases=True), tags=True)
     [first] = repo.runs()
     repo.create_branch("tag1", "main")
@@ -173,9 +192,8 @@ def test_undo_leaves_what_has_changed_since(repo: Repository, clock: FakeClock) 
 
 
 def test_undo_is_refused_once_something_is_being_collected(
-    repo: Repository, clock: FakeClock
+    repo: Repository, numbers: dict[str, int]
 ) -> None:
-    numbers = grow(repo, clock)
     run(repo)
     after = shape(repo, numbers)
     raw.condemn(repo, next(commit for commit, number in numbers.items() if number == 6))
@@ -184,8 +202,9 @@ def test_undo_is_refused_once_something_is_being_collected(
     assert shape(repo, numbers) == after
 
 
-def test_two_expirations_at_once(backend: Backend, repo: Repository, clock: FakeClock) -> None:
-    numbers = grow(repo, clock)
+def test_two_expirations_at_once(
+    backend: Backend, repo: Repository, numbers: dict[str, int]
+) -> None:
     other = backend.open().repository("sales")
     mine = plan_expire(repo, SEVEN_DAYS)
     theirs = plan_expire(other, from_options(older_than="2026-01-09", keep_merge_bases=True))
@@ -199,8 +218,9 @@ def test_two_expirations_at_once(backend: Backend, repo: Repository, clock: Fake
     assert shape(repo, numbers) == both
 
 
-def test_new_commits_and_refs_do_not_disturb_an_edit(repo: Repository, clock: FakeClock) -> None:
-    numbers = grow(repo, clock)
+def test_new_commits_and_refs_do_not_disturb_an_edit(
+    repo: Repository, numbers: dict[str, int], clock: FakeClock
+) -> None:
     plan = plan_expire(repo, SEVEN_DAYS)
     clock.advance(days=1)
     repo.branch("main").put("later", b"x")
@@ -213,8 +233,7 @@ def test_new_commits_and_refs_do_not_disturb_an_edit(repo: Repository, clock: Fa
 
 
 @pytest.mark.parametrize("how", ["moved", "staged", "pending"])
-def test_a_branch_in_use_is_not_deleted(repo: Repository, clock: FakeClock, how: str) -> None:
-    grow(repo, clock)
+def test_a_branch_in_use_is_not_deleted(repo: Repository, how: str) -> None:
     qa = repo.branch("qa")
     all_old = from_options(older_than="2026-01-11")
     plan = plan_expire(repo, all_old, delete_expired_branches=True)
@@ -234,8 +253,7 @@ def test_a_branch_in_use_is_not_deleted(repo: Repository, clock: FakeClock, how:
         assert "qa" not in [ref.name for ref in again.edit.delete_refs]
 
 
-def test_deleted_branches_come_back(repo: Repository, clock: FakeClock) -> None:
-    numbers = grow(repo, clock)
+def test_deleted_branches_come_back(repo: Repository, numbers: dict[str, int]) -> None:
     before = shape(repo, numbers)
     plan = plan_expire(repo, from_options(older_than="2026-01-11"), delete_expired_branches=True)
     apply_expire(repo, plan)
@@ -246,9 +264,8 @@ def test_deleted_branches_come_back(repo: Repository, clock: FakeClock) -> None:
 
 
 def test_a_reader_of_pages_gets_one_history_or_a_conflict(
-    repo: Repository, clock: FakeClock
+    repo: Repository, numbers: dict[str, int]
 ) -> None:
-    numbers = grow(repo, clock)
     whole, after = [], ""
     while True:
         page, after = repo.log_page("main", after=after, limit=2)
@@ -268,7 +285,6 @@ def test_a_reader_of_pages_gets_one_history_or_a_conflict(
 
 
 def test_a_merge_over_a_touched_base_is_careful(repo: Repository, clock: FakeClock) -> None:
-    grow(repo, clock)
     plan = run(repo)
     assert {base.branch for base in plan.edit.touched_bases} == {"develop", "qa", "test"}
     clock.advance(days=1)
@@ -276,8 +292,7 @@ def test_a_merge_over_a_touched_base_is_careful(repo: Repository, clock: FakeClo
         repo.branch("main").merge("develop")
 
 
-def test_merge_bases_can_be_kept(repo: Repository, clock: FakeClock) -> None:
-    numbers = grow(repo, clock)
+def test_merge_bases_can_be_kept(repo: Repository, numbers: dict[str, int]) -> None:
     plan = run(repo, from_options(older_than="2026-01-09", keep_merge_bases=True))
     assert {numbers[found] for found in plan.edit.kept_bases} == {2}
     assert 2 in shape(repo, numbers)["develop"]
@@ -290,8 +305,7 @@ def test_no_rule_is_refused(repo: Repository) -> None:
         plan_expire(repo, SEVEN_DAYS, refs=["nothing"])
 
 
-def test_contents_ids_and_times_stay(repo: Repository, main: Branch, clock: FakeClock) -> None:
-    grow(repo, clock)
+def test_contents_ids_and_times_stay(repo: Repository, main: Branch) -> None:
     before = {c.id: (c.written_at, c.metarange, c.message) for c in repo.log("main")}
     run(repo)
     for commit in repo.log("main"):

@@ -22,6 +22,7 @@ from reclaim.engine.spark.session import (
     build_session,
 )
 from reclaim.errors import Unavailable
+from reclaim.testing.cluster import QUICK_JAVA
 
 
 @pytest.fixture
@@ -132,7 +133,8 @@ def test_spark_submit_decides_where_its_program_runs(tmp_path: Path) -> None:
         ],
         cwd=tmp_path,
         # It looks for itself through the first Python on the path.
-        env=os.environ | {"PATH": f"{here}{os.pathsep}{os.environ['PATH']}"},
+        env=os.environ
+        | {"PATH": f"{here}{os.pathsep}{os.environ['PATH']}", "JAVA_TOOL_OPTIONS": QUICK_JAVA},
         capture_output=True,
         text=True,
         timeout=120,

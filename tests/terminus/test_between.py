@@ -68,6 +68,6 @@ def test_at_each_step_of_plan_and_apply(
         world.check()
         assert work is delete or world.aside() <= past.dead, nth
         if not step.done:
-            assert nth > 60
+            assert nth > 40
             return
     pytest.fail("there are more steps than the test goes through")

@@ -13,6 +13,8 @@ from pathlib import Path
 from reclaim.testing.servers import free_ports
 
 START_SECONDS = 120
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options for Java that ends soon: compile as little as can be, collect garbage in one thread."""
 
 
 @contextmanager
@@ -54,6 +56,8 @@ def _started(folder: Path, name: str, arguments: list[str], page: int) -> Iterat
         "SPARK_NO_DAEMONIZE": "1",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
+        # For the executors too, which a worker starts: most of what they would do is compile.
+        "JAVA_TOOL_OPTIONS": QUICK_JAVA,
     }
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
