@@ -187,6 +187,43 @@ class AsideMachine(CollectMachine):
         with pytest.MonkeyPatch.context() as patch:
             self.apply_one(self.plans[-1], step=self.driver.deny(patch, nth))
 
+    @rule(
+        data=st.data(),
+        which=st.sets(st.integers(0, 9), min_size=1, max_size=3),
+        keep=KEEPS,
+        dies=st.none() | DEATHS,
+    )
+    def leave_out(
+        self, data: st.DataObject, which: set[int], keep: timedelta, dies: int | str | None
+    ) -> None:
+        """A person leaves some of what is set aside where it is."""
+        self.bury(data)
+        self.plan({}, timedelta(0))
+        self.removals[self.plans[-1].document.run] = self.driver.removal(keep)
+        self.apply_without(which, dies)
+
+    @precondition(lambda self: self.plans)
+    @rule(which=st.sets(st.integers(0, 9), min_size=1, max_size=3))
+    def leave_out_again(self, which: set[int]) -> None:
+        """The same of a plan that may have been applied before."""
+        self.apply_without(which, None)
+
+    def apply_without(self, which: set[int], dies: int | str | None) -> None:
+        plan = self.plans[-1]
+        listed = sorted(self.world.candidates(plan))
+        if not listed:
+            return
+        self.left_out = [listed[one % len(listed)] for one in sorted(which)]
+        before = self.world.there().intersection(self.left_out)
+        try:
+            if dies is None:
+                self.apply_one(plan)
+            else:
+                self.die(plan, dies)
+        finally:
+            self.left_out = ()
+        assert before <= self.world.there()
+
     @rule()
     def collect(self) -> None:
         """Everything that nothing needs is deleted for good."""

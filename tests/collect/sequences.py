@@ -68,6 +68,10 @@ DEAD = step("revive", what=5)
 PLAN, APPLY = step("plan", options={}, margin=timedelta(0)), step("apply")
 WRITE = step("write_to_a_home", which=-1, same_size=True)
 """To the last of them, which is data that the last commit alone needs."""
+LEAVE_OUT, LEAVE_OUT_MORE = (
+    step("leave_out", which=which, keep=WEEK, dies=None) for which in ({0}, {0, 1, 2, 3, 4})
+)
+LEAVE_OUT_AGAIN = step("leave_out_again", which={0, 1})
 HALFWAY = step("ends_halfway", nth=5, keep=WEEK)
 
 
@@ -102,6 +106,13 @@ SEQUENCES: dict[str, tuple[str, Sequence[Step]]] = {
         LOCAL,
         (dying(SET_ASIDE, "before set_aside"), AGE, SHORTLY, AGE, PURGE_DUE, UNDO),
     ),
+    "what was left out, and a collection": (LOCAL, (LEAVE_OUT_MORE, AGE, COLLECT, UNDO)),
+    "what was left out, and the same plan": (LOCAL, (LEAVE_OUT, APPLY, AGE, COLLECT, UNDO)),
+    "left out after an apply that died": (
+        LOCAL,
+        (dying(SET_ASIDE, "before set_aside"), LEAVE_OUT_AGAIN, AGE, COLLECT, UNDO),
+    ),
+    "left out of what markers cover": (MARKERS, (LEAVE_OUT_MORE, AGE, COLLECT, UNDO)),
     "other bytes over a copy": (BUCKET, (SET_ASIDE, WRITE, UNDO, CLEAR, UNDO)),
     "two plans of the same": (MARKERS, (step("overlap", delete=False), AGE, PURGE_DUE, UNDO)),
     "a purge of a run that ended halfway": (
