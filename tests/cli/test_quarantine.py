@@ -45,7 +45,8 @@ def only_run(cli: CommandLine, run: str) -> Any:
 def test_what_an_apply_says(cli: CommandLine, planned: Any, location: Path) -> None:
     said = cli.ok("apply", planned["plan"], "--yes", "--quarantine", "--keep", "3d").out
     first, second = said.splitlines()
-    done = r"sales: moved 7 objects \(.*\) to quarantine and removed 2 commits\."
+    edited = r"edited the history \(1 commit got other parents, 2 commits left it\)"
+    done = rf"sales: moved 7 objects \(.*\) to quarantine and removed 2 commits; {edited}\."
     assert re.fullmatch(done, first)
     assert re.search(r"purged, possible from \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\. ", second)
     assert second.endswith(f"Undo it with: reclaim undo {planned['run']}")

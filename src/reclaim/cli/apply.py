@@ -168,6 +168,10 @@ NOTHING_APPLIED: Mapping[str, Any] = {
     "reparented": 0,
     "released": 0,
     "deleted_refs": [],
+    "exclude": [],
+    "excluded": 0,
+    "excluded_bytes": 0,
+    "excluded_list": "",
 }
 """The summary of an apply that did nothing: a program finds every field, whatever was done."""
 

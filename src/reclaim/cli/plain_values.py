@@ -40,10 +40,14 @@ class _PlainValues:
     def __init__(self, parameter: Any) -> None:
         self._parameter = parameter
         self._is_text = parameter.type_descriptor.annotation in TEXT
+        self._is_count = bool(getattr(parameter, "count", False))
 
     def coerce(self, value: Any, *context: Any, **named_context: Any) -> Any:
         parameter = self._parameter
-        if not parameter.multiple and (value is None or (self._is_text and isinstance(value, str))):
+        is_plain = isinstance(value, int if self._is_count else str) and (
+            self._is_text or self._is_count
+        )
+        if not parameter.multiple and (value is None or is_plain):
             return value
         # Without this one typer makes its own.
         parameter._runtime_param = None
