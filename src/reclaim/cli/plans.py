@@ -333,8 +333,8 @@ class Summary:
         held = plan.history.held if plan.history else 0
         expired = plan.expired + held
         yield (
-            f"{snapshots(plan.live, noun)} stay, on {plan.refs} refs and "
-            f"{plan.leases} leases. {snapshots(expired, noun)} "
+            f"{snapshots(plan.live, noun)} stay, on {plan.refs} {_plural('ref', plan.refs)} and "
+            f"{plan.leases} {_plural('lease', plan.leases)}. {snapshots(expired, noun)} "
             f"{'expires' if expired == 1 else 'expire'} under the policy; "
             f"{unreached} {'was' if unreached == 1 else 'were'} already unreachable."
         )
@@ -361,6 +361,10 @@ def too_young(young: TooYoung, noun: str) -> str:
     if young.first_at == young.all_at:
         return said
     return f"{said} on, all of them from {instant(young.all_at)} UTC"
+
+
+def _plural(noun: str, count: int) -> str:
+    return noun if count == 1 else f"{noun}s"
 
 
 def _stay(count: int) -> str:
