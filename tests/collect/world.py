@@ -148,6 +148,7 @@ class World:
         self,
         older_than: timedelta | None = None,
         *,
+        run_id: str | None = None,
         step: Step = nothing,
         store: Store | None = None,
         storage: Storage | None = None,
@@ -157,6 +158,7 @@ class World:
             store or self.store(),
             self.engine(step, found),
             older_than=older_than,
+            run_id=run_id,
             opener=opening(found),
         )
 

@@ -56,7 +56,7 @@ def files_of(world: World) -> set[Path]:
     return {path for path in world.folder.parent.rglob("*") if path.is_file()}
 
 
-def state_of(world: World, run: str) -> RunState:
+def state_of(world: World, run: str) -> str:
     found = world.store().find_run(run)
     assert found is not None
     return found.state
