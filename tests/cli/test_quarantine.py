@@ -150,6 +150,22 @@ def test_a_purge(cli: CommandLine, planned: Any, aside: Any, location: Path) -> 
     assert cli.ok("get", "sales/main/a", "-").out == "xxx"
 
 
+def test_a_purge_of_one_run(cli: CommandLine, planned: Any, aside: Any, location: Path) -> None:
+    """Before its time, and no other with it."""
+    cli.ok("put", "-", "sales/main/b", stdin=b"wrong")
+    cli.ok("reset", "sales/main")
+    other = cli.ok("plan", "sales", "--min-age", "0", "--json").json
+    kept = cli.ok("apply", other["plan"], "--yes", "--quarantine", "--json").json
+    one = ("purge", "--run", planned["run"])
+    cli.fails("invalid_input", 2, *one, "--older-than", "0s", "--yes")
+    cli.fails("not_found", 3, "purge", "--run", "f" * 32, "--yes")
+    assert "what 1 run moved" in cli.fails("refused", 6, *one)["message"]
+    [told] = cli.ok(*one, "--yes", "--json").json["stores"]
+    assert told["runs"] == [planned["run"]]
+    assert in_quarantine(location) == kept["objects"]
+    assert "has nothing in quarantine" in cli.fails("refused", 6, *one, "--yes")["message"]
+
+
 def test_what_a_purge_tells_programs(cli: CommandLine, planned: Any, aside: Any) -> None:
     [told] = cli.ok("purge", "--older-than", "0s", "--yes", "--json").json["stores"]
     assert told["store"] == "sales"

@@ -487,6 +487,50 @@ def test_a_damaged_note_that_is_needed(versioned: World, monkeypatch: pytest.Mon
     check_back(world, past)
 
 
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_damaged_note_of_an_undo(
+    versioned: World, monkeypatch: pytest.MonkeyPatch, removed: bool
+) -> None:
+    """It alone tells which version is a copy of what was covered, where etags do not."""
+    world, past = versioned, bury(versioned)
+    plan = world.plan()
+    run = world.apply(plan, removal=MARKERS).run
+    bucket, copy = open_bucket(world.storage.url), Bucket._copy
+    covered = next(one for one in sorted(world.candidates(plan)) if "/branches/" in one)
+
+    def copied(self: Bucket, source: str, goal: str, size: int, **version: str) -> Any:
+        if goal != covered:
+            return copy(self, source, goal, size, **version)
+        # As Amazon copies what was uploaded in parts: the same bytes with another etag.
+        world.storage.put(goal, b"?" * size)
+        return bucket.versions_of(goal)[0].id
+
+    def died(*_: Any, **__: Any) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Bucket, "_copy", copied)
+        patch.setattr("reclaim.run.undo.find_whole", died)
+        with pytest.raises(Died):
+            world.undo(run)
+    world.clock.advance(minutes=30)
+    [note] = find_notes(world.storage, plan.place.at("undo"), RETURNED)
+    data = world.storage.get(note.address)
+    world.storage.put(note.address, b"damaged")
+    for attempt in (lambda: world.undo(run), lambda: world.purge(timedelta(0))):
+        with pytest.raises((Refused, Partial), match=note.address):
+            attempt()
+    if removed:
+        # Somebody accepts that nothing tells of the copy.
+        world.storage.delete(note.address)
+        with pytest.raises(Partial, match="the covered version itself is gone"):
+            world.undo(run)
+        return
+    world.storage.put(note.address, data)
+    assert world.undo(run).snapshots == 2
+    assert commit_states(world.repo)[past.second] == CommitState.LIVE
+
+
 def test_a_run_of_a_version_that_recorded_no_lists(versioned: World) -> None:
     """It has neither their hashes nor how many objects it was about to take."""
     world, past = versioned, bury(versioned)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from sqlalchemy import delete, update
 from reclaim.catalog.content import ranges as containers
 from reclaim.catalog.database.schema import CommitState, commits, run_edits
 from reclaim.engine.tasks.parts import read_part
-from reclaim.errors import Gone, Partial, StorageDenied, UnknownVersion
+from reclaim.errors import Conflict, Gone, IncompleteRead, Partial, StorageDenied, UnknownVersion
 from reclaim.model import RunState
 from reclaim.policy import Policy, Rules, from_options
 from reclaim.run.gc import collect
@@ -506,3 +508,104 @@ def test_a_history_cut_twice_stays_marked(local: World) -> None:
     assert json.loads(edit.old_parents) == [ids["broken"]]
     # A merge must not take these for the parents that it was written with.
     assert edit.was_marked
+
+
+# Containers that cannot be read.
+
+
+@dataclass
+class Shared:
+    """A commit in quarantine, and data that it shares with nothing that lives any more."""
+
+    run: str
+    commit: str
+    data: str
+    containers: dict[str, str]
+    """The metarange of the commit, in quarantine, and its range, which stayed at home as well."""
+
+
+def shared_data(world: World) -> Shared:
+    """Data that a live commit had when the other one was set aside; it stayed at home for that."""
+    with world.opened() as catalog:
+        repo = catalog.repository(NAME)
+        main = repo.branch("main")
+        main.put("a", b"a")
+        main.commit("first")
+        world.clock.advance(hours=1)
+        side = repo.create_branch("side", "main")
+        side.put("d", b"shared")
+        commit = side.commit("x").id
+        world.clock.advance(hours=1)
+        main.put("e", b"e")
+        main.commit("second")
+        main.merge("side")
+        repo.delete_branch("side")
+        tree = repo._workspace.containers.tree(repo.commit(commit).metarange)
+        [data] = [entry.address for entry in tree.entries() if entry.path == "d"]
+        [info] = tree.ranges
+        metarange = repo.commit(commit).metarange
+    world.age()
+    run = apply_all(world, ONE, MoveToQuarantine(30 * DAY))
+    assert data in world.there()
+    with world.opened() as catalog:
+        main = catalog.repository(NAME).branch("main")
+        main.delete("d")
+        main.commit("without it")
+    world.age()
+    containers = {"metarange": aside_of(world, run, metarange), "range": info.address}
+    return Shared(run, commit, data, containers)
+
+
+@pytest.mark.parametrize("kind", ["metarange", "range"])
+@pytest.mark.parametrize("damaged", [False, True], ids=["away", "damaged"])
+def test_a_promised_container_that_cannot_be_read_stops_others(
+    local: World, kind: str, damaged: bool
+) -> None:
+    """For a night. What only it holds is at home, and nothing else tells that it is needed."""
+    shared = shared_data(local)
+    before = local.plan(ONE, allowed_fraction=1.0)
+    kept = local.storage.get(shared.containers[kind])
+    file = Path(local.backend.location) / "objects" / shared.containers[kind]
+    times = file.stat()
+    if damaged:
+        file.write_bytes(kept[::-1])
+    else:
+        file.unlink()
+    for attempt in (
+        lambda: local.plan(ONE, allowed_fraction=1.0),
+        lambda: local.apply(before, removal=DELETE),
+    ):
+        with pytest.raises(IncompleteRead, match=shared.run) as refused:
+            attempt()
+        assert f"--run {shared.run}" in (refused.value.hint or "")
+        assert refused.value.details["unreadable"] == 1
+    file.write_bytes(kept)
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    apply_all(local, ONE)
+    local.undo(shared.run)
+    assert whole(local.other(), shared.commit)["d"] == b"shared"
+
+
+def test_a_promised_container_that_is_lost_and_the_way_out(local: World) -> None:
+    """What is whole comes back; then the run is purged, and no other with it."""
+    shared = shared_data(local)
+    bury(local)
+    other = apply_all(local, removal=MoveToQuarantine(30 * DAY))
+    local.storage.delete(shared.containers["metarange"])
+    with pytest.raises(IncompleteRead):
+        local.plan(allowed_fraction=1.0)
+    with pytest.raises(Partial, match=f"commit {shared.commit}: not all of its objects"):
+        local.undo(shared.run)
+    purged = local.purge(run_id=shared.run)
+    assert purged is not None
+    assert purged.runs == [shared.run]
+    local.plan(allowed_fraction=1.0)
+    assert local.undo(other).snapshots == 2
+
+
+def test_a_container_that_is_away_while_another_run_works(local: World) -> None:
+    """It may be a purge that has deleted it just now: that is no damage."""
+    shared = shared_data(local)
+    local.storage.delete(shared.containers["metarange"])
+    with local.store().lock("f" * 32), pytest.raises(Conflict, match="undone or purged"):
+        local.plan(ONE, allowed_fraction=1.0)

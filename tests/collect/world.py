@@ -150,6 +150,7 @@ class World:
         self,
         older_than: timedelta | None = None,
         *,
+        run_id: str | None = None,
         step: Step = nothing,
         store: Store | None = None,
         storage: Storage | None = None,
@@ -159,6 +160,7 @@ class World:
             store or self.store(),
             self.engine(step, found),
             older_than=older_than,
+            run_id=run_id,
             opener=opening(found),
         )
 

@@ -67,6 +67,25 @@ BUGS: dict[str, Bug] = {
         wrong="NOT_THERE = (Corrupt, NotFound, Exception)\n",
         test=f"{COMMITS}::test_a_promised_container_of_a_newer_version_stops_the_run",
     ),
+    "a promised container that is away protects nothing": Bug(
+        "reclaim.run.promises",
+        right="    if needed.unread.count:\n",
+        wrong="    if needed.unread.count > 1:\n",
+        test=f"{COMMITS}::test_a_promised_container_that_cannot_be_read_stops_others[away-range]",
+    ),
+    "a promised metarange that is away is not counted": Bug(
+        "reclaim.engine.tasks.promised",
+        right="            detail = UNREAD if listed is None else NO_READ\n",
+        wrong="",
+        test=f"{COMMITS}"
+        "::test_a_promised_container_that_cannot_be_read_stops_others[away-metarange]",
+    ),
+    "a purge of one run ends every quarantine": Bug(
+        "reclaim.run.purge",
+        right="if run_id is None else run.id == run_id)",
+        wrong="if run_id is None else True)",
+        test=f"{COMMITS}::test_a_promised_container_that_is_lost_and_the_way_out",
+    ),
     "a plan without a record takes its own promise for another's": Bug(
         "reclaim.run.trust",
         right="besides=planned.run, ",

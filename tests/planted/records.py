@@ -115,6 +115,12 @@ BUGS: dict[str, Bug] = {
         wrong="if False:\n",
         test=f"{MARKERS}::test_a_damaged_record_and_a_plan_without_one",
     ),
+    "a damaged note of an undo is passed over": Bug(
+        "reclaim.run.damaged_notes",
+        right="        if folder_of(note) == RETURNED:\n",
+        wrong="        if False:\n",
+        test=f"{MARKERS}::test_a_damaged_note_of_an_undo[False]",
+    ),
     "a note that may tell of something is passed over": Bug(
         "reclaim.run.damaged_notes",
         right="    if unknown:\n",

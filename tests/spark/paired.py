@@ -19,6 +19,7 @@ from reclaim.engine.base import (
     ExpandRequest,
     FindRequest,
     IncompleteRequest,
+    Needed,
     NeededRequest,
     Objects,
     RecallRequest,
@@ -118,10 +119,11 @@ class PairedEngine:
         assert self._rows(found) == self._rows(other)
         return found
 
-    def needed(self, request: NeededRequest) -> Sequence[Part]:
+    def needed(self, request: NeededRequest) -> Needed:
         found = self._first.needed(request)
         other = self._second.needed(replace(request, place=_beside(request.place)))
-        assert set(self._rows(found)) == set(self._rows(other))
+        assert set(self._rows(found.parts)) == set(self._rows(other.parts))
+        assert found.unread == other.unread
         return found
 
     def incomplete(self, request: IncompleteRequest) -> frozenset[str]:

@@ -29,7 +29,7 @@ from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.tasks.deleting import FAILED, JOURNAL
 from reclaim.engine.tasks.notes import RETURNED
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_part
-from reclaim.engine.tasks.promised import promised_containers
+from reclaim.engine.tasks.promised import Unread, promised_containers
 from reclaim.engine.tasks.quarantine import QUARANTINED, Aside
 from reclaim.engine.tasks.reading import snapshot_containers
 from reclaim.policy import from_options
@@ -258,8 +258,12 @@ def test_spark_finds_what_the_plain_engine_finds_that_promised_commits_need(
         for parts in ((), known):
             asked = NeededRequest(store.format, table, place.below(f"needed{len(parts)}"), parts)
             storage = open_storage(place.url)
-            rows = [read_part(storage, part) for part in engine.needed(asked)]
+            rows = [read_part(storage, part) for part in engine.needed(asked).parts]
             found.append({one for each in rows for one in each.column("address").to_pylist()})
+        away = f"{store.format.prefix}_reclaim/meta/away"
+        lost = promised_containers([away], METARANGE, aside)
+        asked = NeededRequest(store.format, pa.concat_tables([table, lost]), place.below("lost"))
+        assert engine.needed(asked).unread == Unread(1, [away], {aside})
     assert found[0] == found[2] == every
     assert found[1] == found[3]
     assert every - shared <= found[1] < every

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,10 +17,11 @@ from reclaim.cli.output import Block
 from reclaim.cli.plans import STORE
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
-from reclaim.errors import Partial
+from reclaim.errors import InvalidInput, NotFound, Partial, Refused
 
 if TYPE_CHECKING:
     from reclaim.run.purge import Purged
+    from reclaim.stores.base import Store
 
 
 def register(app: typer.Typer) -> None:
@@ -41,17 +42,31 @@ def purge(
             show_default=False,
         ),
     ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="Purge what this run quarantined, and nothing else, whatever its --keep.",
+            show_default=False,
+        ),
+    ] = None,
     unsafe_allow_missing_layers: MissingOption = False,
     yes: YesOption = False,
 ) -> None:
     """Delete for good what is in quarantine and past its time."""
     from reclaim.run import purge as purging
 
+    if run is not None and older_than is not None:
+        raise InvalidInput("--run and --older-than exclude each other")
     age = None if older_than is None else parse_age("--older-than", older_than)
     done: list[tuple[str, Purged]] = []
     left: list[tuple[str, Exception]] = []
     with session.stores(store) as stores:
-        due = [(due_store, runs) for due_store in stores if (runs := purging.due(due_store, age))]
+        if run is not None:
+            stores = [_store_of(run, stores)]
+        due = [
+            (due_store, runs) for due_store in stores if (runs := purging.due(due_store, age, run))
+        ]
         if due:
             for due_store, _ in due:
                 allow_missing(due_store, asked=unsafe_allow_missing_layers)
@@ -62,7 +77,9 @@ def purge(
                 engine = running.engine(watcher)
                 for due_store, _ in due:
                     try:
-                        purged = purging.purge(due_store, engine, older_than=age, watcher=watcher)
+                        purged = purging.purge(
+                            due_store, engine, older_than=age, run_id=run, watcher=watcher
+                        )
                     except Exception as error:
                         # Of one store: the others go on.
                         if len(due) == 1:
@@ -74,6 +91,24 @@ def purge(
     if left:
         raise _together(left, done)
     session.output.answer(PurgeAnswer(done))
+
+
+def _store_of(run_id: str, stores: Iterable[Store]) -> Store:
+    """The store of a run that has something in quarantine."""
+    for store in stores:
+        run = store.find_run(run_id)
+        if run is None:
+            continue
+        if run.quarantine is None:
+            raise Refused(
+                f"run {run_id} ({run.kind}, {run.state}) has nothing in quarantine",
+                hint="see `reclaim runs`",
+            )
+        return store
+    raise NotFound(
+        f"there is no run {run_id}",
+        hint="see `reclaim runs`; name the store if it is not of the catalog",
+    )
 
 
 def _together(left: Sequence[tuple[str, Exception]], done: Sequence[tuple[str, Purged]]) -> Partial:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from reclaim.engine.tasks.deleting import Deleter, Outcome
 from reclaim.engine.tasks.judging import CandidateRules, Verdict
 from reclaim.engine.tasks.parts import Part, Place, write_part
+from reclaim.engine.tasks.promised import Unread
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import LIVE, as_named
 from reclaim.storage import KeyRange, Storage
@@ -229,6 +230,15 @@ class NeededRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Needed:
+    """What promised snapshots need, in files that are hashed by name."""
+
+    parts: Sequence[Part] = ()
+    unread: Unread = field(default_factory=Unread)
+    """Containers that could be read nowhere: what they list is missing in the files."""
+
+
+@dataclass(frozen=True, slots=True)
 class Tasks:
     """Tasks of the jobs that are at work: how many have finished, of how many."""
 
@@ -325,11 +335,11 @@ class Engine(Protocol):
         """
         ...
 
-    def needed(self, request: NeededRequest) -> Sequence[Part]:
-        """Files, hashed by name, with every address that promised snapshots need.
+    def needed(self, request: NeededRequest) -> Needed:
+        """Every address that promised snapshots need.
 
-        Each container is read once, at home or in quarantine; one that can be read nowhere counts
-        by itself alone.
+        Each container is read once, at home or in quarantine; one that can be read nowhere is
+        counted where that is noticed.
         """
         ...
 

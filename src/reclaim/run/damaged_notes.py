@@ -2,7 +2,8 @@
 
 Nobody vouches for notes, and most tell only what a journal tells as well. So one that is not as it
 was written, or that no task can have written, holds up an undo or a purge only where something is
-known by no other file.
+known by no other file. That is so of each note of an undo: by which version it brought an object
+back, no journal tells, and what it was copied from may be gone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 
 from reclaim.engine.base import Engine, RecallRequest
 from reclaim.engine.tasks import recall
+from reclaim.engine.tasks.notes import RETURNED, folder_of
 from reclaim.engine.tasks.parts import Opener, Part, read_part
 from reclaim.errors import Corrupt, PlanRefused, Refused
 from reclaim.storage import Storage
@@ -27,6 +29,14 @@ def recall_without(
     damaged = [note for note in request.notes if not _is_whole(storage, note)]
     if not damaged:
         return None
+    for note in damaged:
+        if folder_of(note) == RETURNED:
+            raise Refused(
+                f"an undo of run {run_id} has brought objects back as copies that only its note "
+                f"tells of, and the note is damaged: {note.address}",
+                hint="restore it from a backup; or remove it: what no other note tells of is then "
+                "left where it is, and an undo names it",
+            )
     rest = [note for note in request.notes if note not in damaged]
     recalled = engine.recall(replace(request, notes=rest))
     unknown = sum(_unknown(opener(request.place.url), part) for part in recalled)

@@ -11,15 +11,15 @@ on, or are of no use without, stay with them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
 from reclaim.engine.base import Engine, NeededRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
-from reclaim.engine.tasks.promised import COVERED, PROMISED, promised_containers
-from reclaim.errors import Corrupt, PlanRefused, Refused
+from reclaim.engine.tasks.promised import COVERED, PROMISED, Unread, promised_containers
+from reclaim.errors import Conflict, Corrupt, IncompleteRead, PlanRefused, Refused
 from reclaim.ids import new_uid
 from reclaim.model import Run, RunState, SnapshotId
 from reclaim.run.released import still_promised
@@ -27,6 +27,7 @@ from reclaim.run.removal import MARKED, find_record
 from reclaim.stores.abilities import KeepsParents, NeedsOtherSnapshots, Quarantines
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation
+from reclaim.stores.registry import name_of
 
 
 def keep_promises(
@@ -93,7 +94,41 @@ def keep_needed(
     if not promised.num_rows:
         return seen
     within = place.below(f"promised-{new_uid()}")
-    return _holding(seen, engine.needed(NeededRequest(store.format, promised, within, known)))
+    needed = engine.needed(NeededRequest(store.format, promised, within, known))
+    if needed.unread.count:
+        raise _not_read(store, needed.unread, runs.values(), besides=besides)
+    return _holding(seen, needed.parts)
+
+
+def _not_read(
+    store: Store, unread: Unread, runs: Iterable[Run], *, besides: str
+) -> IncompleteRead | Conflict:
+    """The refusal to go on while containers of promised snapshots are away or damaged.
+
+    What only they hold could be anything, and it may be possible to bring them back.
+    """
+    ids = sorted(run.id for run in runs if _aside(store, run) in unread.asides)
+    holder = store.lock_holder()
+    if holder not in (None, besides) or not {run.id for run in _promising(store)}.issuperset(ids):
+        return Conflict(
+            f"quarantines of {store.name} were undone or purged while they were read: run "
+            f"{', '.join(ids)}",
+            hint="nothing was deleted; try again when that is done",
+        )
+    more = unread.count - len(unread.examples)
+    named = ", ".join(unread.examples) + (f" and {more} more" if more else "")
+    store_name = name_of(store.kind, store.name, store.uid)
+    option = "" if store_name == store.name else f" --store {store_name}"
+    return IncompleteRead(
+        f"{unread.count} files that tell what {store.noun}s in quarantine need can be read neither "
+        f"at home nor in the quarantine of run {', '.join(ids)}: {named}; what only they hold is "
+        "not known",
+        hint="nothing was deleted; put them back from a backup; if they are lost, bring back what "
+        f"is whole with `reclaim undo {ids[0]}{option}`, and end the quarantine of that run with "
+        f"`reclaim purge {store_name} --run {ids[0]}`",
+        runs=ids,
+        unreadable=unread.count,
+    )
 
 
 def _holding(seen: Observation, parts: Sequence[Part]) -> Observation:

@@ -62,8 +62,9 @@ class Purged:
         }
 
 
-def due(store: Store, older_than: timedelta | None) -> Sequence[Run]:
-    """The runs whose quarantine is to end: by the time they were given, or by their age.
+def due(store: Store, older_than: timedelta | None, run_id: str | None = None) -> Sequence[Run]:
+    """The runs whose quarantine is to end: by the time they were given, or by their age; or the
+    one that somebody names, whatever its time.
 
     Who set something aside first comes first: a later run may have what the earlier one needs.
     """
@@ -71,7 +72,8 @@ def due(store: Store, older_than: timedelta | None) -> Sequence[Run]:
     ending = [
         (run.quarantine.since or run.started_at, run)
         for run in store.runs()
-        if run.quarantine and _over(run.quarantine, now, older_than)
+        if run.quarantine
+        and (_over(run.quarantine, now, older_than) if run_id is None else run.id == run_id)
     ]
     return [run for _, run in sorted(ending, key=lambda dated: dated[0])]
 
@@ -87,11 +89,12 @@ def purge(
     engine: Engine,
     *,
     older_than: timedelta | None = None,
+    run_id: str | None = None,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> Purged | None:
-    """End the quarantine of the runs that are due; None when there is none."""
-    if not due(store, older_than):
+    """End the quarantine of the runs that are due, or of one; None when there is none."""
+    if not due(store, older_than, run_id):
         return None
     done = Purged(new_uid())
     place = Place(*store.place(done.run))
@@ -109,7 +112,7 @@ def purge(
         now = store.clock.now()
         held.start(Run(done.run, PURGE, RunState.STARTED, now, {}, str(place)))
         try:
-            ending = due(store, older_than)
+            ending = due(store, older_than, run_id)
             for run in ending:
                 with stages.stage(f"purge {run.id}", unit=OBJECTS) as purging:
                     before = done.summary()["objects"]

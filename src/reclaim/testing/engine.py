@@ -22,6 +22,7 @@ from reclaim.engine.base import (
     ExpandRequest,
     FindRequest,
     IncompleteRequest,
+    Needed,
     NeededRequest,
     Objects,
     RecallRequest,
@@ -277,10 +278,10 @@ class OracleEngine:
         # Its tasks run in the call itself.
         return True
 
-    def needed(self, request: NeededRequest) -> Sequence[Part]:
+    def needed(self, request: NeededRequest) -> Needed:
         format, place = request.format, request.place
         if not request.containers.num_rows:
-            return ()
+            return Needed()
         self._step("needed")
         storage, own = format.view(self._open(format.root)), self._open(place.url)
         known = self._live(request.known, own)
@@ -289,10 +290,14 @@ class OracleEngine:
             for row in table.to_pylist():
                 aside = row.pop("aside")
                 if row["address"] not in known:
-                    each.setdefault(row["address"], row | {"asides": []})["asides"].append(aside)
+                    best = each.setdefault(row["address"], row | {"asides": []})
+                    best["detail"] = min(best["detail"], row["detail"])
+                    best["asides"].append(aside)
         rows = pa.Table.from_pylist(list(each.values()), schema=promised.EACH_CONTAINER)
-        found = pa.concat_tables(promised.needed(format, storage, rows))
-        return [write_hashed(own, place.at("needed"), found)] if found.num_rows else ()
+        unread = promised.Unread()
+        found = pa.concat_tables(promised.needed(format, storage, rows, unread))
+        parts = [write_hashed(own, place.at("needed"), found)] if found.num_rows else ()
+        return Needed(parts, promised.Unread.of([unread.report()]))
 
     def _live(self, parts: Sequence[Part], storage: Storage) -> set[str]:
         """The live containers in files."""

@@ -24,6 +24,7 @@ from reclaim.engine.base import (
     ExpandRequest,
     FindRequest,
     IncompleteRequest,
+    Needed,
     NeededRequest,
     Objects,
     RecallRequest,
@@ -39,7 +40,7 @@ from reclaim.engine.spark.work import candidates, containers, listing, parts, ta
 from reclaim.engine.tasks.deleting import GOING, Outcome
 from reclaim.engine.tasks.judging import CANDIDATES, add_kinds
 from reclaim.engine.tasks.parts import Part, Place, open_storage
-from reclaim.engine.tasks.promised import LISTED_CONTAINERS
+from reclaim.engine.tasks.promised import LISTED_CONTAINERS, Unread
 from reclaim.engine.tasks.reading import LIVE, NEEDS, OWNED
 from reclaim.engine.tasks.recall import RANKED
 from reclaim.storage import KeyRange
@@ -234,10 +235,10 @@ class SparkEngine:
         # tell from here when it has stopped.
         return False
 
-    def needed(self, request: NeededRequest) -> Sequence[Part]:
+    def needed(self, request: NeededRequest) -> Needed:
         format, place = request.format, request.place
         if not request.containers.num_rows:
-            return ()
+            return Needed()
         spread = self._frames.spread(request.containers)
         listed = spread.map(partial(containers.list_promised, format), LISTED_CONTAINERS)
         each = listed.groupBy("address").agg(
@@ -252,7 +253,8 @@ class SparkEngine:
         rows = each.select(*columns).repartition(min(2 * self._frames.tasks, count))
         shuffled = count + sum(part.rows for part in request.known)
         write = partial(containers.write_needed, format, place)
-        return self._frames.run(rows, write, shuffled=shuffled).parts
+        lines = self._frames.run(rows, write, shuffled=shuffled)
+        return Needed(lines.parts, Unread.of(lines.reports()))
 
     def _live(self, url: str, parts: Sequence[Part]) -> DataFrame:
         """The addresses of the live containers in files, each once.

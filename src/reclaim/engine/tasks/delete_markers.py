@@ -180,7 +180,7 @@ class Unmark:
             versions = bucket.versions_of(target.address)
         own = versions[0].id in covered.copies and not versions[0].marker
         if not own and (kept is None or not _same(bucket, versions[0], kept)):
-            _check_etag(versions[0], covered, target)
+            _check_etag(versions[0], covered, target, is_left=kept is not None)
         return Uncovering(target, None, covered, versions)
 
     def _returned(self, one: Uncovering) -> Noted | None:
@@ -311,10 +311,16 @@ def _same(bucket: Bucket, latest: Version, kept: Version) -> bool:
     return latest.id == kept.id or latest.etag == kept.etag or bucket.same(latest, kept)
 
 
-def _check_etag(latest: Version, covered: Covered, target: Target) -> None:
+def _check_etag(latest: Version, covered: Covered, target: Target, *, is_left: bool) -> None:
     """Refuse what is not a copy of a covered version that is gone, or of one that was left."""
-    if latest.marker or latest.size != target.size or latest.etag != covered.etag:
+    if not latest.marker and latest.size == target.size and latest.etag == covered.etag:
+        return
+    if is_left:
         raise Conflict(f"{target.address} holds other bytes now; what was covered was left")
+    raise Conflict(
+        f"{target.address} holds other bytes now, or a copy of what was covered that no note of an "
+        "undo tells of; the covered version itself is gone"
+    )
 
 
 def _drop(bucket: Bucket, versions: Sequence[Version], covered: Covered) -> None:

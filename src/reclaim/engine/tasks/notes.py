@@ -52,6 +52,11 @@ def write_note(storage: Storage, folder: str, rows: Sequence[Noted]) -> None:
     storage.flush([address])
 
 
+def folder_of(note: Part) -> str:
+    """The name of the folder of a note, which tells what it is about."""
+    return note.address.split("/")[-2]
+
+
 def find_notes(storage: Storage, below: str, name: str) -> list[Part]:
     """The notes in folders of a name, however deep below a folder."""
     notes = []

@@ -1,14 +1,14 @@
 """Needs of promised snapshots: those that runs condemned or put in quarantine, and can bring back.
 
 Their containers are read at home or, where they are not, from the quarantine of their run. What
-cannot be read at either place tells nothing, and an undo names it.
+cannot be read at either place is counted: nobody knows what it holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,11 @@ from reclaim.stores.format import CONTAINERS, NO_READ, Format, ReadsBytes
 NOT_THERE = (Corrupt, NotFound)
 COVERED = ""
 """Instead of a folder of quarantine: objects are under delete markers, where they were."""
+UNREAD = "unread"
+"""The detail of a snapshot container that could not be read. It comes after ``NO_READ``: what can
+be read in one of several quarantines was read."""
+SHOWN = 5
+"""How many containers a message names."""
 
 PROMISED = pa.schema(
     [
@@ -52,6 +57,37 @@ EACH_CONTAINER = pa.schema(
 NEEDED = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
+@dataclass(slots=True)
+class Unread:
+    """Containers that could be read nowhere: how many, the first few, and where they may be."""
+
+    count: int = 0
+    examples: list[str] = field(default_factory=list)
+    asides: set[str] = field(default_factory=set)
+    """Each quarantine that one of them may be in."""
+
+    def add(self, address: str, asides: Iterable[str]) -> None:
+        self.count += 1
+        self.asides.update(asides)
+        if len(self.examples) < SHOWN:
+            self.examples.append(address)
+
+    def report(self) -> Mapping[str, Any]:
+        """The same as a task reports it."""
+        return {"count": self.count, "examples": self.examples, "asides": sorted(self.asides)}
+
+    @classmethod
+    def of(cls, reports: Iterable[Mapping[str, Any]]) -> Unread:
+        """What several tasks reported, together."""
+        together = cls()
+        for report in reports:
+            together.count += report["count"]
+            together.examples += report["examples"]
+            together.asides.update(report["asides"])
+        together.examples = sorted(together.examples)[:SHOWN]
+        return together
+
+
 def promised_containers(addresses: Sequence[str], kind: str, aside: str) -> pa.Table:
     """Containers of one kind, of snapshots that one run can bring back, as ``PROMISED``."""
     rows = len(addresses)
@@ -67,27 +103,37 @@ def list_containers(format: Format, storage: Storage, promised: pa.Table) -> Ite
     """Snapshot containers and the containers that they list, as ``LISTED_CONTAINERS``."""
     for row in promised.to_pylist():
         address, aside = row["address"], row["aside"]
-        itself = [address, row["kind"], NO_READ, 0, aside]
+        detail, listed = NO_READ, None
+        if row["kind"] in format.reads:
+            read = partial(_containers, format, address)
+            listed = _read(format, storage, address, [aside], read)
+            detail = UNREAD if listed is None else NO_READ
+        itself = [address, row["kind"], detail, 0, aside]
         columns = zip(itself, LISTED_CONTAINERS, strict=True)
         yield pa.table([pa.array([v], f.type) for v, f in columns], schema=LISTED_CONTAINERS)
-        if row["kind"] not in format.reads:
-            continue
-        read = partial(_containers, format, address)
-        listed = _read(format, storage, address, [aside], read)
         if listed is not None:
             asides = pa.repeat(pa.scalar(aside, pa.string()), listed.num_rows)
             known = listed.select(LISTED_CONTAINERS.names[:-1])
             yield pa.table([*known.columns, asides], schema=LISTED_CONTAINERS)
 
 
-def needed(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
-    """The containers, given as ``EACH_CONTAINER``, and what they list, as ``NEEDED``."""
+def needed(
+    format: Format, storage: Storage, containers: pa.Table, unread: Unread
+) -> Iterator[pa.Table]:
+    """The containers, given as ``EACH_CONTAINER``, and what they list, as ``NEEDED``.
+
+    Those that can be read nowhere are added to ``unread``.
+    """
     yield containers.select(NEEDED.names).cast(NEEDED)
-    unread = containers.filter(pc.not_equal(containers.column("detail"), NO_READ))
-    for container in unread.to_pylist():
-        read = partial(_entries, format, container)
-        entries = _read(format, storage, container["address"], container["asides"], read)
-        if entries is not None:
+    listing = containers.filter(pc.not_equal(containers.column("detail"), NO_READ))
+    for container in listing.to_pylist():
+        address, asides, entries = container["address"], container["asides"], None
+        if container["detail"] != UNREAD:
+            read = partial(_entries, format, container)
+            entries = _read(format, storage, address, asides, read)
+        if entries is None:
+            unread.add(address, asides)
+        else:
             yield entries.select(NEEDED.names).cast(NEEDED)
 
 
@@ -162,4 +208,7 @@ def _read(
                 tables.append(read(source))
         if tables:
             return pa.concat_tables(tables)
+    # An undo may have brought it back in between.
+    with suppress(*NOT_THERE):
+        return read(storage)
     return None

@@ -86,9 +86,13 @@ def list_promised(format: Format, containers: Tables) -> Tables:
 def write_needed(format: Format, place: Place, containers: Tables) -> Tables:
     """Write down what promised snapshots need, in files that are hashed by name."""
     storage, own = storage_of(format), open_storage(place.url)
-    rows = [table for part in containers for table in promised.needed(format, storage, part)]
+    unread = promised.Unread()
+    rows = [
+        table for part in containers for table in promised.needed(format, storage, part, unread)
+    ]
     found = pa.concat_tables([promised.NEEDED.empty_table(), *rows])
-    yield lines_of([write_hashed(own, stem_in(place), found)] if found.num_rows else [])
+    parts = [write_hashed(own, stem_in(place), found)] if found.num_rows else []
+    yield lines_of(parts, unread.report())
 
 
 def needs(format: Format, containers: Tables) -> Tables:
