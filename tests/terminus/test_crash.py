@@ -72,7 +72,7 @@ def test_an_apply_that_dies_at_any_step(world: World, scene: Scene, removal: Rem
     after = end(world, scene.run)
     assert world.there() == scene.stays
     assert world.aside() == (set() if removal is DELETE else scene.past.dead)
-    stride = 1 if removal is MOVE else 3
+    stride = 2 if removal is MOVE else 5
     for fatal in each_death(scene.frozen, partial(dies, world, work), stride=stride):
         world.check()
         assert scene.stays <= world.there(), fatal
