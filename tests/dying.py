@@ -82,12 +82,14 @@ class Frozen(Protocol):
     def thaw(self) -> object: ...
 
 
-def each_death(frozen: Frozen, dies: Callable[[int], bool], *, stride: int = 1) -> Iterator[int]:
+def each_death(
+    frozen: Frozen, dies: Callable[[int], bool], *, stride: int = 1, first: int = 1
+) -> Iterator[int]:
     """Set the world back and die in it, once at each step; ends with a life.
 
-    With a stride that is some of the steps; ``make soak`` takes all of them.
+    With a stride that is some of the steps, from ``first`` on; ``make soak`` takes all of them.
     """
-    for fatal in range(1, MOST_STEPS, 1 if SOAK else stride):
+    for fatal in range(1, MOST_STEPS) if SOAK else range(first, MOST_STEPS, stride):
         frozen.thaw()
         died = dies(fatal)
         yield fatal
