@@ -71,8 +71,7 @@ class Undone:
             "restored": self.snapshots,
             "left": list(self.left),
             "held": [
-                {"snapshot": one.snapshot, "lease": one.id, "until": one.end.isoformat()}
-                for one in self.held
+                {"snapshot": one.snapshot, "lease": one.id, "until": one.end} for one in self.held
             ],
         }
 

@@ -1,8 +1,8 @@
 """Detours: where parents of a commit are not there, its history goes on at their nearest ancestors.
 
 As an expiration does it: what is not there is passed over, so that whoever names a commit keeps
-everything below it that is whole. A commit that was collected has no parents any more: the way
-through it ends there.
+everything below it that is whole. A commit that an earlier version collected has no parents any
+more: the way through it ends there.
 """
 
 from __future__ import annotations
