@@ -175,6 +175,7 @@ def left_condemned(world: World, removal: Removal) -> tuple[str, str]:
 def test_a_commit_that_is_broken_is_not_promised_and_its_child_is(world: World, how: str) -> None:
     bury(world)
     apply_all(world)
+    below = history(world, "main")
     first, second = left_condemned(world, DELETE if how == "deleted" else MoveToQuarantine(7 * DAY))
     world.clock.advance(days=7, hours=1)
     world.purge()
@@ -186,7 +187,7 @@ def test_a_commit_that_is_broken_is_not_promised_and_its_child_is(world: World, 
     assert undone.snapshots == 1
     assert any(second in sentence and first in sentence for sentence in undone.left)
     assert whole(world.other(), second)["z"] == b"needed by the second"
-    assert [commit.id for commit in world.other().log(second)] == [second]
+    assert [commit.id for commit in world.other().log(second)] == [second, *below]
     with pytest.raises(Gone):
         world.other().commit(first)
     assert {one.id: one for one in world.repo.runs()}[run].state == RunState.UNDONE
@@ -298,7 +299,8 @@ def test_a_commit_comes_back_although_its_parent_is_gone(world: World, later: st
     assert undone.snapshots == 1
     assert any(child in sentence and parent in sentence for sentence in undone.left)
     assert whole(world.other(), child) == {"x": b"the child's own"}
-    assert [commit.id for commit in world.other().log(child)] == [child]
+    # On top of the first commit of all, which the parent stood on.
+    assert [commit.id for commit in world.other().log(child)] == [child, history(world, "main")[-1]]
     with pytest.raises(Gone):
         world.other().commit(parent)
     world.quiet()
@@ -485,7 +487,7 @@ def test_a_history_cut_twice_stays_marked(local: World) -> None:
     """One parent is gone for good and one for now: when that is back, the first still misses."""
     repo = local.repo
     local.repo.branch("main").put("a", b"a")
-    repo.branch("main").commit("base")
+    base = repo.branch("main").commit("base").id
     ids = {}
     for name in ("gone", "broken"):
         repo.create_branch(name, "main").put(name, name.encode())
@@ -503,11 +505,12 @@ def test_a_history_cut_twice_stays_marked(local: World) -> None:
     local.storage.delete(lost)
     with pytest.raises(Partial):
         local.undo(run)
-    assert repo.commit(merged).parents == ()
+    assert repo.commit(merged).parents == (base,)
+    assert repo.commit(merged).marked
     [edit] = [row for row in raw.rows(repo, run_edits) if row.commit_id == merged]
-    assert json.loads(edit.old_parents) == [ids["broken"]]
-    # A merge must not take these for the parents that it was written with.
-    assert edit.was_marked
+    # A merge takes these for the parents that it was written with.
+    assert json.loads(edit.old_parents) == [ids["gone"], ids["broken"]]
+    assert not edit.was_marked
 
 
 # Containers that cannot be read.

@@ -91,7 +91,7 @@ BUGS: dict[str, Bug] = {
         test=f"{ALONE}::test_what_is_gone_stays_gone_and_is_said",
     ),
     "an undo does not wait for the edit of a later collection": Bug(
-        "reclaim.catalog.collection.taking_back",
+        "reclaim.catalog.collection.editors",
         right="    return run.state == RunState.DONE and not gone_for_good(",
         wrong="    return not run.id and not gone_for_good(",
         test=f"{ALONE}::test_an_older_expiration_waits_for_it",
@@ -122,8 +122,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a history that was cut for good counts as the one that was written": Bug(
         "reclaim.catalog.collection.undoing",
-        right="        was_marked = marked[commit_id]\n",
-        wrong="        was_marked = False\n",
+        right="old=old, new=parents, was_marked=was_marked",
+        wrong="old=parents[1:], new=parents, was_marked=was_marked",
         test="tests/collect/test_promised_commits.py::test_a_history_cut_twice_stays_marked",
     ),
     "a plan on top of an edit that may be taken back": Bug(

@@ -114,8 +114,8 @@ def _pass_on(sides: Sides, parents: Sequence[str], reached: set[str]) -> None:
 def _written_parents(row: Any, written: Mapping[str, str]) -> Sequence[str] | None:
     """The parents that a commit was written with; None if that is not known.
 
-    Earlier versions emptied the parents of a collected commit, and an undo that ends a history at
-    commits that are gone notes nothing.
+    Earlier versions emptied the parents of a collected commit, and noted nothing where an undo
+    ended a history at commits that were gone.
     """
     text = written.get(row.id, "") if row.marked else row.parents
     parents: Sequence[str] | None = json.loads(text) if text else None
