@@ -91,7 +91,7 @@ BUGS: dict[str, Bug] = {
         test=f"{ALONE}::test_what_is_gone_stays_gone_and_is_said",
     ),
     "an undo does not wait for the edit of a later collection": Bug(
-        "reclaim.catalog.collection.taking_back",
+        "reclaim.catalog.collection.editors",
         right="    return run.state == RunState.DONE and not gone_for_good(",
         wrong="    return not run.id and not gone_for_good(",
         test=f"{ALONE}::test_an_older_expiration_waits_for_it",

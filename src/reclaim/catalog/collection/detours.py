@@ -30,23 +30,21 @@ def find_detours(
     query = select(commit_rows.c.id, *columns).where(commit_rows.c.repo_uid == repo_uid)
     rows = {row.id: row for row in connection.execute(query)}
 
-    def above(commit_id: str) -> tuple[SnapshotId, ...]:
-        given = parents.get(commit_id)
-        named = json.loads(rows[commit_id].parents) if given is None else given
-        return tuple(SnapshotId(parent) for parent in dict.fromkeys(named) if parent in rows)
+    def snapshot(name: str, commit_id: str, above: Sequence[str]) -> Snapshot:
+        there = (SnapshotId(parent) for parent in dict.fromkeys(above) if parent in rows)
+        return Snapshot(SnapshotId(name), tuple(there), from_micros(rows[commit_id].written_at))
 
-    history = build(
-        (
-            Snapshot(SnapshotId(row.id), above(row.id), from_micros(row.written_at))
-            for row in rows.values()
-        ),
-        refs=(),
-    )
-    live = bytearray(rows[one.id].state == CommitState.LIVE for one in history.snapshots)
-    everything = bytearray(b"\x01") * len(live)
-    passed_over = reparent(history.parents, everything, live)
-    numbers = {commit_id: history.numbers[SnapshotId(commit_id)] for commit_id in parents}
+    # One more for each that is asked for, which is nobody's parent: the commit may not be live.
+    asked = {commit_id: f"above {commit_id}" for commit_id in parents}
+    snapshots = [snapshot(row.id, row.id, json.loads(row.parents)) for row in rows.values()]
+    snapshots += [snapshot(asked[one], one, above) for one, above in parents.items()]
+    history = build(snapshots, refs=())
+    live = {row.id for row in rows.values() if row.state == CommitState.LIVE} | set(asked.values())
+    kept = bytearray(one.id in live for one in history.snapshots)
+    everything = bytearray(b"\x01") * len(kept)
+    passed_over = reparent(history.parents, everything, kept)
+    numbers = {one: history.numbers[SnapshotId(name)] for one, name in asked.items()}
     return {
-        commit_id: ids(history, passed_over.get(number, history.parents[number]))
-        for commit_id, number in numbers.items()
+        one: ids(history, passed_over.get(number, history.parents[number]))
+        for one, number in numbers.items()
     }
