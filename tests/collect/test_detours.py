@@ -338,3 +338,20 @@ def test_an_expiration_of_a_commit_that_an_undo_edited_can_be_undone(local: Worl
     put_back(tree[ids[1]])
     assert local.undo(run).left == (f"the parents of commit {ids[3]}",)
     assert history(local, ids[3]) == [*reversed(ids), *below]
+
+
+def test_a_ref_that_somebody_deleted_since_stays_deleted(local: World) -> None:
+    """The first undo had brought it back."""
+    ids = line(local, 3, "main")
+    tree = metaranges(local, ids)
+    local.repo.create_tag("old", ids[1])
+    local.age()
+    line(local, 1, "main")
+    run = set_aside(local, from_options(older_than="1d"), delete_expired_tags=True)
+    assert local.other().tags() == []
+    lose(local, run, [tree[ids[0]]])
+    undo_a_part(local, run)
+    assert [tag.commit for tag in local.other().tags()] == [ids[1]]
+    local.repo.delete_tag("old")
+    undo_a_part(local, run)
+    assert local.other().tags() == []

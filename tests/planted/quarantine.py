@@ -179,6 +179,12 @@ BUGS: dict[str, Bug] = {
         wrong="        not run.id and not stands(connection, repo_uid, old)\n",
         test=f"{DETOURS}::test_an_expiration_of_a_commit_that_an_undo_edited_can_be_undone",
     ),
+    "a repeated undo makes refs anew": Bug(
+        "reclaim.catalog.collection.taking_back",
+        right="(what)\n            _forget_ref(connection, ref)\n",
+        wrong="(what)\n",
+        test=f"{DETOURS}::test_a_ref_that_somebody_deleted_since_stays_deleted",
+    ),
     "nobody is told what a lease alone holds": Bug(
         "reclaim.catalog.collection.undoing",
         right="        named = _list_held(connection, workspace, run_id)\n",

@@ -266,6 +266,8 @@ def _take_back_refs(
         named = find_named(connection, uid, ref.name)
         if named == ref.commit_id:
             # Somebody made it anew: its record stays, for it is not this run's to delete.
+            if not forget:
+                _forget_ref(connection, ref)
             continue
         if named is not None:
             outcome.changed.append(what)
@@ -276,14 +278,13 @@ def _take_back_refs(
             insert = refs.insert_branch if ref.kind == RefKind.BRANCH else refs.insert_tag
             insert(connection, uid, ref.name, ref.commit_id, workspace.now())
             outcome.restored.append(what)
-            if forget:
-                _forget_ref(connection, ref)
+            _forget_ref(connection, ref)
         else:
             outcome.missing[what] = [ref.commit_id]
 
 
 def _forget_ref(connection: Connection, ref: Row[Any]) -> None:
-    """Remove the record of a ref that is back."""
+    """Remove the record of a ref that is back: who deletes it from now on means it."""
     connection.execute(
         delete(run_refs).where(
             run_refs.c.run_id == ref.run_id,
