@@ -11,6 +11,7 @@ import pytest
 from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import InvalidInput, Partial
 from reclaim.policy import Policy, from_options
+from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.stores.observation import Margins
 from tests.collect.older import heedless
@@ -21,8 +22,10 @@ WINDOW = timedelta(days=10)
 KEEPS_ALL = Policy()
 
 
-def set_aside(world: World, policy: Policy = KEEPS_ALL, **options: bool) -> str:
-    plan = world.plan(policy, allowed_fraction=1.0, **options)
+def set_aside(
+    world: World, policy: Policy = KEEPS_ALL, *, delete_expired_tags: bool = False
+) -> str:
+    plan = world.plan(policy, allowed_fraction=1.0, delete_expired_tags=delete_expired_tags)
     return world.apply(plan, removal=MoveToQuarantine(WINDOW)).run
 
 
@@ -263,3 +266,92 @@ def test_a_commit_stays_marked_until_its_true_parents_are_back(
         branch = catalog.repository(NAME).create_branch("again", merge)
         with pytest.raises(InvalidInput, match="replaced"):
             branch.revert(merge)
+
+
+# Other runs.
+
+
+def test_a_commit_that_another_run_has_meanwhile(local: World) -> None:
+    """One run edited it, the next has it in quarantine: it comes back above what is whole."""
+    below = history(local, "main")
+    local.repo.create_branch("side", "main")
+    ids = line(local, 4, "side")
+    tree = metaranges(local, ids)
+    local.age()
+    older = set_aside(local, from_options(keep_last=1))
+    local.repo.delete_branch("side")
+    local.age()
+    newer = set_aside(local)
+    lose(local, older, [tree[ids[2]]])
+    undo_a_part(local, older)
+    local.undo(newer)
+    assert history(local, ids[3]) == [ids[3], ids[1], ids[0], *below]
+
+
+def expire(world: World, policy: Policy) -> str:
+    run = apply_expire(world.other(), plan_expire(world.other(), policy))
+    assert run is not None
+    return run.id
+
+
+def test_an_expiration_below_what_is_lost_can_be_undone(local: World) -> None:
+    """The undo of the later run is never finished; no ref reaches what it brought back."""
+    below = history(local, "main")
+    local.repo.create_branch("side", "main")
+    ids = line(local, 6, "side")
+    tree = metaranges(local, ids)
+    expiration = expire(local, from_options(keep_last=3))
+    assert parents(local, ids[3]) == [below[0]]
+    local.repo.delete_branch("side")
+    local.age()
+    run = set_aside(local)
+    lose(local, run, [tree[ids[4]]])
+    undo_a_part(local, run)
+    assert local.repo.undo(expiration) == [f"the history above {ids[3]}: no ref reaches it"]
+    assert history(local, ids[5]) == [ids[5], *reversed(ids[:4]), *below]
+    undo_a_part(local, run)
+    assert history(local, ids[5]) == [ids[5], *reversed(ids[:4]), *below]
+
+
+def test_an_expiration_of_a_commit_that_an_undo_edited_can_be_undone(local: World) -> None:
+    """Both gave it other parents; the true ones of the expiration are there."""
+    below = history(local, "main")
+    local.repo.create_branch("side", "main")
+    ids = line(local, 4, "side")
+    tree = metaranges(local, ids)
+    local.repo.create_tag("held", ids[1])
+    expiration = expire(local, from_options(keep_last=1))
+    assert parents(local, ids[3]) == [ids[1]]
+    local.repo.delete_tag("held")
+    local.repo.delete_branch("side")
+    local.age()
+    run = set_aside(local)
+    put_back = lose(local, run, [tree[ids[1]]])
+    undo_a_part(local, run)
+    assert parents(local, ids[3]) == [below[0]]
+    local.repo.undo(expiration)
+    assert parents(local, ids[3]) == [ids[2]]
+    assert not local.other().commit(ids[3]).marked
+    # The lost one has its true parents again, and is passed over to them.
+    undo_a_part(local, run)
+    assert history(local, ids[3]) == [ids[3], ids[2], ids[0], *below]
+    put_back(tree[ids[1]])
+    assert local.undo(run).left == (f"the parents of commit {ids[3]}",)
+    assert history(local, ids[3]) == [*reversed(ids), *below]
+
+
+def test_a_ref_that_somebody_deleted_since_stays_deleted(local: World) -> None:
+    """The first undo had brought it back."""
+    ids = line(local, 3, "main")
+    tree = metaranges(local, ids)
+    local.repo.create_tag("old", ids[1])
+    local.age()
+    line(local, 1, "main")
+    run = set_aside(local, from_options(older_than="1d"), delete_expired_tags=True)
+    assert local.other().tags() == []
+    lose(local, run, [tree[ids[0]]])
+    undo_a_part(local, run)
+    assert [tag.commit for tag in local.other().tags()] == [ids[1]]
+    local.repo.delete_tag("old")
+    undo_a_part(local, run)
+    assert local.other().tags() == []

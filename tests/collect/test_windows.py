@@ -132,10 +132,30 @@ def test_other_bytes_written_after_an_undo_was_cut_off(local: World) -> None:
     dies_at(local, "before restore", lambda **how: local.undo(run, **how))
     home = next(one for one in local.candidates(plan) if local.storage.get(one) == b"old y")
     local.storage.put(home, b"ODD Y")
-    with pytest.raises(Partial, match="neither in quarantine nor at its old place"):
+    with pytest.raises(Partial, match="not in quarantine, and its old place has as many bytes"):
         local.undo(run)
     assert whole(local.other(), past.first) == past.files[past.first]
     assert run_of(local, plan).state == RunState.PARTIAL
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(None, "and nothing is at its old place"), (b"longer", "has 6 bytes where it had 5")],
+    ids=["nothing", "more"],
+)
+def test_an_undo_says_what_lies_at_an_old_place(
+    local: World, data: bytes | None, said: str
+) -> None:
+    bury(local)
+    plan = local.plan()
+    run = local.apply(plan, removal=MOVE).run
+    dies_at(local, "before restore", lambda **how: local.undo(run, **how))
+    home = next(one for one in local.candidates(plan) if local.storage.get(one) == b"old y")
+    local.storage.delete(home)
+    if data is not None:
+        local.storage.put(home, data)
+    with pytest.raises(Partial, match=f"{home} is not in quarantine, .*{said}"):
+        local.undo(run)
 
 
 def test_what_comes_back_one_by_one_is_flushed_too(local: World) -> None:
@@ -205,7 +225,7 @@ def test_other_bytes_written_over_what_no_journal_has(local: World) -> None:
     data = [one for one in local.candidates(plan) if "/branches/" in one]
     home = next(one for one in data if local.storage.get(one) == b"old y")
     local.storage.put(home, b"ODD Y")
-    with pytest.raises(Partial, match="neither in quarantine nor at its old place"):
+    with pytest.raises(Partial, match="not in quarantine, and its old place has as many bytes"):
         local.undo(run)
     assert run_of(local, plan).state == RunState.PARTIAL
     assert whole(local.other(), past.first) == past.files[past.first]
@@ -282,7 +302,7 @@ def test_other_bytes_where_every_write_has_a_new_etag(local: World) -> None:
     dies_at(local, "before restore", lambda **how: local.undo(run, storage=storage, **how))
     home = next(one for one in local.candidates(plan) if local.storage.get(one) == b"old y")
     local.storage.put(home, b"ODD Y")
-    with pytest.raises(Partial, match="neither in quarantine nor at its old place"):
+    with pytest.raises(Partial, match="not in quarantine, and its old place has as many bytes"):
         local.undo(run, storage=storage)
 
 

@@ -91,7 +91,7 @@ BUGS: dict[str, Bug] = {
         test=f"{ALONE}::test_what_is_gone_stays_gone_and_is_said",
     ),
     "an undo does not wait for the edit of a later collection": Bug(
-        "reclaim.catalog.collection.taking_back",
+        "reclaim.catalog.collection.editors",
         right="    return run.state == RunState.DONE and not gone_for_good(",
         wrong="    return not run.id and not gone_for_good(",
         test=f"{ALONE}::test_an_older_expiration_waits_for_it",
@@ -119,12 +119,6 @@ BUGS: dict[str, Bug] = {
         right="return None if row.state == CommitState.COLLECTED and not parents else parents",
         wrong="return parents",
         test=f"{MERGED}::test_what_earlier_versions_emptied_is_not_known[emptied]",
-    ),
-    "a history that was cut for good counts as the one that was written": Bug(
-        "reclaim.catalog.collection.undoing",
-        right="        was_marked = marked[commit_id]\n",
-        wrong="        was_marked = False\n",
-        test="tests/collect/test_promised_commits.py::test_a_history_cut_twice_stays_marked",
     ),
     "a plan on top of an edit that may be taken back": Bug(
         "reclaim.run.plan",

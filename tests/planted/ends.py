@@ -112,7 +112,7 @@ BUGS: dict[str, Bug] = {
         test=f"{EDITS_IN_TURN}::test_a_quarantine_and_an_expiration_the_older_first",
     ),
     "a ref that a later run deleted taken back before that run": Bug(
-        "reclaim.catalog.collection.taking_back",
+        "reclaim.catalog.collection.editors",
         right="            runs.c.started_at > to_micros(run.started_at),",
         wrong="            runs.c.started_at < 0,",
         test=f"{EDITS_IN_TURN}::test_a_tag_that_was_deleted_twice",

@@ -163,14 +163,14 @@ BUGS: dict[str, Bug] = {
     ),
     "parents come back all or none": Bug(
         "reclaim.catalog.collection.taking_back",
-        right="        edit.commit_id: [*json.loads(edit.old_parents), *json",
-        wrong="        edit.commit_id: [*json",
+        right="[*json.loads(edit.old_parents), *parents] for edit",
+        wrong="[*parents] for edit",
         test=f"{DETOURS}::test_parents_come_back_one_by_one",
     ),
     "an undo takes a commit out of the history that was in it": Bug(
         "reclaim.catalog.collection.taking_back",
-        right=", *json.loads(edit.new_parents)]\n",
-        wrong="]\n",
+        right="[*json.loads(edit.old_parents), *parents] for edit",
+        wrong="[*json.loads(edit.old_parents)] for edit",
         test=f"{DETOURS}::test_nothing_leaves_the_history_because_a_parent_is_gone",
     ),
     "a commit without its true parents counts as unedited": Bug(
@@ -179,6 +179,30 @@ BUGS: dict[str, Bug] = {
         wrong="history_edit.set_parents("
         "connection, repo_uid, edit.commit_id, new, marked=edit.was_marked)\n",
         test=f"{DETOURS}::test_a_commit_stays_marked_until_its_true_parents_are_back",
+    ),
+    "a detour of a commit that another run has meanwhile": Bug(
+        "reclaim.catalog.collection.detours",
+        right=" | set(asked.values())\n",
+        wrong=" | {asked[one] for one in asked if rows[one].state == CommitState.LIVE}\n",
+        test=f"{DETOURS}::test_a_commit_that_another_run_has_meanwhile",
+    ),
+    "an expiration waits for an undo that is never finished": Bug(
+        "reclaim.catalog.collection.editors",
+        right="    return run.quarantine is not None or not later.undoing\n",
+        wrong="    return True\n",
+        test=f"{DETOURS}::test_an_expiration_below_what_is_lost_can_be_undone",
+    ),
+    "a detour of an undo is waited for like an edit": Bug(
+        "reclaim.catalog.collection.editors",
+        right="        run.undoing and not stands(connection, repo_uid, old)\n",
+        wrong="        not run.id and not stands(connection, repo_uid, old)\n",
+        test=f"{DETOURS}::test_an_expiration_of_a_commit_that_an_undo_edited_can_be_undone",
+    ),
+    "a repeated undo makes refs anew": Bug(
+        "reclaim.catalog.collection.taking_back",
+        right="(what)\n            _forget_ref(connection, ref)\n",
+        wrong="(what)\n",
+        test=f"{DETOURS}::test_a_ref_that_somebody_deleted_since_stays_deleted",
     ),
     "nobody is told what a lease alone holds": Bug(
         "reclaim.catalog.collection.undoing",
@@ -193,7 +217,7 @@ BUGS: dict[str, Bug] = {
         test=f"{COMMITS}::test_what_only_the_promise_held_is_leased",
     ),
     "an expiration that is refused is waited for": Bug(
-        "reclaim.catalog.collection.taking_back",
+        "reclaim.catalog.collection.editors",
         right="        return not _leads_to_gone(connection, repo_uid, run.id)\n",
         wrong="        return True\n",
         test="tests/collect/test_edits_in_turn.py"

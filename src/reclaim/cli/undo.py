@@ -43,7 +43,7 @@ def undo(
 ) -> None:
     """Take a run back: an expiration, an apply with --quarantine, or the history edit of an apply
     that deleted. Safe to run again."""
-    from reclaim.catalog.collection.taking_back import EXPIRE
+    from reclaim.catalog.collection.editors import EXPIRE
     from reclaim.run.undo import Undone
     from reclaim.run.undo_edit import edits_alone
     from reclaim.stores.registry import find, find_all, find_foreign
@@ -134,7 +134,7 @@ def _naming_other_stores() -> Iterator[None]:
 
 def _undo_history(store: Store, repository: Repository, run: Run) -> Sequence[str]:
     """Take back a run that did nothing but edit history; needs no Spark."""
-    from reclaim.catalog.collection.taking_back import EXPIRE
+    from reclaim.catalog.collection.editors import EXPIRE
     from reclaim.run.undo_edit import undo_edit
 
     if run.kind == EXPIRE:

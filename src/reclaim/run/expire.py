@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from reclaim.catalog import HistoryEdit, HistoryRead, Repository
-from reclaim.catalog.collection.taking_back import EXPIRE
+from reclaim.catalog.collection.editors import EXPIRE
 from reclaim.history import Edit
 from reclaim.history.graph import reachable
 from reclaim.lock import edit_in_progress

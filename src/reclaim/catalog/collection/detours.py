@@ -1,14 +1,15 @@
 """Detours: where parents of a commit are not there, its history goes on at their nearest ancestors.
 
 As an expiration does it: what is not there is passed over, so that whoever names a commit keeps
-everything below it that is whole. A commit that was collected has no parents any more: the way
-through it ends there.
+everything below it that is whole. The way through a commit that was collected ends there: its row
+has the parents for merges, and earlier versions did not keep them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -30,23 +31,26 @@ def find_detours(
     query = select(commit_rows.c.id, *columns).where(commit_rows.c.repo_uid == repo_uid)
     rows = {row.id: row for row in connection.execute(query)}
 
-    def above(commit_id: str) -> tuple[SnapshotId, ...]:
-        given = parents.get(commit_id)
-        named = json.loads(rows[commit_id].parents) if given is None else given
-        return tuple(SnapshotId(parent) for parent in dict.fromkeys(named) if parent in rows)
+    def snapshot(name: str, commit_id: str, above: Sequence[str]) -> Snapshot:
+        there = (SnapshotId(parent) for parent in dict.fromkeys(above) if parent in rows)
+        return Snapshot(SnapshotId(name), tuple(there), from_micros(rows[commit_id].written_at))
 
-    history = build(
-        (
-            Snapshot(SnapshotId(row.id), above(row.id), from_micros(row.written_at))
-            for row in rows.values()
-        ),
-        refs=(),
-    )
-    live = bytearray(rows[one.id].state == CommitState.LIVE for one in history.snapshots)
-    everything = bytearray(b"\x01") * len(live)
-    passed_over = reparent(history.parents, everything, live)
-    numbers = {commit_id: history.numbers[SnapshotId(commit_id)] for commit_id in parents}
+    # One more for each that is asked for, which is nobody's parent: the commit may not be live.
+    asked = {commit_id: f"above {commit_id}" for commit_id in parents}
+    snapshots = [snapshot(row.id, row.id, _followed(row)) for row in rows.values()]
+    snapshots += [snapshot(asked[one], one, above) for one, above in parents.items()]
+    history = build(snapshots, refs=())
+    live = {row.id for row in rows.values() if row.state == CommitState.LIVE} | set(asked.values())
+    kept = bytearray(one.id in live for one in history.snapshots)
+    everything = bytearray(b"\x01") * len(kept)
+    passed_over = reparent(history.parents, everything, kept)
+    numbers = {one: history.numbers[SnapshotId(name)] for one, name in asked.items()}
     return {
-        commit_id: ids(history, passed_over.get(number, history.parents[number]))
-        for commit_id, number in numbers.items()
+        one: ids(history, passed_over.get(number, history.parents[number]))
+        for one, number in numbers.items()
     }
+
+
+def _followed(row: Any) -> Sequence[str]:
+    parents: Sequence[str] = json.loads(row.parents)
+    return () if row.state == CommitState.COLLECTED else parents

@@ -7,7 +7,7 @@ newest first: what a later run left waits for the undo of that run. So does what
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,18 +16,24 @@ from sqlalchemy import Connection, Row, delete, exists, or_, select
 from reclaim.catalog.collection import history_edit, records
 from reclaim.catalog.collection.covering import find_covering
 from reclaim.catalog.collection.detours import find_detours
+from reclaim.catalog.collection.editors import (
+    EXPIRE,
+    can_be_undone,
+    find_deleter,
+    find_editor,
+    find_named,
+    is_detour,
+    is_open,
+    is_waited_for,
+    stands,
+)
 from reclaim.catalog.collection.promised import gone_for_good
-from reclaim.catalog.database.schema import CommitState, branches, run_edits, run_refs, runs, tags
+from reclaim.catalog.database.schema import CommitState, run_edits, run_refs, runs
 from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.refs import commits, refs
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import to_micros
-from reclaim.errors import TransactionFailed
-from reclaim.model import RefKind, Run, RunState, SnapshotId
-
-EXPIRE = "expire"
-"""The kind of run that only edits history."""
-EARLY = (RunState.STARTED, RunState.STOPPED)
+from reclaim.model import RefKind, Run, SnapshotId
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,17 +152,26 @@ def _find_covering(connection: Connection, repo_uid: str, run: Run, outcome: Tak
     )
     above = [records.decode(row) for row in connection.execute(query)]
     # Of one that is taken back in parts, those parts count that can be.
-    later = [one for one in above if _can_be_undone(connection, repo_uid, one, needs=())]
+    later = [
+        one
+        for one in above
+        if can_be_undone(connection, repo_uid, one, needs=()) and is_waited_for(run, one)
+    ]
     edits = select(run_edits.c.commit_id).where(run_edits.c.run_id == run.id)
     edited = set(connection.execute(edits).scalars())
     covered = find_covering(connection, repo_uid, edited, later, undone=True)
     for covering, hidden in covered.items():
         outcome.later.setdefault(covering, []).extend(f"the history above {one}" for one in hidden)
         edited.difference_update(hidden)
-    # What an expiration hides that cannot be undone any more is told, and not waited for.
-    lasting = [one for one in above if one.kind == EXPIRE and one not in later and _is_open(one)]
+    # What else hides it is told, and not waited for: an expiration that cannot be undone any more,
+    # and an undo that may never be finished.
+    lasting = [
+        one
+        for one in above
+        if one not in later and is_open(one) and (one.kind == EXPIRE or one.undoing)
+    ]
     for hidden in find_covering(connection, repo_uid, edited, lasting).values():
-        outcome.changed.extend(f"the history above {one}" for one in hidden)
+        outcome.changed.extend(f"the history above {one}: no ref reaches it" for one in hidden)
         outcome.loose.update(hidden)
 
 
@@ -167,18 +182,23 @@ def _take_back_parents(
     outcome: TakenBack,
     forget: bool,
     detours: bool,
-) -> list[Row[Any]]:
-    """Give commits the parents back that they had; returns the edits that need a detour."""
+) -> list[tuple[Row[Any], Sequence[str]]]:
+    """Give commits the parents back that they had; returns the edits that need a detour.
+
+    With the parents that are there meanwhile.
+    """
     uid = workspace.repo_uid
-    short: list[Row[Any]] = []
+    short: list[tuple[Row[Any], Sequence[str]]] = []
     for edit in connection.execute(select(run_edits).where(run_edits.c.run_id == run_id)).all():
         what = f"the parents of commit {edit.commit_id}"
         parents = _parents_now(connection, uid, edit.commit_id)
         old = json.loads(edit.old_parents)
         if parents == edit.old_parents and (not detours or stands(connection, uid, old)):
             pass
-        elif parents not in (edit.old_parents, edit.new_parents):
-            editor = _editor(connection, uid, run_id, edit.commit_id, parents)
+        elif parents not in (edit.old_parents, edit.new_parents) and not is_detour(
+            connection, uid, run_id, edit.commit_id, parents
+        ):
+            editor = find_editor(connection, uid, run_id, edit.commit_id, parents)
             if editor is None:
                 outcome.changed.append(what)
                 outcome.loose.update(old)
@@ -188,7 +208,7 @@ def _take_back_parents(
         elif stands(connection, uid, old):
             history_edit.set_parents(connection, uid, edit.commit_id, old, marked=edit.was_marked)
         elif detours:
-            short.append(edit)
+            short.append((edit, json.loads(parents or "[]")))
             continue
         else:
             outcome.missing[what] = old
@@ -208,19 +228,17 @@ def _pass_over(
     connection: Connection,
     repo_uid: str,
     run_id: str,
-    short: Sequence[Row[Any]],
+    short: Sequence[tuple[Row[Any], Sequence[str]]],
     outcome: TakenBack,
 ) -> None:
     """Give commits those of their old parents that are live, and ancestors of the others.
 
-    They stay edited ones, of this run. Nothing that they reach now gets out of reach.
+    Each is given by its edit, with the parents that it has now. It stays an edited one, of this
+    run. Nothing that it reaches now gets out of reach.
     """
-    ways = {
-        edit.commit_id: [*json.loads(edit.old_parents), *json.loads(edit.new_parents)]
-        for edit in short
-    }
+    ways = {edit.commit_id: [*json.loads(edit.old_parents), *parents] for edit, parents in short}
     detours = find_detours(connection, repo_uid, ways)
-    for edit in short:
+    for edit, _ in short:
         old = tuple(SnapshotId(parent) for parent in json.loads(edit.old_parents))
         new = detours[edit.commit_id]
         commits.hold(connection, repo_uid, new)
@@ -245,124 +263,35 @@ def _take_back_refs(
     uid = workspace.repo_uid
     for ref in connection.execute(select(run_refs).where(run_refs.c.run_id == run_id)).all():
         what = f"the {ref.kind} {ref.name}"
-        named = _named(connection, uid, ref.name)
+        named = find_named(connection, uid, ref.name)
         if named == ref.commit_id:
             # Somebody made it anew: its record stays, for it is not this run's to delete.
+            if not forget:
+                _forget_ref(connection, ref)
             continue
         if named is not None:
             outcome.changed.append(what)
             outcome.loose.add(ref.commit_id)
-        elif run and (deleter := _deleter(connection, uid, run, ref.name, ref.commit_id)):
+        elif run and (deleter := find_deleter(connection, uid, run, ref.name, ref.commit_id)):
             outcome.later.setdefault(deleter, []).append(what)
         elif stands(connection, uid, [ref.commit_id]):
             insert = refs.insert_branch if ref.kind == RefKind.BRANCH else refs.insert_tag
             insert(connection, uid, ref.name, ref.commit_id, workspace.now())
             outcome.restored.append(what)
-            if forget:
-                connection.execute(
-                    delete(run_refs).where(
-                        run_refs.c.run_id == run_id,
-                        run_refs.c.kind == ref.kind,
-                        run_refs.c.name == ref.name,
-                    )
-                )
+            _forget_ref(connection, ref)
         else:
             outcome.missing[what] = [ref.commit_id]
 
 
-def _editor(
-    connection: Connection, repo_uid: str, run_id: str, commit_id: str, parents: str | None
-) -> str | None:
-    """Another run that gave a commit the parents that it has now, and can be undone."""
-    query = (
-        select(runs, run_edits.c.old_parents)
-        .join(run_edits, run_edits.c.run_id == runs.c.id)
-        .where(
-            runs.c.repo_uid == repo_uid,
-            runs.c.id != run_id,
-            run_edits.c.commit_id == commit_id,
-            run_edits.c.new_parents == parents,
-        )
-        .order_by(runs.c.started_at.desc(), runs.c.id)
-    )
-    for row in connection.execute(query).all():
-        needs = json.loads(row.old_parents)
-        if _can_be_undone(connection, repo_uid, records.decode(row), needs=needs):
-            return str(row.id)
-    return None
-
-
-def _deleter(
-    connection: Connection, repo_uid: str, run: Run, name: str, commit_id: str
-) -> str | None:
-    """A later run that deleted a ref of the same name at another commit, and can be undone.
-
-    Each of the two saw the ref that it deleted when it was planned, so their times tell the order.
-    """
-    query = (
-        select(runs, run_refs.c.commit_id)
-        .join(run_refs, run_refs.c.run_id == runs.c.id)
-        .where(
-            runs.c.repo_uid == repo_uid,
-            runs.c.started_at > to_micros(run.started_at),
-            run_refs.c.name == name,
-            run_refs.c.commit_id != commit_id,
-        )
-        .order_by(runs.c.started_at.desc(), runs.c.id)
-    )
-    for row in connection.execute(query).all():
-        if _can_be_undone(connection, repo_uid, records.decode(row), needs=[row.commit_id]):
-            return str(row.id)
-    return None
-
-
-def _can_be_undone(
-    connection: Connection, repo_uid: str, run: Run, *, needs: Collection[str]
-) -> bool:
-    """Whether a part of a run's edit, which ``needs`` some commits, can still be taken back.
-
-    An expiration, and a run that stopped, is taken back whole or refused, so not if a part of it
-    is gone. One that is done and put nothing in quarantine is taken back in parts.
-    """
-    if not _is_open(run):
-        return False
-    if run.quarantine is not None:
-        return True
-    if run.kind == EXPIRE or run.state in EARLY:
-        return not _leads_to_gone(connection, repo_uid, run.id)
-    return run.state == RunState.DONE and not gone_for_good(connection, repo_uid, needs)
-
-
-def _is_open(run: Run) -> bool:
-    return run.state not in (RunState.UNDONE, RunState.PURGED)
-
-
-def _leads_to_gone(connection: Connection, repo_uid: str, run_id: str) -> bool:
-    """Whether an edit, where it is as the run left it, hides what nobody can bring back."""
-    edits = (
-        select(run_edits.c.old_parents)
-        .join(commit_rows, commit_rows.c.id == run_edits.c.commit_id)
-        .where(
-            commit_rows.c.repo_uid == repo_uid,
-            run_edits.c.run_id == run_id,
-            commit_rows.c.parents == run_edits.c.new_parents,
-            commit_rows.c.state != CommitState.COLLECTED,
+def _forget_ref(connection: Connection, ref: Row[Any]) -> None:
+    """Remove the record of a ref that is back: who deletes it from now on means it."""
+    connection.execute(
+        delete(run_refs).where(
+            run_refs.c.run_id == ref.run_id,
+            run_refs.c.kind == ref.kind,
+            run_refs.c.name == ref.name,
         )
     )
-    hidden = {one for text in connection.execute(edits).scalars() for one in json.loads(text)}
-    for ref in connection.execute(select(run_refs).where(run_refs.c.run_id == run_id)).all():
-        if _named(connection, repo_uid, ref.name) is None:
-            hidden.add(ref.commit_id)
-    return bool(hidden and gone_for_good(connection, repo_uid, hidden))
-
-
-def stands(connection: Connection, repo_uid: str, ids: list[str]) -> bool:
-    """Whether commits are live; then they are held until the transaction ends."""
-    try:
-        commits.hold(connection, repo_uid, ids)
-    except TransactionFailed:
-        return False
-    return True
 
 
 def _parents_now(connection: Connection, repo_uid: str, commit_id: str) -> str | None:
@@ -373,12 +302,3 @@ def _parents_now(connection: Connection, repo_uid: str, commit_id: str) -> str |
         commit_rows.c.state != CommitState.COLLECTED,
     )
     return connection.execute(query.with_for_update()).scalar()
-
-
-def _named(connection: Connection, repo_uid: str, name: str) -> str | None:
-    """The commit that a branch or tag of a name points at."""
-    for table, column in ((branches, branches.c.head), (tags, tags.c.commit_id)):
-        query = select(column).where(table.c.repo_uid == repo_uid, table.c.name == name)
-        if (commit := connection.execute(query).scalar()) is not None:
-            return str(commit)
-    return None

@@ -17,10 +17,11 @@ from sqlalchemy import Connection, Row, select, update
 from reclaim.catalog.collection import history_edit, records
 from reclaim.catalog.collection.commit_states import set_state
 from reclaim.catalog.collection.covering import out_of_reach
+from reclaim.catalog.collection.editors import EXPIRE, stands
 from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.collection.promised import gone_for_good
 from reclaim.catalog.collection.provisional import TAKEN, has_condemned
-from reclaim.catalog.collection.taking_back import EXPIRE, find_edit, has_edited, stands, take_back
+from reclaim.catalog.collection.taking_back import find_edit, has_edited, take_back
 from reclaim.catalog.database.schema import CommitState, run_edits, runs
 from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.database.sets import among

@@ -190,7 +190,7 @@ class BringBack:
         if not target.identity:
             # It was never moved, as far as anybody knows.
             return Taken(UNTOUCHED if there else MISSING)
-        raise Conflict(f"{home} is neither in quarantine nor at its old place")
+        raise Conflict(f"{home} is not in quarantine, and {_unlike(there, target)}")
 
     def _is_back(self, storage: Storage, there: StoredObject, target: Target) -> bool:
         """Whether an object at an old place is the one that was there, or a copy of ours."""
@@ -199,3 +199,15 @@ class BringBack:
         if storage.at_once == 1 and there.last_modified in self.undos:
             return True
         return identity_of(storage, there) in target.identity.split()
+
+
+def _unlike(there: StoredObject | None, target: Target) -> str:
+    """Why what lies at an old place does not count as what was there."""
+    if there is None:
+        return "nothing is at its old place"
+    if there.size != target.size:
+        return f"its old place has {there.size} bytes where it had {target.size}"
+    return (
+        "its old place has as many bytes as it had, and nothing tells whether they are the same: "
+        f"they were written {there.last_modified:%F %T} UTC, by no undo that the run's record knows"
+    )
