@@ -21,7 +21,7 @@ from reclaim.engine.tasks.parts import Opener, Place, open_storage
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import Conflict, NotFound, Partial, Refused
 from reclaim.ids import new_uid
-from reclaim.model import Lease, Run, RunState
+from reclaim.model import Lease, Run, RunState, instant_text
 from reclaim.run.checks import check_clock
 from reclaim.run.ends import told_as_partial
 from reclaim.run.journal import Journal
@@ -71,7 +71,7 @@ class Undone:
             "restored": self.snapshots,
             "left": list(self.left),
             "held": [
-                {"snapshot": one.snapshot, "lease": one.id, "until": one.end.isoformat()}
+                {"snapshot": one.snapshot, "lease": one.id, "until": instant_text(one.end)}
                 for one in self.held
             ],
         }
