@@ -11,6 +11,7 @@ from sqlalchemy import update
 
 from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.errors import InvalidInput, Partial
+from reclaim.model import instant_text
 from reclaim.policy import Policy, from_options
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.removal import MoveToQuarantine
@@ -123,7 +124,9 @@ def test_what_only_a_lease_holds_is_named(local: World, dead: list[str]) -> None
     told = undo_a_part(local, run)
     [(lease, _)] = local.repo.leases()
     assert lease.snapshot == dead[4]
-    assert told.details["held"] == [{"snapshot": dead[4], "lease": lease.id, "until": ends}]
+    assert told.details["held"] == [
+        {"snapshot": dead[4], "lease": lease.id, "until": instant_text(ends)}
+    ]
     assert f"no branch or tag reaches {dead[4]}: leases hold it until {ends:%F %T} UTC" in str(
         told.hint
     )
