@@ -15,7 +15,7 @@ from tests.cli.conftest import CommandLine, Spawn
 
 MANY = 15_000
 """So many that a sweep takes far longer than it takes to notice that it has begun."""
-PATIENCE = 120.0
+PATIENCE = 300.0
 
 
 def count(folder: Path) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -49,8 +48,3 @@ def find_detours(
         one: ids(history, passed_over.get(number, history.parents[number]))
         for one, number in numbers.items()
     }
-
-
-def _followed(row: Any) -> Sequence[str]:
-    parents: Sequence[str] = json.loads(row.parents)
-    return () if row.state == CommitState.COLLECTED else parents
