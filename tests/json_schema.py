@@ -58,12 +58,13 @@ def mistakes(document: Any, schema: Any, at: str = "$") -> Iterator[str]:
     if "anyOf" in schema:
         each = [list(mistakes(document, option, at)) for option in schema["anyOf"]]
         if all(each):
-            closest = sorted(each, key=len)[0]
-            yield f"{at} fits none: {'; '.join(closest)}"
+            # One that is of another type altogether is not what was meant.
+            closest = sorted(each, key=lambda wrong: (wrong[0].startswith(f"{at} is "), len(wrong)))
+            yield f"{at} fits none: {'; '.join(closest[0])}"
     if "enum" in schema and document not in schema["enum"]:
         yield f"{at} is {document!r}, not one of {schema['enum']}"
     if "type" in schema and not _is_a(document, schema["type"]):
-        yield f"{at} is {document!r}, and should be {schema['type']}"
+        yield f"{at} is {repr(document)[:60]}, and should be {schema['type']}"
         return
     if "pattern" in schema and not re.search(schema["pattern"], document):
         yield f"{at} is {document!r}, and should match {schema['pattern']}"

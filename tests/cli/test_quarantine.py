@@ -126,8 +126,6 @@ def test_an_undo_names_what_it_left(cli: CommandLine, location: Path) -> None:
     told = cli.ok("undo", made["run"], "--json").json
     assert told["run"] == made["run"]
     assert told["left"] == ["the tag old"]
-    fields = {"run", "store", "objects", "bytes", "restored", "left", "held", "deleted"}
-    assert set(told) == fields
 
 
 def test_a_purge(cli: CommandLine, planned: Any, aside: Any, location: Path) -> None:
@@ -157,10 +155,14 @@ def test_a_purge_of_one_run(cli: CommandLine, planned: Any, aside: Any, location
     cli.ok("reset", "sales/main")
     other = cli.ok("plan", "sales", "--min-age", "0", "--json").json
     kept = cli.ok("apply", other["plan"], "--yes", "--quarantine", "--json").json
-    one = ("purge", "--run", planned["run"])
+    one = ("purge", "--run", planned["run"][:8])
     cli.fails("invalid_input", 2, *one, "--older-than", "0s", "--yes")
     cli.fails("not_found", 3, "purge", "--run", "f" * 32, "--yes")
-    assert "what 1 run moved" in cli.fails("refused", 6, *one)["message"]
+    assert f"run {planned['run']} of sales" in cli.fails("refused", 6, *one)["message"]
+    latest = cli.fails("refused", 6, "purge", "--run", "latest")
+    assert f"run {kept['run']} of sales" in latest["message"]
+    assert "another run" in cli.fails("refused", 6, "purge", "--run", "latest", "--yes")["message"]
+    assert in_quarantine(location) == kept["objects"] + aside["objects"]
     [told] = cli.ok(*one, "--yes", "--json").json["stores"]
     assert told["runs"] == [planned["run"]]
     assert in_quarantine(location) == kept["objects"]

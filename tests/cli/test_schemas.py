@@ -14,6 +14,7 @@ import pytest
 
 from reclaim.cli.apply import NOTHING_APPLIED
 from reclaim.model import RunState
+from reclaim.run.plan_file import PlanDocument, StoreName
 from reclaim.run.removal import OPTIONS
 from reclaim.stores.catalog.format import CatalogFormat
 from reclaim.stores.terminus.format import TerminusFormat
@@ -94,6 +95,19 @@ def test_every_kind_is_documented() -> None:
     for error in all_errors():
         [code] = [code for names, code in rows.items() if f"`{error.kind}`" in names]
         assert int(code) == error.exit_code
+
+
+def test_a_plan_has_the_fields_of_its_file() -> None:
+    fields = load("plan")["properties"].keys()
+    assert fields == PlanDocument.model_fields.keys() | {
+        "plan",
+        "moved_from",
+        "not_recorded",
+        "commits",
+    }
+    store = load("plan")["properties"]["store"]["properties"].keys()
+    assert store == StoreName.model_fields.keys()
+    assert load("show")["anyOf"][0]["properties"].keys() == fields | {"listed"}
 
 
 def test_an_apply_has_the_fields_of_its_summary() -> None:

@@ -153,4 +153,22 @@ BUGS: dict[str, Bug] = {
         wrong="now + SAFETY.after_undo",
         test=f"{EXPIRES}::test_what_an_undo_brings_back_is_held_for_the_window",
     ),
+    "what an undo that died was about to hold stops every plan": Bug(
+        "reclaim.stores.sidecar.leases",
+        right='if lease.snapshot not in waiting.get(undone_by(lease) or "", ())',
+        wrong="if lease.snapshot not in ()",
+        test=f"{RELEASED}::test_an_undo_that_dies_while_it_holds_stops_no_plan",
+    ),
+    "a purge leaves what an undo that died was about to hold": Bug(
+        "reclaim.stores.sidecar.held",
+        right="        self._leases.release_returned(taken, run_id)\n",
+        wrong="",
+        test=f"{RELEASED}::test_a_purge_after_an_undo_that_died_while_it_held",
+    ),
+    "a purge releases what a partial undo brought back": Bug(
+        "reclaim.stores.sidecar.leases",
+        right="if undone_by(lease) == run_id and lease.snapshot in going:",
+        wrong="if undone_by(lease) == run_id:",
+        test=f"{RELEASED}::test_a_purge_after_a_partial_undo_leaves_what_came_back",
+    ),
 }

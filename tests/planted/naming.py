@@ -15,6 +15,12 @@ BUGS: dict[str, Bug] = {
         wrong="    if not fitting:\n",
         test=f"{RETENTION}::test_a_name_that_fits_several_runs_undoes_none",
     ),
+    "the latest run is purged without a question": Bug(
+        "reclaim.cli.purge",
+        right="    if run == LATEST and yes:\n",
+        wrong="    if run == LATEST and not yes:\n",
+        test="tests/cli/test_quarantine.py::test_a_purge_of_one_run",
+    ),
     "leases of others are released without a question": Bug(
         "reclaim.cli.lease",
         right="            if everything and found:\n",

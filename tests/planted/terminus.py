@@ -312,4 +312,10 @@ BUGS: dict[str, Bug] = {
         wrong="            free_at = state.expires_at + REQUEST\n",
         test=f"{HERE}/test_lock.py::test_it_is_not_taken_over_by_a_clock_that_is_ahead",
     ),
+    "a layer in quarantine that is away is not named": Bug(
+        "reclaim.stores.terminus.observing",
+        right="                *_away_warnings(promised, every),\n",
+        wrong="",
+        test=f"{HERE}/test_promises.py::test_a_plan_names_a_layer_that_is_away",
+    ),
 }

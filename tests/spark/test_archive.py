@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from reclaim.cli import archiving
 from reclaim.engine.spark import archive_writer, java
-from reclaim.engine.spark.archive import HARMLESS, OFF, VARIABLE, ClassArchive
+from reclaim.engine.spark.archive import FOLDER_VARIABLES, HARMLESS, OFF, VARIABLE, ClassArchive
 from reclaim.engine.spark.archive_writer import make_archive
 
 OPTIONS = "-XX:TieredStopAtLevel=1"
@@ -59,6 +59,21 @@ def test_it_is_in_the_cache_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_pat
 @pytest.mark.parametrize("value", [OFF, "OFF", 'a "folder"', "a\nfolder"])
 def test_there_is_none_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv(VARIABLE, value)
+    assert ClassArchive.find() is None
+
+
+@pytest.mark.parametrize("variable", FOLDER_VARIABLES)
+def test_there_is_none_where_java_would_make_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """Of a class path with folders in it."""
+    monkeypatch.setenv(variable, str(folder))
+    assert ClassArchive.find() is None
+    monkeypatch.delenv(variable)
+    monkeypatch.setenv("SPARK_HOME", str(folder))
+    (folder / "conf").mkdir(parents=True)
+    assert ClassArchive.find() is not None
+    (folder / "conf" / "spark-defaults.conf").touch()
     assert ClassArchive.find() is None
 
 

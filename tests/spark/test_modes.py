@@ -76,7 +76,7 @@ def run(location: Path, kind: str, where: str) -> dict[str, Any]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=500,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]

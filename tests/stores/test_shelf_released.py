@@ -16,11 +16,12 @@ from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.abilities import Expiration, HistorySeen
+from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.urls import normalize
 from tests.dying import Died
 from tests.stores.shelf.held import HeldShelf
-from tests.stores.shelf.world import World, older_than
+from tests.stores.shelf.world import NAME, World, older_than
 
 WEEK = MoveToQuarantine(timedelta(days=7))
 
@@ -340,3 +341,53 @@ def test_an_undo_that_dies_while_it_writes_can_be_repeated(
     assert returned <= world.shelf.read().snapshots.keys()
     assert not going(world, world.plan())
     whole(world, returned)
+
+
+def cut_off_before_its_lists(world: World) -> tuple[str, set[SnapshotId]]:
+    """A run whose undo died when it held what it was about to bring back."""
+    plan = world.plan(older_than("10d"))
+    run = world.apply(plan, WEEK).run
+
+    def die(*_: object, **__: object) -> None:
+        raise Died
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HeldSidecar, "restore", die)
+        with pytest.raises(Died):
+            world.undo(run)
+    world.clock.advance(minutes=30)
+    held = {lease.snapshot for lease, _ in world.store().leases()}
+    assert held == going(world, plan)
+    return run, held
+
+
+def test_an_undo_that_dies_while_it_holds_stops_no_plan(world: World) -> None:
+    """The snapshots that it holds are not there yet: that is no damage."""
+    run, held = cut_off_before_its_lists(world)
+    assert world.apply(world.plan()).collected == 0
+    assert world.undo(run).snapshots == len(held)
+    assert not going(world, world.plan())
+    whole(world, held)
+
+
+def test_a_purge_after_an_undo_that_died_while_it_held(world: World) -> None:
+    cut_off_before_its_lists(world)
+    assert world.purge(timedelta(0)) is not None
+    assert world.store().leases() == []
+    assert not going(world, world.plan())
+
+
+def test_a_purge_after_a_partial_undo_leaves_what_came_back(world: World) -> None:
+    """One snapshot lost an object in quarantine; the others are held for a day at least."""
+    plan = world.plan(older_than("10d"))
+    dead = going(world, plan)
+    lost = min(dead)
+    [file] = [one for one, kind in world.needs(lost).items() if kind == "snapshot"]
+    run = world.apply(plan, WEEK).run
+    aside = world.store().format.quarantine_path(run)
+    world.storage.delete(aside + file.removeprefix(f"{NAME}/"))
+    with pytest.raises(Partial):
+        world.undo(run)
+    assert world.purge(timedelta(0)) is not None
+    assert not going(world, world.plan())
+    whole(world, dead - {lost})

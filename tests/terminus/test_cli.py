@@ -55,7 +55,7 @@ def test_the_whole_way(bare: CommandLine, place: Place) -> None:
     assert {group["reason"] for group in made["going"]} == {"deleted database"}
     shown = bare.ok("show", made["plan"], "--json").json
     assert shown.pop("commits")["going"] == made["dead"]
-    assert shown == made
+    assert shown | {"commits": None} == made
     listed = bare.ok("show", made["plan"], "--objects", "--json").json["listed"]
     assert {SnapshotId(Path(row["address"]).stem) for row in listed} == place.dead
     assert place.there() == before

@@ -70,6 +70,19 @@ def test_a_later_run_leaves_it(world: World, edge: str, later: Removal) -> None:
     check_undone(world, run, child)
 
 
+def test_a_plan_names_a_layer_that_is_away(world: World) -> None:
+    """What it needs is not known while it is: whoever reads the plan can wait for it."""
+    child, _ = build(world)
+    run = world.apply(plan(world), removal=LONG).run
+    [file] = world.folder.glob(f".reclaim/quarantine/{run}/???/{child}*")
+    file.rename(world.folder.with_name("elsewhere"))
+    unlabel(world)
+    warnings = plan(world).document.warnings
+    assert any(run in line and child in line and "not protected" in line for line in warnings)
+    world.folder.with_name("elsewhere").rename(file)
+    assert not any("not protected" in line for line in plan(world).document.warnings)
+
+
 def test_it_goes_once_the_other_run_was_purged(world: World) -> None:
     child, needed = build(world)
     world.apply(plan(world))

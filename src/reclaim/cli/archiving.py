@@ -26,7 +26,8 @@ def start_archiving() -> None:
     from reclaim.engine.spark.archive import ClassArchive
     from reclaim.engine.spark.java import running_java
 
-    with suppress(OSError):
+    # The command is over, and ended well; nothing that goes wrong here changes that.
+    with suppress(Exception):
         archive = ClassArchive.find()
         if archive is None or not archive.is_wanted or running_java() is None:
             return

@@ -1,7 +1,7 @@
 """Values that stay as they are given.
 
 Typer converts values with pydantic, which takes longer to load than many commands run. It would
-turn text into the same text, and nothing into nothing.
+turn text into the same text, a count into the same count, and nothing into nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-TEXT = (str, str | None)
+PLAIN = {str: str, str | None: str, int: int, int | None: int}
+"""The types of values that are not converted if they have them, by what a parameter says."""
 
 
 class Command(TyperCommand):
@@ -39,15 +40,12 @@ class _PlainValues:
 
     def __init__(self, parameter: Any) -> None:
         self._parameter = parameter
-        self._is_text = parameter.type_descriptor.annotation in TEXT
-        self._is_count = bool(getattr(parameter, "count", False))
+        annotation = parameter.type_descriptor.annotation
+        self._type = next((plain for said, plain in PLAIN.items() if said == annotation), None)
 
     def coerce(self, value: Any, *context: Any, **named_context: Any) -> Any:
         parameter = self._parameter
-        is_plain = isinstance(value, int if self._is_count else str) and (
-            self._is_text or self._is_count
-        )
-        if not parameter.multiple and (value is None or is_plain):
+        if not parameter.multiple and (value is None or type(value) is self._type):
             return value
         # Without this one typer makes its own.
         parameter._runtime_param = None

@@ -11,6 +11,7 @@ from reclaim.cli.plans import FoundPlan
 from reclaim.cli.snapshot_rows import (
     KEPT,
     SnapshotRow,
+    folded,
     going_view,
     kept_view,
     snapshot_table,
@@ -44,7 +45,7 @@ class PlanHistory:
             "going": self.going.num_rows,
             "kept": self.staying.num_rows,
             "listed": [row.document() for row in listed],
-            "kept_by": dict(sorted(_main_reasons(self.staying).items())),
+            "kept_by": dict(folded(_main_reasons(self.staying))),
         }
 
     def view(self) -> Iterator[Block]:

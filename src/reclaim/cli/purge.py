@@ -15,6 +15,7 @@ from reclaim.cli.failure import Failure
 from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block
 from reclaim.cli.plans import STORE
+from reclaim.cli.run_names import LATEST, find_id
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
 from reclaim.errors import InvalidInput, NotFound, Partial, Refused
@@ -46,7 +47,8 @@ def purge(
         str | None,
         typer.Option(
             metavar="RUN",
-            help="Purge what this run quarantined, and nothing else, whatever its --keep.",
+            help="Purge what this run quarantined, and nothing else, whatever its --keep. Its id, "
+            "the start of it, or `latest`, which asks and so excludes --yes.",
             show_default=False,
         ),
     ] = None,
@@ -58,11 +60,17 @@ def purge(
 
     if run is not None and older_than is not None:
         raise InvalidInput("--run and --older-than exclude each other")
+    if run == LATEST and yes:
+        raise Refused(
+            "--run latest is not purged without a question: another run may be the latest by now",
+            hint="give the run's id; see `reclaim runs`",
+        )
     age = None if older_than is None else parse_age("--older-than", older_than)
     done: list[tuple[str, Purged]] = []
     left: list[tuple[str, Exception]] = []
     with session.stores(store) as stores:
         if run is not None:
+            run = find_id(stores, run)
             stores = [_store_of(run, stores)]
         due = [
             (due_store, runs) for due_store in stores if (runs := purging.due(due_store, age, run))
@@ -72,6 +80,8 @@ def purge(
                 allow_missing(due_store, asked=unsafe_allow_missing_layers)
             count = sum(len(runs) for _, runs in due)
             what = "1 run" if count == 1 else f"{count} runs"
+            if run is not None:
+                what = f"run {run} of {due[0][0].name}"
             session.confirm(f"delete for good what {what} moved to quarantine", yes=yes)
             with running.watched() as watcher:
                 engine = running.engine(watcher)

@@ -33,7 +33,8 @@ GROUPS_SHOWN = 10
 KEPT, EXPIRED = "kept", "expired"
 
 _DETAIL = re.compile(r" \([^()]*\)$|, written at or after .*$")
-"""The part of a reason that differs from snapshot to snapshot."""
+_OTHER = re.compile(r"layer [0-9a-f]{40}")
+"""The parts of a reason that differ from snapshot to snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ def folded(main_reasons: Mapping[str, int]) -> list[tuple[str, int]]:
     """How many snapshots are kept for what, by their main reasons; the most frequent first."""
     counts: Counter[str] = Counter()
     for reason, count in main_reasons.items():
-        counts[_DETAIL.sub("", reason)] += count
+        counts[_OTHER.sub("another layer", _DETAIL.sub("", reason))] += count
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 

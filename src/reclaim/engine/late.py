@@ -35,7 +35,7 @@ class LateEngine:
 
     def begin(self) -> None:
         """Let it be made, if nobody does so already."""
-        if self._thread is None and self._engine is None and self._ahead():
+        if self._thread is None and not self._is_made and self._ahead():
             # Nobody waits for it if the run ends before it is there.
             self._thread = threading.Thread(target=self._run, name="reclaim-engine", daemon=True)
             self._thread.start()
@@ -43,16 +43,21 @@ class LateEngine:
     def ready(self) -> Engine:
         """The engine, as soon as it is there."""
         self.begin()
-        if self._engine is None:
+        if not self._is_made:
             with self._waiting():
                 if self._thread is None:
-                    self._engine = self._make()
-                    return self._engine
-                self._thread.join()
+                    self._run()
+                else:
+                    self._thread.join()
         if self._error is not None:
             raise self._error
         assert self._engine is not None
         return self._engine
+
+    @property
+    def _is_made(self) -> bool:
+        """Whether it is there, or cannot be made."""
+        return self._engine is not None or self._error is not None
 
     def _run(self) -> None:
         try:

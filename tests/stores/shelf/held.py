@@ -69,8 +69,7 @@ class HeldShelf(HeldSidecar):
     """What is condemned, set aside and brought back are snapshots."""
 
     def __init__(self, lock: SidecarLock, sidecar: Sidecar, shelf: Shelf, clock: Clock) -> None:
-        super().__init__(lock, sidecar.lists, sidecar.records)
-        self._leases = sidecar.leases
+        super().__init__(lock, sidecar.lists, sidecar.records, sidecar.leases)
         self._shelf = shelf
         self._clock = clock
 

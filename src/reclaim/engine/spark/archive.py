@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -31,6 +31,13 @@ RETRIED_AFTER = timedelta(days=1)
 """How long nobody tries again where an archive could not be made."""
 USED_WITHIN = timedelta(days=30)
 """Archives that were not used for so long are removed when another one is made."""
+FOLDER_VARIABLES = (
+    "SPARK_CONF_DIR",
+    "HADOOP_CONF_DIR",
+    "YARN_CONF_DIR",
+    "SPARK_DIST_CLASSPATH",
+)
+"""Variables that add to the class path."""
 HARMLESS = ("-Xshare:auto", "-XX:+VerifySharedSpaces", "-Xlog:cds*=off")
 """Java goes on without an archive that does not fit or is damaged, and says nothing of it."""
 
@@ -49,14 +56,14 @@ class ClassArchive:
     def find(cls) -> ClassArchive | None:
         """The archive to use or to make; None where there is to be none."""
         folder, java, spark = _folder(), _java_home(), _spark_home()
-        if folder is None or java is None or spark is None:
+        if folder is None or java is None or spark is None or _has_folders(spark):
             return None
         release = _text(java / "release")
         told = re.search(r'^JAVA_VERSION="([0-9A-Za-z.+_-]+)"', release, re.MULTILINE)
         # Where the two are is a part of the class path.
         identity = "\n".join([str(java), release, str(spark), *_jars(spark)])
         digest = sha256(identity.encode(errors="surrogateescape")).hexdigest()[:16]
-        name = f"spark-{version('pyspark')}-java-{told[1] if told else 'unknown'}-{digest}"
+        name = f"spark-{_spark_version()}-java-{told[1] if told else 'unknown'}-{digest}"
         return cls(folder / (name + ENDING))
 
     @property
@@ -142,6 +149,24 @@ def _spark_home() -> Path | None:
         return Path(named)
     package = find_spec("pyspark")
     return None if package is None or not package.origin else Path(package.origin).parent
+
+
+def _spark_version() -> str:
+    try:
+        return version("pyspark")
+    except PackageNotFoundError:
+        # It lies beside Spark, where nobody installed it.
+        return "unknown"
+
+
+def _has_folders(spark: Path) -> bool:
+    """Whether the class path has folders with files, of which Java makes no archive."""
+    if any(os.environ.get(name) for name in FOLDER_VARIABLES):
+        return True
+    try:
+        return any((spark / "conf").iterdir())
+    except OSError:
+        return False
 
 
 def _jars(spark: Path) -> Sequence[str]:

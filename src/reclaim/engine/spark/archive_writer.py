@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from reclaim.engine.spark.archive import OFF, VARIABLE, ClassArchive
 from reclaim.engine.spark.java import running_java
-from reclaim.engine.spark.session import LOCAL, build_session, java_options
+from reclaim.engine.spark.session import LOCAL, LOG_VARIABLE, build_session, java_options
 
 Workload = Callable[[SparkSession, Path], None]
 """Does with a session, in a folder, what sessions are used for."""
@@ -59,6 +59,8 @@ def make_archive(archive: ClassArchive, workload: Workload) -> bool:
 def _write(archive: ClassArchive, file: Path, workload: Workload) -> None:
     # This session must not use another archive of the same name.
     os.environ[VARIABLE] = OFF
+    # Nor write into the log of the command that it was started by.
+    os.environ.pop(LOG_VARIABLE, None)
     options = archive.written_by(java_options(), file)
     settings = {"spark.driver.extraJavaOptions": options}
     session = build_session(master=LOCAL, settings=settings, silent=True)

@@ -144,8 +144,12 @@ def java_options() -> str:
 
 
 def _java_options_with_archive() -> str:
-    archive = ClassArchive.find()
-    return java_options() if archive is None else archive.used_by(java_options())
+    options = java_options()
+    # Whatever is wrong with an archive, a session starts without it.
+    with suppress(Exception):
+        if archive := ClassArchive.find():
+            return archive.used_by(options)
+    return options
 
 
 @contextmanager

@@ -98,9 +98,11 @@ class CondemnedLists:
 
     def taken_by(self, run_id: str) -> Rules:
         """The snapshots that a run condemned or set aside."""
-        lists = self.of_run(run_id)
-        taken = (Condemnation.CONDEMNED, Condemnation.QUARANTINED)
-        return {found: rule for state in taken for found, rule in lists.get(state, {}).items()}
+        return _taken(self.of_run(run_id))
+
+    def taken_by_each(self) -> dict[str, Rules]:
+        """The same of every run that has any."""
+        return {run_id: _taken(lists) for run_id, lists in self.all().items()}
 
     def set_aside_by(self, snapshot: SnapshotId) -> str | None:
         """The run that has set a snapshot aside."""
@@ -117,6 +119,11 @@ class CondemnedLists:
 
     def _address(self, run_id: str) -> str:
         return f"{self._prefix}{run_id}{SUFFIX}"
+
+
+def _taken(lists: Lists) -> Rules:
+    taken = (Condemnation.CONDEMNED, Condemnation.QUARANTINED)
+    return {found: rule for state in taken for found, rule in lists.get(state, {}).items()}
 
 
 def _decode(document: Mapping[str, object]) -> Lists:

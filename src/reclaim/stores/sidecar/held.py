@@ -12,6 +12,7 @@ from typing import Any
 from reclaim.model import Run, RunState, SnapshotId
 from reclaim.stores.abilities import Restored
 from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists, Rules
+from reclaim.stores.sidecar.leases import SidecarLeases
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.records import Records
 
@@ -22,10 +23,17 @@ QUARANTINED = Condemnation.QUARANTINED
 class HeldSidecar:
     """The lists and records of a store, in the hands of one run."""
 
-    def __init__(self, lock: SidecarLock, lists: CondemnedLists, records: Records) -> None:
+    def __init__(
+        self,
+        lock: SidecarLock,
+        lists: CondemnedLists,
+        records: Records,
+        leases: SidecarLeases,
+    ) -> None:
         self.lock = lock
         self._lists = lists
         self._records = records
+        self._leases = leases
 
     def _working(self) -> str:
         """The run, if it still holds the lock."""
@@ -188,11 +196,13 @@ class HeldSidecar:
         self.finish(run_id, RunState.UNDONE, run.summary if run else {})
 
     def forget(self, run_id: str) -> int:
-        """Let a run's lists go."""
+        """Let a run's lists go, and what an undo that was cut off would have held of them."""
         self._working()
-        count = len(self._lists.taken_by(run_id))
+        taken = self._lists.taken_by(run_id)
+        # Before they are off the lists: afterwards nobody would know that they do not come back.
+        self._leases.release_returned(taken, run_id)
         self._lists.write(run_id, {CONDEMNED: {}, QUARANTINED: {}})
-        return count
+        return len(taken)
 
     # Records
 

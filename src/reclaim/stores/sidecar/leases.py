@@ -76,8 +76,21 @@ class SidecarLeases:
         return sorted(found, key=lambda lease: (lease.refreshed_at, lease.id))
 
     def valid(self, now: datetime) -> tuple[Lease, ...]:
-        """The leases on which a holder may still rely, whatever its clock says."""
-        return tuple(lease for lease in self.all() if lease.valid_at(now - SKEW))
+        """The leases on which a holder may still rely, whatever its clock says.
+
+        Not those of an undo that was cut off, on what its run still has: that is promised by the
+        run, and not there to be held.
+        """
+        leases = [lease for lease in self.all() if lease.valid_at(now - SKEW)]
+        if any(undone_by(lease) for lease in leases):
+            # After the leases: an undo writes them first, and then its lists.
+            waiting = self._condemned.taken_by_each()
+            leases = [
+                lease
+                for lease in leases
+                if lease.snapshot not in waiting.get(undone_by(lease) or "", ())
+            ]
+        return tuple(leases)
 
     def take(
         self, snapshot: SnapshotId, needs: Needs, *, holder: str, length: timedelta = LENGTH
@@ -108,6 +121,13 @@ class SidecarLeases:
         for snapshot in snapshots:
             self._write(Lease(new_uid(), snapshot, f"{BY_UNDO}{run_id}", now, end - now))
         return end
+
+    def release_returned(self, snapshots: Collection[SnapshotId], run_id: str) -> None:
+        """Release what an undo of a run holds of snapshots that will not come back any more."""
+        going = set(snapshots)
+        for lease in self.all():
+            if undone_by(lease) == run_id and lease.snapshot in going:
+                self._storage.delete(self._address(lease.id))
 
     def _check(self, lease: Lease, needs: Needs) -> None:
         # The lists first: what was taken off one of them since is gone, and then found missing.
@@ -247,6 +267,11 @@ class HeldLease:
             self._leases.release(self.lease.id)
         except ReclaimError as error:
             log.warning("the lease %s was not released: %s", self.lease.id, error)
+
+
+def undone_by(lease: Lease) -> str | None:
+    """The run whose undo holds a lease; None for any other holder."""
+    return lease.holder.removeprefix(BY_UNDO) if lease.holder.startswith(BY_UNDO) else None
 
 
 def _decode(name: str, document: Mapping[str, Any], refreshed_at: datetime) -> Lease:

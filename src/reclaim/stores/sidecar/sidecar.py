@@ -48,7 +48,7 @@ class Sidecar:
         return SidecarLock(self._storage, f"{self.prefix}lock/", self._clock, "").holder()
 
     def hold(self, lock: SidecarLock) -> HeldSidecar:
-        return HeldSidecar(lock, self.lists, self.records)
+        return HeldSidecar(lock, self.lists, self.records, self.leases)
 
     def clean(self) -> None:
         """Release what runs that died had condemned provisionally, unless a run is at work."""

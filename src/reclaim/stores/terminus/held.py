@@ -22,7 +22,7 @@ class HeldTerminus(HeldSidecar):
     def __init__(
         self, lock: SidecarLock, sidecar: Sidecar, observer: Observer, format: TerminusFormat
     ) -> None:
-        super().__init__(lock, sidecar.lists, sidecar.records)
+        super().__init__(lock, sidecar.lists, sidecar.records, sidecar.leases)
         self._observer = observer
         self._format = format
 

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from reclaim.clock import Clock, from_micros, to_micros
 from reclaim.errors import Corrupt, IncompleteRead, OutOfTime
 from reclaim.model import Lease, Ref, RefKind, SnapshotId
+from reclaim.stores.findings import some
 from reclaim.stores.format import SNAPSHOTS, Reader
 from reclaim.stores.observation import (
     BUDGET,
@@ -140,7 +141,11 @@ class Observer:
             ids=seen.ids | kept,
             reached=self.reached,
             unreadable=seen.unreadable - kept,
-            warnings=(*seen.warnings, *_kept_warnings(kept, promised)),
+            warnings=(
+                *seen.warnings,
+                *_kept_warnings(kept, promised),
+                *_away_warnings(promised, every),
+            ),
         )
 
     def needed(
@@ -284,6 +289,16 @@ def _young_alone(found: Layers, reached: graph.Reached) -> YoungSnapshots | None
     times = found.changed[alone]
     first, last = from_micros(int(times.min())), from_micros(int(times.max()))
     return YoungSnapshots(len(alone), first, last)
+
+
+def _away_warnings(promised: Mapping[str, Collection[SnapshotId]], every: Layers) -> Iterator[str]:
+    """Of runs whose layers are neither in place nor aside: what these need, nobody knows."""
+    for run, layers in sorted(promised.items()):
+        if away := sorted(layer for layer in layers if layer not in every):
+            yield (
+                f"{len(away)} layers that run {run} is to bring back are neither in place nor in "
+                f"its quarantine, and what only they need is not protected: {some(away)}"
+            )
 
 
 def _young(found: Layers, listed: Layers, since: datetime) -> Collection[SnapshotId]:
