@@ -254,8 +254,12 @@ class World:
         self.check()
         needed = self.needed()
         assert self.there() == needed
-        assert self.plan(store=store).document.candidates == 0
-        assert self.there() == needed
+        again = self.plan(store=store)
+        assert again.document.candidates == 0
+        if leftovers(self.repo):
+            # Commits of which no object was there end with a run that takes none.
+            assert self.apply(again, store=store).summary()["objects"] == 0
+            assert self.there() == needed
         in_flight = self._in_flight(self.repo)
         metaranges = {row.id: row.metarange for row in raw.rows(self.repo, commits)}
         assert not [
