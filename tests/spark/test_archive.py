@@ -9,9 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from reclaim.cli import archiving
+from reclaim.engine.base import Engine
 from reclaim.engine.spark import archive_writer, java
 from reclaim.engine.spark.archive import FOLDER_VARIABLES, HARMLESS, OFF, VARIABLE, ClassArchive
 from reclaim.engine.spark.archive_writer import make_archive
@@ -151,7 +151,7 @@ def test_java_goes_on_without_one_that_does_not_fit(tmp_path: Path, content: byt
     assert (done.returncode, done.stdout) == (0, b"")
 
 
-def _no_work(_session: SparkSession, _folder: Path) -> None:
+def _no_work(_engine: Engine, _folder: Path) -> None:
     pass
 
 

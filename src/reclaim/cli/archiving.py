@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from reclaim.cli import exits
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from reclaim.engine.base import Engine
 
 LOWEST_PRIORITY = 19
 
@@ -61,13 +61,12 @@ def main() -> int:
     return exits.DONE
 
 
-def _work(session: SparkSession, folder: Path) -> None:
+def _work(engine: Engine, folder: Path) -> None:
     """Plan and apply once, so that Java has loaded what plans and applies need."""
     from reclaim.clock import SystemClock
     from reclaim.demo import run
-    from reclaim.engine.spark.engine import SparkEngine
 
-    run(folder / "demo", SparkEngine(session), until=SystemClock().now())
+    run(folder / "demo", engine, until=SystemClock().now())
 
 
 if __name__ == "__main__":

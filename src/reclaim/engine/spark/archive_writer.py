@@ -11,14 +11,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
+from reclaim.engine.base import Engine
 from reclaim.engine.spark.archive import OFF, VARIABLE, ClassArchive
+from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.spark.java import running_java
 from reclaim.engine.spark.session import LOCAL, LOG_VARIABLE, build_session, java_options
 
-Workload = Callable[[SparkSession, Path], None]
-"""Does with a session, in a folder, what sessions are used for."""
+Workload = Callable[[Engine, Path], None]
+"""Does with an engine, in a folder, what engines are used for."""
 
 DUMP_SECONDS = 600
 """How long Java may take to end. It writes the archive then."""
@@ -68,7 +68,7 @@ def _write(archive: ClassArchive, file: Path, workload: Workload) -> None:
     assert java is not None, "this process had a session before"
     try:
         with tempfile.TemporaryDirectory(prefix="reclaim-archive-") as scratch:
-            workload(session, Path(scratch))
+            workload(SparkEngine(session), Path(scratch))
         session.stop()
     finally:
         # Java ends when nobody writes to it any more.
