@@ -45,6 +45,29 @@ def test_a_line_says_when_in_utc_and_how_far() -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ plan: 10 of 40 objects.*", line)
 
 
+def test_spark_may_start_inside_a_stage() -> None:
+    """The stage goes on where it was, with the meter that there is by then."""
+    stream = io.StringIO()
+    watch, meter = Watch(Lines(stream)), SetMeter()
+    outer, inner = Stage("list", "r1", "objects"), Stage("start Spark")
+    meter.counted = {"objects": 5}
+    watch.begin(outer)
+    watch.begin(inner)
+    watch.tick()
+    watch.measure(meter)
+    watch.end(inner)
+    meter.counted = {"objects": 12}
+    watch.tick()
+    # It fails: nobody says that it ended, and the next one of the run begins.
+    watch.begin(following := Stage("observe", "r1"))
+    watch.end(following)
+    watch.tick()
+    watch.close()
+    first, second = (line.partition(" ")[2] for line in stream.getvalue().splitlines())
+    assert first.startswith("start Spark: at work for ")
+    assert second.startswith("list: 7 objects")
+
+
 def test_elsewhere_than_on_a_terminal_there_are_lines() -> None:
     with watching() as watch:
         assert type(watch._face) is Lines

@@ -69,9 +69,16 @@ class Gauge:
 
     def __init__(self, stage: Stage, meter: Meter | None, now: float) -> None:
         self.stage = stage
-        self._meter = meter
         self._began = now
-        self._before = meter.units().get(stage.unit, 0) if meter and stage.unit else 0
+        self._meter: Meter | None = None
+        self._before = 0
+        if meter is not None:
+            self.attach(meter)
+
+    def attach(self, meter: Meter) -> None:
+        """Read this meter: what it tells from now on is of the stage."""
+        self._before = meter.units().get(self.stage.unit, 0)
+        self._meter = meter
 
     def read(self, now: float) -> Reading:
         """What the tasks have told; where they told nothing, how many of them have finished."""

@@ -49,29 +49,36 @@ class Watch:
     def __init__(self, face: Face) -> None:
         self._face = face
         self._meter: Meter | None = None
-        self._gauge: Gauge | None = None
+        # Of the stages at work, an inner one after its outer: Spark starts inside a stage.
+        self._gauges: tuple[Gauge, ...] = ()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="reclaim-progress", daemon=True)
 
     def measure(self, meter: Meter) -> None:
-        """Read this meter from the next stage on; it is closed with the watch."""
+        """Read this meter from now on; it is closed with the watch."""
         self._meter = meter
+        for gauge in self._gauges:
+            gauge.attach(meter)
 
     def begin(self, stage: Stage) -> None:
-        self._gauge = Gauge(stage, self._meter, monotonic())
+        # One of a run follows the one before, which may have failed; others are inside it.
+        outer = () if stage.run else self._gauges
+        self._gauges = (*outer, Gauge(stage, self._meter, monotonic()))
         self._face.begin(stage)
         if self._thread.ident is None:
             self._thread.start()
 
     def end(self, stage: Stage) -> None:
-        self._gauge = None
+        self._gauges = tuple(gauge for gauge in self._gauges if gauge.stage is not stage)
         self._face.end(stage)
+        if self._gauges:
+            self._face.begin(self._gauges[-1].stage)
 
     def tick(self) -> None:
         """Show how far the stage is that runs now."""
-        gauge = self._gauge
-        if gauge is not None:
-            self._face.show(gauge.read(monotonic()))
+        gauges = self._gauges
+        if gauges:
+            self._face.show(gauges[-1].read(monotonic()))
 
     def close(self) -> None:
         self._over.set()
