@@ -40,7 +40,7 @@ BACKENDS = ("embedded", "server")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what a test marked ``on_servers`` does on SQLite only; a soak does all of it."""
+    """Leave out what a test marked ``remote_values`` does on SQLite only; a soak does all of it."""
     if SOAK:
         return
     left_out = [item for item in items if isinstance(item, pytest.Function) and _is_left_out(item)]
@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_left_out(item: pytest.Function) -> bool:
-    marker = item.get_closest_marker("on_servers")
+    marker = item.get_closest_marker("remote_values")
     if marker is None or item.callspec.params.get("backend") != "server":
         return False
     return any(item.callspec.params[name] not in some for name, some in marker.kwargs.items())

@@ -45,7 +45,7 @@ def test_a_dead_commit_can_be_used_until_it_is_condemned(
     USES[use](repo, dead)
 
 
-@pytest.mark.on_servers(state=[CommitState.CONDEMNED])
+@pytest.mark.remote_values(state=[CommitState.CONDEMNED])
 @pytest.mark.parametrize("state", [CommitState.PROVISIONAL, CommitState.CONDEMNED])
 @pytest.mark.parametrize("use", USES)
 def test_a_condemned_commit_is_refused(

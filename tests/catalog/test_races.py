@@ -69,7 +69,7 @@ def race(
     return asked
 
 
-@pytest.mark.on_servers(state=[CommitState.CONDEMNED])
+@pytest.mark.remote_values(state=[CommitState.CONDEMNED])
 @pytest.mark.parametrize("state", TAKEN)
 @pytest.mark.parametrize(("part", "read"), CASES)
 def test_what_was_collected_under_a_reader_is_gone(

@@ -31,7 +31,7 @@ def refs(repo: Repository, commit: str) -> dict[str, str]:
     return {"tag": "v1", "id": commit, "prefix": commit[:8], "expression": "main~0"}
 
 
-@pytest.mark.on_servers(kind=["tag"])
+@pytest.mark.remote_values(kind=["tag"])
 @pytest.mark.parametrize("kind", ["tag", "id", "prefix", "expression"])
 @pytest.mark.parametrize("read", ["get", "stat", "exists", "list", "stream", "entries"])
 def test_the_first_read_of_a_commit_takes_a_lease(

@@ -24,7 +24,7 @@ from tests.collect.changes import CHANGES, assert_gone, assert_gone_commit, rang
 from tests.collect.world import NAME, Files, World, bury, whole
 
 
-@pytest.mark.on_servers(name=["nothing", "a branch", "a lease", "a branch that goes again"])
+@pytest.mark.remote_values(name=["nothing", "a branch", "a lease", "a branch that goes again"])
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_is_referenced_again_stays(world: World, name: str) -> None:
     past = bury(world)

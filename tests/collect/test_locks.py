@@ -61,7 +61,7 @@ class Held:
             self.lock.renew()
 
 
-@pytest.mark.on_servers(point=["before promote"])
+@pytest.mark.remote_values(point=["before promote"])
 @pytest.mark.parametrize("point", ["after observe", "confirm", "before promote"])
 def test_a_run_past_its_time_budget(world: World, point: str) -> None:
     """The leases that it has read may have changed; so it stops before the first delete."""
@@ -87,7 +87,7 @@ def test_a_lock_that_is_lost_before_the_first_delete(world: World) -> None:
     finishes(world, plan)
 
 
-@pytest.mark.on_servers(kind=["data"])
+@pytest.mark.remote_values(kind=["data"])
 @pytest.mark.parametrize("kind", ["data", "range", "metarange"])
 def test_a_lock_that_is_lost_in_the_middle_of_the_sweep(world: World, kind: str) -> None:
     """Nothing is deleted after the deadline, whoever has the lock by then; the rest goes later."""
