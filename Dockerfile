@@ -30,5 +30,7 @@ RUN wheel="$(ls /tmp/reclaim-*.whl)" \
 
 USER 10001
 WORKDIR /home/reclaim
+# Spark starts in half the time with it.
+RUN python -m reclaim.cli.archiving
 ENTRYPOINT ["reclaim"]
 CMD ["--help"]
