@@ -46,7 +46,8 @@ def reclaim_nightly() -> None:
     def collect() -> dict[str, Any]:
         return run("gc", "--all", "--quarantine", "--keep", "14d")
 
-    @task
+    # Also after a collection that failed: what is past its time does not wait for it.
+    @task(trigger_rule="all_done")
     def purge() -> dict[str, Any]:
         return run("purge", "--yes")
 
