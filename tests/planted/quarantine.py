@@ -222,6 +222,13 @@ BUGS: dict[str, Bug] = {
         wrong="        return True\n",
         test="tests/collect/test_edits_in_turn.py"
         "::test_an_expiration_that_cannot_be_undone_is_not_waited_for",
+        besides=(
+            Change(
+                "reclaim.catalog.collection.covering",
+                right="    if undone:\n",
+                wrong="    if False:\n",
+            ),
+        ),
     ),
     "a commit comes back on top of one that is gone": Bug(
         "reclaim.catalog.collection.undoing",
