@@ -1,40 +1,18 @@
-"""The schemas of answers, and a small check of a document against one.
-
-It knows the words of JSON Schema that the schemas use, and refuses any other.
-"""
+"""The schemas of answers, and the comparison of an answer with its own."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+from referencing import Registry, Resource
 
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "integer": int,
-    "number": (int, float),
-    "boolean": bool,
-    "null": type(None),
-}
-_NOTES = {"$schema", "title", "description", "$defs", "format"}
-_KNOWN = _NOTES | {
-    "$ref",
-    "type",
-    "enum",
-    "anyOf",
-    "pattern",
-    "items",
-    "properties",
-    "required",
-    "additionalProperties",
-}
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 
 
 @cache
@@ -44,57 +22,26 @@ def load(name: str) -> Mapping[str, Any]:
     return schema
 
 
-def mistakes(document: Any, schema: Any, at: str = "$") -> Iterator[str]:
+@cache
+def validator(name: str) -> Draft202012Validator:
+    """What compares documents with a schema, which may refer to common.json."""
+    common = Resource.from_contents(load("common"))
+    registry: Registry[Any] = Registry().with_resource("common.json", common)
+    Draft202012Validator.check_schema(load(name))
+    return Draft202012Validator(load(name), registry=registry)
+
+
+def mistakes(document: Any, name: str) -> Iterator[str]:
     """What is wrong with a document, and where."""
-    if isinstance(schema, bool):
-        if not schema:
-            yield f"{at} is not expected"
-        return
-    if unknown := schema.keys() - _KNOWN:
-        raise NotImplementedError(f"the check does not know {sorted(unknown)}")
-    if "$ref" in schema:
-        file, _, path = schema["$ref"].partition("#/$defs/")
-        yield from mistakes(document, load(file.removesuffix(".json"))["$defs"][path], at)
-    if "anyOf" in schema:
-        each = [list(mistakes(document, option, at)) for option in schema["anyOf"]]
-        if all(each):
-            # One that is of another type altogether is not what was meant.
-            closest = sorted(each, key=lambda wrong: (wrong[0].startswith(f"{at} is "), len(wrong)))
-            yield f"{at} fits none: {'; '.join(closest[0])}"
-    if "enum" in schema and document not in schema["enum"]:
-        yield f"{at} is {document!r}, not one of {schema['enum']}"
-    if "type" in schema and not _is_a(document, schema["type"]):
-        yield f"{at} is {repr(document)[:60]}, and should be {schema['type']}"
-        return
-    if "pattern" in schema and not re.search(schema["pattern"], document):
-        yield f"{at} is {document!r}, and should match {schema['pattern']}"
-    if isinstance(document, list):
-        for number, item in enumerate(document):
-            yield from mistakes(item, schema.get("items", True), f"{at}[{number}]")
-    if isinstance(document, dict):
-        known = schema.get("properties", {})
-        for name in schema.get("required", ()):
-            if name not in document:
-                yield f"{at}.{name} is missing"
-        for name, value in document.items():
-            inner = known.get(name, schema.get("additionalProperties", True))
-            yield from mistakes(value, inner, f"{at}.{name}")
-
-
-def _is_a(document: Any, types: str | Sequence[str]) -> bool:
-    names = [types] if isinstance(types, str) else types
-    # A boolean is an int in Python, and is no number in JSON.
-    return any(
-        isinstance(document, _TYPES[name])
-        and (name == "boolean" or not isinstance(document, bool) or name == "null")
-        for name in names
-    )
+    for error in validator(name).iter_errors(document):
+        closest = best_match([error]) or error
+        yield f"{closest.json_path}: {closest.message}"
 
 
 def check_answer(arguments: Sequence[str], document: Any) -> None:
     """Fail unless the answer of a command line is as its schema says."""
     name = schema_of(arguments, document)
-    wrong = list(mistakes(document, load(name)))
+    wrong = list(mistakes(document, name))
     assert not wrong, f"{' '.join(arguments)}: {name}.json: {'; '.join(wrong[:5])}"
 
 

@@ -56,25 +56,25 @@ def test_a_schema_says_what_it_is_for_and_leaves_nothing_open(file: Path) -> Non
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ({"leases": [{}]}, "$.leases[0].id is missing"),
-        ({"leases": 3}, "$.leases is 3"),
-        ({"leases": [], "more": 1}, "$.more is not expected"),
-        ({}, "$.leases is missing"),
+        ({"leases": [{}]}, "$.leases[0]: 'id' is a required property"),
+        ({"leases": 3}, "$.leases: 3 is not of type 'array'"),
+        ({"leases": [], "more": 1}, "('more' was unexpected)"),
+        ({}, "$: 'leases' is a required property"),
     ],
 )
 def test_the_check_notices(document: Any, said: str) -> None:
-    assert any(said in wrong for wrong in mistakes(document, load("lease-list")))
+    assert any(said in wrong for wrong in mistakes(document, "lease-list"))
 
 
 def test_the_check_notices_times_and_types() -> None:
     lease = {"id": "l", "commit": "c", "holder": "h"}
     times = {"refreshed_at": "2026-01-01T00:00:00Z", "until": "2026-01-01T00:00:00+00:00"}
-    [wrong] = mistakes({**lease, **times}, load("lease-hold"))
+    [wrong] = mistakes({**lease, **times}, "lease-hold")
     assert "$.until" in wrong
-    assert list(mistakes({"version": True}, load("version")))
-    assert list(mistakes({"run": "x"}, load("undo")))
+    assert list(mistakes({"version": True}, "version"))
+    assert list(mistakes({"run": "x"}, "undo"))
     both = {"path": "a", "repository": "sales"}
-    assert "fits none" in next(mistakes(both, load("put")))
+    assert list(mistakes(both, "put"))
 
 
 def test_errors_have_a_schema(cli: CommandLine) -> None:
