@@ -3,7 +3,7 @@
     ReclaimError                 exit 1   HTTP 500
     ├── InvalidInput             exit 2   HTTP 400   correct the call
     │   ├── InvalidName, InvalidPath, InvalidToken
-    │   └── NothingToCommit      exit 10
+    │   └── NothingToCommit      exit 10  HTTP 400   nothing to do, and nothing is wrong
     ├── NotFound                 exit 3   HTTP 404   name something that exists
     ├── Conflict                 exit 4   HTTP 409   look at what changed, try again
     │   ├── AlreadyExists, DirtyBranch, MergeConflict

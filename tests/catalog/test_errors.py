@@ -23,6 +23,7 @@ from reclaim.errors import (
     DatabaseUnavailable,
     InvalidInput,
     NotFound,
+    NothingToCommit,
     OutOfSpace,
     ReclaimError,
     StorageDenied,
@@ -39,7 +40,7 @@ def documented() -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     codes = (0, 0)
     for line in (errors.__doc__ or "").splitlines():
-        told = re.match(r"[ │├└─]+([A-Z]\w+(?:, [A-Z]\w+)*)(?: +exit (\d) +HTTP (\d{3}))?", line)
+        told = re.match(r"[ │├└─]+([A-Z]\w+(?:, [A-Z]\w+)*)(?: +exit (\d+) +HTTP (\d{3}))?", line)
         if told and ("exit" in line or line.lstrip()[0] in "│├└"):
             if told[2]:
                 codes = (int(told[2]), int(told[3]))
@@ -76,7 +77,10 @@ def test_every_branch_of_the_tree_has_an_exit_code_of_its_own() -> None:
     assert all(400 <= kind.http_status < 600 for kind in CLASSES)
     for branch in branches:
         leaves: list[type[ReclaimError]] = branch.__subclasses__()
-        assert {leaf.exit_code for leaf in leaves} <= {branch.exit_code}
+        # Only who commits asks whether there was anything to commit.
+        told = {leaf.exit_code for leaf in leaves if leaf is not NothingToCommit}
+        assert told <= {branch.exit_code}
+    assert NothingToCommit.exit_code not in codes
 
 
 def test_a_body_says_kind_message_hint_and_details() -> None:
