@@ -9,6 +9,7 @@ import pytest
 
 from reclaim.errors import Conflict, Partial
 from reclaim.lock import REQUEST
+from reclaim.model import instant_text
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.sweep import FIRST_WAVE
 from tests.collect.detached import DetachedEngine, apply, purge_all, undo
@@ -27,7 +28,7 @@ def check_locked(world: World, run: str, *works: Callable[[], object]) -> None:
         assert error.message == (
             f"run {run} has ended, and may still be working on executors until {free_at:%F %T} UTC"
         )
-        assert error.details == {"run": run, "free_at": free_at.isoformat()}
+        assert error.details == {"run": run, "free_at": instant_text(free_at)}
         assert datetime.fromisoformat(error.details["free_at"]) == free_at
     world.clock.set(free_at)
 

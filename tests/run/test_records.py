@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from reclaim.model import Quarantine, Run, RunState
+from reclaim.model import Quarantine, Run, RunState, instant_text
 
 WHEN = datetime(2026, 1, 2, 3, 4, 5, 6, tzinfo=UTC)
 RECORD: dict[str, Any] = {
     "quarantine": "moved",
-    "since": WHEN.isoformat(),
-    "until": WHEN.isoformat(),
+    "since": instant_text(WHEN),
+    "until": instant_text(WHEN),
     "intended": 7,
-    "undos": [WHEN.isoformat()],
+    "undos": [instant_text(WHEN)],
 }
 OLDER: dict[str, Any] = {"quarantine": "moved", "objects": 3}
 

@@ -249,7 +249,7 @@ def test_it_is_left_to_tasks_that_may_still_be_at_work(storage: Storage, clock: 
         clock.advance(passed)
         with pytest.raises(Conflict, match="may still be working on executors until") as error:
             make(storage, clock).take()
-        assert error.value.details == {"run": "first", "free_at": free_at.isoformat()}
+        assert error.value.details == {"run": "first", "free_at": f"{free_at:%FT%T}Z"}
     clock.advance(seconds=1)
     make(storage, clock).take()
 

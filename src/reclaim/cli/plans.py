@@ -14,7 +14,7 @@ from reclaim.cli.ages import parse_age
 from reclaim.cli.describe import instant, objects, percent, size, snapshots
 from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block, Table
-from reclaim.cli.settings import current
+from reclaim.cli.settings import BY_KEY, OPTION, current
 from reclaim.errors import AlreadyExists, InvalidInput, NotFound
 from reclaim.stores.registry import name_of, schemes
 from reclaim.urls import normalize, path_of, split
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from reclaim.storage import Storage
     from reclaim.stores.base import Store
+    from reclaim.stores.observation import Margins
 
 PlanArgument = Annotated[
     str, typer.Argument(metavar="PLAN", help="The plan's folder or URL.", show_default=False)
@@ -99,6 +100,7 @@ class PlanningOptions:
         given = rules.read()
         named = current().chosen["min_age"].where or "--min-age"
         margins = Margins(objects=parse_age(named, self.min_age))
+        by_option = current().chosen["min_age"].origin == OPTION
         fraction = self.unsafe_allow_fraction
 
         def options(store: Store) -> PlanOptions:
@@ -108,7 +110,7 @@ class PlanningOptions:
             return PlanOptions(
                 policy=chosen.policy,
                 policy_source=chosen.source,
-                margins=margins,
+                margins=margins if by_option else _safe_margins(margins, store),
                 place=None if self.out is None else _empty_place(self.out, store),
                 inventory=None if self.inventory is None else _inventory(self.inventory, store),
                 inventory_name=self.inventory,
@@ -118,6 +120,17 @@ class PlanningOptions:
             )
 
         return options
+
+
+def _safe_margins(margins: Margins, store: Store) -> Margins:
+    """Margins of a setting, which speaks for all stores.
+
+    Where others write without leases the margin alone protects, and only an option shortens it.
+    """
+    if not store.quarantine_by_default:
+        return margins
+    shortest = parse_age("min_age", str(BY_KEY["min_age"].default))
+    return replace(margins, objects=max(margins.objects, shortest))
 
 
 def find_plan(location: str) -> tuple[Place, PlanDocument]:

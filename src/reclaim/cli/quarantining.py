@@ -50,7 +50,11 @@ class QuarantineOptions:
         """How objects of a store are removed."""
         from reclaim.run.removal import DELETE, KEEP, DeleteMarkers, MoveToQuarantine
 
-        if not (store.quarantine_by_default if self.quarantine is None else self.quarantine):
+        asked = self.quarantine
+        if store.quarantine_by_default and current().chosen["quarantine"].origin != OPTION:
+            # Others write there without leases: only who names the store may do without.
+            asked = None
+        if not (store.quarantine_by_default if asked is None else asked):
             if self.markers or self.keep is not None:
                 raise InvalidInput("--markers and --keep need --quarantine")
             return DELETE

@@ -85,8 +85,9 @@ class Setting:
     """Checks a value, which is text in a variable and has a type in a file."""
     meaning: str
     default: Value = None
-    directs_work: bool = False
-    """Whether it says where programs and credentials are sent: not taken from strangers."""
+    guarded: bool = False
+    """Whether it says what is deleted, or where programs and credentials are sent: then it is not
+    taken from strangers."""
 
 
 SETTINGS = (
@@ -128,6 +129,7 @@ SETTINGS = (
         _text,
         "younger objects stay, whatever they are",
         "24h",
+        guarded=True,
     ),
     Setting(
         "quarantine",
@@ -136,6 +138,7 @@ SETTINGS = (
         "RECLAIM_QUARANTINE",
         _switch,
         "move objects to quarantine instead of deleting them; without it as the store does",
+        guarded=True,
     ),
     Setting(
         "keep",
@@ -145,6 +148,7 @@ SETTINGS = (
         _text,
         "how long what is in quarantine can be brought back at least",
         "7d",
+        guarded=True,
     ),
     Setting(
         "spark.master",
@@ -153,7 +157,7 @@ SETTINGS = (
         "RECLAIM_SPARK_MASTER",
         _text,
         "Spark's master; without it this machine",
-        directs_work=True,
+        guarded=True,
     ),
     Setting(
         "spark.remote",
@@ -162,7 +166,7 @@ SETTINGS = (
         "SPARK_REMOTE",
         _text,
         "a Spark Connect server, instead of a master",
-        directs_work=True,
+        guarded=True,
     ),
     Setting(
         "spark.tasks",
@@ -296,7 +300,7 @@ def _in_file(file: ConfigFile, entry: Entry, origin: str) -> Chosen:
         close = get_close_matches(entry.key, BY_KEY, 1)
         known = f"did you mean {close[0]}?" if close else f"known are: {', '.join(BY_KEY)}"
         raise InvalidInput(f"{where}: there is no setting {entry.key!r}", hint=known)
-    if setting.directs_work and not file.private:
+    if setting.guarded and not file.private:
         raise Refused(
             f"{where}: {entry.key} is not taken from a file that others can write",
             hint=f"make the file yours alone, or use {setting.flag} or {setting.variable}",

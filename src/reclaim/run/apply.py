@@ -9,10 +9,11 @@ terminal and the first byte deleted. Contents never change, so a plan may be day
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from shlex import quote
 from typing import Any
 
 from reclaim.engine.base import ConfirmRequest, ContainerFiles, Engine, ExpandRequest
@@ -53,8 +54,8 @@ from reclaim.run.checks import check_budget, check_clock, check_counted
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.edit_counts import NO_EDIT, EditCounts
 from reclaim.run.ends import cause_of, told_as_partial
+from reclaim.run.exclusion import EXCLUDE, NOTHING_LEFT_OUT, Exclusion, LeftOut
 from reclaim.run.exclusion import FOLDER as EXCLUDED_FOLDER
-from reclaim.run.exclusion import NOTHING_LEFT_OUT, Exclusion, LeftOut
 from reclaim.run.exclusion import exclude as leave_out
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
@@ -169,7 +170,7 @@ def apply_plan(
     limits.check(planned, hint="nothing was changed; review the plan, or allow more")
     removal.check(store, planned)
     trusted = is_trusted(store, planned, digest)
-    _check_begun(store.find_run(planned.run), removal, place, planned, trusted=trusted)
+    _check_begun(store.find_run(planned.run), removal, place, planned, globs, trusted=trusted)
     # Each apply has its own folder: one that died may have left files without a list.
     own = place.below("apply").below(new_uid())
     watching = watcher or Silent()
@@ -186,7 +187,7 @@ def apply_plan(
         basis = replace(basis, candidates=exclusion.included)
     with store.lock(planned.run) as held:
         earlier = store.find_run(planned.run)
-        _check_begun(earlier, removal, place, planned, trusted=trusted)
+        _check_begun(earlier, removal, place, planned, globs, trusted=trusted)
         return _Applying(
             store,
             held,
@@ -221,7 +222,13 @@ def _check_plan(planned: PlanDocument, store: Store) -> None:
 
 
 def _check_begun(
-    run: Run | None, removal: Removal, place: Place, planned: PlanDocument, *, trusted: bool
+    run: Run | None,
+    removal: Removal,
+    place: Place,
+    planned: PlanDocument,
+    globs: Sequence[str],
+    *,
+    trusted: bool,
 ) -> None:
     """Refuse to go on with a run that has ended, in another way than it was begun, or that was
     made from another plan."""
@@ -249,6 +256,18 @@ def _check_begun(
             f"this plan was first applied with {option}",
             hint=f"repeat it with {option}, or make a new plan",
         )
+    left_out = run.summary.get(EXCLUDE) or []
+    if run.state not in (RunState.STOPPED, RunState.DONE) and not set(left_out) <= set(globs):
+        options = _exclude_options(left_out)
+        raise PlanRefused(
+            f"this plan was begun with {options}, and is not finished",
+            hint=f"finish it with {options}; what was left out would go otherwise",
+        )
+
+
+def _exclude_options(globs: Iterable[str]) -> str:
+    """The options of a command that leave out what some globs match."""
+    return " ".join(f"--exclude {quote(glob)}" for glob in globs)
 
 
 def _check_same_plan(run: Run, place: Place, planned: PlanDocument, *, trusted: bool) -> None:
@@ -345,6 +364,9 @@ class _Applying:
         self._begun = earlier is not None and earlier.state != RunState.STOPPED
         self._facts = _facts(removal, store, earlier, begun=self._begun)
         self._facts |= {PLAN_DIGEST: planned.digest, LISTS: self._journal.known}
+        if exclusion is not None:
+            # From the start: who goes on with this run must leave out the same.
+            self._facts[EXCLUDE] = list(exclusion.globs)
         if not basis.compared:
             self._facts[VOUCHED] = True
         self._promoted = self._begun and earlier is not None and earlier.promoted
@@ -357,13 +379,18 @@ class _Applying:
         self._unplanned: frozenset[SnapshotId] = frozenset()
 
     def run(self) -> Applied:
-        again = f"apply the plan again: reclaim apply {self._place}"
+        again = f"apply the plan again: {self._command()}"
         with told_as_partial(self._run, self._held.lock, self._has_changed, again=again):
             try:
                 return self._apply()
             except BaseException as error:
                 self._stop(error)
                 raise
+
+    def _command(self) -> str:
+        """The command that goes on with this run."""
+        globs = () if self._exclusion is None else self._exclusion.globs
+        return " ".join(filter(None, ("reclaim apply", str(self._place), _exclude_options(globs))))
 
     def _has_changed(self) -> bool:
         return self._condemned or self._edited or self._library_notes.edited
@@ -790,6 +817,6 @@ class _Applying:
             raise Partial(
                 f"{applied.failed} objects could not be deleted; the journal at {self._own} says "
                 "why",
-                hint=f"apply the plan again: reclaim apply {self._place}",
+                hint=f"apply the plan again: {self._command()}",
                 **applied.summary(),
             )

@@ -16,6 +16,8 @@ from reclaim.errors import IncompleteRead, PlanRefused
 from reclaim.stores.abilities import NeedsOtherSnapshots
 from reclaim.stores.base import Store
 
+EXCLUDE = "exclude"
+"""The globs, in the record of a run."""
 FOLDER = "excluded"
 """The folder of an apply with the list of what was left out."""
 
@@ -43,7 +45,7 @@ class LeftOut:
 
     def record(self) -> dict[str, object]:
         return {
-            "exclude": list(self.globs),
+            EXCLUDE: list(self.globs),
             "excluded": self.objects,
             "excluded_bytes": self.size,
             "excluded_list": self.place,

@@ -302,7 +302,18 @@ def _without_child(
         among(connection, commit_rows.c.id, above),
     )
     texts = connection.execute(query).scalars()
-    return sorted(set(back) - {parent for text in texts for parent in json.loads(text)})
+    tops = set(back) - {parent for text in texts for parent in json.loads(text)}
+    # What the run edited holds nothing if no ref reaches it any more.
+    return sorted(tops | _tops(connection, repo_uid, out_of_reach(connection, repo_uid, back)))
+
+
+def _tops(connection: Connection, repo_uid: str, ids: Collection[str]) -> set[str]:
+    """Those of some commits that are no parents of others among them."""
+    query = select(commit_rows.c.parents).where(
+        commit_rows.c.repo_uid == repo_uid, among(connection, commit_rows.c.id, ids)
+    )
+    texts = connection.execute(query).scalars()
+    return set(ids) - {parent for text in texts for parent in json.loads(text)}
 
 
 def _list_held(connection: Connection, workspace: Workspace, run_id: str) -> tuple[Lease, ...]:
