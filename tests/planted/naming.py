@@ -35,8 +35,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a file that others write says where Spark runs": Bug(
         "reclaim.cli.settings",
-        right="    if setting.directs_work and not file.private:\n",
-        wrong="    if setting.directs_work and file is None:\n",
+        right="    if setting.guarded and not file.private:\n",
+        wrong="    if setting.guarded and file is None:\n",
         test=f"{SETTINGS}::test_others_cannot_send_the_work_elsewhere",
     ),
     "a key that nobody knows is ignored": Bug(
