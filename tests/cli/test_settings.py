@@ -189,6 +189,15 @@ def test_others_cannot_send_the_work_elsewhere(
     assert shown(bare)["quiet"] == (True, "catalog file")
 
 
+@pytest.mark.parametrize("text", ["min_age = '0s'", "quarantine = false", "keep = '1s'"])
+def test_others_cannot_say_what_is_deleted(bare: CommandLine, project: Path, text: str) -> None:
+    file = project / "reclaim.toml"
+    write(file, text)
+    shown(bare)
+    file.chmod(0o664)
+    bare.fails("refused", 6, "config", "show")
+
+
 def test_where_spark_runs(monkeypatch: pytest.MonkeyPatch, own: Path, project: Path) -> None:
     def asked(**options: str) -> tuple[str | None, str | None]:
         return find_settings({f"spark.{name}": value for name, value in options.items()}).spark()

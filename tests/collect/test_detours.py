@@ -360,3 +360,22 @@ def test_a_ref_that_somebody_deleted_since_stays_deleted(local: World) -> None:
     local.repo.delete_tag("old")
     undo_a_part(local, run)
     assert local.other().tags() == []
+
+
+def test_what_hangs_on_an_edited_commit_that_no_ref_reaches_is_held(local: World) -> None:
+    """The commit that the run edited stands, and nobody reaches it any more."""
+    repo = local.repo
+    repo.branch("main").put("k", b"k")
+    repo.branch("main").commit("k")
+    side = repo.create_branch("side", "main")
+    for number in range(4):
+        local.clock.advance(hours=1)
+        side.put(f"f{number}", b"f")
+        side.commit(str(number))
+    local.age()
+    plan = local.plan(from_options(keep_last=1), allowed_fraction=1.0)
+    run = local.apply(plan, removal=MoveToQuarantine()).run
+    repo.delete_branch("side")
+    undone = local.undo(run)
+    assert undone.snapshots > 1
+    assert len(undone.held) == 1

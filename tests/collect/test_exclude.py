@@ -164,6 +164,26 @@ def test_it_stays_after_a_crash_too(world: World, removal: Removal) -> None:
         assert world.there() == before
 
 
+@REMOVALS
+def test_an_apply_that_is_not_finished_leaves_out_the_same(world: World, removal: Removal) -> None:
+    """Our own hint must not lead to what somebody took care to name."""
+    bury(world)
+    plan, before = world.plan(), world.there()
+    left_out = of_kind(world, plan, "data")[0]
+
+    def die() -> None:
+        raise RuntimeError("dead")
+
+    with pytest.raises(Partial) as caught:
+        world.apply(plan, removal=removal, exclude=[left_out], step=At("sweep range", die))
+    assert f"--exclude {left_out}" in str(caught.value.hint)
+    with pytest.raises(PlanRefused, match="begun with --exclude"):
+        world.apply(plan, removal=removal)
+    assert left_out in world.there()
+    world.apply(plan, removal=removal, exclude=[left_out])
+    assert before - world.there() == set(world.candidates(plan)) - {left_out}
+
+
 def test_paths_and_addresses(world: World) -> None:
     bury(world)
     plan = world.plan()

@@ -197,3 +197,19 @@ def test_a_lease_of_a_great_many_weeks(bare: CommandLine, place: Place) -> None:
     bare.fails("invalid_input", 2, "lease", "hold", place.name, layer, "--for", "999999w")
     assert bare.ok("lease", "list", place.name, "--json").json == {"leases": []}
     bare.ok("plan", place.name)
+
+
+def test_a_setting_does_not_weaken_a_store_that_others_write(
+    bare: CommandLine, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There the margin alone protects what a server is about to label; an option can shorten it."""
+    for path in place.folder.glob("???/*"):
+        os.utime(path)
+    before = place.there()
+    monkeypatch.setenv("RECLAIM_MIN_AGE", "0s")
+    monkeypatch.setenv("RECLAIM_QUARANTINE", "false")
+    assert planned(bare, place)["candidates"] == 0
+    bare.ok("gc", place.name, "--min-age", "0s")
+    aside = {path.name.partition(".")[0] for path in place.folder.glob(".reclaim/**/*.larch")}
+    assert before == place.there() | aside
+    assert aside
