@@ -129,7 +129,7 @@ class ApplyAnswer:
         if (left_out := self.applied.left_out).globs:
             yield (
                 f"Left out {objects(left_out.objects)} ({size(left_out.size)}) that match "
-                f"{' or '.join(left_out.globs)}: they stay, and the next plan lists them again. "
+                f"{' or '.join(left_out.globs)}: they stay, and a later plan can list them again. "
                 f"They are listed in {left_out.place}."
             )
         noun = self.applied.noun
