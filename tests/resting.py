@@ -51,8 +51,9 @@ class Resting:
             )
         if backend.storage is not None:
             storage = backend.clocked
-            self._objects = {one.address: storage.get(one.address) for one in storage.list()}
-            self._times = storage.times
+            found = list(storage.list())
+            self._objects = {one.address: storage.get(one.address) for one in found}
+            self._times = {one.address: one.last_modified for one in found}
 
     def restore(self, backend: Backend) -> Catalog:
         """Bring the catalog back, in the place of the one that is there, and open it."""
@@ -81,7 +82,7 @@ class Resting:
             # of the root, which says the catalog.
             if sizes.get(address) != len(data) or "/" not in address:
                 storage.put(address, data)
-        storage.times = self._times
+        storage.date(self._times)
 
 
 def _files(folder: Path) -> Iterator[RestingFile]:

@@ -166,7 +166,11 @@ def test_what_the_original_wrote_is_in_the_storage(
 
 def test_a_copy_on_a_server(tmp_path: Path, clock: FakeClock, postgres: PostgreSQL) -> None:
     backend = Backend(
-        "server", postgres.new_database(), str(tmp_path / "objects"), clock, postgres=postgres
+        "server",
+        postgres.new_database(),
+        (tmp_path / "objects").as_uri(),
+        clock,
+        postgres=postgres,
     )
     original = Original(World.make(backend), tmp_path, postgres)
     assert type(original.copy.collect()) is AnotherDatabase

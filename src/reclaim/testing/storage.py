@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -94,14 +94,10 @@ class ClockedStorage(StorageWrapper):
         self._folder = inner.folder if isinstance(inner, ObjectStorage) else None
         self.skew = skew
 
-    @property
-    def times(self) -> dict[str, datetime]:
-        """When the objects were written, if this object has to remember it."""
-        return dict(self._times)
-
-    @times.setter
-    def times(self, times: dict[str, datetime]) -> None:
-        self._times = dict(times)
+    def date(self, times: Mapping[str, datetime]) -> None:
+        """Give objects the time at which they were written at another place."""
+        for address, when in times.items():
+            self._date(address, when)
 
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
         super().put(address, data, create=create)
@@ -138,11 +134,13 @@ class ClockedStorage(StorageWrapper):
         return as_batches(self.list(prefix, after=after, until=until))
 
     def _stamp(self, address: str) -> None:
-        now = self._clock.now() + self.skew
+        self._date(address, self._clock.now() + self.skew)
+
+    def _date(self, address: str, when: datetime) -> None:
         if self._folder is None:
-            self._times[address] = now
+            self._times[address] = when
         else:
-            seconds = now.timestamp()
+            seconds = when.timestamp()
             # Somebody else may have removed it by now.
             with suppress(FileNotFoundError):
                 os.utime(self._folder / address, (seconds, seconds))
