@@ -3,6 +3,9 @@ PYTEST_WORKERS ?= 2
 TESTFLAGS ?= -n $(PYTEST_WORKERS)
 BIN := .venv/bin
 
+# Modules and tests are compiled once, and not in every process that the tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-fast soak lint format lock bench clean
 

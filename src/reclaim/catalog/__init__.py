@@ -6,22 +6,28 @@ lists. Bytes in flight are protected by an open *partition* or an *upload token*
 knows the addresses whose upload has not been committed and cleaned yet.
 """
 
-from reclaim.catalog.branch import Branch
-from reclaim.catalog.catalog import Catalog, RepositoryInfo
-from reclaim.catalog.collection.access import RepositoryAccess
-from reclaim.catalog.collection.history_edit import HistoryEdit, HistoryRead
-from reclaim.catalog.collection.observing import Roots
-from reclaim.catalog.content.diffing import Change, ChangeKind
-from reclaim.catalog.content.entries import Entry
-from reclaim.catalog.names import RefPath
-from reclaim.catalog.refs.commits import Commit
-from reclaim.catalog.refs.merging import Side
-from reclaim.catalog.refs.reading import Page, RefReader
-from reclaim.catalog.refs.refs import NamedRef
-from reclaim.catalog.repository import Repository
-from reclaim.catalog.staging.cleaner import Cleaned
-from reclaim.catalog.staging.imports import Import
-from reclaim.catalog.staging.physical_addresses import PhysicalAddress
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reclaim.catalog.branch import Branch
+    from reclaim.catalog.catalog import Catalog, RepositoryInfo
+    from reclaim.catalog.collection.access import RepositoryAccess
+    from reclaim.catalog.collection.history_edit import HistoryEdit, HistoryRead
+    from reclaim.catalog.collection.observing import Roots
+    from reclaim.catalog.content.diffing import Change, ChangeKind
+    from reclaim.catalog.content.entries import Entry
+    from reclaim.catalog.names import RefPath
+    from reclaim.catalog.refs.commits import Commit
+    from reclaim.catalog.refs.merging import Side
+    from reclaim.catalog.refs.reading import Page, RefReader
+    from reclaim.catalog.refs.refs import NamedRef
+    from reclaim.catalog.repository import Repository
+    from reclaim.catalog.staging.cleaner import Cleaned
+    from reclaim.catalog.staging.imports import Import
+    from reclaim.catalog.staging.physical_addresses import PhysicalAddress
 
 __all__ = [
     "Branch",
@@ -45,3 +51,33 @@ __all__ = [
     "Roots",
     "Side",
 ]
+
+_MODULES = {
+    "Branch": "branch",
+    "Catalog": "catalog",
+    "Change": "content.diffing",
+    "ChangeKind": "content.diffing",
+    "Cleaned": "staging.cleaner",
+    "Commit": "refs.commits",
+    "Entry": "content.entries",
+    "HistoryEdit": "collection.history_edit",
+    "HistoryRead": "collection.history_edit",
+    "Import": "staging.imports",
+    "NamedRef": "refs.refs",
+    "Page": "refs.reading",
+    "PhysicalAddress": "staging.physical_addresses",
+    "RefPath": "names",
+    "RefReader": "refs.reading",
+    "Repository": "repository",
+    "RepositoryAccess": "collection.access",
+    "RepositoryInfo": "catalog",
+    "Roots": "collection.observing",
+    "Side": "refs.merging",
+}
+"""Where each noun is. Its module is loaded when it is asked for: who only reads needs half."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
 from reclaim.catalog import names, root_marker
-from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.homes import REGISTERED, Home
 from reclaim.catalog.content.tree import ContainerReader
 from reclaim.catalog.database import migrations
@@ -39,6 +38,9 @@ from reclaim.errors import AlreadyExists, InvalidInput, NotFound
 from reclaim.ids import new_uid
 from reclaim.storage import ObjectStorage, Storage, make_folder
 from reclaim.urls import check_path, normalize
+
+if TYPE_CHECKING:
+    from reclaim.catalog.collection.access import RepositoryAccess
 
 DATABASE_FILE = "catalog.db"
 STORAGE_FOLDER = "objects"
@@ -280,6 +282,8 @@ class Catalog:
 
         The uid comes first: a repository may have got another's as its name long ago.
         """
+        from reclaim.catalog.collection.access import RepositoryAccess
+
         with self._database.read() as connection:
             by_uid = select(repositories).where(repositories.c.uid == name)
             row = connection.execute(by_uid).first() or connection.execute(_named(name)).first()

@@ -6,24 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reclaim.catalog.branch import Branch
-from reclaim.catalog.collection import (
-    history_edit,
-    leftovers,
-    locks,
-    observing,
-    policies,
-    records,
-    undoing,
-)
-from reclaim.catalog.collection.history_edit import HistoryEdit, HistoryRead
-from reclaim.catalog.collection.observing import Roots
 from reclaim.catalog.content import diffing
 from reclaim.catalog.content.diffing import Change
 from reclaim.catalog.names import check_prefix
-from reclaim.catalog.refs import commits, leases, logs, merge_bases, refs
+from reclaim.catalog.refs import commits, leases, logs, refs
 from reclaim.catalog.refs.commits import Commit
 from reclaim.catalog.refs.leases import CommitLeases
 from reclaim.catalog.refs.reading import RefReader, tree_of
@@ -34,9 +22,17 @@ from reclaim.catalog.workspace import Workspace
 from reclaim.model import Lease, Run
 from reclaim.storage import Storage
 
+if TYPE_CHECKING:
+    from reclaim.catalog.branch import Branch
+    from reclaim.catalog.collection.history_edit import HistoryEdit, HistoryRead
+    from reclaim.catalog.collection.observing import Roots
+
 
 class Repository:
-    """One repository of a catalog. Get one from ``Catalog.repository``."""
+    """One repository of a catalog. Get one from ``Catalog.repository``.
+
+    What writes and what collects is loaded when it is asked for: most processes only read.
+    """
 
     def __init__(
         self,
@@ -55,6 +51,8 @@ class Repository:
 
     def branch(self, name: str) -> Branch:
         """A branch, to read and to write. It is looked up when it is used."""
+        from reclaim.catalog.branch import Branch
+
         return Branch(self._workspace, name)
 
     def at(self, ref: str) -> RefReader:
@@ -151,10 +149,14 @@ class Repository:
 
     def read_history(self, *, messages: bool = False) -> HistoryRead:
         """All commits and refs, from one snapshot, to plan an edit of the history from."""
+        from reclaim.catalog.collection import history_edit
+
         return history_edit.read_history(self._workspace, self.default_branch, messages=messages)
 
     def stored_policy(self) -> str | None:
         """The document of the policy that is stored with the repository; see ``policy.stored``."""
+        from reclaim.catalog.collection import policies
+
         return policies.stored_policy(self._workspace)
 
     def edit_history(
@@ -164,25 +166,35 @@ class Repository:
 
         None, with nothing done, if the history is not the one that was read any more.
         """
+        from reclaim.catalog.collection import history_edit
+
         return history_edit.apply_edit(self._workspace, edit, read, kind=kind, summary=summary)
 
     def release_left_over(self) -> int:
         """Take back the marks and edits of runs that died, unless a run is at work."""
+        from reclaim.catalog.collection import leftovers
+
         return leftovers.release(self._workspace)
 
     def undo(self, run_id: str) -> list[str]:
         """Take an expiration back; returns what changed since and was left."""
+        from reclaim.catalog.collection import leftovers, locks, undoing
+
         with locks.hold(self._workspace, run_id) as lock:
             leftovers.release_under(self._workspace, lock)
             return undoing.undo_expire(self._workspace, run_id)
 
     def runs(self) -> list[Run]:
         """Runs that changed the history, the newest first."""
+        from reclaim.catalog.collection import records
+
         with self._workspace.database.read() as connection:
             return records.list_runs(connection, self.uid)
 
     def merge_base(self, left: str, right: str) -> Commit | None:
         """The newest commit that both refs reach."""
+        from reclaim.catalog.refs import merge_bases
+
         with self._workspace.database.read() as connection:
             tips = [commits.resolve(connection, self.uid, ref) for ref in (left, right)]
             return merge_bases.merge_base(connection, self.uid, *tips).commit
@@ -206,6 +218,8 @@ class Repository:
 
         What may be of the size of the data goes to files below ``prefix`` of a storage.
         """
+        from reclaim.catalog.collection import observing
+
         return observing.observe(
             self._workspace, self.default_branch, destination, prefix, settled=settled
         )

@@ -133,7 +133,7 @@ def expire(
     from reclaim.run.stored_policy import choose_policy
 
     given = rules.read()
-    with session.open() as catalog:
+    with session.open_for_run() as catalog:
         repo = catalog.repository(parse_repository(repository))
         document = repo.stored_policy() if given is None else None
         stored = None if document is None else decode_stored(document, repository=repo.name)

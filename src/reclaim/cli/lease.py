@@ -102,7 +102,7 @@ def hold(
         if snapshot is not None:
             raise InvalidInput("a commit is named as REPO/REF, in one word")
         where = parse_ref(place)
-        with session.open() as catalog:
+        with session.open_for_run() as catalog:
             lease = catalog.repository(where.repository).take_lease(
                 where.ref, holder=who, length=duration.rest
             )
@@ -120,7 +120,7 @@ def list_(session: Session, repository: RepositoryArgument) -> None:
     if foreign := _foreign(repository):
         leases = foreign.leases()
     else:
-        with session.open() as catalog:
+        with session.open_for_run() as catalog:
             leases = catalog.repository(parse_repository(repository)).leases()
     session.output.answer(LeasesFound(leases))
 
@@ -146,7 +146,7 @@ def release(
     with ExitStack() as opened:
         store: HoldsLeases | Repository | None = _foreign(repository)
         if store is None:
-            catalog = opened.enter_context(session.open())
+            catalog = opened.enter_context(session.open_for_run())
             store = catalog.repository(parse_repository(repository))
         if lease is not None:
             store.release_lease(lease)

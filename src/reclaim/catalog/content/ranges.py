@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from array import array as numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
+from operator import sub
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -80,8 +81,13 @@ def _lengths(array: pa.Array) -> memoryview:
     """How many bytes each string of an array without nulls has, as Arrow would count them."""
     if not len(array):
         return _EMPTY
-    offsets = np.frombuffer(array.buffers()[1], np.int32)
-    return memoryview(np.diff(offsets[array.offset : array.offset + len(array) + 1]))
+    start, stop = array.offset, array.offset + len(array)
+    offsets = memoryview(array.buffers()[1]).cast("i")[start : stop + 1]
+    if len(array) < _FEW:
+        return memoryview(numbers("i", map(sub, offsets[1:], offsets)))
+    import numpy as np
+
+    return memoryview(np.diff(np.frombuffer(offsets, np.int32)))
 
 
 def _bytes(array: pa.Array) -> memoryview:
@@ -96,6 +102,8 @@ def _bytes(array: pa.Array) -> memoryview:
 
 
 _EMPTY = memoryview(b"")
+_FEW = 1_000
+"""For fewer strings than this, numpy is not worth loading."""
 
 
 def encode_range(rows: pa.Table) -> bytes:
