@@ -6,7 +6,8 @@ is kept by reading the storage before and after them.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hypothesis.stateful import precondition, rule
 from reclaim.errors import Partial, PlanRefused, Refused
 from reclaim.model import Run, RunState
 from reclaim.run.apply import Applied
+from reclaim.run.exclusion import EXCLUDE
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MARKED, MoveToQuarantine, Removal
 from tests.collect.promised import Promises
@@ -30,6 +32,7 @@ DEATHS = FATAL | st.sampled_from(
 )
 WEEK, HOUR = timedelta(days=7), timedelta(hours=1)
 KEEPS = st.sampled_from([WEEK, HOUR])
+UNFINISHED = (RunState.STARTED, RunState.PARTIAL)
 NOT_KEPT = "it is (off|suspended) here"
 
 
@@ -81,7 +84,8 @@ class AsideMachine(CollectMachine):
             return
         self.promises.learn()
         before = self.promises.read(self.world.candidates(plan))
-        with suppress(Partial), pytest.MonkeyPatch.context() as patch:
+        going_on = self.left_out_as_begun(plan, run)
+        with going_on, suppress(Partial), pytest.MonkeyPatch.context() as patch:
             if step:
                 self.driver.tell(patch, step)
             super().apply_run(plan, step=step)
@@ -92,6 +96,22 @@ class AsideMachine(CollectMachine):
         # What others wrote may be collected like anything that nothing refers to.
         self.foreign = {home: data for home, data in self.foreign.items() if home in there}
         self.check_report(plan)
+
+    @contextmanager
+    def left_out_as_begun(self, plan: Plan, run: Run | None) -> Iterator[None]:
+        """One that is not finished goes on only without what was left out of it before."""
+        here = self.left_out
+        begun = run.summary.get(EXCLUDE) or [] if run and run.state in UNFINISHED else []
+        if not set(begun) <= set(here):
+            # One that died may have the lock still.
+            self.world.clock.advance(minutes=12)
+            with pytest.raises(PlanRefused, match="this plan was begun with --exclude"):
+                self.world.apply(plan, removal=self.removal(plan), exclude=here)
+            self.left_out = sorted({*here, *begun})
+        try:
+            yield
+        finally:
+            self.left_out = here
 
     def reported(self, applied: Applied) -> None:
         self.applied = applied

@@ -20,7 +20,7 @@ from reclaim.testing.servers import PostgreSQL
 from tests.collect.dying import Frozen
 from tests.collect.histories import HISTORIES, LATER, POLICIES, Deed, Readable, live, plan, start
 from tests.collect.older import heedless
-from tests.collect.world import At, World, bury, stepped, whole
+from tests.collect.world import NAME, At, World, bury, stepped, whole
 from tests.conftest import Backend
 from tests.memory import folder_in_memory
 from tests.soak import MORE
@@ -182,6 +182,23 @@ def test_a_run_undone_before_a_later_one_that_took_what_it_shares(local: World) 
     for commit, files in past.files.items():
         assert whole(local.other(), commit) == files
     local.quiet()
+
+
+def test_an_undo_leaves_what_was_copied_from_as_it_is(local: World) -> None:
+    """A copy comes back as if it were written now; its original waits in another quarantine."""
+    past = bury(local)
+    with local.opened() as catalog:
+        work = catalog.repository(NAME).branch("work")
+        work.copy("x", "copied", source_ref=past.second)
+        work.commit("a copy of what is dead")
+    local.age()
+    original = local.apply(local.plan(), removal=MOVE).run
+    local.repo.delete_branch("work")
+    local.age()
+    copied = local.apply(local.plan(), removal=MOVE).run
+    local.undo(copied)
+    assert local.undo(original).snapshots == 2
+    assert whole(local.other(), past.second) == past.files[past.second]
 
 
 def test_a_commit_that_misses_an_object_is_left(local: World) -> None:

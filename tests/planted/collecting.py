@@ -271,6 +271,12 @@ SEEN: dict[str, RangeInfo] = {}""",
         wrong="if False:",
         test=f"{KEY_RANGES}::test_a_storage_that_lists_in_no_order_is_refused",
     ),
+    "a copy that is another name of the same file": Bug(
+        "reclaim.storage.objects",
+        right="self._local.copy(source, target)",
+        wrong="obstore.copy(self._store, source, target)",
+        test="tests/collect/test_undo.py::test_an_undo_leaves_what_was_copied_from_as_it_is",
+    ),
     "links followed by a listing": Bug(
         "reclaim.storage.local_folder",
         right="entry.stat(follow_symlinks=False)",

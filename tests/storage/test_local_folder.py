@@ -12,7 +12,7 @@ import obstore
 import pytest
 from obstore.store import LocalStore
 
-from reclaim.errors import InvalidInput, StorageUnavailable, UnsafeFolder
+from reclaim.errors import InvalidInput, OutOfSpace, StorageUnavailable, UnsafeFolder
 from reclaim.storage import LISTED, ObjectStorage, local_folder
 from reclaim.storage.local_folder import LocalFolder
 
@@ -121,6 +121,8 @@ CHANGES: dict[str, Callable[[ObjectStorage], None]] = {
     "move away": lambda storage: storage.move("store/alias/x", "store/y", size=4),
     "move there": lambda storage: storage.move("store/live/x", "store/alias/x", size=4),
     "move below": lambda storage: storage.move("store/live/x", "store/alias/new/x", size=4),
+    "copy away": lambda storage: storage.copy("store/alias/x", "store/y"),
+    "copy there": lambda storage: storage.copy("store/live/x", "store/alias/y"),
     "flush": lambda storage: storage.flush(["store/alias/x"]),
 }
 
@@ -134,6 +136,31 @@ def test_a_change_through_a_link(
         CHANGES[change](storage)
     assert {path.name: path.read_bytes() for path in outside.iterdir()} == {"x": b"kept"}
     assert (root / "store/live/x").read_bytes() == b"live"
+
+
+def test_a_copy_is_a_file_of_its_own_and_written_now(root: Path, storage: ObjectStorage) -> None:
+    os.utime(root / "store/live/x", (0, 0))
+    storage.copy("store/live/x", "store/new/y")
+    original, copied = ((root / "store" / name).stat() for name in ("live/x", "new/y"))
+    assert original.st_ino != copied.st_ino
+    assert original.st_mtime == 0
+    assert copied.st_mtime > 0
+    assert (root / "store/new/y").read_bytes() == b"live"
+
+
+def test_a_copy_that_fails_leaves_what_was_there(
+    root: Path, storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.put("store/y", b"before")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(local_folder, "copyfileobj", full)
+    with pytest.raises(OutOfSpace):
+        storage.copy("store/live/x", "store/y")
+    assert sorted(path.name for path in (root / "store").iterdir()) == ["live", "y"]
+    assert (root / "store/y").read_bytes() == b"before"
 
 
 def test_a_link_in_the_place_of_a_file(root: Path, outside: Path, storage: ObjectStorage) -> None:

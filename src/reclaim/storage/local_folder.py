@@ -19,6 +19,8 @@ from datetime import datetime
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
+from secrets import randbits
+from shutil import copyfileobj
 from typing import NamedTuple
 
 from reclaim.clock import to_micros
@@ -27,6 +29,8 @@ from reclaim.storage.base import LastCheck, unchecked
 from reclaim.storage.key_range import KeyRange
 
 LISTED_AT_ONCE = 10_000
+COPIED_AT_ONCE = 1 << 20
+"""Bytes."""
 UNLINKERS = 8
 SHARED = 32
 """So many files of one folder are worth to be deleted by several threads."""
@@ -138,6 +142,28 @@ class LocalFolder:
             with self.open(there, create=True) as goal:
                 last_check()
                 os.rename(name, new_name, src_dir_fd=origin, dst_dir_fd=goal)
+
+    def copy(self, source: str, target: str) -> None:
+        """Write the bytes of a file to another, in the place of what is there.
+
+        It is a file of its own, written now. A second name of the same file would have its age and
+        share every later change of its time, by which a file is known again.
+        """
+        (here, name), (there, new_name) = _split(source), _split(target)
+        upload = f"{new_name}#{randbits(63)}"
+        with self.open(here) as origin, self.open(there, create=True) as goal:
+            self._status(origin, source, name)
+            read = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=origin)
+            with os.fdopen(read, "rb") as original:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+                write = os.open(upload, flags, 0o666, dir_fd=goal)
+                try:
+                    with os.fdopen(write, "wb") as copied:
+                        copyfileobj(original, copied, COPIED_AT_ONCE)
+                    os.rename(upload, new_name, src_dir_fd=goal, dst_dir_fd=goal)
+                except BaseException:
+                    os.unlink(upload, dir_fd=goal)
+                    raise
 
     def flush(self, address: str) -> None:
         """Make a file survive a power cut, but for the folders above it."""

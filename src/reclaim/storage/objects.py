@@ -184,7 +184,9 @@ class ObjectStorage:
 
     def _copy(self, source: str, target: str, size: int) -> None:
         with translated("copy", source):
-            if self._is_s3 and size > buckets.LARGEST_COPY:
+            if self._local is not None:
+                self._local.copy(source, target)
+            elif self._is_s3 and size > buckets.LARGEST_COPY:
                 buckets.open_bucket(self.url).copy(source, target, size)
             else:
                 obstore.copy(self._store, source, target)
