@@ -54,6 +54,13 @@ class SafetyTimes:
     upload_length: timedelta = 6 * HOUR
     """For how long a physical address may be linked after it was given out."""
 
+    # Online hard delete
+
+    reap_margin: timedelta = 15 * MINUTE
+    """How long bytes stay that nothing refers to any more; who is reading them can finish."""
+    reap_interval: timedelta = 5 * MINUTE
+    """How often the reaper of an open catalog looks; only how soon something goes depends on it."""
+
     # Ages
 
     objects: timedelta = DAY
@@ -98,6 +105,12 @@ class SafetyTimes:
             ),
             "a renewal of a partition may fail many times, by any clock": (
                 5 * self.partition_renewal + self.clock_skew < self.partition_overdue
+            ),
+            "what is being read outlasts the reaper's margin by any clock": (
+                self.request + 2 * self.clock_skew < self.reap_margin
+            ),
+            "an online delete comes sooner than an offline one": (
+                self.reap_margin + 2 * self.reap_interval < self.objects
             ),
             "what is written just now is young by every clock": (
                 self.upload_length + self.clock_skew < self.objects

@@ -8,13 +8,14 @@ from datetime import datetime
 import pytest
 from obstore.store import MemoryStore
 
-from reclaim.engine.tasks.deleting import RESTORED, Target, TimeOver
+from reclaim.engine.tasks.deleting import RESTORED, Target
 from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
 from reclaim.engine.tasks.restoring import BringBack
 from reclaim.errors import Partial, StorageDenied
 from reclaim.model import RunState, StoredObject
 from reclaim.run.removal import DELETE, MoveToQuarantine
 from reclaim.storage import LastCheck, ObjectStorage, Storage, unchecked
+from reclaim.storage.pace import TimeOver
 from reclaim.testing.storage import StorageWrapper
 from tests.collect.test_promises import check_back, run_of
 from tests.collect.world import World, bury

@@ -32,6 +32,7 @@ from reclaim.run.plan import Plan
 from reclaim.run.removal import DeleteMarkers, MoveToQuarantine
 from reclaim.storage import ObjectStorage
 from reclaim.storage.buckets import Bucket, open_bucket
+from reclaim.storage.pace import Pace
 from reclaim.testing import FakeClock
 from reclaim.testing.servers import SeaweedFS
 from tests.collect.dying import dies
@@ -668,7 +669,7 @@ def test_a_bucket_that_is_suspended_while_markers_are_set(
             rows,
             deleter=Mark("notes/", "begun"),
             in_time=lambda: True,
-            pace=deleting.Pace(sleep=lambda _seconds: None),
+            pace=Pace(sleep=lambda _seconds: None),
         ):
             taken.extend(journal.column("address").to_pylist())
 

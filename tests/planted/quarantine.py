@@ -450,8 +450,8 @@ BUGS: dict[str, Bug] = {
     ),
     "one by one there is always time": Bug(
         "reclaim.engine.tasks.deleting",
-        right="taken.append(deleter.take_one(storage, target, in_time))",
-        wrong="taken.append(deleter.take_one(storage, target, lambda: True))",
+        right="deleter.take_one(storage, one, in_time)",
+        wrong="deleter.take_one(storage, one, lambda: True)",
         test=f"{LATE}::test_one_by_one_nothing_is_taken_too_late",
     ),
     "what is covered already is covered again": Bug(

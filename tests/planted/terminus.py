@@ -75,8 +75,8 @@ BUGS: dict[str, Bug] = {
         test=f"{HERE}/test_crash.py::test_an_undo_that_dies_at_any_step",
     ),
     "what stands after a failure goes": Bug(
-        "reclaim.engine.tasks.deleting",
-        right="            if strict:\n                break\n",
+        "reclaim.storage.pace",
+        right="                if strict:\n                    break\n",
         wrong="",
         test=f"{HERE}/test_path.py::test_nothing_goes_after_one_that_could_not",
     ),

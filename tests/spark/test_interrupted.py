@@ -18,13 +18,14 @@ from pyspark.sql import SparkSession
 from reclaim.catalog import Catalog
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.spark.jobs import Jobs
-from reclaim.engine.tasks.deleting import Deleter, InTime, Remove, Taken, Target
+from reclaim.engine.tasks.deleting import Deleter, Remove, Taken, Target
 from reclaim.errors import Conflict
 from reclaim.run.apply import apply_plan
 from reclaim.run.journal import Journal
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.run.removal import Delete
 from reclaim.storage import Storage
+from reclaim.storage.pace import InTime
 from reclaim.stores.base import Store
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins

@@ -20,16 +20,20 @@ if TYPE_CHECKING:
     from reclaim.catalog.content.diffing import Change, ChangeKind
     from reclaim.catalog.content.entries import Entry
     from reclaim.catalog.names import RefPath
+    from reclaim.catalog.reaping.backlog import Backlog
+    from reclaim.catalog.reaping.reaper import Reaped
     from reclaim.catalog.refs.commits import Commit
     from reclaim.catalog.refs.merging import Side
     from reclaim.catalog.refs.reading import Page, RefReader
     from reclaim.catalog.refs.refs import NamedRef
     from reclaim.catalog.repository import Repository
+    from reclaim.catalog.settings import RepositorySettings
     from reclaim.catalog.staging.cleaner import Cleaned
     from reclaim.catalog.staging.imports import Import
     from reclaim.catalog.staging.physical_addresses import PhysicalAddress
 
 __all__ = [
+    "Backlog",
     "Branch",
     "Catalog",
     "Change",
@@ -43,16 +47,21 @@ __all__ = [
     "NamedRef",
     "Page",
     "PhysicalAddress",
+    "Reaped",
     "RefPath",
     "RefReader",
     "Repository",
     "RepositoryAccess",
     "RepositoryInfo",
+    "RepositorySettings",
     "Roots",
     "Side",
 ]
 
 _MODULES = {
+    "RepositorySettings": "settings",
+    "Reaped": "reaping.reaper",
+    "Backlog": "reaping.backlog",
     "Branch": "branch",
     "Catalog": "catalog",
     "Change": "content.diffing",

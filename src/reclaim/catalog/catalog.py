@@ -25,6 +25,7 @@ from reclaim.catalog.database.schema import (
     tags,
 )
 from reclaim.catalog.database.transactions import Database
+from reclaim.catalog.reaping.background import BackgroundReaper
 from reclaim.catalog.refs import refs
 from reclaim.catalog.refs.commits import Commit, save
 from reclaim.catalog.refs.leases import CommitLeases
@@ -34,13 +35,17 @@ from reclaim.catalog.staging.cleaner import Cleaned
 from reclaim.catalog.staging.partitions import Partitions
 from reclaim.catalog.workspace import Externals, Workspace
 from reclaim.clock import Clock, SystemClock, from_micros, to_micros
-from reclaim.errors import AlreadyExists, InvalidInput, NotFound
+from reclaim.errors import AlreadyExists, InvalidInput, NotFound, ReclaimError
 from reclaim.ids import new_uid
+from reclaim.renewal import Renewal
+from reclaim.safety import SAFETY
 from reclaim.storage import ObjectStorage, Storage, make_folder
 from reclaim.urls import check_path, normalize
 
 if TYPE_CHECKING:
     from reclaim.catalog.collection.access import RepositoryAccess
+    from reclaim.catalog.reaping.backlog import Backlog
+    from reclaim.catalog.reaping.reaper import Reaped
 
 DATABASE_FILE = "catalog.db"
 STORAGE_FOLDER = "objects"
@@ -79,6 +84,8 @@ class Catalog:
         self._leases = CommitLeases(database, clock, self._partitions.instance)
         self._containers = ContainerReader(storage)
         self._externals = Externals()
+        self._reaper = BackgroundReaper(database, storage, clock, home)
+        self._reaping = Renewal(self._reaper, "the reaper of this process")
 
     @classmethod
     def init(
@@ -127,7 +134,7 @@ class Catalog:
             database.close()
             root_marker.abandon(objects, uid)
             raise
-        return cls(database, objects, clock or SystemClock(), home)
+        return cls._at_work(database, objects, clock, home)
 
     @classmethod
     def open(
@@ -155,10 +162,20 @@ class Catalog:
             database.close()
             raise
         home = Home(database, storage, info["uid"], registered=REGISTERED in info)
-        return cls(database, storage, clock or SystemClock(), home)
+        return cls._at_work(database, storage, clock, home)
+
+    @classmethod
+    def _at_work(
+        cls, database: Database, storage: Storage, clock: Clock | None, home: Home
+    ) -> Catalog:
+        catalog = cls(database, storage, clock or SystemClock(), home)
+        catalog._reaping.start(SAFETY.reap_interval)
+        return catalog
 
     def close(self) -> None:
         """Close this instance's partitions, give its leases back, and close the database."""
+        self._reaper.stop()
+        self._reaping.close()
         self._partitions.close()
         self._leases.close()
         self._database.close()
@@ -309,17 +326,40 @@ class Catalog:
             found = connection.execute(query).scalars().all()
         return [self.access(uid) for uid in found]
 
+    def reap(self) -> list[Reaped]:
+        """Let the reaper go once through every repository that is told to delete online.
+
+        An open catalog does this in the background, every few minutes. An error of one repository
+        is raised when the others are done.
+        """
+        outcomes = list(self._reaper.rounds())
+        for outcome in outcomes:
+            if isinstance(outcome, ReclaimError):
+                raise outcome
+        return [outcome for outcome in outcomes if not isinstance(outcome, ReclaimError)]
+
+    def backlog(self, repo_uid: str) -> Backlog:
+        """What waits for the reaper in a repository, and what it has deleted so far."""
+        from reclaim.catalog.reaping.backlog import read_backlog
+
+        with self._database.read() as connection:
+            now = to_micros(self._database.now(connection, self._clock))
+            return read_backlog(connection, repo_uid, now)
+
     def clean(self) -> dict[str, Cleaned]:
         """Remove rows that nobody reads any more, of deleted repositories too: name → what went.
 
         Of several repositories that had one name, the counts are added up.
         """
+        from reclaim.catalog.reaping import needless_rows
+
         with self._database.read() as connection:
             query = select(repositories.c.uid, repositories.c.name).order_by(repositories.c.name)
             found = connection.execute(query).all()
         cleaned: dict[str, Cleaned] = {}
         for row in found:
             done = cleaner.clean(self._database, self._clock, row.uid)
+            needless_rows.remove(self._database, self._clock, row.uid)
             before = cleaned.get(row.name, Cleaned(0, 0, finished=True))
             cleaned[row.name] = Cleaned(
                 before.rows + done.rows,

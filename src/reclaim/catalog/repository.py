@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from reclaim.catalog.branch import Branch
     from reclaim.catalog.collection.history_edit import HistoryEdit, HistoryRead
     from reclaim.catalog.collection.observing import Roots
+    from reclaim.catalog.settings import RepositorySettings
 
 
 class Repository:
@@ -223,6 +224,19 @@ class Repository:
         return observing.observe(
             self._workspace, self.default_branch, destination, prefix, settled=settled
         )
+
+    def settings(self) -> RepositorySettings:
+        """The settings of the repository."""
+        from reclaim.catalog.settings import read_settings
+
+        with self._workspace.database.read() as connection:
+            return read_settings(connection, self.uid)
+
+    def change_settings(self, **changes: bool) -> RepositorySettings:
+        """Change some settings, such as ``hard_delete=True``; returns all of them."""
+        from reclaim.catalog.settings import change_settings
+
+        return change_settings(self._workspace, changes)
 
     def clean(self, *, limit: int | None = None) -> Cleaned:
         """Remove the rows of changes that were committed or reset; commits do some of it."""

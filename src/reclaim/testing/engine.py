@@ -32,7 +32,7 @@ from reclaim.engine.base import (
     named_containers,
 )
 from reclaim.engine.tasks import excluding, inventory, judging, promised, reading, recall
-from reclaim.engine.tasks.deleting import FAILED, GOING, JOURNAL, Pace, delete
+from reclaim.engine.tasks.deleting import FAILED, GOING, JOURNAL, delete
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS
 from reclaim.engine.tasks.parts import (
     Opener,
@@ -46,6 +46,7 @@ from reclaim.engine.tasks.parts import (
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.recall import RANKED
 from reclaim.storage import LISTED, KeyRange, Storage, buckets, hashed_files
+from reclaim.storage.pace import Pace
 from reclaim.stores.format import CONTAINERS, NO_READ, SNAPSHOTS, DecodesSnapshots, Format
 
 SURVEY_TASKS = 4

@@ -16,13 +16,11 @@ from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.database.schema import (
     CommitState,
     PartitionState,
-    UploadState,
     branches,
     commits,
     leases,
     partitions,
     tags,
-    upload_tokens,
 )
 from reclaim.catalog.database.sets import among, batches
 from reclaim.catalog.staging import tokens
@@ -251,24 +249,6 @@ def close_overdue(workspace: Workspace) -> int:
                 partitions.c.id.not_in(tokens.partitions_in_flight(workspace.repo_uid)),
             )
             .values(state=PartitionState.CLOSED, closed_at=now)
-        ).rowcount
-
-    return workspace.database.transact(work)
-
-
-def expire_uploads(workspace: Workspace) -> int:
-    """Expire the upload tokens whose time is over, for good; returns how many."""
-
-    def work(connection: Connection) -> int:
-        now = to_micros(workspace.database.now(connection, workspace.clock))
-        return connection.execute(
-            update(upload_tokens)
-            .where(
-                upload_tokens.c.repo_uid == workspace.repo_uid,
-                upload_tokens.c.state == UploadState.PENDING,
-                upload_tokens.c.expires_at <= now,
-            )
-            .values(state=UploadState.EXPIRED)
         ).rowcount
 
     return workspace.database.transact(work)

@@ -18,7 +18,9 @@ from reclaim.catalog.database.schema import (
     metadata,
     plans,
     policies,
+    reaped,
     repositories,
+    repository_settings,
 )
 from reclaim.catalog.database.transactions import Database
 from reclaim.errors import Corrupt, UnknownVersion
@@ -68,7 +70,21 @@ def _policies(connection: Connection) -> None:
     policies.create(connection)
 
 
-STEPS: tuple[Step, ...] = (_collecting, _evidence, _plans, _staged_paths, _policies)
+def _hard_delete(connection: Connection) -> None:
+    """Settings of repositories, sizes in the ledger, and what the reaper has deleted."""
+    repository_settings.create(connection)
+    reaped.create(connection)
+    connection.execute(text("ALTER TABLE ledger ADD COLUMN size BIGINT"))
+
+
+STEPS: tuple[Step, ...] = (
+    _collecting,
+    _evidence,
+    _plans,
+    _staged_paths,
+    _policies,
+    _hard_delete,
+)
 """``STEPS[n]`` brings version ``FIRST_VERSION + n`` to the one after it."""
 
 

@@ -224,6 +224,8 @@ ledger = Table(
     Column("rule", Text),
     # Where it was staged first; it explains, in a plan, what is in no commit.
     Column("path", Text),
+    # Null where an older version entered it, or where nobody knows whether it was uploaded.
+    Column("size", BigInteger),
     sqlite_with_rowid=False,
 )
 Index(
@@ -313,6 +315,25 @@ policies = Table(
     Column("repo_uid", Word, primary_key=True),
     # A document of ``policy.stored``.
     Column("document", Text, nullable=False),
+)
+
+repository_settings = Table(
+    "repository_settings",
+    metadata,
+    Column("repo_uid", Word, primary_key=True),
+    Column("name", Word, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+reaped = Table(
+    "reaped",
+    metadata,
+    # What the reaper has deleted of a repository, ever since.
+    Column("repo_uid", Word, primary_key=True),
+    Column("objects", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("first_at", BigInteger, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
 )
 
 run_edits = Table(

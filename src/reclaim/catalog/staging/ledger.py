@@ -28,7 +28,13 @@ HOLDING = (TokenState.OPEN, TokenState.SEALED, TokenState.COMMITTED)
 def enter(connection: Connection, repo_uid: str, fresh: Iterable[Entry], now: int) -> None:
     """Enter objects that were just uploaded and are about to be staged."""
     rows = [
-        {"address": entry.address, "repo_uid": repo_uid, "created_at": now, "path": entry.path}
+        {
+            "address": entry.address,
+            "repo_uid": repo_uid,
+            "created_at": now,
+            "path": entry.path,
+            "size": entry.size,
+        }
         for entry in fresh
     ]
     if rows:

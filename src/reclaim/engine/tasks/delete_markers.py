@@ -10,23 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from reclaim.engine.tasks.deleting import (
-    DELETED,
-    FAILED,
-    MISSING,
-    RESTORED,
-    InTime,
-    Taken,
-    Target,
-    TimeOver,
-    check_time,
-)
+from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, RESTORED, Taken, Target
 from reclaim.engine.tasks.notes import COVERING, RETURNED, Noted, write_note
 from reclaim.engine.tasks.parts import Place
 from reclaim.engine.tasks.quarantine import QUARANTINED, UNTOUCHED, each, look
 from reclaim.errors import Conflict, VersioningOff
 from reclaim.storage import Storage
 from reclaim.storage.buckets import ENABLED, NULL_VERSION, Bucket, Version, open_bucket
+from reclaim.storage.pace import InTime, TimeOver, check_time
 
 UNKNOWN, NONE = "?", "-"
 """Instead of a marker's id: the journal that had it was lost; the bucket said there is none."""

@@ -1,13 +1,11 @@
 """Deleting: pages of keys at a rate that the storage can take, with an outcome for each key.
 
 A *deleter* takes objects away; removing them is one way, setting them aside is another (see
-``aside``). It asks once and lets the storage say when it is too much: the rate grows while the
-storage answers and halves when it does not.
+``aside``).
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,15 +14,13 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.errors import OwnedAddress, ReclaimError, StorageUnavailable, VersioningOff
+from reclaim.errors import OwnedAddress
 from reclaim.storage import Storage
+from reclaim.storage.pace import InTime, Pace
 from reclaim.stores.format import Format
 from reclaim.urls import ODD_ADDRESS
 
 PAGE = 250
-PATIENCE = 5
-"""How often a page is tried before its keys are tried one by one."""
-
 JOURNAL = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
@@ -70,19 +66,6 @@ class Taken:
     outcome: str
     identity: str | None = None
     error: str | None = None
-
-
-InTime = Callable[[], bool]
-
-
-class TimeOver(Exception):
-    """The time of a wave ended in the middle of a page; what was done of it is done again."""
-
-
-def check_time(in_time: InTime) -> None:
-    """Stop, unless there is time for one more request."""
-    if not in_time():
-        raise TimeOver
 
 
 class Deleter(Protocol):
@@ -133,27 +116,6 @@ class Remove:
         return Taken(DELETED)
 
 
-@dataclass(slots=True)
-class Pace:
-    """How many keys a second a task sends."""
-
-    rate: float = 5_000.0
-    least: float = 10.0
-    sleep: Callable[[float], None] = field(default=time.sleep)
-
-    def answered(self, keys: int, took: float) -> None:
-        """The storage answered: wait for the rest of the page's time, and speed up."""
-        rest = keys / self.rate - took
-        if rest > 0:
-            self.sleep(rest)
-        self.rate *= 1.5
-
-    def refused(self, keys: int) -> None:
-        """The storage could not: slow down, and wait before the next try."""
-        self.rate = max(self.rate / 2, self.least)
-        self.sleep(keys / self.rate)
-
-
 def delete(
     format: Format,
     storage: Storage,
@@ -175,7 +137,14 @@ def delete(
         targets = [
             Target(row["address"], row["size"], row["identity"] or "") for row in page.to_pylist()
         ]
-        taken = _take(storage, targets, deleter, in_time, pace, strict=strict)
+        taken = pace.take(
+            targets,
+            together=lambda several: deleter.page(storage, several, in_time),
+            singly=lambda one: deleter.take_one(storage, one, in_time),
+            failed=lambda error: Taken(FAILED, error=str(error)),
+            in_time=in_time,
+            strict=strict,
+        )
         if taken is None:
             return
         known = [page.slice(0, len(taken)).column(name) for name in GOING.names[:4]]
@@ -184,53 +153,6 @@ def delete(
         yield pa.table([*known, *columns], schema=JOURNAL)
         if len(taken) < len(targets) or (strict and taken[-1].outcome == FAILED):
             return
-
-
-def _take(
-    storage: Storage,
-    targets: Sequence[Target],
-    deleter: Deleter,
-    in_time: Callable[[], bool],
-    pace: Pace,
-    *,
-    strict: bool,
-) -> Sequence[Taken] | None:
-    """The outcome for each object of a page; None when time ran out.
-
-    Where the order matters, the first one that could not be taken is the last one that was tried.
-    """
-    for _ in range(PATIENCE):
-        if not in_time():
-            return None
-        started = time.monotonic()
-        try:
-            page = deleter.page(storage, targets, in_time)
-        except TimeOver:
-            return None
-        except VersioningOff:
-            # It concerns every object, so that none of them may be tried.
-            raise
-        except StorageUnavailable:
-            pace.refused(len(targets))
-        except ReclaimError:
-            break
-        else:
-            pace.answered(len(targets), time.monotonic() - started)
-            return page
-    taken: list[Taken] = []
-    for target in targets:
-        try:
-            check_time(in_time)
-            taken.append(deleter.take_one(storage, target, in_time))
-        except TimeOver:
-            break
-        except VersioningOff:
-            raise
-        except ReclaimError as error:
-            taken.append(Taken(FAILED, error=str(error)))
-            if strict:
-                break
-    return taken or None
 
 
 def check_inside(format: Format, addresses: Sequence[str]) -> None:

@@ -19,18 +19,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from reclaim.engine.tasks.deleting import (
-    DELETED,
-    MISSING,
-    InTime,
-    Taken,
-    Target,
-    TimeOver,
-    check_time,
-)
+from reclaim.engine.tasks.deleting import DELETED, MISSING, Taken, Target
 from reclaim.errors import Conflict, NotFound, OwnedAddress
 from reclaim.model import StoredObject
 from reclaim.storage import Storage
+from reclaim.storage.pace import InTime, TimeOver, check_time
 
 QUARANTINED, UNTOUCHED = "quarantined", "untouched"
 S = TypeVar("S")

@@ -12,15 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from reclaim.engine.tasks.deleting import (
-    FAILED,
-    MISSING,
-    RESTORED,
-    InTime,
-    Taken,
-    Target,
-    check_time,
-)
+from reclaim.engine.tasks.deleting import FAILED, MISSING, RESTORED, Taken, Target
 from reclaim.engine.tasks.notes import RETURNED, Noted, write_note
 from reclaim.engine.tasks.parts import Place, open_storage
 from reclaim.engine.tasks.quarantine import (
@@ -35,6 +27,7 @@ from reclaim.engine.tasks.quarantine import (
 from reclaim.errors import Conflict, Corrupt, ReclaimError
 from reclaim.model import StoredObject
 from reclaim.storage import Storage
+from reclaim.storage.pace import InTime, check_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from reclaim.catalog.collection import (
 )
 from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.locks import RepositoryLock
+from reclaim.catalog.staging.upload_expiry import expire_uploads
 from reclaim.model import Ref, Run, RunState, SnapshotId
 from reclaim.safety import SAFETY
 from reclaim.stores.abilities import HistorySeen, Restored
@@ -42,7 +43,8 @@ class HeldRepository:
     def close_overdue(self) -> None:
         """End partitions and uploads whose time is over, for good."""
         commit_states.close_overdue(self._workspace)
-        commit_states.expire_uploads(self._workspace)
+        work = self._workspace
+        expire_uploads(work.database, work.clock, work.repo_uid)
 
     # Condemning
 

@@ -11,10 +11,11 @@ from reclaim.clock import SystemClock
 from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import reading, recall, tally
-from reclaim.engine.tasks.deleting import GOING, Deleter, Outcome, Pace, as_going, delete
+from reclaim.engine.tasks.deleting import GOING, Deleter, Outcome, as_going, delete
 from reclaim.engine.tasks.parts import Place, open_storage, write_parts
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.tally import OBJECTS
+from reclaim.storage.pace import Pace
 from reclaim.stores.format import Format
 
 

@@ -1,0 +1,171 @@
+"""The reaper: deletes condemned objects that no run owns, after a margin, then their rows.
+
+Why nothing that is needed goes:
+
+- Condemned is terminal. An address is condemned only when no staged row in an open, sealed or
+  committed token refers to it, and only if it has a row in the ledger, which a commit takes out.
+  Whoever refers to an address again locks its row, and refuses a condemned one.
+- Objects go before rows. Whoever dies in between leaves rows of objects that are gone, which are
+  tried again; several reapers at once do the same twice.
+- Before each batch the storage is asked whether this database is the one that may delete there,
+  and whether it knows every epoch that was left there. A copy of the database deletes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, tuple_
+
+from reclaim.catalog import addresses
+from reclaim.catalog.collection.epochs import check_epoch
+from reclaim.catalog.collection.homes import Home
+from reclaim.catalog.database.schema import LedgerState, ledger
+from reclaim.catalog.database.sets import among
+from reclaim.catalog.database.transactions import Database
+from reclaim.catalog.reaping import needless_rows
+from reclaim.catalog.reaping.backlog import add_reaped, due_rows
+from reclaim.catalog.settings import read_settings
+from reclaim.catalog.staging import cleaner
+from reclaim.catalog.staging.upload_expiry import expire_uploads
+from reclaim.clock import Clock, to_micros
+from reclaim.errors import OwnedAddress, ReclaimError
+from reclaim.storage import Storage
+from reclaim.storage.pace import Pace
+
+BATCH = 250
+
+log = logging.getLogger(__name__)
+
+
+class Due(NamedTuple):
+    """An object to delete."""
+
+    address: str
+    condemned_at: int
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """What one round did to a repository."""
+
+    repo_uid: str
+    objects: int = 0
+    bytes: int = 0
+    failed: int = 0
+    """Objects that could not be deleted; the next round tries them again."""
+    rows: int = 0
+    """Rows of the database that nobody needs any more."""
+
+
+@dataclass(slots=True)
+class Reaper:
+    """The reaper of one opened catalog."""
+
+    database: Database
+    storage: Storage
+    clock: Clock
+    home: Home
+    pace: Pace = field(default_factory=Pace)
+    stopped: Callable[[], bool] = lambda: False
+
+    def reap(self, repo_uid: str) -> Reaped:
+        """Clean, expire what is out of time, and delete what is due, if the repository is told to.
+
+        Rows that nobody needs are removed in any case.
+        """
+        self._check(repo_uid)
+        cleaned = cleaner.clean(self.database, self.clock, repo_uid)
+        expire_uploads(self.database, self.clock, repo_uid)
+        objects = size = failed = 0
+        last: Due | None = None
+        while (due := self._next(repo_uid, last)) and not self.stopped():
+            self._check(repo_uid)
+            gone = self._delete(repo_uid, due)
+            self._forget(repo_uid, gone)
+            objects += len(gone)
+            size += sum(one.size or 0 for one in gone)
+            failed += len(due) - len(gone)
+            last = due[-1]
+        rows = needless_rows.remove(self.database, self.clock, repo_uid)
+        return Reaped(repo_uid, objects, size, failed, cleaned.rows + rows)
+
+    def _check(self, repo_uid: str) -> None:
+        """Refuse, unless this database may delete in the storage."""
+        self.home.check()
+        check_epoch(self.database, self.storage, repo_uid)
+
+    def _next(self, repo_uid: str, last: Due | None) -> Sequence[Due]:
+        """The next batch, after one of which some may be left because they could not be deleted."""
+        with self.database.read() as connection:
+            if not read_settings(connection, repo_uid).hard_delete:
+                return ()
+            now = to_micros(self.database.now(connection, self.clock))
+            query = due_rows(repo_uid, now)
+            if last is not None:
+                place = tuple_(ledger.c.condemned_at, ledger.c.address)
+                query = query.where(place > (last.condemned_at, last.address))
+            return [Due(*row) for row in connection.execute(query.limit(BATCH))]
+
+    def _delete(self, repo_uid: str, due: Sequence[Due]) -> Sequence[Due]:
+        """Delete objects; returns those that are gone."""
+        check_inside(repo_uid, due)
+        outcomes = self.pace.take(
+            due,
+            together=self._delete_together,
+            singly=self._delete_one,
+            failed=_failed,
+            in_time=lambda: not self.stopped(),
+        )
+        return [one for one, gone in zip(due, outcomes or (), strict=False) if gone]
+
+    def _delete_together(self, due: Sequence[Due]) -> Sequence[bool]:
+        self.storage.delete_page([one.address for one in due])
+        return [True] * len(due)
+
+    def _delete_one(self, due: Due) -> bool:
+        self.storage.delete(due.address)
+        return True
+
+    def _forget(self, repo_uid: str, gone: Sequence[Due]) -> None:
+        """Remove the rows of objects that are gone."""
+        if not gone:
+            return
+
+        def work(connection: Connection) -> None:
+            removed = connection.execute(
+                delete(ledger)
+                .where(
+                    among(connection, ledger.c.address, [one.address for one in gone]),
+                    ledger.c.state == LedgerState.CONDEMNED,
+                    ledger.c.run_id.is_(None),
+                )
+                .returning(ledger.c.size)
+            ).scalars()
+            # Of several reapers at once, the one that removes a row counts it.
+            sizes = [size or 0 for size in removed]
+            if sizes:
+                now = to_micros(self.database.now(connection, self.clock))
+                add_reaped(connection, repo_uid, len(sizes), sum(sizes), now)
+
+        self.database.transact(work)
+
+
+def check_inside(repo_uid: str, due: Sequence[Due]) -> None:
+    """Refuse addresses that are not objects of the repository, whatever the ledger says."""
+    inside = f"{addresses.repository(repo_uid)}branches/"
+    for one in due:
+        if not one.address.startswith(inside):
+            raise OwnedAddress(
+                f"{one.address!r} lies outside {inside}; nothing there is deleted online",
+                hint="the ledger of this catalog is damaged",
+            )
+
+
+def _failed(error: ReclaimError) -> bool:
+    log.warning("a condemned object was not deleted: %s", error)
+    return False

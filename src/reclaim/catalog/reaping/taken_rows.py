@@ -1,0 +1,78 @@
+"""Condemned rows of the ledger whose objects an offline run, or anybody, has taken already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from sqlalchemy import Connection, delete, select, tuple_
+
+from reclaim.catalog.database.schema import LedgerState, ledger
+from reclaim.catalog.database.sets import among
+from reclaim.catalog.database.transactions import Database
+from reclaim.clock import MICROSECOND, Clock, to_micros
+from reclaim.errors import NotFound
+from reclaim.safety import SAFETY
+from reclaim.storage import Storage
+
+BATCH = 1_000
+
+
+def remove(database: Database, storage: Storage, clock: Clock, repo_uid: str) -> int:
+    """Remove the rows of condemned objects that are not there any more; returns how many.
+
+    For a day they tell a reader why. Nothing refers to a condemned address, and it is never given
+    out again, so that no row is needed once the bytes are gone.
+    """
+    removed = 0
+    last: tuple[int, str] | None = None
+    while page := _page(database, clock, repo_uid, last):
+        last = page[-1]
+        if gone := _missing(storage, [address for _, address in page]):
+            removed += _remove(database, gone)
+    return removed
+
+
+def _page(
+    database: Database, clock: Clock, repo_uid: str, last: tuple[int, str] | None
+) -> Sequence[tuple[int, str]]:
+    query = select(ledger.c.condemned_at, ledger.c.address).where(
+        ledger.c.repo_uid == repo_uid,
+        ledger.c.state == LedgerState.CONDEMNED,
+        ledger.c.run_id.is_(None),
+    )
+    with database.read() as connection:
+        now = to_micros(database.now(connection, clock))
+        query = query.where(ledger.c.condemned_at < now - SAFETY.objects // MICROSECOND)
+        if last is not None:
+            query = query.where(tuple_(ledger.c.condemned_at, ledger.c.address) > last)
+        ordered = query.order_by(ledger.c.condemned_at, ledger.c.address).limit(BATCH)
+        return [(at, address) for at, address in connection.execute(ordered)]
+
+
+def _missing(storage: Storage, addresses: Sequence[str]) -> Sequence[str]:
+    """Those of the addresses at which nothing is."""
+
+    def look(address: str) -> bool:
+        try:
+            storage.head(address)
+        except NotFound:
+            return False
+        return True
+
+    with ThreadPoolExecutor(storage.at_once) as pool:
+        found = zip(addresses, pool.map(look, addresses), strict=True)
+        return [address for address, there in found if not there]
+
+
+def _remove(database: Database, gone: Sequence[str]) -> int:
+    def work(connection: Connection) -> int:
+        return connection.execute(
+            delete(ledger).where(
+                among(connection, ledger.c.address, gone),
+                ledger.c.state == LedgerState.CONDEMNED,
+                ledger.c.run_id.is_(None),
+            )
+        ).rowcount
+
+    return database.transact(work)

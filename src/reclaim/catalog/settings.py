@@ -1,0 +1,96 @@
+"""Settings of a repository, stored with it. They outlive it: what it left is still collected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+from sqlalchemy import Connection, delete, insert, select
+
+from reclaim.catalog.database.schema import repository_settings
+from reclaim.catalog.database.transactions import Database
+from reclaim.catalog.refs import refs
+from reclaim.catalog.workspace import Workspace
+from reclaim.errors import InvalidInput, UnknownVersion
+
+ON, OFF = "on", "off"
+
+
+@dataclass(frozen=True, slots=True)
+class RepositorySettings:
+    """What a repository may be told to do otherwise than by default."""
+
+    hard_delete: bool = False
+    """Whether the reaper deletes bytes that were never committed, soon after nothing refers to
+    them; otherwise an offline run does."""
+
+    def words(self) -> dict[str, str]:
+        """Each setting as it is written: name → value."""
+        return {name: ON if getattr(self, name) else OFF for name in names()}
+
+
+def names() -> list[str]:
+    """The names of all settings."""
+    return [field.name for field in fields(RepositorySettings)]
+
+
+def parse(changes: Mapping[str, str]) -> dict[str, bool]:
+    """Values of settings, as people write them."""
+    parsed: dict[str, bool] = {}
+    for name, word in changes.items():
+        if name not in names():
+            raise InvalidInput(
+                f"there is no setting {name!r}", hint=f"settings are: {', '.join(names())}"
+            )
+        if word not in (ON, OFF):
+            raise InvalidInput(f"{name} cannot be {word!r}", hint=f"say {ON} or {OFF}")
+        parsed[name] = word == ON
+    return parsed
+
+
+def read_settings(connection: Connection, repo_uid: str) -> RepositorySettings:
+    """The settings of a repository, deleted ones included."""
+    query = select(repository_settings).where(repository_settings.c.repo_uid == repo_uid)
+    stored = {row.name: row.value for row in connection.execute(query)}
+    return _decode(stored)
+
+
+def change_settings(workspace: Workspace, changes: Mapping[str, bool]) -> RepositorySettings:
+    """Change some settings of a repository; returns all of them."""
+    uid = workspace.repo_uid
+
+    def work(connection: Connection) -> RepositorySettings:
+        # One after the other: two at once would both find no row to replace.
+        refs.check_repository(connection, uid, lock=True)
+        settings = replace(read_settings(connection, uid), **changes)
+        mine = repository_settings.c.repo_uid == uid
+        connection.execute(delete(repository_settings).where(mine))
+        rows = [
+            {"repo_uid": uid, "name": name, "value": word}
+            for name, word in settings.words().items()
+        ]
+        connection.execute(insert(repository_settings), rows)
+        return settings
+
+    return workspace.database.transact(work)
+
+
+def with_hard_delete(database: Database) -> list[str]:
+    """The repositories, deleted ones included, whose bytes the reaper may delete."""
+    query = (
+        select(repository_settings.c.repo_uid)
+        .where(repository_settings.c.name == "hard_delete", repository_settings.c.value == ON)
+        .order_by(repository_settings.c.repo_uid)
+    )
+    with database.read() as connection:
+        return list(connection.execute(query).scalars())
+
+
+def _decode(stored: Mapping[str, str]) -> RepositorySettings:
+    unknown = {name: word for name, word in stored.items() if name not in names()}
+    if unknown or any(word not in (ON, OFF) for word in stored.values()):
+        raise UnknownVersion(
+            f"the repository has settings that this Reclaim does not know: {dict(stored)}",
+            hint="upgrade Reclaim",
+        )
+    return RepositorySettings(**{name: word == ON for name, word in stored.items()})

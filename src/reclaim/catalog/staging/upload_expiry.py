@@ -1,0 +1,60 @@
+"""The end of upload tokens that nobody linked: their address is condemned with them."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, insert, select, update
+
+from reclaim.catalog.database.schema import LedgerState, UploadState, ledger, upload_tokens
+from reclaim.catalog.database.sets import among
+from reclaim.catalog.database.transactions import Database
+from reclaim.clock import Clock, to_micros
+
+BATCH = 1_000
+RULE = "its upload was not linked in time"
+
+
+def expire_uploads(database: Database, clock: Clock, repo_uid: str) -> int:
+    """Expire the upload tokens whose time is over, for good; returns how many.
+
+    A token that is linked is locked for that, so that one of the two finds the other done.
+    """
+    expired = 0
+    while batch := database.transact(
+        lambda connection: _expire_batch(
+            connection, repo_uid, to_micros(database.now(connection, clock))
+        )
+    ):
+        expired += batch
+    return expired
+
+
+def _expire_batch(connection: Connection, repo_uid: str, now: int) -> int:
+    query = (
+        select(upload_tokens.c.id, upload_tokens.c.address, upload_tokens.c.path)
+        .where(
+            upload_tokens.c.repo_uid == repo_uid,
+            upload_tokens.c.state == UploadState.PENDING,
+            upload_tokens.c.expires_at <= now,
+        )
+        .limit(BATCH)
+        .with_for_update()
+    )
+    rows = connection.execute(query).all()
+    if not rows:
+        return 0
+    over = among(connection, upload_tokens.c.id, [row.id for row in rows])
+    connection.execute(update(upload_tokens).where(over).values(state=UploadState.EXPIRED))
+    condemned = [
+        {
+            "address": row.address,
+            "repo_uid": repo_uid,
+            "state": LedgerState.CONDEMNED,
+            "created_at": now,
+            "condemned_at": now,
+            "rule": RULE,
+            "path": row.path,
+        }
+        for row in rows
+    ]
+    connection.execute(insert(ledger), condemned)
+    return len(rows)

@@ -1,0 +1,100 @@
+"""A pace: requests to a storage at a rate that it can take.
+
+The storage is asked once and says when it is too much: the rate grows while it answers and halves
+when it does not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from reclaim.errors import ReclaimError, StorageUnavailable, VersioningOff
+
+PATIENCE = 5
+"""How often a page is tried before its keys are tried one by one."""
+
+S = TypeVar("S")
+T = TypeVar("T")
+InTime = Callable[[], bool]
+
+
+class TimeOver(Exception):
+    """The time of a wave ended in the middle of a page; what was done of it is done again."""
+
+
+def check_time(in_time: InTime) -> None:
+    """Stop, unless there is time for one more request."""
+    if not in_time():
+        raise TimeOver
+
+
+@dataclass(slots=True)
+class Pace:
+    """How many keys a second a task sends."""
+
+    rate: float = 5_000.0
+    least: float = 10.0
+    sleep: Callable[[float], None] = field(default=time.sleep)
+
+    def answered(self, keys: int, took: float) -> None:
+        """The storage answered: wait for the rest of the page's time, and speed up."""
+        rest = keys / self.rate - took
+        if rest > 0:
+            self.sleep(rest)
+        self.rate *= 1.5
+
+    def refused(self, keys: int) -> None:
+        """The storage could not: slow down, and wait before the next try."""
+        self.rate = max(self.rate / 2, self.least)
+        self.sleep(keys / self.rate)
+
+    def take(
+        self,
+        items: Sequence[S],
+        *,
+        together: Callable[[Sequence[S]], Sequence[T]],
+        singly: Callable[[S], T],
+        failed: Callable[[ReclaimError], T],
+        in_time: InTime,
+        strict: bool = False,
+    ) -> Sequence[T] | None:
+        """The outcome for each of several keys; None when time ran out.
+
+        Where the order matters (``strict``), the first one that could not be taken is the last one
+        that was tried.
+        """
+        for _ in range(PATIENCE):
+            if not in_time():
+                return None
+            started = time.monotonic()
+            try:
+                page = together(items)
+            except TimeOver:
+                return None
+            except VersioningOff:
+                # It concerns every object, so that none of them may be tried.
+                raise
+            except StorageUnavailable:
+                self.refused(len(items))
+            except ReclaimError:
+                break
+            else:
+                self.answered(len(items), time.monotonic() - started)
+                return page
+        taken: list[T] = []
+        for item in items:
+            try:
+                check_time(in_time)
+                taken.append(singly(item))
+            except TimeOver:
+                break
+            except VersioningOff:
+                raise
+            except ReclaimError as error:
+                taken.append(failed(error))
+                if strict:
+                    break
+        return taken or None

@@ -1,0 +1,332 @@
+"""The reaper: what was never committed goes, a margin after nothing refers to it, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from reclaim.catalog import Branch, Catalog, Repository
+from reclaim.catalog.database.schema import LedgerState, ledger, staging_tokens, upload_tokens
+from reclaim.catalog.reaping.reaper import Reaper
+from reclaim.errors import AnotherDatabase, InvalidInput, OwnedAddress, StorageUnavailable
+from reclaim.safety import SAFETY
+from reclaim.testing import FakeClock, StorageWrapper
+from tests.catalog import raw
+from tests.collect.copies import Copy
+from tests.collect.world import NAME, World
+from tests.conftest import Backend
+
+MARGIN = SAFETY.reap_margin
+Way = Callable[[Repository, Branch], None]
+
+
+@pytest.fixture
+def world(backend: Backend) -> World:
+    made = World.make(backend)
+    made.repo.change_settings(hard_delete=True)
+    return made
+
+
+@pytest.fixture
+def local(embedded: Backend) -> World:
+    made = World.make(embedded)
+    made.repo.change_settings(hard_delete=True)
+    return made
+
+
+def objects(world: World) -> set[str]:
+    """The addresses of data."""
+    return {one for one in raw.objects(world.repo) if "/branches/" in one}
+
+
+def overwrite(_repo: Repository, branch: Branch) -> None:
+    branch.put("a", b"after")
+
+
+def delete(_repo: Repository, branch: Branch) -> None:
+    branch.delete("a")
+
+
+def reset_path(_repo: Repository, branch: Branch) -> None:
+    branch.reset_path("a")
+
+
+def reset_prefix(_repo: Repository, branch: Branch) -> None:
+    branch.reset_prefix("a")
+
+
+def reset_branch(_repo: Repository, branch: Branch) -> None:
+    branch.reset()
+
+
+def delete_branch(repo: Repository, branch: Branch) -> None:
+    repo.delete_branch(branch.name)
+
+
+WAYS: dict[str, Way] = {
+    "overwrite": overwrite,
+    "delete": delete,
+    "reset a path": reset_path,
+    "reset a prefix": reset_prefix,
+    "reset the branch": reset_branch,
+    "delete the branch": delete_branch,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_nothing_refers_to_goes(world: World, way: str) -> None:
+    main = world.repo.branch("main")
+    main.put("kept", b"kept")
+    main.commit("kept")
+    work = world.repo.create_branch("work")
+    kept = objects(world)
+    work.put("a", b"before")
+    [lost] = objects(world) - kept
+    WAYS[way](world.repo, work)
+    catalog = world.opened()
+    catalog.reap()
+    assert lost in objects(world)
+    world.clock.advance(minutes=16)
+    [done] = catalog.reap()
+    assert (done.objects, done.bytes, done.failed) == (1, len(b"before"), 0)
+    assert lost not in objects(world)
+    assert kept <= objects(world)
+    assert not [row for row in raw.rows(world.repo, ledger) if row.state == LedgerState.CONDEMNED]
+    world.check()
+
+
+def test_a_deleted_repository(world: World) -> None:
+    main = world.repo.branch("main")
+    main.put("kept", b"kept")
+    main.commit("kept")
+    kept = objects(world)
+    main.put("a", b"a")
+    catalog = world.opened()
+    catalog.delete_repository(NAME)
+    catalog.reap()
+    world.clock.advance(minutes=16)
+    assert [done.objects for done in catalog.reap()] == [1]
+    assert objects(world) == kept
+
+
+def test_an_upload_that_nobody_linked(world: World) -> None:
+    main = world.repo.branch("main")
+    given = main.get_physical_address("a", valid=timedelta(minutes=1))
+    world.storage.put(given.address, b"uploaded")
+    catalog = world.opened()
+    world.clock.advance(minutes=2)
+    catalog.reap()
+    assert given.address in objects(world)
+    world.clock.advance(minutes=16)
+    assert [done.objects for done in catalog.reap()] == [1]
+    assert objects(world) == set()
+    # The token says for a day that it expired.
+    assert [row.state for row in raw.rows(world.repo, upload_tokens)] == ["expired"]
+    world.clock.advance(days=2)
+    catalog.reap()
+    assert raw.rows(world.repo, upload_tokens) == []
+
+
+def test_what_a_newer_token_of_the_same_commit_shadows(world: World) -> None:
+    main = world.repo.branch("main")
+    main.put("a", b"first")
+    [shadowed] = objects(world)
+    with world.repo._workspace.database.write() as connection:
+        from reclaim.catalog.staging import tokens
+
+        view = tokens.lock_branch(connection, world.repo.uid, "main")
+        tokens.seal(connection, view, "a commit that died")
+    main.put("a", b"second")
+    main.commit("both")
+    catalog = world.opened()
+    catalog.reap()
+    world.clock.advance(minutes=16)
+    catalog.reap()
+    assert shadowed not in objects(world)
+    assert main.get("a") == b"second"
+
+
+def test_nothing_goes_where_it_is_off_and_all_goes_when_it_is_on_again(world: World) -> None:
+    main = world.repo.branch("main")
+    world.repo.change_settings(hard_delete=False)
+    main.put("a", b"a")
+    main.delete("a")
+    world.clock.advance(minutes=16)
+    catalog = world.opened()
+    assert catalog.reap() == []
+    [lost] = objects(world)
+    world.repo.change_settings(hard_delete=True)
+    catalog.reap()
+    assert lost not in objects(world)
+
+
+def test_it_is_switched_off_in_the_middle(local: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before each batch it is asked again."""
+    from reclaim.catalog.reaping import reaper
+
+    monkeypatch.setattr(reaper, "BATCH", 1)
+    main = local.repo.branch("main")
+    for path in ("a", "b"):
+        main.put(path, b"x")
+        main.delete(path)
+    local.clock.advance(minutes=16)
+
+    class Switching(StorageWrapper):
+        def delete_page(self, addresses: Sequence[str]) -> None:
+            super().delete_page(addresses)
+            local.repo.change_settings(hard_delete=False)
+
+    assert [done.objects for done in local.opened(Switching).reap()] == [1]
+    assert len(objects(local)) == 1
+
+
+def test_rows_of_a_run_are_its_own(local: World) -> None:
+    main = local.repo.branch("main")
+    main.put("a", b"a")
+    main.delete("a")
+    with local.repo._workspace.database.write() as connection:
+        connection.execute(update(ledger).values(run_id="a run"))
+    local.clock.advance(minutes=16)
+    assert [done.objects for done in local.opened().reap()] == [0]
+    assert len(objects(local)) == 1
+
+
+def test_a_copy_of_the_database_deletes_nothing(local: World, tmp_path: Path) -> None:
+    """What is thrown away in the copy is staged in the original."""
+    main = local.repo.branch("main")
+    main.put("a", b"a")
+    copy = Copy(local, tmp_path)
+    copy.catalog.repository(NAME).branch("main").reset()
+    local.clock.advance(minutes=16)
+    with pytest.raises(AnotherDatabase):
+        copy.catalog.reap()
+    copy.become_home()
+    main.put("b", b"b")
+    main.commit("b")
+    with pytest.raises(Exception, match="newer copy"):
+        copy.catalog.reap()
+    copy.catalog.close()
+    assert main.get("a") == b"a"
+
+
+def test_one_that_dies_between_the_object_and_its_row(
+    local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = local.repo.branch("main")
+    main.put("a", b"a")
+    main.delete("a")
+    local.clock.advance(minutes=16)
+    catalog = local.opened()
+    with monkeypatch.context() as patch:
+        patch.setattr(Reaper, "_forget", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            catalog.reap()
+    assert objects(local) == set()
+    assert len(raw.rows(local.repo, ledger)) == 1
+    catalog.reap()
+    assert raw.rows(local.repo, ledger) == []
+
+
+def test_what_cannot_be_deleted_is_tried_again_and_holds_up_nobody(
+    local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    main = local.repo.branch("main")
+    for path in ("a", "b"):
+        main.put(path, path.encode())
+    stuck = next(entry.address for entry in main.entries() if entry.path == "a")
+    main.reset()
+
+    class Stuck(StorageWrapper):
+        def delete_page(self, addresses: Sequence[str]) -> None:
+            if stuck in addresses:
+                raise StorageUnavailable("not now")
+            super().delete_page(addresses)
+
+        def delete(self, address: str) -> None:
+            self.delete_page([address])
+
+    local.opened().reap()
+    local.clock.advance(minutes=16)
+    [done] = local.opened(Stuck).reap()
+    assert (done.objects, done.failed) == (1, 1)
+    assert objects(local) == {stuck}
+    assert local.opened().backlog(local.repo.uid).due == 1
+    local.opened().reap()
+    assert objects(local) == set()
+
+
+def test_an_address_that_is_not_the_repositorys_own(local: World) -> None:
+    main = local.repo.branch("main")
+    main.put("a", b"a")
+    main.delete("a")
+    with local.repo._workspace.database.write() as connection:
+        connection.execute(update(ledger).values(address="repos/other/branches/x"))
+    local.clock.advance(minutes=16)
+    with pytest.raises(OwnedAddress):
+        local.opened().reap()
+
+
+def test_how_far_it_is_behind(local: World, clock: FakeClock) -> None:
+    main = local.repo.branch("main")
+    main.put("a", b"abc")
+    main.delete("a")
+    condemned = clock.now()
+    catalog = local.opened()
+    assert catalog.backlog(local.repo.uid).due == 0
+    clock.advance(minutes=20)
+    waiting = catalog.backlog(local.repo.uid)
+    assert (waiting.due, waiting.oldest) == (1, condemned)
+    assert waiting.behind(clock.now()) == timedelta(minutes=5)
+    assert not waiting.is_late(clock.now())
+    clock.advance(minutes=6)
+    assert waiting.is_late(clock.now())
+    catalog.reap()
+    done = catalog.backlog(local.repo.uid)
+    assert (done.due, done.objects, done.bytes, done.last_at) == (0, 1, 3, clock.now())
+
+
+def test_no_row_is_left_that_nothing_needs(world: World) -> None:
+    main = world.repo.branch("main")
+    linked = main.get_physical_address("linked")
+    world.storage.put(linked.address, b"linked")
+    main.link_physical_address("linked", linked)
+    main.commit("linked")
+    world.repo.take_lease("main", holder="reader", length=timedelta(hours=1))
+    main.put("a", b"a")
+    main.reset()
+    catalog = world.opened()
+    catalog.reap()
+    world.clock.advance(days=32)
+    catalog.reap()
+    assert raw.rows(world.repo, ledger) == []
+    assert raw.rows(world.repo, upload_tokens) == []
+    assert world.repo.leases() == []
+    states = sorted(row.state for row in raw.rows(world.repo, staging_tokens))
+    assert states == ["committed", "open"]
+
+
+def test_an_unknown_setting(local: World) -> None:
+    from reclaim.catalog.settings import parse
+
+    with pytest.raises(InvalidInput, match="no setting 'hard'"):
+        parse({"hard": "on"})
+    with pytest.raises(InvalidInput, match="cannot be 'yes'"):
+        parse({"hard_delete": "yes"})
+    assert parse({"hard_delete": "off"}) == {"hard_delete": False}
+
+
+def test_an_open_catalog_reaps_in_the_background(local: World) -> None:
+    main = local.repo.branch("main")
+    main.put("a", b"a")
+    main.delete("a")
+    local.clock.advance(minutes=16)
+    catalog: Catalog = local.opened()
+    catalog._reaper.renew()
+    assert objects(local) == set()
+    assert catalog._reaping._thread is not None
+    assert catalog._reaping._thread.is_alive()
