@@ -330,3 +330,19 @@ def test_an_open_catalog_reaps_in_the_background(local: World) -> None:
     assert objects(local) == set()
     assert catalog._reaping._thread is not None
     assert catalog._reaping._thread.is_alive()
+
+
+def test_rows_of_what_an_offline_run_took(local: World) -> None:
+    """Where nothing is deleted online, a run takes the objects, and later their rows."""
+    local.repo.change_settings(hard_delete=False)
+    main = local.repo.branch("main")
+    main.put("a", b"a")
+    main.delete("a")
+    local.backend.close()
+    local.repo = local.other()
+    local.age()
+    plan = local.plan(allowed_fraction=1.0)
+    assert plan.document.candidates == 1
+    local.apply(plan)
+    assert objects(local) == set()
+    assert raw.rows(local.repo, ledger) == []

@@ -56,6 +56,9 @@ runs sales
 runs
 doctor --deep
 clean
+repo set sales hard_delete=on
+repo show sales
+reap --once
 tag delete sales/v1
 branch delete sales/dev
 repo delete sales --yes

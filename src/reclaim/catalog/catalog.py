@@ -351,7 +351,7 @@ class Catalog:
 
         Of several repositories that had one name, the counts are added up.
         """
-        from reclaim.catalog.reaping import needless_rows
+        from reclaim.catalog.reaping import needless_rows, taken_rows
 
         with self._database.read() as connection:
             query = select(repositories.c.uid, repositories.c.name).order_by(repositories.c.name)
@@ -360,6 +360,7 @@ class Catalog:
         for row in found:
             done = cleaner.clean(self._database, self._clock, row.uid)
             needless_rows.remove(self._database, self._clock, row.uid)
+            taken_rows.remove(self._database, self._storage, self._clock, row.uid)
             before = cleaned.get(row.name, Cleaned(0, 0, finished=True))
             cleaned[row.name] = Cleaned(
                 before.rows + done.rows,

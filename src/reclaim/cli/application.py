@@ -55,6 +55,7 @@ COMMANDS = (
     "doctor",
     "lease",
     "clean",
+    "reap",
     "config",
     "help",
 )

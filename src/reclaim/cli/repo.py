@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,7 +16,7 @@ from reclaim.cli.places import parse_repository
 from reclaim.cli.session import Session
 
 if TYPE_CHECKING:
-    from reclaim.catalog import RepositoryInfo
+    from reclaim.catalog import Repository, RepositoryInfo
 
 RepositoryArgument = Annotated[str, typer.Argument(metavar="REPO", show_default=False)]
 AnyRepositoryArgument = Annotated[
@@ -27,9 +28,11 @@ AnyRepositoryArgument = Annotated[
 
 
 def register(app: typer.Typer) -> None:
-    repo = group(app, "repo", "Create, list and delete repositories.")
+    repo = group(app, "repo", "Create, list, set up and delete repositories.")
     command(repo, "create", create)
     command(repo, "list", list_)
+    command(repo, "show", show)
+    command(repo, "set", set_)
     command(repo, "delete", delete)
 
 
@@ -85,6 +88,72 @@ def list_(session: Session) -> None:
     with session.open() as catalog:
         repositories = catalog.repositories()
     session.output.answer(Repositories(repositories))
+
+
+@dataclass(frozen=True, slots=True)
+class OneRepository:
+    """The answer that shows a repository with its settings."""
+
+    name: str
+    uid: str
+    default_branch: str
+    created_at: datetime
+    settings: Mapping[str, str]
+
+    @classmethod
+    def of(cls, repo: Repository) -> OneRepository:
+        settings = repo.settings().words()
+        return cls(repo.name, repo.uid, repo.default_branch, repo.created_at, settings)
+
+    def document(self) -> Mapping[str, Any]:
+        return {
+            "name": self.name,
+            "uid": self.uid,
+            "default_branch": self.default_branch,
+            "created_at": self.created_at,
+            "settings": dict(self.settings),
+        }
+
+    def view(self) -> Iterable[Block]:
+        rows = [
+            ("repository", self.name),
+            ("uid", self.uid),
+            ("default branch", self.default_branch),
+            ("created (UTC)", instant(self.created_at)),
+            *self.settings.items(),
+        ]
+        return [Table(("", ""), rows)]
+
+
+def show(session: Session, name: RepositoryArgument) -> None:
+    """Show a repository and its settings."""
+    with session.open() as catalog:
+        answer = OneRepository.of(catalog.repository(parse_repository(name)))
+    session.output.answer(answer)
+
+
+def set_(
+    session: Session,
+    name: RepositoryArgument,
+    changes: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME=VALUE", help="Such as hard_delete=on.", show_default=False),
+    ],
+) -> None:
+    """Change settings of a repository; they are stored with it.
+
+    hard_delete=on|off: whether bytes that were never committed go soon after nothing refers to them
+    any more. Open catalogs and `reclaim reap` delete them; off, an offline run does.
+    """
+    from reclaim.catalog.settings import parse
+
+    pairs = [change.partition("=") for change in changes]
+    wanted = parse({key: value for key, _, value in pairs})
+    with session.open() as catalog:
+        repo = catalog.repository(parse_repository(name))
+        repo.change_settings(**wanted)
+        answer = OneRepository.of(repo)
+    session.output.answer(answer)
 
 
 def delete(session: Session, name: RepositoryArgument, yes: YesOption = False) -> None:

@@ -19,6 +19,7 @@ from reclaim.model import EDITED_BY_LIBRARY, LISTS, PLAN_DIGEST, RELEASED_BY_LIB
 
 if TYPE_CHECKING:
     from reclaim.model import Run
+    from reclaim.stores.abilities import OnlineDeletes
 
 FILES = (LISTS, PLAN_DIGEST, RELEASED_BY_LIBRARY)
 """Facts in a record that name files of the run."""
@@ -38,6 +39,8 @@ class Runs:
     """Whether all are of one repository, which was named."""
     nouns: Mapping[str, str]
     """The word of each repository for its snapshots."""
+    online: Sequence[tuple[str, OnlineDeletes]] = ()
+    """What stores deleted without a run, by repository; of those that do, or did."""
 
     def document(self) -> Mapping[str, Any]:
         return {
@@ -54,7 +57,19 @@ class Runs:
                     "until": run.quarantine.until if run.quarantine else None,
                 }
                 for repository, run in self.runs
-            ]
+            ],
+            "online": [
+                {
+                    "repository": repository,
+                    "on": deletes.on,
+                    "objects": deletes.objects,
+                    "bytes": deletes.bytes,
+                    "last_at": deletes.last_at,
+                    "due": deletes.due,
+                    "oldest": deletes.oldest,
+                }
+                for repository, deletes in self.online
+            ],
         }
 
     def view(self) -> Iterable[Block]:
@@ -70,7 +85,13 @@ class Runs:
             for repository, run in self.runs
         )
         names = [] if self.named else ["repository"]
-        return [Table(("run", *names, "kind", "state", "started (UTC)", "what"), rows)]
+        yield Table(("run", *names, "kind", "state", "started (UTC)", "what"), rows)
+        for repository, deletes in self.online:
+            of = "" if self.named else f" of {repository}"
+            yield (
+                f"Deleted online{of}, because nothing referred to it any more: "
+                f"{objects(deletes.objects)} ({size(deletes.bytes)}); {deletes.due} are due."
+            )
 
 
 def _in_utc(value: Any) -> Any:
@@ -122,8 +143,16 @@ def runs(
     ] = None,
 ) -> None:
     """List what changed history or deleted bytes, the newest first."""
+    from reclaim.stores.abilities import DeletesOnline
+
     with session.stores(store) as stores:
         nouns = {opened.name: opened.noun for opened in stores}
         listed = [(opened.name, run) for opened in stores for run in opened.runs()]
+        online = [
+            (opened.name, deletes)
+            for opened in stores
+            if isinstance(opened, DeletesOnline)
+            and ((deletes := opened.online_deletes()).on or deletes.objects)
+        ]
     listed.sort(key=lambda row: row[1].started_at, reverse=True)
-    session.output.answer(Runs(listed, store is not None, nouns))
+    session.output.answer(Runs(listed, store is not None, nouns, online))

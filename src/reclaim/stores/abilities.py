@@ -71,6 +71,28 @@ class EditsHistory(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class OnlineDeletes:
+    """What a store deletes by itself, without a run: how much so far, and how much is waiting."""
+
+    on: bool
+    objects: int
+    bytes: int
+    last_at: datetime | None
+    due: int
+    oldest: datetime | None
+    """Since when the oldest one of those that wait has been without a reference."""
+    late: bool
+    """Whether something is there that should have gone by now."""
+
+
+@runtime_checkable
+class DeletesOnline(Protocol):
+    """A store that deletes bytes soon after nothing refers to them, where it is told to."""
+
+    def online_deletes(self) -> OnlineDeletes: ...
+
+
 @runtime_checkable
 class ShowsHistory(Protocol):
     """A store whose history anybody can read, to be told what rules would make of it."""

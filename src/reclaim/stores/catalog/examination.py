@@ -54,6 +54,7 @@ class Examination:
         yield self._partitions(_unknown(listed, seen))
         yield from self._left_over(seen)
         yield from self._uploads(seen)
+        yield from self._online_deletes()
         live = _reached(seen)
         yield self._missing(seen, live, held)
         if self._advance is not None:
@@ -111,6 +112,19 @@ class Examination:
             yield self._say(Level.WARNING, "uploads", sentence, hint)
         else:
             yield self._say(Level.OK, "uploads", sentence)
+
+    def _online_deletes(self) -> Iterator[Finding]:
+        """How far behind the reaper is."""
+        online = self._store.online_deletes()
+        if not online.on:
+            return
+        freed = f"{online.objects} objects ({online.bytes} bytes) were deleted online"
+        if online.late:
+            sentence = f"{freed}; {online.due} more are due, the oldest since {online.oldest:%F %T}"
+            hint = "is a reaper at work? run `reclaim reap`, or keep a catalog open"
+            yield self._say(Level.WARNING, "online deletes", sentence, hint)
+        else:
+            yield self._say(Level.OK, "online deletes", f"{freed}; none is late")
 
     def _bytes(self, metaranges: Iterable[str], advance: Advance) -> Finding:
         """Live objects whose bytes are not those that were put."""

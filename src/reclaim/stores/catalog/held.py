@@ -5,6 +5,7 @@ Everything is a change of state in a row, in a transaction that fails if the loc
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -20,11 +21,15 @@ from reclaim.catalog.collection import (
 )
 from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.locks import RepositoryLock
+from reclaim.catalog.reaping import taken_rows
 from reclaim.catalog.staging.upload_expiry import expire_uploads
+from reclaim.errors import ReclaimError
 from reclaim.model import Ref, Run, RunState, SnapshotId
 from reclaim.safety import SAFETY
 from reclaim.stores.abilities import HistorySeen, Restored
 from reclaim.stores.catalog.format import METARANGE
+
+log = logging.getLogger(__name__)
 
 
 class HeldRepository:
@@ -132,6 +137,15 @@ class HeldRepository:
 
     def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
         records.finish(self._workspace, self.lock, run_id, state, summary)
+        self._remove_needless_rows()
+
+    def _remove_needless_rows(self) -> None:
+        """Rows of what this run, or one before it, has taken. The next run can do it as well."""
+        work = self._workspace
+        try:
+            taken_rows.remove(work.database, work.storage, work.clock, work.repo_uid)
+        except ReclaimError as error:
+            log.warning("rows of objects that are gone were left: %s", error)
 
     def adopt(self, unknown: Collection[str]) -> None:
         """Register partitions that only the storage knows; see ``copies``."""

@@ -21,13 +21,15 @@ from reclaim.catalog.collection import (
     undoing,
 )
 from reclaim.catalog.collection.access import RepositoryAccess
+from reclaim.catalog.reaping.backlog import read_backlog
 from reclaim.catalog.refs import leases
+from reclaim.catalog.settings import read_settings
 from reclaim.catalog.staging import cleaner
-from reclaim.clock import Clock
+from reclaim.clock import Clock, to_micros
 from reclaim.model import Lease, Run, SnapshotId
 from reclaim.storage import Storage
 from reclaim.storage.buckets import Upload
-from reclaim.stores.abilities import HistorySeen
+from reclaim.stores.abilities import HistorySeen, OnlineDeletes
 from reclaim.stores.catalog.examination import Examination, old_uploads, unknown_partitions
 from reclaim.stores.catalog.format import METARANGE, CatalogFormat
 from reclaim.stores.catalog.held import HeldRepository
@@ -158,6 +160,23 @@ class CatalogStore:
 
     def leases(self) -> Sequence[tuple[Lease, bool]]:
         return leases.list_with_validity(self._workspace)
+
+    def online_deletes(self) -> OnlineDeletes:
+        """What the reaper did, and what waits for it."""
+        work = self._workspace
+        with work.database.read() as connection:
+            now = work.database.now(connection, work.clock)
+            waiting = read_backlog(connection, self.uid, to_micros(now))
+            on = read_settings(connection, self.uid).hard_delete
+        return OnlineDeletes(
+            on,
+            waiting.objects,
+            waiting.bytes,
+            waiting.last_at,
+            waiting.due,
+            waiting.oldest,
+            on and waiting.is_late(now),
+        )
 
     # For the doctor
 

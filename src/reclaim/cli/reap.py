@@ -1,0 +1,106 @@
+"""``reclaim reap``: delete what was never committed and nothing refers to any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reclaim.cli.ages import parse_age
+from reclaim.cli.command import command
+from reclaim.cli.describe import objects, size
+from reclaim.cli.output import Block, Table
+from reclaim.cli.session import Session
+from reclaim.errors import InvalidInput, Partial
+
+if TYPE_CHECKING:
+    from reclaim.catalog import Backlog, Catalog, Reaped
+
+EVERY = "5m"
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "reap", reap)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The answer of one round: each repository that deletes online, by name."""
+
+    repositories: Sequence[tuple[str, Reaped, Backlog]]
+
+    def document(self) -> Mapping[str, Any]:
+        return {
+            "repositories": [
+                {
+                    "name": name,
+                    "uid": done.repo_uid,
+                    "objects": done.objects,
+                    "bytes": done.bytes,
+                    "failed": done.failed,
+                    "rows": done.rows,
+                    "due": backlog.due,
+                    "oldest": backlog.oldest,
+                }
+                for name, done, backlog in self.repositories
+            ]
+        }
+
+    def view(self) -> Iterable[Block]:
+        if not self.repositories:
+            return [
+                "No repository deletes online. Tell one to with "
+                "`reclaim repo set REPO hard_delete=on`."
+            ]
+        rows = (
+            (
+                name,
+                f"{objects(done.objects)} ({size(done.bytes)})",
+                str(done.failed),
+                str(done.rows),
+            )
+            for name, done, _ in self.repositories
+        )
+        return [Table(("repository", "deleted", "failed", "rows removed"), rows)]
+
+
+def reap(
+    session: Session,
+    once: Annotated[
+        bool, typer.Option("--once", help="Go through all repositories once.", show_default=False)
+    ] = False,
+    every: Annotated[
+        str, typer.Option("--every", metavar="AGE", help="How long to wait between two rounds.")
+    ] = EVERY,
+) -> None:
+    """Delete bytes that were never committed, of repositories with hard_delete=on.
+
+    They go 15 minutes after the last staged reference to them. Open catalogs do this too, in the
+    background; several may do it at once. Without --once it goes on until it is interrupted, and
+    answers after every round.
+    """
+    pause = parse_age("--every", every).total_seconds()
+    if pause <= 0:
+        raise InvalidInput("--every must be some time", hint="for one round, say --once")
+    with session.open() as catalog:
+        while True:
+            answer = _round(catalog)
+            session.output.answer(answer)
+            if once:
+                break
+            time.sleep(pause)
+    failed = sum(done.failed for _, done, _ in answer.repositories)
+    if failed:
+        raise Partial(
+            f"{objects(failed)} could not be deleted",
+            hint="the log says why (-v); the next round tries them again",
+        )
+
+
+def _round(catalog: Catalog) -> Round:
+    done = catalog.reap()
+    names = {access.uid: access.name for access in catalog.accesses()}
+    return Round([(names[one.repo_uid], one, catalog.backlog(one.repo_uid)) for one in done])
