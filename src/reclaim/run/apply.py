@@ -244,6 +244,11 @@ def _check_begun(
         raise PlanRefused(
             f"the plan was applied, and its run was {run.state} since", hint="plan it again"
         )
+    if run.purging:
+        raise PlanRefused(
+            f"a purge has begun to delete what run {run.id} moved to quarantine",
+            hint=f"finish that with `reclaim purge STORE --run {run.id}`, and plan it again",
+        )
     if run.undoing:
         raise PlanRefused(
             f"run {run.id} has begun to be undone",
