@@ -93,6 +93,12 @@ BUGS: dict[str, Bug] = {
         wrong="    if False:\n",
         test=f"{PURGE_BEGUN}::test_a_purge_that_died_before_it_deleted_anything",
     ),
+    "a commit that no ref reaches holds what an undo brings back": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="tops | _tops(connection, repo_uid, out_of_reach(connection, repo_uid, back))",
+        wrong="tops",
+        test=f"{DETOURS}::test_what_hangs_on_an_edited_commit_that_no_ref_reaches_is_held",
+    ),
     "a promised metarange that is away is not counted": Bug(
         "reclaim.engine.tasks.promised",
         right="            detail = UNREAD if listed is None else NO_READ\n",
