@@ -50,6 +50,12 @@ BUGS: dict[str, Bug] = {
         wrong="        globs: tuple[str, ...] = ()\n",
         test=f"{EXCLUDE}::test_an_apply_that_is_not_finished_leaves_out_the_same[deleted]",
     ),
+    "what was left out by its path goes the next night": Bug(
+        "reclaim.run.exclusion",
+        right="    earlier = list(_find_earlier(store, own, opener))\n",
+        wrong="    earlier: list[Part] = []\n",
+        test=f"{EXCLUDE}::test_the_same_glob_leaves_out_the_same_every_night",
+    ),
     "a plan beyond the limits": Bug(
         "reclaim.run.limits",
         right="if most is not None and count > most:",
