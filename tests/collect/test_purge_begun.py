@@ -8,10 +8,11 @@ import pytest
 
 from reclaim.errors import Partial, PlanRefused, Refused
 from reclaim.model import RunState
+from reclaim.run.doctor import examine_store
 from reclaim.run.removal import DELETE, MoveToQuarantine
 from tests.collect.test_promised_commits import ONE, apply_all, shared_data
 from tests.collect.test_promises import aside_of, die, dies_at
-from tests.collect.world import At, World, bury, stepped, whole
+from tests.collect.world import NAME, At, World, bury, stepped, whole
 from tests.dying import Died
 
 LONG = MoveToQuarantine(timedelta(days=30))
@@ -52,6 +53,8 @@ def test_a_purge_that_stops_at_a_changed_file_holds_up_no_other_run(local: World
     with pytest.raises(PlanRefused, match="purge has begun"):
         local.apply(plan, removal=LONG)
     assert local.storage.get(changed) == b"changed"
+    findings = {finding.check: finding for finding in examine_store(local.store())}
+    assert findings["runs"].hint == f"finish it: reclaim purge {NAME} --run {run}"
     # The window is not over; what was begun is finished all the same.
     local.storage.delete(changed)
     purged = local.purge()
