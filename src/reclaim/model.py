@@ -161,6 +161,8 @@ class Quarantine:
     """How many objects the run was about to take."""
     undos: tuple[datetime, ...] = ()
     """When undos of the run were begun; the files that each brought back carry its time."""
+    purge_begun: datetime | None = None
+    """When the first purge began to delete what is in there: from then on nothing is promised."""
 
     @classmethod
     def of_record(cls, summary: Mapping[str, Any]) -> Quarantine | None:
@@ -185,6 +187,7 @@ class Quarantine:
             _instant("until", summary.get("until")),
             intended,
             tuple(_time("undos", begun) for begun in undos),
+            _instant("purge_begun", summary.get("purge_begun")),
         )
 
     def record(self) -> dict[str, Any]:
@@ -198,6 +201,8 @@ class Quarantine:
             keys[INTENDED] = self.intended
         if self.undos:
             keys["undos"] = [instant_text(begun) for begun in self.undos]
+        if self.purge_begun is not None:
+            keys["purge_begun"] = instant_text(self.purge_begun)
         return keys
 
 
@@ -235,6 +240,16 @@ class Run:
         over = self.state in (RunState.STOPPED, RunState.UNDONE, RunState.PURGED)
         aside = None if over else Quarantine.of_record(self.summary)
         object.__setattr__(self, "quarantine", aside)
+
+    @property
+    def purging(self) -> bool:
+        """Whether a purge has begun to delete what it set aside, and that is not finished."""
+        return self.quarantine is not None and self.quarantine.purge_begun is not None
+
+    @property
+    def undoable(self) -> bool:
+        """Whether what it set aside can be brought back, and so is promised."""
+        return self.quarantine is not None and not self.purging
 
     @property
     def undoing(self) -> bool:

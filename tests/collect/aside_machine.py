@@ -76,10 +76,11 @@ class AsideMachine(CollectMachine):
             if run is not None:
                 return
             self.removals[plan.document.run] = MoveToQuarantine()
-        if run is not None and (run.state in (RunState.UNDONE, RunState.PURGED) or run.undoing):
+        ended = run is not None and run.state in (RunState.UNDONE, RunState.PURGED)
+        if run is not None and (ended or run.undoing or run.purging):
             # One that died may have the lock still.
             self.world.clock.advance(minutes=12)
-            with pytest.raises(PlanRefused, match=r"the plan was applied|begun to be undone"):
+            with pytest.raises(PlanRefused, match=r"the plan was applied|begun to"):
                 self.world.apply(plan, removal=self.removal(plan))
             return
         self.promises.learn()
@@ -137,7 +138,7 @@ class AsideMachine(CollectMachine):
 
     def aside(self) -> list[str]:
         """The runs that can be undone, the oldest first."""
-        runs = [run for run in self.repo.runs() if run.quarantine]
+        runs = [run for run in self.repo.runs() if run.undoable]
         return [run.id for run in sorted(runs, key=lambda run: str(run.summary["since"]))]
 
     @rule(data=st.data(), keep=KEEPS, dies=st.none() | DEATHS, undone=st.booleans())

@@ -199,7 +199,7 @@ class QuarantineMachine(AsideMachine):
         return {
             run.id: run.quarantine.removal
             for run in self.repo.runs()
-            if run.quarantine and datetime.fromisoformat(run.summary[told]) <= now
+            if run.quarantine and (run.purging or datetime.fromisoformat(run.summary[told]) <= now)
         }
 
     def refused(self, due: dict[str, str], work: Callable[[], None], *, died: bool) -> None:

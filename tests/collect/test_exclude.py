@@ -17,6 +17,7 @@ from reclaim.run.limits import Limits
 from reclaim.run.plan import Plan, PlanOptions
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from tests.collect.world import (
+    NAME,
     At,
     World,
     bury,
@@ -123,6 +124,56 @@ def test_all_of_it(world: World, removal: Removal) -> None:
         assert whole(world.other(), past.first) == past.files[past.first]
     else:
         world.quiet()
+
+
+def bury_raw(world: World, number: int) -> str:
+    """A dead commit with an object that is to stay and one that is to go; gives the first."""
+    with world.opened() as catalog:
+        repo = catalog.repository(NAME)
+        repo.branch("main").put(f"k{number}", b"k")
+        repo.branch("main").commit("k")
+        side = repo.create_branch("side", "main")
+        side.put(f"raw/{number}", b"r")
+        side.put(f"x/{number}", b"x")
+        commit = side.commit("s").id
+        tree = repo._workspace.containers.tree(repo.commit(commit).metarange)
+        [raw] = [entry.address for entry in tree.entries() if entry.path.startswith("raw/")]
+        repo.delete_branch("side")
+    world.age()
+    return raw
+
+
+def test_the_same_glob_leaves_out_the_same_every_night(world: World) -> None:
+    """When its commits are gone, only the lists of earlier runs have the path of what was left."""
+    left_out: list[str] = []
+    for night in range(4):
+        # In the last night there is nothing else that it matches.
+        left_out += [bury_raw(world, night)] if night < 3 else []
+        plan = world.plan(allowed_fraction=1.0)
+        assert set(left_out) <= set(world.candidates(plan))
+        done = world.apply(plan, exclude=["raw/*"])
+        assert done.left_out.objects == len(left_out)
+        assert set(left_out) <= world.there()
+    # The lists of all nights but the last are gone: each has what those before it had.
+    for run in world.store().runs()[1:]:
+        for stored in list(world.storage.list(world.store().place(run.id)[1].rstrip("/"))):
+            world.storage.delete(stored.address)
+    world.apply(world.plan(allowed_fraction=1.0), exclude=["raw/[0-1]"])
+    assert world.there() & set(left_out) == set(left_out[:2])
+    world.check()
+
+
+def test_a_list_of_what_was_left_out_that_was_changed(world: World) -> None:
+    bury_raw(world, 0)
+    done = world.apply(world.plan(allowed_fraction=1.0), exclude=["raw/*"])
+    folder = str(done.summary()["excluded_list"]).removeprefix(f"{world.storage.url}/")
+    [stored] = world.storage.list(folder)
+    world.storage.put(stored.address, b"changed")
+    bury_raw(world, 1)
+    plan, before = world.plan(allowed_fraction=1.0), world.there()
+    with pytest.raises(PlanRefused, match="what an earlier run left out is damaged"):
+        world.apply(plan, exclude=["raw/*"])
+    assert world.there() == before
 
 
 @REMOVALS

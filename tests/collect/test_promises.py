@@ -237,21 +237,21 @@ def test_a_stray_file_in_quarantine_is_left(local: World) -> None:
 
 
 def test_other_bytes_in_quarantine_are_neither_brought_back_nor_purged(local: World) -> None:
-    past = bury(local)
+    bury(local)
     plan = local.plan()
     run = local.apply(plan, removal=MOVE).run
     changed = aside_of(local, run, min(local.candidates(plan)))
     size = len(local.storage.get(changed))
     local.clock.advance(hours=1)
     local.storage.put(changed, b"?" * size)
+    with pytest.raises(Partial, match="it was left"):
+        local.undo(run)
     with pytest.raises(Partial, match="could not be deleted"):
         local.purge(timedelta(0))
     assert local.storage.get(changed) == b"?" * size
-    with pytest.raises(Partial):
+    with pytest.raises(Refused, match="cannot be undone any more"):
         local.undo(run)
-    assert past.first not in {
-        commit for commit, state in commit_states(local.repo).items() if state == CommitState.LIVE
-    }
+    assert CommitState.QUARANTINED in commit_states(local.repo).values()
 
 
 def test_an_apply_after_an_undo_has_begun_is_refused(local: World) -> None:

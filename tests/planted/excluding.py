@@ -38,6 +38,24 @@ BUGS: dict[str, Bug] = {
         wrong="    taking: list[str] = []\n",
         test=f"{TERMINUS}::test_what_it_needs_stays[parent-deleted]",
     ),
+    "an apply that is not finished takes what it left out": Bug(
+        "reclaim.run.apply",
+        right="    left_out = run.summary.get(EXCLUDE) or []\n",
+        wrong="    left_out: list[str] = []\n",
+        test=f"{EXCLUDE}::test_an_apply_that_is_not_finished_leaves_out_the_same[deleted]",
+    ),
+    "the hint of an apply forgets what is left out": Bug(
+        "reclaim.run.apply",
+        right="        globs = () if self._exclusion is None else self._exclusion.globs\n",
+        wrong="        globs: tuple[str, ...] = ()\n",
+        test=f"{EXCLUDE}::test_an_apply_that_is_not_finished_leaves_out_the_same[deleted]",
+    ),
+    "what was left out by its path goes the next night": Bug(
+        "reclaim.run.exclusion",
+        right="    earlier = list(_find_earlier(store, own, opener))\n",
+        wrong="    earlier: list[Part] = []\n",
+        test=f"{EXCLUDE}::test_the_same_glob_leaves_out_the_same_every_night",
+    ),
     "a plan beyond the limits": Bug(
         "reclaim.run.limits",
         right="if most is not None and count > most:",

@@ -21,6 +21,7 @@ from tests.planted import (
     policies,
     quarantine,
     records,
+    settings,
     terminus,
     trusting,
 )
@@ -39,6 +40,7 @@ BUGS = (
     | policies.BUGS
     | quarantine.BUGS
     | records.BUGS
+    | settings.BUGS
     | terminus.BUGS
     | trusting.BUGS
 )

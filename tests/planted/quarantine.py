@@ -22,6 +22,7 @@ NO_COMMITS = Change(
 DETOURS = "tests/collect/test_detours.py"
 COMMITS = "tests/collect/test_promised_commits.py"
 LATE = "tests/collect/test_late_tasks.py"
+PURGE_BEGUN = "tests/collect/test_purge_begun.py"
 
 BUGS: dict[str, Bug] = {
     "a window is shortened unasked": Bug(
@@ -72,6 +73,31 @@ BUGS: dict[str, Bug] = {
         right="    if needed.unread.count:\n",
         wrong="    if needed.unread.count > 1:\n",
         test=f"{COMMITS}::test_a_promised_container_that_cannot_be_read_stops_others[away-range]",
+    ),
+    "a purge deletes before its run stops to promise": Bug(
+        "reclaim.run.purge",
+        right="            run = _note_begun(store, held, run)\n",
+        wrong="            pass\n",
+        test=f"{PURGE_BEGUN}::test_a_purge_that_stops_at_a_changed_file_holds_up_no_other_run",
+    ),
+    "a run that is being purged takes the promises of others with it": Bug(
+        "reclaim.run.promises",
+        right="if run.undoable and run.id != besides}\n",
+        wrong="if run.undoable and run.id != besides}\n"
+        "    if any(run.purging for run in _promising(store)):\n        return seen\n",
+        test=f"{PURGE_BEGUN}::test_what_another_run_promised_stays",
+    ),
+    "a run of which a purge has begun to delete is undone": Bug(
+        "reclaim.run.undo",
+        right="    if run.purging:\n",
+        wrong="    if False:\n",
+        test=f"{PURGE_BEGUN}::test_a_purge_that_died_before_it_deleted_anything",
+    ),
+    "a commit that no ref reaches holds what an undo brings back": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="tops | _tops(connection, repo_uid, out_of_reach(connection, repo_uid, back))",
+        wrong="tops",
+        test=f"{DETOURS}::test_what_hangs_on_an_edited_commit_that_no_ref_reaches_is_held",
     ),
     "a promised metarange that is away is not counted": Bug(
         "reclaim.engine.tasks.promised",
@@ -318,7 +344,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what an unfinished undo brought back is anybody's": Bug(
         "reclaim.run.promises",
-        right="if not run.unfinished and aside.removal != MARKED:",
+        right="if aside.removal != MARKED and (run.purging or not run.unfinished):",
         wrong="if (not run.unfinished or run.undoing) and aside.removal != MARKED:",
         test=f"{PROMISES}::test_what_a_cut_off_undo_brought_back_is_not_taken",
         sequence="an undo that was cut off, and a collection",
@@ -469,7 +495,7 @@ BUGS: dict[str, Bug] = {
         besides=(
             Change(
                 "reclaim.run.promises",
-                right="if not run.unfinished and aside.removal != MARKED:",
+                right="if aside.removal != MARKED and (run.purging or not run.unfinished):",
                 wrong="if not run.unfinished:",
             ),
             NO_COMMITS,
@@ -524,7 +550,7 @@ BUGS: dict[str, Bug] = {
         besides=(
             Change(
                 "reclaim.run.promises",
-                right="if not run.unfinished and aside.removal != MARKED:",
+                right="if aside.removal != MARKED and (run.purging or not run.unfinished):",
                 wrong="if True:",
             ),
             NO_COMMITS,

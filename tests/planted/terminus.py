@@ -100,8 +100,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a purge goes by a mark of any age": Bug(
         "reclaim.run.purge",
-        right="        if parts is away:\n",
-        wrong="        if False:\n",
+        right="        if parts is away:\n            check_budget",
+        wrong="        if False:\n            check_budget",
         test=f"{HERE}/test_rescue.py::test_a_purge_past_its_budget[False]",
     ),
     "the quick way misses ids in the later entries of a block": Bug(

@@ -21,6 +21,7 @@ from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.urls import normalize
 from tests.dying import Died
 from tests.stores.shelf.held import HeldShelf
+from tests.stores.shelf.library import ATTRIBUTES
 from tests.stores.shelf.world import NAME, World, older_than
 
 WEEK = MoveToQuarantine(timedelta(days=7))
@@ -211,6 +212,25 @@ def test_purge_ends_what_a_killed_run_promised(world: World) -> None:
     world.clock.advance(days=8)
     assert world.purge() is not None
     assert world.apply(world.plan()).collected == len(going(world, plan))
+
+
+def test_a_purge_that_stops_halfway_ends_what_its_run_promised(world: World) -> None:
+    """Of the containers that it has deleted nobody asks what they need."""
+    plan = world.plan(older_than("10d"))
+    run = world.apply(plan, WEEK).run
+    folder = world.store().format.quarantine_path(run).rstrip("/")
+    files = [stored.address for stored in world.storage.list(folder)]
+    changed = next(address for address in files if f"/{ATTRIBUTES}/" in address)
+    world.storage.put(changed, b"changed by a scanner")
+    with pytest.raises(Partial, match="is not what was moved to quarantine"):
+        world.purge(timedelta(0))
+    assert [stored.address for stored in world.storage.list(folder)] == [changed]
+    world.apply(world.plan())
+    world.check_whole()
+    with pytest.raises(Refused, match="cannot be undone any more"):
+        world.undo(run)
+    world.storage.delete(changed)
+    assert world.purge() is not None
 
 
 def test_a_list_that_is_gone_stops_other_runs(world: World) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from datetime import timedelta
 
 import pytest
 
+from reclaim.errors import Partial, Refused
 from reclaim.model import RunState, SnapshotId
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
@@ -275,3 +277,28 @@ def test_what_an_earlier_run_left_is_promised_if_it_is_whole(world: World, dies:
     world.apply(plan(world), removal=DELETE)
     assert broken not in world.there()
     world.check()
+
+
+def test_a_purge_that_stops_halfway_holds_up_no_other_run(world: World) -> None:
+    """What it has deleted is not named as missing; what is still aside keeps what it needs."""
+    child, needed = build(world)
+    top = world.write.layer(child, values=["top"])
+    world.age()
+    run = world.apply(plan(world), removal=LONG).run
+    changed = world.folder / ".reclaim/quarantine" / run / world.write.path(child)
+    times = changed.stat()
+    os.utime(changed, (1, 1))
+    with pytest.raises(Partial, match="is not what was moved to quarantine"):
+        world.purge(timedelta(0))
+    assert world.aside() & {child, top} == {child}
+    unlabel(world)
+    again = plan(world)
+    assert not [text for text in again.document.warnings if "neither in place" in text]
+    world.apply(again, removal=DELETE)
+    assert needed in world.there()
+    with pytest.raises(Refused, match="cannot be undone any more"):
+        world.undo(run)
+    os.utime(changed, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert world.purge() is not None
+    world.apply(plan(world), removal=DELETE)
+    assert needed not in world.there()

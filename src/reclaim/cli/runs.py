@@ -127,7 +127,9 @@ def _what(run: Run, noun: str) -> str:
         said.append(f"{edit}, taken back" if took_back else edit)
     if globs := done.get("exclude"):
         said.append(f"left out {done.get('excluded', 0)} by --exclude {' '.join(globs)}")
-    if run.quarantine is not None and run.quarantine.until is not None:
+    if run.purging:
+        said.append("being purged: purge again to finish it")
+    elif run.quarantine is not None and run.quarantine.until is not None:
         said.append(f"kept until {instant(run.quarantine.until)}")
     return ", ".join(said)
 

@@ -161,6 +161,8 @@ class ExcludeRequest:
     globs: Sequence[str]
     included: Place
     excluded: Place
+    earlier: Sequence[Part] = ()
+    """Lists of what earlier applies left out: they have paths that the plan does not know."""
 
 
 @dataclass(frozen=True, slots=True)

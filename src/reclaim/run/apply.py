@@ -54,7 +54,7 @@ from reclaim.run.checks import check_budget, check_clock, check_counted
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.edit_counts import NO_EDIT, EditCounts
 from reclaim.run.ends import cause_of, told_as_partial
-from reclaim.run.exclusion import EXCLUDE, NOTHING_LEFT_OUT, Exclusion, LeftOut
+from reclaim.run.exclusion import EXCLUDE, NOTHING_LEFT_OUT, Exclusion, LeftOut, write_files
 from reclaim.run.exclusion import FOLDER as EXCLUDED_FOLDER
 from reclaim.run.exclusion import exclude as leave_out
 from reclaim.run.journal import Journal
@@ -243,6 +243,11 @@ def _check_begun(
     if run.state in (RunState.UNDONE, RunState.PURGED):
         raise PlanRefused(
             f"the plan was applied, and its run was {run.state} since", hint="plan it again"
+        )
+    if run.purging:
+        raise PlanRefused(
+            f"a purge has begun to delete what run {run.id} moved to quarantine",
+            hint=f"finish that with `reclaim purge STORE --run {run.id}`, and plan it again",
         )
     if run.undoing:
         raise PlanRefused(
@@ -761,6 +766,7 @@ class _Applying:
                     self._own.below("work"),
                 )
             ).parts
+        write_files(self._storage, self._own, parts)
         counted = self._engine.verify(parts, place).values()
         objects, size = (sum(counts[at] for counts in counted) for at in range(2))
         return LeftOut(self._exclusion.globs, objects, size, str(place))

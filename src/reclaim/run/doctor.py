@@ -140,6 +140,11 @@ def _runs(store: Store) -> Finding:
     named = name_of(store.kind, store.name, store.uid)
     collects = [run for run in store.runs() if run.kind == COLLECT]
     newest = collects[0] if collects else None
+    purging = [run.id for run in collects if run.purging]
+    if purging and not store.lock_holder():
+        sentence = f"a purge of what run {purging[0]} moved to quarantine was begun, not finished"
+        hint = f"finish it: reclaim purge {named} --run {purging[0]}"
+        return Finding(Level.WARNING, "runs", sentence, hint, store.name)
     unfinished = (RunState.STARTED, RunState.PARTIAL)
     if newest and newest.state in unfinished and not store.lock_holder():
         sentence = f"run {newest.id} is unfinished ({newest.state})"

@@ -6,7 +6,8 @@ or an unfinished undo has begun to bring back, and whatever promised snapshots n
 was too young to be set aside or that others shared it; and what a store's own library took out of
 history for a run that was to set it aside, and that was cut off before it did. What delete markers
 cover has one marker only. The record of such a run stays too. Snapshots that promised ones stand
-on, or are of no use without, stay with them.
+on, or are of no use without, stay with them. From the moment at which a purge begins to delete what
+a run set aside, that run promises nothing: nothing of it can come back (decision 0043).
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def keep_promises(
     for run in _promising(store):
         stem = place.at(f"promised-{new_uid()}")
         others = () if run.id == besides else _taking(store, run, opener)
-        if run.id != besides:
+        if run.id != besides and run.undoable:
             released |= still_promised(store, run)
         for rows in (*others, _record(store, run)):
             parts.append(write_hashed(opener(place.url), f"{stem}-{len(parts)}", rows))
@@ -84,7 +85,8 @@ def keep_needed(
     """
     if store.deleted or not isinstance(store, Quarantines):
         return seen
-    runs = {run.id: run for run in _promising(store) if run.id != besides}
+    # Of a run that is being purged the containers may be deleted, and nothing of it comes back.
+    runs = {run.id: run for run in _promising(store) if run.undoable and run.id != besides}
     named = [
         promised_containers(list(addresses), kind, _aside(store, runs[run_id]))
         for run_id, containers in store.promised(list(runs)).items()
@@ -109,7 +111,8 @@ def _not_read(
     """
     ids = sorted(run.id for run in runs if _aside(store, run) in unread.asides)
     holder = store.lock_holder()
-    if holder not in (None, besides) or not {run.id for run in _promising(store)}.issuperset(ids):
+    still = {run.id for run in _promising(store) if run.undoable}
+    if holder not in (None, besides) or not still.issuperset(ids):
         return Conflict(
             f"quarantines of {store.name} were undone or purged while they were read: run "
             f"{', '.join(ids)}",
@@ -147,7 +150,7 @@ def _aside(store: Store, run: Run) -> str:
 
 
 def _promising(store: Store) -> Iterator[Run]:
-    """The runs that can be undone. One whose record cannot be read may be one of them."""
+    """The runs that have something in quarantine. One whose record cannot be read may be one."""
     for run in store.runs():
         if run.state == RunState.UNREADABLE:
             raise Refused(
@@ -161,11 +164,12 @@ def _promising(store: Store) -> Iterator[Run]:
 def _taking(store: Store, run: Run, opener: Opener) -> Iterator[pa.Table]:
     """The addresses that a run was about to take, some hundred thousand at a time.
 
-    Of one that is done they are not where they were, but for what markers cover.
+    Of one that is done they are not where they were, but for what markers cover. Of one that is
+    being purged nothing else is promised.
     """
     aside = run.quarantine
     assert aside is not None
-    if not run.unfinished and aside.removal != MARKED:
+    if aside.removal != MARKED and (run.purging or not run.unfinished):
         return
     record = find_record(store, run, opener)
     if record is None or not record.is_whole:

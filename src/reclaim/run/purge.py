@@ -1,4 +1,9 @@
-"""Purge: delete for good what runs have set aside, once its time is over. A run of its own."""
+"""Purge: delete for good what runs have set aside, once its time is over. A run of its own.
+
+Before the first of it is deleted, the record of its run says that a purge has begun. From then on
+that run promises nothing and cannot be undone: wherever a purge stops, others go on (decision
+0043).
+"""
 
 from __future__ import annotations
 
@@ -32,6 +37,8 @@ from reclaim.stores.format import QUARANTINE
 
 PURGE = "purge"
 """The kind of run that this is."""
+SHOWN = 3
+"""How many of the objects that could not be deleted a message names."""
 
 
 @dataclass(slots=True)
@@ -44,6 +51,8 @@ class Purged:
     collected: int = 0
     skipped: dict[str, Exception] = field(default_factory=dict)
     """The runs that were not purged to their end, and why."""
+    failures: dict[str, Sequence[str]] = field(default_factory=dict)
+    """The first few reasons why objects of a run could not be deleted, or brought back."""
 
     @property
     def failed(self) -> int:
@@ -64,7 +73,7 @@ class Purged:
 
 def due(store: Store, older_than: timedelta | None, run_id: str | None = None) -> Sequence[Run]:
     """The runs whose quarantine is to end: by the time they were given, or by their age; or the
-    one that somebody names, whatever its time.
+    one that somebody names, whatever its time. What a purge has begun, the next one goes on with.
 
     Who set something aside first comes first: a later run may have what the earlier one needs.
     """
@@ -73,12 +82,14 @@ def due(store: Store, older_than: timedelta | None, run_id: str | None = None) -
         (run.quarantine.since or run.started_at, run)
         for run in store.runs()
         if run.quarantine
-        and (_over(run.quarantine, now, older_than) if run_id is None else run.id == run_id)
+        and (_is_due(run.quarantine, now, older_than) if run_id is None else run.id == run_id)
     ]
     return [run for _, run in sorted(ending, key=lambda dated: dated[0])]
 
 
-def _over(aside: Quarantine, now: datetime, older_than: timedelta | None) -> bool:
+def _is_due(aside: Quarantine, now: datetime, older_than: timedelta | None) -> bool:
+    if aside.purge_begun is not None:
+        return True
     if older_than is None:
         return aside.until is not None and aside.until <= now
     return aside.since is not None and aside.since <= now - older_than
@@ -150,7 +161,14 @@ def _partial(
     errors = [*done.skipped.values(), *([] if stopped is None else [stopped])]
     hints = [error.hint for error in errors if isinstance(error, ReclaimError) and error.hint]
     if done.failed:
-        left.append(f"{done.failed} objects could not be deleted; the journal at {place} says why")
+        named = [reason for reasons in done.failures.values() for reason in reasons][:SHOWN]
+        more = done.failed - len(named)
+        rest = f" and {more} more" if more else ""
+        left.append(
+            f"{done.failed} objects of run {', '.join(done.failures)} could not be deleted: "
+            f"{'; '.join(named)}{rest}; the journal at {place} names each"
+        )
+        hints.append("look at these files, and move away what others changed or put there")
     if stopped is not None:
         left.append(f"run {done.run} stopped on the way: {sentence_of(stopped)}")
     said = f"purged {len(done.runs)} runs; " if done.runs else ""
@@ -160,7 +178,10 @@ def _partial(
         run: {"kind": cause_of(error), "message": sentence_of(error)}
         for run, error in done.skipped.items()
     }
-    return Partial(said + "; ".join(left), hint=hint, **done.summary(), causes=causes)
+    failures = {run: list(reasons) for run, reasons in done.failures.items()}
+    return Partial(
+        said + "; ".join(left), hint=hint, **done.summary(), causes=causes, failures=failures
+    )
 
 
 def _purge(
@@ -196,6 +217,8 @@ def _purge(
             check_budget(store, held.lock, read_at, so_far=f"nothing of run {run.id} was deleted")
         if not parts:
             continue
+        if parts is away:
+            run = _note_begun(store, held, run)
         outcome = sweep(
             store,
             engine,
@@ -209,10 +232,23 @@ def _purge(
         )
         done.outcome.add(outcome)
         if outcome.counts[FAILED]:
+            done.failures[run.id] = journal.failures(SHOWN)
             return
     done.collected += setting_aside(held).forget(run.id)
     held.finish(run.id, RunState.PURGED, {**run.summary, "purged_by": done.run})
     done.runs.append(run.id)
+
+
+def _note_begun(store: Store, held: Held, run: Run) -> Run:
+    """Note in a run's record that it is being purged, before the first object is deleted."""
+    aside = run.quarantine
+    assert aside is not None
+    if aside.purge_begun is not None:
+        return run
+    begun = replace(aside, purge_begun=store.clock.now())
+    summary = {**run.summary, **begun.record()}
+    held.finish(run.id, RunState(run.state), summary)
+    return replace(run, summary=summary)
 
 
 def _split(

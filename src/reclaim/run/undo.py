@@ -111,6 +111,12 @@ def check_undo(run: Run) -> UndoableRemoval:
         raise Conflict(f"run {run.id} was undone already", hint="see `reclaim runs`")
     if run.state == RunState.PURGED:
         raise Refused(f"the quarantine of run {run.id} was purged, and cannot be brought back")
+    if run.purging:
+        raise Refused(
+            f"a purge has begun to delete what run {run.id} moved to quarantine, so the run cannot "
+            "be undone any more",
+            hint=f"finish the purge: reclaim purge STORE --run {run.id}",
+        )
     removal = removal_of(run)
     if removal is None:
         raise Refused(
@@ -224,7 +230,7 @@ class _Undoing:
     ) -> Partial:
         """``failures`` are the first few reasons of those that failed."""
         rest = [*failures, *waits]
-        others = [run.id for run in self._store.runs() if run.quarantine and run.id != undone.run]
+        others = [run.id for run in self._store.runs() if run.undoable and run.id != undone.run]
         after = (
             f" after `reclaim undo {others[0]}`, which may have what is missing" if others else ""
         )

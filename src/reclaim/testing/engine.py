@@ -179,9 +179,23 @@ class OracleEngine:
         storage = self._open(request.included.url)
         included, excluded = [], []
         matches = [0] * len(request.globs)
+        paths: dict[str, str] = {}
+        for part in request.earlier:
+            found = excluding.find_paths(read_part(storage, part), request.globs)
+            paths |= dict(zip(*(column.to_pylist() for column in found.columns), strict=True))
         for part in request.candidates:
             self._step("exclude")
-            others, matching, counts = excluding.split(read_part(storage, part), request.globs)
+            rows = read_part(storage, part)
+            known = [
+                path or paths.get(address)
+                for address, path in zip(
+                    rows.column("address").to_pylist(), rows.column("path").to_pylist(), strict=True
+                )
+            ]
+            rows = rows.set_column(
+                rows.schema.get_field_index("path"), "path", pa.array(known, pa.string())
+            )
+            others, matching, counts = excluding.split(rows, request.globs)
             included.append(others)
             excluded.append(matching)
             matches = [sum(pair) for pair in zip(matches, counts, strict=True)]

@@ -105,7 +105,8 @@ def can_be_undone(
 
 
 def is_open(run: Run) -> bool:
-    return run.state not in (RunState.UNDONE, RunState.PURGED)
+    """Whether a run is neither undone nor purged, and no purge of it has begun."""
+    return run.state not in (RunState.UNDONE, RunState.PURGED) and not run.purging
 
 
 def _leads_to_gone(connection: Connection, repo_uid: str, run_id: str) -> bool:

@@ -56,7 +56,7 @@ def find_parents(workspace: Workspace, *, besides: str) -> set[SnapshotId]:
 
 def undoable(connection: Connection, repo_uid: str) -> set[str]:
     """The runs whose commits can be brought back."""
-    return {run.id for run in records.list_runs(connection, repo_uid) if run.quarantine}
+    return {run.id for run in records.list_runs(connection, repo_uid) if run.undoable}
 
 
 def gone_for_good(connection: Connection, repo_uid: str, ids: Iterable[str]) -> set[str]:

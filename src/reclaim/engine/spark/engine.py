@@ -38,7 +38,7 @@ from reclaim.engine.spark.keys import KeysOf, keys_of
 from reclaim.engine.spark.meter import SparkMeter
 from reclaim.engine.spark.work import candidates, containers, listing, parts, taking
 from reclaim.engine.tasks.deleting import GOING, Outcome
-from reclaim.engine.tasks.judging import CANDIDATES, add_kinds
+from reclaim.engine.tasks.judging import CANDIDATES, PATHS, add_kinds
 from reclaim.engine.tasks.parts import Part, Place, open_storage
 from reclaim.engine.tasks.promised import LISTED_CONTAINERS, Unread
 from reclaim.engine.tasks.reading import LIVE, NEEDS, OWNED
@@ -170,13 +170,35 @@ class SparkEngine:
     def exclude(self, request: ExcludeRequest) -> Excluded:
         if not request.candidates:
             return Excluded((), (), [0] * len(request.globs))
-        files = self._frames.files(request.candidates)
-        lines = self._frames.run(files, partial(candidates.exclude, request))
+        if request.earlier:
+            shuffled = sum(part.rows for part in (*request.candidates, *request.earlier))
+            rows = self._with_paths(request)
+            lines = self._frames.run(rows, partial(candidates.exclude, request), shuffled=shuffled)
+        else:
+            files = self._frames.files(request.candidates)
+            lines = self._frames.run(files, partial(candidates.exclude_files, request))
         folder = request.excluded.prefix
         excluded = [part for part in lines.parts if part.address.startswith(folder)]
         included = [part for part in lines.parts if not part.address.startswith(folder)]
         matches = [report["matches"] for report in lines.reports()]
         return Excluded(included, excluded, [sum(counts) for counts in zip(*matches, strict=True)])
+
+    def _with_paths(self, request: ExcludeRequest) -> DataFrame:
+        """Candidates; those without a path with the one that an earlier apply left them out by."""
+        url = request.included.url
+        rows = self._frames.rows_of(url, request.candidates, CANDIDATES)
+        read = partial(candidates.find_paths, url, request.globs)
+        known = (
+            self._frames.files(request.earlier)
+            .map(read, PATHS)
+            .groupBy("address")
+            .agg(F.min("path").alias("known_path"))
+        )
+        return (
+            rows.join(known, on="address", how="left")
+            .withColumn("path", F.coalesce("path", "known_path"))
+            .select(*CANDIDATES.names)
+        )
 
     def sweep(self, request: SweepRequest) -> Swept:
         format, place = request.format, request.place

@@ -2,7 +2,8 @@
 
 A glob is compared with the whole address of an object, and with its path where that is known;
 ``*`` also stands for ``/``, and a glob that ends with ``/`` stands for all that is below. To match
-either is enough: an exclusion only ever keeps more.
+either is enough: an exclusion only ever keeps more. A path that nothing tells any more is taken
+from the list of an earlier apply that left the object out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.engine.tasks.judging import PATHS
 from reclaim.errors import InvalidInput
 
 
@@ -48,6 +50,13 @@ def split(rows: pa.Table, globs: Sequence[str]) -> tuple[pa.Table, pa.Table, lis
         matches.append(pc.sum(mask).as_py() or 0)
         excluded = pc.or_(excluded, mask)
     return rows.filter(pc.invert(excluded)), rows.filter(excluded), matches
+
+
+def find_paths(left_out: pa.Table, globs: Sequence[str]) -> pa.Table:
+    """The paths in the list of an earlier apply that one of the globs matches, as ``PATHS``."""
+    known = left_out.filter(pc.is_valid(left_out.column("path"))).select(PATHS.names)
+    _, matched, _ = split(known, globs)
+    return matched.cast(PATHS)
 
 
 def _regex(glob: str) -> str:

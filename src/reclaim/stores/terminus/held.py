@@ -68,7 +68,7 @@ class HeldTerminus(HeldSidecar):
         named = [f"layer {layer}: {fault}" for layer, fault in faults.items() if fault]
         loadable = [layer for layer, fault in faults.items() if not fault]
         lacks = any(fault and fault.endswith(NOT_THERE) for fault in faults.values())
-        others = any(run.quarantine and run.id != run_id for run in self._records.all())
+        others = any(run.undoable and run.id != run_id for run in self._records.all())
         complete = complete and not (lacks and others)
         self._bring_back(run_id, list(faults) if complete else loadable)
         if not complete:

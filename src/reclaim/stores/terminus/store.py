@@ -146,14 +146,19 @@ class TerminusStore(SidecarStore):
     def _promised(self, besides: str) -> Mapping[str, Collection[SnapshotId]]:
         """The other runs that can be undone, each with the layers that are on its lists.
 
-        One that has something in quarantine and no readable record may be one of them.
+        One that has something in quarantine and no readable record may be one of them. Of one
+        that a purge has begun to delete, only what is still in quarantine counts.
         """
         runs = self.runs()
         ended = {
             run.id for run in runs if run.quarantine is None and run.state != RunState.UNREADABLE
         }
         promising = {*self._view.quarantined_runs(), *(run.id for run in runs)} - ended
-        return {run: self._sidecar.lists.taken_by(run) for run in sorted(promising - {besides})}
+        purging = {run.id for run in runs if run.purging}
+        return {
+            run: {} if run in purging else self._sidecar.lists.taken_by(run)
+            for run in sorted(promising - {besides})
+        }
 
     # Leases
 

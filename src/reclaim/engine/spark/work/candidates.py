@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -150,12 +150,22 @@ def keep_closed(closed: frozenset[str], place: Place, rows: Tables) -> Tables:
     )
 
 
-def exclude(request: ExcludeRequest, files: Tables) -> Tables:
+def find_paths(url: str, globs: Sequence[str], files: Tables) -> Tables:
+    """The paths in lists of earlier applies that one of the globs matches."""
+    for table in read_parts(url, files):
+        yield excluding.find_paths(table, globs)
+
+
+def exclude_files(request: ExcludeRequest, files: Tables) -> Tables:
+    return exclude(request, read_parts(request.included.url, files))
+
+
+def exclude(request: ExcludeRequest, rows: Tables) -> Tables:
     """Write candidates down in two lists: those that no glob matches, and the others."""
     included: list[pa.Table] = []
     excluded: list[pa.Table] = []
     matches = [0] * len(request.globs)
-    for table in read_parts(request.included.url, files):
+    for table in rows:
         others, matching, counts = excluding.split(table, request.globs)
         included.append(others)
         excluded.append(matching)

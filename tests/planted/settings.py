@@ -1,0 +1,43 @@
+"""Bugs in settings: what files and variables may say of what is deleted."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+STRANGERS = "tests/cli/test_settings.py::test_others_cannot_say_what_is_deleted"
+OTHERS_STORES = (
+    "tests/terminus/test_cli.py::test_a_setting_does_not_weaken_a_store_that_others_write"
+)
+
+BUGS: dict[str, Bug] = {
+    "the margin is taken from a file of others": Bug(
+        "reclaim.cli.settings",
+        right='        "24h",\n        guarded=True,\n',
+        wrong='        "24h",\n',
+        test=f"{STRANGERS}[min_age = '0s']",
+    ),
+    "that nothing is put in quarantine is taken from a file of others": Bug(
+        "reclaim.cli.settings",
+        right='without it as the store does",\n        guarded=True,\n',
+        wrong='without it as the store does",\n',
+        test=f"{STRANGERS}[quarantine = false]",
+    ),
+    "the time in quarantine is taken from a file of others": Bug(
+        "reclaim.cli.settings",
+        right='        "7d",\n        guarded=True,\n',
+        wrong='        "7d",\n',
+        test=f"{STRANGERS}[keep = '1s']",
+    ),
+    "a setting shortens the margin of a store that others write": Bug(
+        "reclaim.cli.plans",
+        right="margins=margins if by_option else _safe_margins(margins, store),",
+        wrong="margins=margins,",
+        test=OTHERS_STORES,
+    ),
+    "a setting ends the quarantine of a store that others write": Bug(
+        "reclaim.cli.quarantining",
+        right="        if store.quarantine_by_default and current()",
+        wrong="        if False and current()",
+        test=OTHERS_STORES,
+    ),
+}
