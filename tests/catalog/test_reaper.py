@@ -10,7 +10,13 @@ import pytest
 from sqlalchemy import update
 
 from reclaim.catalog import Branch, Catalog, Repository
-from reclaim.catalog.database.schema import LedgerState, ledger, staging_tokens, upload_tokens
+from reclaim.catalog.database.schema import (
+    LedgerState,
+    ledger,
+    partitions,
+    staging_tokens,
+    upload_tokens,
+)
 from reclaim.catalog.reaping.reaper import Reaper
 from reclaim.errors import AnotherDatabase, InvalidInput, OwnedAddress, StorageUnavailable
 from reclaim.safety import SAFETY
@@ -346,3 +352,79 @@ def test_rows_of_what_an_offline_run_took(local: World) -> None:
     local.apply(plan)
     assert objects(local) == set()
     assert raw.rows(local.repo, ledger) == []
+
+
+def test_what_is_staged_stays_however_old_it_is(world: World) -> None:
+    main = world.repo.branch("main")
+    main.put("a", b"a")
+    main.copy("a", "b")
+    main.delete("a")
+    world.clock.advance(days=3)
+    world.opened().reap()
+    assert main.get("b") == b"a"
+
+
+def test_rows_of_objects_that_are_there_stay(local: World) -> None:
+    """Nothing may refer to a condemned address for as long as there are bytes."""
+    local.repo.change_settings(hard_delete=False)
+    main = local.repo.branch("main")
+    main.put("a", b"a")
+    main.delete("a")
+    local.clock.advance(days=3)
+    local.opened().clean()
+    assert len(raw.rows(local.repo, ledger)) == 1
+    local.storage.delete(*objects(local))
+    local.opened().clean()
+    assert raw.rows(local.repo, ledger) == []
+
+
+def test_online_and_offline_together_leave_nothing(world: World) -> None:
+    """What was committed and is dead is left to a run; what was not has gone before it."""
+    main = world.repo.branch("main")
+    main.put("kept", b"kept")
+    main.commit("kept")
+    work = world.repo.create_branch("work")
+    work.put("dead", b"dead")
+    work.commit("dead")
+    work.put("never committed", b"x")
+    given = main.get_physical_address("never linked", valid=timedelta(minutes=1))
+    world.storage.put(given.address, b"y")
+    world.repo.delete_branch("work")
+    world.backend.close()
+    world.repo = world.other()
+    world.clock.advance(hours=1)
+    world.opened().reap()
+    world.clock.advance(minutes=16)
+    assert [done.objects for done in world.opened().reap()] == [2]
+    dead = objects(world) - world.needed()
+    assert len(dead) == 1
+    world.quiet()
+    assert raw.rows(world.repo, ledger) == []
+    assert objects(world) <= world.needed()
+
+
+def test_partitions_in_which_nothing_is_left(world: World) -> None:
+    main = world.repo.branch("main")
+    main.put("kept", b"kept")
+    main.commit("kept")
+    used = {row.id for row in raw.rows(world.repo, partitions)}
+    with world.opened() as catalog:
+        work = catalog.repository(NAME).create_branch("work")
+        work.put("dead", b"dead")
+        work.commit("dead")
+        catalog.repository(NAME).delete_branch("work")
+    world.backend.close()
+    world.repo = world.other()
+    world.age()
+    world.apply(world.plan(allowed_fraction=1.0))
+    assert len(raw.rows(world.repo, partitions)) == 2
+    # A month later, and after others have counted.
+    world.clock.advance(days=31)
+    with world.opened() as catalog:
+        catalog.repository(NAME).branch("main").put("more", b"more")
+    world.clock.advance(days=2)
+    world.apply(world.plan(allowed_fraction=1.0))
+    left = {row.id for row in raw.rows(world.repo, partitions)}
+    assert used <= left
+    assert len(left) == 2
+    world.quiet()

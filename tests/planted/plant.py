@@ -20,6 +20,7 @@ from tests.planted import (
     naming,
     policies,
     quarantine,
+    reaping,
     records,
     settings,
     terminus,
@@ -39,6 +40,7 @@ BUGS = (
     | naming.BUGS
     | policies.BUGS
     | quarantine.BUGS
+    | reaping.BUGS
     | records.BUGS
     | settings.BUGS
     | terminus.BUGS

@@ -124,6 +124,11 @@ def _note_writer(connection: Connection, repo_uid: str, writer: str, epoch: int)
         )
 
 
+def left_writers(storage: Storage, repo_uid: str) -> frozenset[str]:
+    """The writers of the epochs that are in the storage."""
+    return frozenset(_left(storage, repo_uid).values())
+
+
 def _left(storage: Storage, repo_uid: str) -> Mapping[int, str]:
     """The epochs in the storage, and who left them."""
     for _ in range(LOOKS):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from reclaim.catalog import Roots
 from reclaim.catalog.collection.observing import STAGED
+from reclaim.catalog.reaping.empty_partitions import partition_folders
 from reclaim.errors import Corrupt, NotFound, ReclaimError, StorageAhead
 from reclaim.history import build
 from reclaim.history.graph import reachable
@@ -18,7 +18,6 @@ from reclaim.storage.buckets import Upload
 from reclaim.stores.catalog.uploads import find_uploads
 from reclaim.stores.catalog.verify import expected_objects, verify
 from reclaim.stores.findings import Advance, Finding, Level, failed, some
-from reclaim.urls import is_odd
 
 if TYPE_CHECKING:
     from reclaim.stores.catalog.store import CatalogStore
@@ -221,15 +220,7 @@ def _reached(seen: Roots) -> frozenset[SnapshotId]:
 
 
 def _listed_partitions(store: CatalogStore) -> set[str]:
-    storage, prefix = store.storage, store.format.prefix
-    branches, _ = storage.folders(f"{prefix}branches")
-    places = chain(branches, [f"{prefix}_reclaim/meta"])
-    return {
-        folder.rstrip("/").rsplit("/", 1)[-1]
-        for place in places
-        for folder in storage.folders(place)[0]
-        if not is_odd(folder)
-    }
+    return {name for name, _ in partition_folders(store.storage, store.uid)}
 
 
 def _unknown(listed: set[str], seen: Roots) -> list[str]:

@@ -21,7 +21,7 @@ from reclaim.catalog.collection import (
 )
 from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.locks import RepositoryLock
-from reclaim.catalog.reaping import taken_rows
+from reclaim.catalog.reaping import empty_partitions, taken_rows
 from reclaim.catalog.staging.upload_expiry import expire_uploads
 from reclaim.errors import ReclaimError
 from reclaim.model import Ref, Run, RunState, SnapshotId
@@ -144,6 +144,8 @@ class HeldRepository:
         work = self._workspace
         try:
             taken_rows.remove(work.database, work.storage, work.clock, work.repo_uid)
+            if not any(run.quarantine for run in records.all_runs(work)):
+                empty_partitions.remove(work.database, work.storage, work.clock, work.repo_uid)
         except ReclaimError as error:
             log.warning("rows of objects that are gone were left: %s", error)
 

@@ -1,0 +1,85 @@
+"""Partitions in which nothing is left: their rows, and how far they had counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from sqlalchemy import Connection, delete, select
+
+from reclaim.catalog import addresses
+from reclaim.catalog.collection.epochs import left_writers
+from reclaim.catalog.database.schema import (
+    PartitionState,
+    UploadState,
+    epoch_writers,
+    partitions,
+    repositories,
+    upload_tokens,
+)
+from reclaim.catalog.database.sets import among
+from reclaim.catalog.database.transactions import Database
+from reclaim.catalog.staging.tokens import partitions_in_flight
+from reclaim.clock import MICROSECOND, Clock, to_micros
+from reclaim.safety import SAFETY
+from reclaim.storage import Storage
+from reclaim.urls import is_odd
+
+
+def remove(database: Database, storage: Storage, clock: Clock, repo_uid: str) -> int:
+    """Remove partitions that were closed a month ago and of which no object is there; how many.
+
+    Not to be called while a run can be undone: what is in quarantine belongs to partitions too.
+    Nobody has written into a closed one since, and nothing can be referred to in it that is not
+    there. Should an object appear all the same, plans are refused until it is adopted or deleted.
+    """
+    long_closed = _long_closed(database, clock, repo_uid)
+    if not long_closed:
+        return 0
+    for name, folder in partition_folders(storage, repo_uid):
+        if name in long_closed and next(storage.list(folder), None) is not None:
+            long_closed.discard(name)
+    long_closed -= left_writers(storage, repo_uid)
+    if not long_closed:
+        return 0
+
+    def work(connection: Connection) -> int:
+        for table, name in ((partitions, partitions.c.id), (epoch_writers, epoch_writers.c.writer)):
+            gone = delete(table).where(
+                table.c.repo_uid == repo_uid, among(connection, name, long_closed)
+            )
+            connection.execute(gone)
+        return len(long_closed)
+
+    return database.transact(work)
+
+
+def partition_folders(storage: Storage, repo_uid: str) -> Iterator[tuple[str, str]]:
+    """The folders of partitions in the storage: name → folder. One may have several."""
+    prefix = addresses.repository(repo_uid)
+    branches, _ = storage.folders(f"{prefix}branches")
+    for place in chain(branches, [f"{prefix}_reclaim/meta"]):
+        for folder in storage.folders(place)[0]:
+            if not is_odd(folder):
+                yield folder.rstrip("/").rsplit("/", 1)[-1], folder
+
+
+def _long_closed(database: Database, clock: Clock, repo_uid: str) -> set[str]:
+    """Closed partitions that no commit in flight and no upload in time belongs to."""
+    with database.read() as connection:
+        now = to_micros(database.now(connection, clock))
+        pending = select(upload_tokens.c.address).where(
+            upload_tokens.c.repo_uid == repo_uid, upload_tokens.c.state == UploadState.PENDING
+        )
+        uploading = {
+            part for address in connection.execute(pending).scalars() for part in address.split("/")
+        }
+        counting = select(repositories.c.epoch_writer).where(repositories.c.uid == repo_uid)
+        closed = select(partitions.c.id).where(
+            partitions.c.repo_uid == repo_uid,
+            partitions.c.state == PartitionState.CLOSED,
+            partitions.c.closed_at < now - SAFETY.records // MICROSECOND,
+            partitions.c.id.not_in(partitions_in_flight(repo_uid)),
+            partitions.c.id.not_in(counting),
+        )
+        return set(connection.execute(closed).scalars()) - uploading

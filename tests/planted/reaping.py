@@ -1,0 +1,73 @@
+"""Bugs of the reaper and of the rows that it relies on."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+TEST = "tests/catalog/test_reaper.py"
+
+BUGS: dict[str, Bug] = {
+    "the reaper without the condemned check": Bug(
+        "reclaim.catalog.reaping.backlog",
+        right="""            ledger.c.state == LedgerState.CONDEMNED,
+            ledger.c.run_id.is_(None),
+            ledger.c.condemned_at <=""",
+        wrong="""            ledger.c.run_id.is_(None),
+            ledger.c.created_at <=""",
+        test=f"{TEST}::test_what_is_staged_stays_however_old_it_is[embedded]",
+    ),
+    "the reaper takes rows of a run": Bug(
+        "reclaim.catalog.reaping.backlog",
+        right="            ledger.c.run_id.is_(None),\n",
+        wrong="",
+        test=f"{TEST}::test_rows_of_a_run_are_its_own",
+    ),
+    "the reaper without its margin": Bug(
+        "reclaim.catalog.reaping.backlog",
+        right="now - SAFETY.reap_margin // MICROSECOND,",
+        wrong="now,",
+        test=f"{TEST}::test_what_nothing_refers_to_goes[embedded-delete]",
+    ),
+    "the reaper without the check of epochs": Bug(
+        "reclaim.catalog.reaping.reaper",
+        right="        check_epoch(self.database, self.storage, repo_uid)\n",
+        wrong="",
+        test=f"{TEST}::test_a_copy_of_the_database_deletes_nothing",
+    ),
+    "the reaper of a database that is not the home": Bug(
+        "reclaim.catalog.reaping.reaper",
+        right="        self.home.check()\n",
+        wrong="",
+        test=f"{TEST}::test_a_copy_of_the_database_deletes_nothing",
+    ),
+    "rows forgotten of objects that could not be deleted": Bug(
+        "reclaim.catalog.reaping.reaper",
+        right="            self._forget(repo_uid, gone)\n",
+        wrong="            self._forget(repo_uid, due)\n",
+        test=f"{TEST}::test_what_cannot_be_deleted_is_tried_again_and_holds_up_nobody",
+    ),
+    "hard delete asked for once a round": Bug(
+        "reclaim.catalog.reaping.reaper",
+        right="if not read_settings(connection, repo_uid).hard_delete:",
+        wrong="if last is None and not read_settings(connection, repo_uid).hard_delete:",
+        test=f"{TEST}::test_it_is_switched_off_in_the_middle",
+    ),
+    "addresses of the ledger not checked": Bug(
+        "reclaim.catalog.reaping.reaper",
+        right="        check_inside(repo_uid, due)\n",
+        wrong="",
+        test=f"{TEST}::test_an_address_that_is_not_the_repositorys_own",
+    ),
+    "rows removed of objects that are there": Bug(
+        "reclaim.catalog.reaping.taken_rows",
+        right="for address, there in found if not there",
+        wrong="for address, there in found",
+        test=f"{TEST}::test_rows_of_objects_that_are_there_stay",
+    ),
+    "an upload that expires is not condemned": Bug(
+        "reclaim.catalog.staging.upload_expiry",
+        right="    connection.execute(insert(ledger), condemned)\n",
+        wrong="",
+        test=f"{TEST}::test_an_upload_that_nobody_linked[embedded]",
+    ),
+}
