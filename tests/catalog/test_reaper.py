@@ -426,5 +426,6 @@ def test_partitions_in_which_nothing_is_left(world: World) -> None:
     world.apply(world.plan(allowed_fraction=1.0))
     left = {row.id for row in raw.rows(world.repo, partitions)}
     assert used <= left
-    assert len(left) == 2
+    # SeaweedFS lists folders in which nothing is.
+    assert len(left) == (2 if world.backend.name == "embedded" else 3)
     world.quiet()

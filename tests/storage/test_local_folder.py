@@ -148,6 +148,17 @@ def test_a_copy_is_a_file_of_its_own_and_written_now(root: Path, storage: Object
     assert (root / "store/new/y").read_bytes() == b"live"
 
 
+def test_only_a_folder_in_which_nothing_is_is_dropped(
+    root: Path, outside: Path, storage: ObjectStorage
+) -> None:
+    (root / "store" / "empty").mkdir()
+    (root / "store" / "link").symlink_to(outside)
+    for folder in ("store/empty", "store/live/", "store/live/x", "store/link", "store/none"):
+        storage.drop_folder(folder)
+    assert sorted(path.name for path in (root / "store").iterdir()) == ["link", "live"]
+    assert (root / "store/live/x").read_bytes() == b"live"
+
+
 def test_a_copy_that_fails_leaves_what_was_there(
     root: Path, storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

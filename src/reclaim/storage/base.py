@@ -114,3 +114,8 @@ class Storage(Protocol):
     def flush_moved(self, addresses: Iterable[str]) -> None:
         """Make moves survive a power cut; the bytes of what was moved lasted before."""
         ...
+
+    def drop_folder(self, folder: str) -> None:
+        """Remove a folder in which nothing is. Where folders are only parts of names, or if
+        something is in it, nothing happens."""
+        ...

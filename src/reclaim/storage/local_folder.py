@@ -165,6 +165,13 @@ class LocalFolder:
                     os.unlink(upload, dir_fd=goal)
                     raise
 
+    def drop_folder(self, folder: str) -> None:
+        """Remove a folder, unless something is in it."""
+        above, name = _split(folder.rstrip("/"))
+        # The system refuses to remove one that is not empty, or that is no folder.
+        with suppress(OSError), self.open(above) as handle:
+            os.rmdir(name, dir_fd=handle)
+
     def flush(self, address: str) -> None:
         """Make a file survive a power cut, but for the folders above it."""
         folder, name = _split(address)

@@ -263,6 +263,11 @@ class ObjectStorage:
                 self._local.flush(address)
         self.flush_moved(written)
 
+    def drop_folder(self, folder: str) -> None:
+        if self._local is not None:
+            with translated("remove", folder):
+                self._local.drop_folder(folder)
+
     def flush_moved(self, addresses: Iterable[str]) -> None:
         if self._local is None:
             return

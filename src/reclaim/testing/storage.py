@@ -79,6 +79,9 @@ class StorageWrapper:
     def flush_moved(self, addresses: Iterable[str]) -> None:
         self.inner.flush_moved(addresses)
 
+    def drop_folder(self, folder: str) -> None:
+        self.inner.drop_folder(folder)
+
 
 class ClockedStorage(StorageWrapper):
     """Storage whose clock is a ``Clock``: what is written carries its time.

@@ -36,9 +36,11 @@ def remove(database: Database, storage: Storage, clock: Clock, repo_uid: str) ->
     long_closed = _long_closed(database, clock, repo_uid)
     if not long_closed:
         return 0
-    for name, folder in partition_folders(storage, repo_uid):
-        if name in long_closed and next(storage.list(folder), None) is not None:
-            long_closed.discard(name)
+    for name, folder in list(partition_folders(storage, repo_uid)):
+        if name in long_closed:
+            storage.drop_folder(folder)
+    # A folder that is listed counts as there, whatever is in it: so it does for plans.
+    long_closed -= {name for name, _ in partition_folders(storage, repo_uid)}
     long_closed -= left_writers(storage, repo_uid)
     if not long_closed:
         return 0

@@ -238,6 +238,9 @@ class LayerView:
     def flush_moved(self, addresses: Iterable[str]) -> None:
         self._inner.flush_moved(addresses)
 
+    def drop_folder(self, folder: str) -> None:
+        """Folders are a server's affair."""
+
     def _check_takeable(self, address: str) -> None:
         """Refuse to take anything but layers and what runs have written, whatever a plan says."""
         below = address.removeprefix(self._prefix)
