@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import obstore
@@ -17,9 +18,10 @@ from sqlalchemy import update
 
 from bench.figure import Figure, Timer, rate
 from reclaim.catalog import Branch, Catalog, Import
+from reclaim.catalog.content.entries import Entry
 from reclaim.catalog.database.schema import staged_entries
-from reclaim.catalog.staging import cleaner
-from reclaim.testing.servers import seaweedfs
+from reclaim.catalog.staging import cleaner, ledger, uploads
+from reclaim.testing.servers import postgresql, seaweedfs
 
 MILLION = 1_000_000
 
@@ -247,7 +249,77 @@ def ls(runs: int = 5) -> Figure:
     return Figure("ls of one object", ratios, target, lambda ratio: ratio <= 4, notes)
 
 
+def _staged_with_ledger(where: str, main: Callable[[int], Branch], runs: int = 7) -> Figure:
+    """Rows of fresh objects, as puts stage them, with and without the writes to the ledger."""
+    ratios, notes = [], []
+    for run in range(runs):
+        timer = Timer()
+        # One after the other, and each of the two first in turn.
+        for name in ("with", "without") if run % 2 else ("without", "with"):
+            branch = main(run)
+            workspace = branch._workspace
+            with workspace.partitions.use(workspace.repo_uid) as partition:
+                entries = [
+                    Entry(
+                        f"table/day={number // 1000:05d}/part-{number:08d}.parquet",
+                        partition.new_object("main"),
+                        1_000 + number % 777,
+                        workspace.clock.now(),
+                        f"sha256:{number:064x}",
+                        "",
+                        {},
+                    )
+                    for number in range(STAGED)
+                ]
+                with timer(name), _ledger(on=name == "with"):
+                    for start in range(0, STAGED, uploads.TOGETHER):
+                        batch = entries[start : start + uploads.TOGETHER]
+                        uploads.stage_fresh(workspace, "main", batch, partition)
+        with_ledger, without = timer.seconds["with"], timer.seconds["without"]
+        ratios.append(without / with_ledger)
+        notes.append(f"with {rate(STAGED, with_ledger)}, without {rate(STAGED, without)}")
+    return Figure(
+        f"staging {STAGED:,} fresh objects with the ledger, {where}",
+        ratios,
+        "at least 0.8 of the rate without",
+        lambda ratio: ratio >= 0.8,
+        notes,
+    )
+
+
+STAGED = 20_000
+
+
+@contextmanager
+def _ledger(*, on: bool) -> Iterator[None]:
+    enter = ledger.enter
+    if not on:
+        ledger.enter = lambda *_: None
+    try:
+        yield
+    finally:
+        ledger.enter = enter
+
+
+def ledger_sqlite() -> Figure:
+    with tempfile.TemporaryDirectory() as name:
+        return _staged_with_ledger("SQLite", lambda _run: fresh(Path(name)))
+
+
+def ledger_postgresql() -> Figure:
+    with tempfile.TemporaryDirectory() as name, postgresql(Path(name) / "postgresql") as server:
+
+        def main(run: int) -> Branch:
+            objects = f"{name}/objects-{run}-{time.monotonic_ns()}"
+            catalog = Catalog.init(server.new_database(), storage=objects)
+            return catalog.create_repository("bench").branch("main")
+
+        return _staged_with_ledger("PostgreSQL", main)
+
+
 FIGURES: dict[str, Callable[[], Figure]] = {
+    "ledger-sqlite": ledger_sqlite,
+    "ledger-postgresql": ledger_postgresql,
     "stage": stage,
     "commit": commit,
     "waiting": waiting,

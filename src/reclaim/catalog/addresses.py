@@ -23,9 +23,14 @@ def repository(repo_uid: str) -> str:
     return f"{ROOT}{repo_uid}/"
 
 
-def new_object(repo_uid: str, branch: str, partition: str) -> str:
-    """A fresh address for the bytes of an entry; a branch is one percent-encoded segment."""
-    return f"{repository(repo_uid)}branches/{segment(branch)}/{partition}/{new_uid()}"
+def new_object(repo_uid: str, branch: str, partition: str, number: int) -> str:
+    """A fresh address for the bytes of an entry; a branch is one percent-encoded segment.
+
+    The last part begins with a number that grows within the partition, so that a database which
+    sorts by addresses adds new ones at one place.
+    """
+    name = f"{number:08x}{new_uid()[8:]}"
+    return f"{repository(repo_uid)}branches/{segment(branch)}/{partition}/{name}"
 
 
 def segment(branch: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from reclaim.catalog.content.entries import Entry
 from reclaim.catalog.database.schema import (
@@ -27,18 +27,22 @@ HOLDING = (TokenState.OPEN, TokenState.SEALED, TokenState.COMMITTED)
 
 def enter(connection: Connection, repo_uid: str, fresh: Iterable[Entry], now: int) -> None:
     """Enter objects that were just uploaded and are about to be staged."""
-    rows = [
-        {
-            "address": entry.address,
-            "repo_uid": repo_uid,
-            "created_at": now,
-            "path": entry.path,
-            "size": entry.size,
-        }
-        for entry in fresh
-    ]
-    if rows:
-        connection.execute(insert(ledger), rows)
+    rows = [(entry.address, entry.path, entry.size) for entry in fresh]
+    if not rows:
+        return
+    # In the drivers' own words, as for staged rows: this is on the way of every put.
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(
+            "INSERT INTO ledger (address, path, size, repo_uid, created_at) VALUES (?, ?, ?, ?, ?)",
+            [(*row, repo_uid, now) for row in rows],
+        )
+    else:
+        columns = tuple(list(column) for column in zip(*rows, strict=True))
+        connection.exec_driver_sql(
+            "INSERT INTO ledger (address, path, size, repo_uid, created_at) "
+            "SELECT fresh.*, %s, %s FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS fresh",
+            (repo_uid, now, *columns),
+        )
 
 
 def hold(connection: Connection, address: str) -> None:

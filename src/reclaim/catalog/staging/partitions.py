@@ -65,7 +65,7 @@ class Partition:
 
     def new_object(self, branch: str) -> str:
         self.objects += 1
-        return addresses.new_object(self.repo_uid, branch, self.id)
+        return addresses.new_object(self.repo_uid, branch, self.id, self.objects)
 
     def new_container(self, digest: str) -> str:
         self.objects += 1
