@@ -24,7 +24,7 @@ BUGS: dict[str, Bug] = {
     ),
     "the reaper without its margin": Bug(
         "reclaim.catalog.reaping.backlog",
-        right="now - SAFETY.reap_margin // MICROSECOND,",
+        right="now - MARGIN // MICROSECOND,",
         wrong="now,",
         test=f"{TEST}::test_what_nothing_refers_to_goes[embedded-delete]",
     ),

@@ -11,7 +11,8 @@ from reclaim.catalog.database.schema import LedgerState, ledger, reaped
 from reclaim.clock import MICROSECOND, from_micros
 from reclaim.safety import SAFETY
 
-LATE = SAFETY.reap_margin + 2 * SAFETY.reap_interval
+MARGIN = SAFETY.reap_margin
+LATE = MARGIN + 2 * SAFETY.reap_interval
 """No condemned object is there for longer, where a reaper is at work."""
 
 
@@ -29,7 +30,7 @@ class Backlog:
 
     def behind(self, now: datetime) -> timedelta:
         """For how long the oldest one has been due."""
-        return now - self.oldest - SAFETY.reap_margin if self.oldest else timedelta(0)
+        return now - self.oldest - MARGIN if self.oldest else timedelta(0)
 
     def is_late(self, now: datetime) -> bool:
         """Whether something is there that a reaper would have deleted by now."""
@@ -44,7 +45,7 @@ def due_rows(repo_uid: str, now: int) -> Select[str, int, int | None]:
             ledger.c.repo_uid == repo_uid,
             ledger.c.state == LedgerState.CONDEMNED,
             ledger.c.run_id.is_(None),
-            ledger.c.condemned_at <= now - SAFETY.reap_margin // MICROSECOND,
+            ledger.c.condemned_at <= now - MARGIN // MICROSECOND,
         )
         .order_by(ledger.c.condemned_at, ledger.c.address)
     )
