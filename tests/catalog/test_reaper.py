@@ -18,7 +18,14 @@ from reclaim.catalog.database.schema import (
     upload_tokens,
 )
 from reclaim.catalog.reaping.reaper import Reaper
-from reclaim.errors import AnotherDatabase, InvalidInput, OwnedAddress, StorageUnavailable
+from reclaim.errors import (
+    AnotherDatabase,
+    ClockSkew,
+    InvalidInput,
+    OwnedAddress,
+    StorageUnavailable,
+)
+from reclaim.run.removal import MoveToQuarantine
 from reclaim.safety import SAFETY
 from reclaim.testing import FakeClock, StorageWrapper
 from tests.catalog import raw
@@ -429,3 +436,53 @@ def test_partitions_in_which_nothing_is_left(world: World) -> None:
     # SeaweedFS lists folders in which nothing is.
     assert len(left) == (2 if world.backend.name == "embedded" else 3)
     world.quiet()
+
+
+def test_what_a_run_set_aside_is_left_to_it(local: World) -> None:
+    """An undo brings it back, and finds it where it was brought; then it goes."""
+    local.repo.change_settings(hard_delete=False)
+    main = local.repo.branch("main")
+    main.put("a", b"a")
+    main.delete("a")
+    local.backend.close()
+    local.repo = local.other()
+    local.age()
+    run = local.apply(local.plan(allowed_fraction=1.0), removal=MoveToQuarantine()).run
+    assert len(raw.rows(local.repo, ledger)) == 1
+    local.repo.change_settings(hard_delete=True)
+    catalog = local.opened()
+    assert [done.objects for done in catalog.reap()] == [0]
+    catalog.clean()
+    assert len(raw.rows(local.repo, ledger)) == 1
+    # What is thrown away since is nobody's.
+    local.clock.advance(minutes=1)
+    branch = local.other().branch("main")
+    branch.put("b", b"b")
+    branch.delete("b")
+    local.clock.advance(minutes=16)
+    assert [done.objects for done in catalog.reap()] == [1]
+    assert local.undo(run).objects == 1
+    assert [done.objects for done in catalog.reap()] == [1]
+    assert objects(local) == set()
+
+
+@pytest.mark.parametrize("what", ["reap", "clean"])
+def test_a_clock_that_jumped(embedded: Backend, what: str) -> None:
+    """Nothing ends by a clock that is not the storage's: neither leases nor uploads."""
+    world = World.make(embedded)
+    world.repo.change_settings(hard_delete=True)
+    main = world.repo.branch("main")
+    main.put("a", b"a")
+    main.commit("a")
+    world.repo.take_lease("main", holder="reader", length=timedelta(days=20))
+    main.get_physical_address("up")
+    main.put("b", b"b")
+    main.delete("b")
+    catalog = world.opened()
+    assert embedded._clocked is not None
+    embedded._clocked.skew = -timedelta(days=60)
+    world.clock.advance(days=60)
+    with pytest.raises(ClockSkew):
+        catalog.reap() if what == "reap" else catalog.clean()
+    assert len(world.repo.leases()) == 1
+    assert [row.state for row in raw.rows(world.repo, upload_tokens)] == ["pending"]

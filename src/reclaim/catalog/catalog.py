@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 
-from reclaim.catalog import names, root_marker
+from reclaim.catalog import addresses, names, root_marker
 from reclaim.catalog.collection.homes import REGISTERED, Home
 from reclaim.catalog.content.tree import ContainerReader
 from reclaim.catalog.database import migrations
@@ -40,6 +40,7 @@ from reclaim.ids import new_uid
 from reclaim.renewal import Renewal
 from reclaim.safety import SAFETY
 from reclaim.storage import ObjectStorage, Storage, make_folder
+from reclaim.storage.clocks import check_clock
 from reclaim.urls import check_path, normalize
 
 if TYPE_CHECKING:
@@ -332,11 +333,21 @@ class Catalog:
         An open catalog does this in the background, every few minutes. An error of one repository
         is raised when the others are done.
         """
-        outcomes = list(self._reaper.rounds())
-        for outcome in outcomes:
+        done, failures = self.reap_each()
+        if failures:
+            raise failures[0]
+        return done
+
+    def reap_each(self) -> tuple[list[Reaped], list[ReclaimError]]:
+        """The same, with the errors of those that could not be gone through."""
+        done: list[Reaped] = []
+        failures: list[ReclaimError] = []
+        for outcome in self._reaper.rounds():
             if isinstance(outcome, ReclaimError):
-                raise outcome
-        return [outcome for outcome in outcomes if not isinstance(outcome, ReclaimError)]
+                failures.append(outcome)
+            else:
+                done.append(outcome)
+        return done, failures
 
     def backlog(self, repo_uid: str) -> Backlog:
         """What waits for the reaper in a repository, and what it has deleted so far."""
@@ -359,7 +370,10 @@ class Catalog:
         cleaned: dict[str, Cleaned] = {}
         for row in found:
             done = cleaner.clean(self._database, self._clock, row.uid)
-            needless_rows.remove(self._database, self._clock, row.uid)
+            if needless_rows.is_any_over(self._database, self._clock, row.uid):
+                probe = addresses.run(row.uid, "clean") + f"clock-{new_uid()}"
+                check_clock(self._storage, probe, self._clock.now())
+                needless_rows.remove(self._database, self._clock, row.uid)
             taken_rows.remove(self._database, self._storage, self._clock, row.uid)
             before = cleaned.get(row.name, Cleaned(0, 0, finished=True))
             cleaned[row.name] = Cleaned(

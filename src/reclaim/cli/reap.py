@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from reclaim.catalog import Backlog, Catalog, Reaped
 
 EVERY = "5m"
+
+log = logging.getLogger(__name__)
 
 
 def register(app: typer.Typer) -> None:
@@ -79,20 +82,25 @@ def reap(
     """Delete bytes that were never committed, of repositories with hard_delete=on.
 
     They go 15 minutes after the last staged reference to them. Open catalogs do this too, in the
-    background; several may do it at once. Without --once it goes on until it is interrupted, and
-    answers after every round.
+    background; several may do it at once. Without --once it goes on until it is interrupted, also
+    after errors, which are logged, and answers after every round.
     """
     pause = parse_age("--every", every).total_seconds()
     if pause <= 0:
         raise InvalidInput("--every must be some time", hint="for one round, say --once")
     with session.open() as catalog:
         while True:
-            answer = _round(catalog)
+            done, failures = catalog.reap_each()
+            answer = _answer(catalog, done)
             session.output.answer(answer)
             if once:
                 break
+            for failure in failures:
+                log.error("nothing was deleted: %s", failure)
             time.sleep(pause)
-    failed = sum(done.failed for _, done, _ in answer.repositories)
+    if failures:
+        raise failures[0]
+    failed = sum(one.failed for _, one, _ in answer.repositories)
     if failed:
         raise Partial(
             f"{objects(failed)} could not be deleted",
@@ -100,7 +108,6 @@ def reap(
         )
 
 
-def _round(catalog: Catalog) -> Round:
-    done = catalog.reap()
+def _answer(catalog: Catalog, done: Sequence[Reaped]) -> Round:
     names = {access.uid: access.name for access in catalog.accesses()}
     return Round([(names[one.repo_uid], one, catalog.backlog(one.repo_uid)) for one in done])

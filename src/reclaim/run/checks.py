@@ -11,12 +11,10 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.clock import SKEW
 from reclaim.engine.base import Candidates, ContainerFiles, Objects
 from reclaim.engine.tasks.parts import Place
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.errors import (
-    ClockSkew,
     IncompleteRead,
     OutOfTime,
     PlanRefused,
@@ -27,7 +25,7 @@ from reclaim.ids import new_uid
 from reclaim.run.decide import Decided
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
-from reclaim.storage import Storage
+from reclaim.storage import Storage, clocks
 from reclaim.stores.base import HeldLock, Store
 from reclaim.stores.observation import BUDGET, Observation, Survey
 
@@ -39,16 +37,7 @@ ENOUGH = 1_000
 
 def check_clock(store: Store, storage: Storage, place: Place) -> None:
     """Refuse to judge by a clock that is not the storage's, which the time of a probe tells."""
-    probe = place.at(f"clock-{new_uid()}")
-    storage.put(probe, b"")
-    told = storage.head(probe).last_modified
-    storage.delete(probe)
-    now = store.clock.now()
-    if abs(told - now) > SKEW:
-        raise ClockSkew(
-            f"this machine's clock says {now:%F %T} UTC and the storage's {told:%F %T} UTC",
-            hint="set the clock; ages cannot be judged otherwise",
-        )
+    clocks.check_clock(storage, place.at(f"clock-{new_uid()}"), store.clock.now())
 
 
 def check_budget(store: Store, lock: HeldLock, read_at: datetime, *, so_far: str) -> None:

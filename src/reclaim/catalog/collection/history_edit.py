@@ -273,6 +273,7 @@ def _delete_ref(connection: Connection, repo_uid: str, run_id: str, ref: Ref) ->
         return
     if ref.kind is RefKind.BRANCH:
         view = tokens.lock_branch(connection, repo_uid, ref.name)
+        tokens.lock_tokens(connection, view)
         if ref.default or _busy(connection, repo_uid, ref.name):
             raise Conflict(
                 f"the branch {ref.name} has uncommitted changes or uploads, or is the default",

@@ -7,8 +7,10 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, Select, func, insert, select, update
 
+from reclaim.catalog.collection.records import list_runs
 from reclaim.catalog.database.schema import LedgerState, ledger, reaped
-from reclaim.clock import MICROSECOND, from_micros
+from reclaim.clock import MICROSECOND, from_micros, to_micros
+from reclaim.model import RunState
 from reclaim.safety import SAFETY
 
 MARGIN = SAFETY.reap_margin
@@ -37,7 +39,20 @@ class Backlog:
         return self.oldest is not None and now - self.oldest > LATE
 
 
-def due_rows(repo_uid: str, now: int) -> Select[str, int, int | None]:
+def promised_before(connection: Connection, repo_uid: str) -> int:
+    """What was condemned up to this instant may be among what a run that can be undone set aside.
+
+    An undo brings it back, and must find it where it brought it. So it is left to that run.
+    """
+    undoable = (
+        to_micros(run.started_at)
+        for run in list_runs(connection, repo_uid)
+        if run.quarantine or run.state == RunState.UNREADABLE
+    )
+    return max(undoable, default=0)
+
+
+def due_rows(repo_uid: str, now: int, promised: int) -> Select[str, int, int | None]:
     """Condemned addresses that no run owns and whose margin is over, the oldest first."""
     return (
         select(ledger.c.address, ledger.c.condemned_at, ledger.c.size)
@@ -46,6 +61,7 @@ def due_rows(repo_uid: str, now: int) -> Select[str, int, int | None]:
             ledger.c.state == LedgerState.CONDEMNED,
             ledger.c.run_id.is_(None),
             ledger.c.condemned_at <= now - MARGIN // MICROSECOND,
+            ledger.c.condemned_at > promised,
         )
         .order_by(ledger.c.condemned_at, ledger.c.address)
     )
@@ -53,7 +69,8 @@ def due_rows(repo_uid: str, now: int) -> Select[str, int, int | None]:
 
 def read_backlog(connection: Connection, repo_uid: str, now: int) -> Backlog:
     """The backlog of a repository."""
-    waiting = due_rows(repo_uid, now).order_by(None).subquery()
+    promised = promised_before(connection, repo_uid)
+    waiting = due_rows(repo_uid, now, promised).order_by(None).subquery()
     count = select(func.count(), func.min(waiting.c.condemned_at)).select_from(waiting)
     due, oldest = connection.execute(count).one()
     done = connection.execute(select(reaped).where(reaped.c.repo_uid == repo_uid)).first()

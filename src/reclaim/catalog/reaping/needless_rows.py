@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, delete, func, select
+from collections.abc import Mapping
+
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, select
 
 from reclaim.catalog.database.schema import (
     TokenState,
@@ -19,47 +21,52 @@ from reclaim.safety import SAFETY
 def remove(database: Database, clock: Clock, repo_uid: str) -> int:
     """Remove rows of a repository that nobody needs; returns how many.
 
-    - Upload tokens that were used, or expired: for a day they still say which of the two.
-    - Leases that lapsed a month ago. No clock is wrong by so much, and a run would have stopped.
-    - Tokens of changes that were thrown away, once their entries are gone.
+    Whoever calls this has compared the clock with the storage's: a lease that goes by mistake
+    protects nothing.
     """
+    if not is_any_over(database, clock, repo_uid):
+        return 0
 
     def work(connection: Connection) -> int:
-        now = to_micros(database.now(connection, clock))
-        ended = delete(upload_tokens).where(
-            upload_tokens.c.repo_uid == repo_uid,
-            upload_tokens.c.state.in_((UploadState.USED, UploadState.EXPIRED)),
-            upload_tokens.c.expires_at < now - SAFETY.objects // MICROSECOND,
+        needless = _needless(repo_uid, to_micros(database.now(connection, clock)))
+        return sum(
+            connection.execute(delete(table).where(condition)).rowcount
+            for table, condition in needless.items()
         )
-        lapsed = delete(leases).where(
-            leases.c.repo_uid == repo_uid,
-            leases.c.refreshed_at + leases.c.length < now - SAFETY.records // MICROSECOND,
-        )
-        dropped = delete(staging_tokens).where(
-            staging_tokens.c.repo_uid == repo_uid,
-            staging_tokens.c.state == TokenState.DROPPED,
-            staging_tokens.c.cleaned,
-        )
-        return sum(connection.execute(one).rowcount for one in (ended, lapsed, dropped))
 
-    if not _any(database, repo_uid):
-        return 0
     return database.transact(work)
 
 
-def _any(database: Database, repo_uid: str) -> bool:
-    """Whether there is anything that could be removed: a round that does nothing writes nothing."""
-    ended = (UploadState.USED, UploadState.EXPIRED)
-    counts = (
-        select(func.count()).where(
-            upload_tokens.c.repo_uid == repo_uid, upload_tokens.c.state.in_(ended)
+def is_any_over(database: Database, clock: Clock, repo_uid: str) -> bool:
+    """Whether there is any: a round that does nothing writes nothing."""
+    with database.read() as connection:
+        needless = _needless(repo_uid, to_micros(database.now(connection, clock)))
+        return any(
+            connection.execute(select(table.c.repo_uid).where(condition).limit(1)).first()
+            for table, condition in needless.items()
+        )
+
+
+def _needless(repo_uid: str, now: int) -> Mapping[Table, ColumnElement[bool]]:
+    """What may go of each table.
+
+    - Upload tokens that were used, or expired: for a day they still say which of the two.
+    - Leases that lapsed a month ago.
+    - Tokens of changes that were thrown away, once their entries are gone.
+    """
+    return {
+        upload_tokens: and_(
+            upload_tokens.c.repo_uid == repo_uid,
+            upload_tokens.c.state.in_((UploadState.USED, UploadState.EXPIRED)),
+            upload_tokens.c.expires_at < now - SAFETY.objects // MICROSECOND,
         ),
-        select(func.count()).where(leases.c.repo_uid == repo_uid),
-        select(func.count()).where(
+        leases: and_(
+            leases.c.repo_uid == repo_uid,
+            leases.c.refreshed_at + leases.c.length < now - SAFETY.records // MICROSECOND,
+        ),
+        staging_tokens: and_(
             staging_tokens.c.repo_uid == repo_uid,
             staging_tokens.c.state == TokenState.DROPPED,
             staging_tokens.c.cleaned,
         ),
-    )
-    with database.read() as connection:
-        return any(connection.execute(query).scalar_one() for query in counts)
+    }

@@ -7,6 +7,8 @@ Why nothing that is needed goes:
   Whoever refers to an address again locks its row, and refuses a condemned one.
 - Objects go before rows. Whoever dies in between leaves rows of objects that are gone, which are
   tried again; several reapers at once do the same twice.
+- What a run that can be undone may have set aside is left to that run.
+- Ages are judged by a clock that agrees with the storage's.
 - Before each batch the storage is asked whether this database is the one that may delete there,
   and whether it knows every epoch that was left there. A copy of the database deletes nothing.
 """
@@ -27,13 +29,15 @@ from reclaim.catalog.database.schema import LedgerState, ledger
 from reclaim.catalog.database.sets import among
 from reclaim.catalog.database.transactions import Database
 from reclaim.catalog.reaping import needless_rows
-from reclaim.catalog.reaping.backlog import add_reaped, due_rows
+from reclaim.catalog.reaping.backlog import add_reaped, due_rows, promised_before
 from reclaim.catalog.settings import read_settings
 from reclaim.catalog.staging import cleaner
-from reclaim.catalog.staging.upload_expiry import expire_uploads
+from reclaim.catalog.staging.upload_expiry import expire_uploads, is_any_over
 from reclaim.clock import Clock, to_micros
 from reclaim.errors import OwnedAddress, ReclaimError
+from reclaim.ids import new_uid
 from reclaim.storage import Storage
+from reclaim.storage.clocks import check_clock
 from reclaim.storage.pace import Pace
 
 BATCH = 250
@@ -80,6 +84,8 @@ class Reaper:
         """
         self._check(repo_uid)
         cleaned = cleaner.clean(self.database, self.clock, repo_uid)
+        if self._is_something_over(repo_uid):
+            self._check_clock(repo_uid)
         expire_uploads(self.database, self.clock, repo_uid)
         objects = size = failed = 0
         last: Due | None = None
@@ -99,13 +105,25 @@ class Reaper:
         self.home.check()
         check_epoch(self.database, self.storage, repo_uid)
 
+    def _is_something_over(self, repo_uid: str) -> bool:
+        """Whether anything would end or go in this round because its time is over."""
+        return (
+            bool(self._next(repo_uid, None))
+            or is_any_over(self.database, self.clock, repo_uid)
+            or needless_rows.is_any_over(self.database, self.clock, repo_uid)
+        )
+
+    def _check_clock(self, repo_uid: str) -> None:
+        probe = addresses.run(repo_uid, "reaper") + f"clock-{new_uid()}"
+        check_clock(self.storage, probe, self.clock.now())
+
     def _next(self, repo_uid: str, last: Due | None) -> Sequence[Due]:
         """The next batch, after one of which some may be left because they could not be deleted."""
         with self.database.read() as connection:
             if not read_settings(connection, repo_uid).hard_delete:
                 return ()
             now = to_micros(self.database.now(connection, self.clock))
-            query = due_rows(repo_uid, now)
+            query = due_rows(repo_uid, now, promised_before(connection, repo_uid))
             if last is not None:
                 place = tuple_(ledger.c.condemned_at, ledger.c.address)
                 query = query.where(place > (last.condemned_at, last.address))

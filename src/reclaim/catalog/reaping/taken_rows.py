@@ -10,6 +10,7 @@ from sqlalchemy import Connection, delete, select, tuple_
 from reclaim.catalog.database.schema import LedgerState, ledger
 from reclaim.catalog.database.sets import among
 from reclaim.catalog.database.transactions import Database
+from reclaim.catalog.reaping.backlog import promised_before
 from reclaim.clock import MICROSECOND, Clock, to_micros
 from reclaim.errors import NotFound
 from reclaim.safety import SAFETY
@@ -18,16 +19,25 @@ from reclaim.storage import Storage
 BATCH = 1_000
 
 
-def remove(database: Database, storage: Storage, clock: Clock, repo_uid: str) -> int:
+def remove(
+    database: Database, storage: Storage, clock: Clock, repo_uid: str, *, at_most: int | None = None
+) -> int:
     """Remove the rows of condemned objects that are not there any more; returns how many.
+
+    At most so many are looked at, the oldest first; what is left waits for the next time. Rows of
+    what a run that can be undone may have set aside stay: they know the path of each.
 
     For a day they tell a reader why. Nothing refers to a condemned address, and it is never given
     out again, so that no row is needed once the bytes are gone.
     """
     removed = 0
     last: tuple[int, str] | None = None
-    while page := _page(database, clock, repo_uid, last):
+    looked = 0
+    while (at_most is None or looked < at_most) and (
+        page := _page(database, clock, repo_uid, last)
+    ):
         last = page[-1]
+        looked += len(page)
         if gone := _missing(storage, [address for _, address in page]):
             removed += _remove(database, gone)
     return removed
@@ -43,7 +53,10 @@ def _page(
     )
     with database.read() as connection:
         now = to_micros(database.now(connection, clock))
-        query = query.where(ledger.c.condemned_at < now - SAFETY.objects // MICROSECOND)
+        query = query.where(
+            ledger.c.condemned_at < now - SAFETY.objects // MICROSECOND,
+            ledger.c.condemned_at > promised_before(connection, repo_uid),
+        )
         if last is not None:
             query = query.where(tuple_(ledger.c.condemned_at, ledger.c.address) > last)
         ordered = query.order_by(ledger.c.condemned_at, ledger.c.address).limit(BATCH)

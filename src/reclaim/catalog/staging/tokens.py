@@ -123,6 +123,15 @@ def lock_open_token(connection: Connection, repo_uid: str, branch: str) -> int:
     return int(token)
 
 
+def lock_tokens(connection: Connection, view: View) -> None:
+    """Lock the tokens of a locked branch, so that no writer is about to add to the open one.
+
+    Who stages locks the open token only, and shares it with others: this waits for all of them.
+    """
+    query = select(staging_tokens.c.id).where(staging_tokens.c.id.in_(view.tokens))
+    connection.execute(query.order_by(staging_tokens.c.id).with_for_update()).all()
+
+
 def seal(connection: Connection, view: View, partition: str) -> View:
     """Seal the open token and give the branch a new one. The branch must be locked.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, insert, select, update
 
 from reclaim.catalog.database.schema import LedgerState, UploadState, ledger, upload_tokens
 from reclaim.catalog.database.sets import among
@@ -28,14 +28,26 @@ def expire_uploads(database: Database, clock: Clock, repo_uid: str) -> int:
     return expired
 
 
+def is_any_over(database: Database, clock: Clock, repo_uid: str) -> bool:
+    """Whether there is a token whose time is over."""
+    with database.read() as connection:
+        now = to_micros(database.now(connection, clock))
+        query = select(upload_tokens.c.id).where(*_over(repo_uid, now)).limit(1)
+        return connection.execute(query).first() is not None
+
+
+def _over(repo_uid: str, now: int) -> tuple[ColumnElement[bool], ...]:
+    return (
+        upload_tokens.c.repo_uid == repo_uid,
+        upload_tokens.c.state == UploadState.PENDING,
+        upload_tokens.c.expires_at <= now,
+    )
+
+
 def _expire_batch(connection: Connection, repo_uid: str, now: int) -> int:
     query = (
         select(upload_tokens.c.id, upload_tokens.c.address, upload_tokens.c.path)
-        .where(
-            upload_tokens.c.repo_uid == repo_uid,
-            upload_tokens.c.state == UploadState.PENDING,
-            upload_tokens.c.expires_at <= now,
-        )
+        .where(*_over(repo_uid, now))
         .limit(BATCH)
         .with_for_update()
     )

@@ -29,6 +29,9 @@ from reclaim.safety import SAFETY
 from reclaim.stores.abilities import HistorySeen, Restored
 from reclaim.stores.catalog.format import METARANGE
 
+LOOKED_AT = 100_000
+"""Rows of objects that may be gone, at the end of a run; `reclaim clean` looks at all of them."""
+
 log = logging.getLogger(__name__)
 
 
@@ -137,13 +140,16 @@ class HeldRepository:
 
     def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
         records.finish(self._workspace, self.lock, run_id, state, summary)
-        self._remove_needless_rows()
+        if state == RunState.DONE:
+            self._remove_needless_rows()
 
     def _remove_needless_rows(self) -> None:
         """Rows of what this run, or one before it, has taken. The next run can do it as well."""
         work = self._workspace
         try:
-            taken_rows.remove(work.database, work.storage, work.clock, work.repo_uid)
+            taken_rows.remove(
+                work.database, work.storage, work.clock, work.repo_uid, at_most=LOOKED_AT
+            )
             if not any(run.quarantine for run in records.all_runs(work)):
                 empty_partitions.remove(work.database, work.storage, work.clock, work.repo_uid)
         except ReclaimError as error:
