@@ -9,7 +9,7 @@
 (* a database, and one step. What works in several transactions remembers  *)
 (* nothing between them, so a crash is to never take the next step.        *)
 (***************************************************************************)
-EXTENDS Naturals, FiniteSets, TLC
+EXTENDS Naturals, TLC
 
 CONSTANTS
   Paths,        \* where entries are
