@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, update
 
 from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.database.schema import LedgerState, TokenState
+from reclaim.catalog.database.schema import ledger as ledger_rows
 from reclaim.catalog.staging import cleaner, ledger, tokens
 from reclaim.errors import Gone
 from tests.catalog import raw
@@ -106,6 +107,20 @@ def test_a_committed_row_that_waits_for_the_cleaner_holds_its_address(
     assert state(repo, address) == LIVE
     repo.clean()
     assert state(repo, address) is None
+
+
+def test_the_cleaner_leaves_what_a_run_has_condemned(
+    repo: Repository, main: Branch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Branch, "_tidy", lambda _: None)
+    address = main.put("a", b"x").address
+    main.commit("one")
+    with repo._workspace.database.write() as connection:
+        connection.execute(update(ledger_rows).values(state=CONDEMNED, run_id="run-3"))
+    repo.clean()
+    assert state(repo, address) == CONDEMNED
+    with pytest.raises(Gone, match="run-3"):
+        main.copy("a", "b")
 
 
 def test_a_sealed_row_holds_its_address(repo: Repository, main: Branch) -> None:

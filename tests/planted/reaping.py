@@ -25,6 +25,13 @@ BUGS: dict[str, Bug] = {
         wrong="",
         test=f"{TEST}::test_rows_of_a_run_are_its_own",
     ),
+    "the cleaner takes out rows of a run": Bug(
+        "reclaim.catalog.staging.ledger",
+        right="        connection.execute(delete(ledger).where(settled, live))\n",
+        wrong="        connection.execute(delete(ledger).where(settled))\n",
+        test="tests/catalog/test_ledger.py::"
+        "test_the_cleaner_leaves_what_a_run_has_condemned[embedded]",
+    ),
     "the reaper without its margin": Bug(
         "reclaim.catalog.reaping.backlog",
         right="now - MARGIN // MICROSECOND,",

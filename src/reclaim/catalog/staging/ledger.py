@@ -113,7 +113,11 @@ def taken(connection: Connection, address: str) -> Gone | None:
 
 
 def settle(connection: Connection, landed: Collection[str]) -> None:
-    """Take out addresses that a commit holds now."""
+    """Take out addresses that a commit holds now, except what a run has condemned since.
+
+    Without its row, such an address would be free to be shared again.
+    """
     if landed:
         settled = among(connection, ledger.c.address, landed)
-        connection.execute(delete(ledger).where(settled))
+        live = ledger.c.state == LedgerState.LIVE
+        connection.execute(delete(ledger).where(settled, live))
