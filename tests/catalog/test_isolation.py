@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Select, select
 
-from reclaim.catalog import Branch, Repository
+from reclaim.catalog import Branch, HistoryEdit, Repository
 from reclaim.catalog.database import transactions
 from reclaim.catalog.database.schema import CommitState, LedgerState, branches
 from reclaim.catalog.refs import commits
@@ -175,6 +175,26 @@ def test_two_removals_of_the_last_two_references_condemn_once(
     outcomes = race(lambda: main.delete("a"), lambda: other.delete("b"))
     assert outcomes == [None, None]
     assert raw.ledger_states(repo) == {address: LedgerState.CONDEMNED}
+
+
+def test_an_expiration_does_not_drop_what_is_just_being_staged(
+    backend: Backend, repo: Repository, main: Branch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who stages locks the open token, and not the branch."""
+    repo.create_branch("old")
+    writer = backend.open().repository("sales").branch("old")
+    read = repo.read_history()
+    edit = HistoryEdit.of(read, {}, [ref for ref in read.refs if ref.name == "old"])
+    reached = paused(monkeypatch, staged_rows, "write")
+
+    def expire() -> object:
+        reached.wait(20)
+        return repo.edit_history(edit, read, kind="expire", summary={})
+
+    staged, expired = race(lambda: writer.put("a", b"x"), expire)
+    assert not isinstance(staged, ReclaimError)
+    assert expired is None or isinstance(expired, ReclaimError)
+    assert writer.get("a") == b"x"
 
 
 def meet(barrier: threading.Barrier, seconds: float) -> None:

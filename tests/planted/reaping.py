@@ -80,6 +80,13 @@ BUGS: dict[str, Bug] = {
         wrong="",
         test=f"{TEST}::test_a_clock_that_jumped[clean]",
     ),
+    "a branch deleted under a writer": Bug(
+        "reclaim.catalog.collection.history_edit",
+        right="        tokens.lock_tokens(connection, view)\n",
+        wrong="",
+        test="tests/catalog/test_isolation.py"
+        "::test_an_expiration_does_not_drop_what_is_just_being_staged[server]",
+    ),
     "addresses of the ledger not checked": Bug(
         "reclaim.catalog.reaping.reaper",
         right="        check_inside(repo_uid, due)\n",
