@@ -189,7 +189,9 @@ def test_others_cannot_send_the_work_elsewhere(
     assert shown(bare)["quiet"] == (True, "catalog file")
 
 
-@pytest.mark.parametrize("text", ["min_age = '0s'", "quarantine = false", "keep = '1s'"])
+@pytest.mark.parametrize(
+    "text", ["min_age = '0s'", "quarantine = false", "keep = '1s'", "catalog = 'elsewhere'"]
+)
 def test_others_cannot_say_what_is_deleted(bare: CommandLine, project: Path, text: str) -> None:
     file = project / "reclaim.toml"
     write(file, text)

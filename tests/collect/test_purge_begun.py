@@ -6,8 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from reclaim.engine.tasks.parts import open_storage
 from reclaim.errors import Partial, PlanRefused, Refused
-from reclaim.model import RunState
+from reclaim.model import Run, RunState
+from reclaim.run import promises
 from reclaim.run.doctor import examine_store
 from reclaim.run.removal import DELETE, MoveToQuarantine
 from tests.collect.test_promised_commits import ONE, apply_all, shared_data
@@ -31,6 +33,14 @@ def state_of(world: World, run: str) -> str:
     found = world.store().find_run(run)
     assert found is not None
     return found.state
+
+
+@pytest.mark.parametrize("removal", ["moved", "marked"])
+def test_a_run_that_is_being_purged_keeps_nothing_from_others(local: World, removal: str) -> None:
+    """Also where its lists are gone, without which nobody knows what it was about to take."""
+    begun = {"quarantine": removal, "purge_begun": "2026-01-01T00:00:00Z"}
+    run = Run("run", "collect", RunState.PARTIAL, local.clock.now(), begun, "file:///nowhere")
+    assert list(promises._taking(local.store(), run, open_storage)) == []
 
 
 def test_a_purge_that_stops_at_a_changed_file_holds_up_no_other_run(local: World) -> None:

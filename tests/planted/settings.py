@@ -10,6 +10,16 @@ OTHERS_STORES = (
 )
 
 BUGS: dict[str, Bug] = {
+    "strangers say which catalog": Bug(
+        "reclaim.cli.settings",
+        right="""        DEFAULT_CATALOG,
+        guarded=True,
+""",
+        wrong="""        DEFAULT_CATALOG,
+""",
+        test="tests/cli/test_settings.py"
+        "::test_others_cannot_say_what_is_deleted[catalog = 'elsewhere']",
+    ),
     "the margin is taken from a file of others": Bug(
         "reclaim.cli.settings",
         right='        "24h",\n        guarded=True,\n',

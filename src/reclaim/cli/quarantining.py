@@ -60,6 +60,8 @@ class QuarantineOptions:
             return DELETE
         chosen = current().chosen["keep"]
         keep = parse_age(chosen.where or "--keep", str(chosen.value)) if chosen.where else KEEP
+        if store.quarantine_by_default and chosen.origin != OPTION:
+            keep = max(keep, KEEP)
         removal = DeleteMarkers if self.markers else MoveToQuarantine
         # A setting speaks for all plans; only who names this one may shorten its window.
         return removal(keep, may_shorten=chosen.origin == OPTION)

@@ -99,6 +99,7 @@ SETTINGS = (
         _text,
         "the catalog: a folder or a URL",
         DEFAULT_CATALOG,
+        guarded=True,
     ),
     Setting("quiet", "quiet", "--quiet", "RECLAIM_QUIET", _switch, "show no progress", False),
     Setting(

@@ -164,12 +164,12 @@ def _promising(store: Store) -> Iterator[Run]:
 def _taking(store: Store, run: Run, opener: Opener) -> Iterator[pa.Table]:
     """The addresses that a run was about to take, some hundred thousand at a time.
 
-    Of one that is done they are not where they were, but for what markers cover. Of one that is
-    being purged nothing else is promised.
+    Of one that is done they are not where they were, but for what markers cover. One that is being
+    purged promises nothing.
     """
     aside = run.quarantine
     assert aside is not None
-    if aside.removal != MARKED and (run.purging or not run.unfinished):
+    if run.purging or (aside.removal != MARKED and not run.unfinished):
         return
     record = find_record(store, run, opener)
     if record is None or not record.is_whole:
