@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from reclaim.model import SnapshotId
+from reclaim.safety import HOUR, SAFETY
 from reclaim.testing.terminus import StoreWriter, TerminusDatabase
 from tests.cli.conftest import CommandLine, bare, plain
 
@@ -208,8 +210,12 @@ def test_a_setting_does_not_weaken_a_store_that_others_write(
     before = place.there()
     monkeypatch.setenv("RECLAIM_MIN_AGE", "0s")
     monkeypatch.setenv("RECLAIM_QUARANTINE", "false")
+    monkeypatch.setenv("RECLAIM_KEEP", "0s")
     assert planned(bare, place)["candidates"] == 0
     bare.ok("gc", place.name, "--min-age", "0s")
+    [run] = bare.ok("runs", place.name, "--json").json["runs"]
+    until = datetime.fromisoformat(run["until"])
+    assert until - datetime.fromisoformat(run["started_at"]) >= SAFETY.quarantine - HOUR
     aside = {path.name.partition(".")[0] for path in place.folder.glob(".reclaim/**/*.larch")}
     assert before == place.there() | aside
     assert aside
