@@ -69,6 +69,12 @@ def test_other_shells(bare: CommandLine, home: Path, shell: str, file: str) -> N
     assert "lease" in done.stdout
 
 
+def test_zsh_answers_the_first_time(bare: CommandLine) -> None:
+    script = bare.ok("--show-completion", "zsh").out
+    assert script.count("_reclaim_completion") == 3
+    assert 'funcstack[1]" = "_reclaim"' in script
+
+
 def test_no_such_shell(bare: CommandLine) -> None:
     bare.fails("invalid_input", 2, "--install-completion", "tcsh")
     bare.fails("invalid_input", 2, "--show-completion", "bash", "zsh")

@@ -13,6 +13,13 @@ VARIABLE = "_RECLAIM_COMPLETE"
 """Set by a shell that asks how a line may go on."""
 SHELLS = ("bash", "zsh", "fish")
 INSTALL, SHOW = "--install-completion", "--show-completion"
+_ZSH_BINDS = "compdef _reclaim_completion reclaim"
+_ZSH_ANSWERS = f"""if [ "$funcstack[1]" = "_reclaim" ]; then
+  _reclaim_completion "$@"
+else
+  {_ZSH_BINDS}
+fi"""
+"""Zsh loads the file when it is asked for the first time, and that time wants an answer too."""
 
 
 def complete(instruction: str) -> int:
@@ -42,11 +49,15 @@ def install_or_show(arguments: Sequence[str]) -> int:
             hint=f"write {asked} {'|'.join(SHELLS)}",
         )
     output = output_for("--json" in arguments)
+    script = get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell)
+    if shell == "zsh":
+        script = script.replace(_ZSH_BINDS, _ZSH_ANSWERS)
     if asked == SHOW:
-        script = get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=shell)
         output.answer(Done(script, {"shell": shell, "script": script}))
         return DONE
     _, path = install(shell, PROGRAM, VARIABLE)
+    if shell == "zsh":
+        path.write_text(script)
     said = f"Installed completion for {shell} in {path}. It works in shells that start from now on."
     output.answer(Done(said, {"shell": shell, "path": str(path)}))
     return DONE
