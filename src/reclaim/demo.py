@@ -24,7 +24,8 @@ from reclaim.engine.tasks.parts import open_storage
 from reclaim.errors import Corrupt
 from reclaim.model import StoredObject
 from reclaim.policy import from_options
-from reclaim.run.apply import Applied, apply_plan
+from reclaim.run.applied import Applied
+from reclaim.run.apply import apply_plan
 from reclaim.run.decide import KEEPS_ALL, decide
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.plan import Plan, make_plan

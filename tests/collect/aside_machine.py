@@ -17,7 +17,7 @@ from hypothesis.stateful import precondition, rule
 
 from reclaim.errors import Partial, PlanRefused, Refused
 from reclaim.model import Run, RunState
-from reclaim.run.apply import Applied
+from reclaim.run.applied import Applied
 from reclaim.run.exclusion import EXCLUDE
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MARKED, MoveToQuarantine, Removal

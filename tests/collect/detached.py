@@ -9,7 +9,8 @@ from typing import Any
 
 from reclaim.engine.base import SweepRequest, Swept
 from reclaim.errors import ReclaimError, StorageUnavailable
-from reclaim.run.apply import Applied, apply_plan
+from reclaim.run.applied import Applied
+from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan
 from reclaim.run.purge import Purged, purge
 from reclaim.run.removal import DELETE, Removal

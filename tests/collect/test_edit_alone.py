@@ -10,7 +10,7 @@ from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Conflict, PlanRefused, Refused
 from reclaim.model import RunState
 from reclaim.policy import Policy, from_options
-from reclaim.run.apply import Applied
+from reclaim.run.applied import Applied
 from reclaim.run.edit_counts import EditCounts
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect

@@ -24,7 +24,7 @@ from hypothesis.stateful import precondition, rule
 from reclaim.catalog.collection import locks
 from reclaim.errors import ClockSkew, Conflict
 from reclaim.policy import from_options
-from reclaim.run.apply import Applied
+from reclaim.run.applied import Applied
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, Removal
 from reclaim.stores.observation import Margins

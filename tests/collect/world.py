@@ -34,7 +34,8 @@ from reclaim.catalog.database.schema import (
 from reclaim.clock import to_micros
 from reclaim.engine.tasks.parts import Opener, open_storage, read_part
 from reclaim.policy import Policy
-from reclaim.run.apply import Applied, apply_plan
+from reclaim.run.applied import Applied
+from reclaim.run.apply import apply_plan
 from reclaim.run.decide import KEEPS_ALL
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.purge import Purged, purge

@@ -351,13 +351,13 @@ SEEN: dict[str, RangeInfo] = {}""",
         test="tests/catalog/test_homes.py::test_two_first_collectors_do_not_both_go_on",
     ),
     "a plan that goes on with a run of another kind": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.admission",
         right="    if run.kind != COLLECT:",
         wrong="    if not run.kind:",
         test="tests/collect/test_trust.py::test_a_plan_with_the_name_of_another_kind_of_run",
         besides=(
             Change(
-                "reclaim.run.apply",
+                "reclaim.run.admission",
                 right="    _check_same_plan(run, place, planned, trusted=trusted)\n",
                 wrong="",
             ),

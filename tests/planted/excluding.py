@@ -39,7 +39,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TERMINUS}::test_what_it_needs_stays[parent-deleted]",
     ),
     "an apply that is not finished takes what it left out": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.admission",
         right="    left_out = run.summary.get(EXCLUDE) or []\n",
         wrong="    left_out: list[str] = []\n",
         test=f"{EXCLUDE}::test_an_apply_that_is_not_finished_leaves_out_the_same[deleted]",

@@ -344,7 +344,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what an unfinished undo brought back is anybody's": Bug(
         "reclaim.run.promises",
-        right="if aside.removal != MARKED and (run.purging or not run.unfinished):",
+        right="if run.purging or (aside.removal != MARKED and not run.unfinished):",
         wrong="if (not run.unfinished or run.undoing) and aside.removal != MARKED:",
         test=f"{PROMISES}::test_what_a_cut_off_undo_brought_back_is_not_taken",
         sequence="an undo that was cut off, and a collection",
@@ -495,7 +495,7 @@ BUGS: dict[str, Bug] = {
         besides=(
             Change(
                 "reclaim.run.promises",
-                right="if aside.removal != MARKED and (run.purging or not run.unfinished):",
+                right="if run.purging or (aside.removal != MARKED and not run.unfinished):",
                 wrong="if not run.unfinished:",
             ),
             NO_COMMITS,
@@ -550,7 +550,7 @@ BUGS: dict[str, Bug] = {
         besides=(
             Change(
                 "reclaim.run.promises",
-                right="if aside.removal != MARKED and (run.purging or not run.unfinished):",
+                right="if run.purging or (aside.removal != MARKED and not run.unfinished):",
                 wrong="if True:",
             ),
             NO_COMMITS,

@@ -140,13 +140,13 @@ BUGS: dict[str, Bug] = {
         test=f"{LISTS}::test_a_run_that_cannot_be_purged_holds_up_no_other",
     ),
     "a plan goes on with a run whose plan is elsewhere": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.admission",
         right="    if run.place != str(place):\n",
         wrong="    if False:\n",
         test=f"{LISTS}::test_a_plan_with_the_id_of_a_finished_run",
     ),
     "a plan goes on with a run that was made from another": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.admission",
         right="    if noted != planned.digest and not (trusted and noted is None):\n",
         wrong="    if False:\n",
         test=f"{LISTS}::test_another_plan_in_the_place_of_a_finished_run_s",

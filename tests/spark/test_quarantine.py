@@ -33,7 +33,8 @@ from reclaim.engine.tasks.promised import Unread, promised_containers
 from reclaim.engine.tasks.quarantine import QUARANTINED, Aside
 from reclaim.engine.tasks.reading import snapshot_containers
 from reclaim.policy import from_options
-from reclaim.run.apply import Applied, apply_plan
+from reclaim.run.applied import Applied
+from reclaim.run.apply import apply_plan
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.run.purge import purge
 from reclaim.run.removal import DeleteMarkers, MoveToQuarantine, Removal

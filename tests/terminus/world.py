@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from reclaim.model import SnapshotId
-from reclaim.run.apply import Applied, apply_plan
+from reclaim.run.applied import Applied
+from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.purge import Purged, purge
 from reclaim.run.removal import MoveToQuarantine, Removal

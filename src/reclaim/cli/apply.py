@@ -19,7 +19,7 @@ from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
 
 if TYPE_CHECKING:
-    from reclaim.run.apply import Applied
+    from reclaim.run.applied import Applied
 
 
 def register(app: typer.Typer) -> None:

@@ -9,16 +9,14 @@ terminal and the first byte deleted. Contents never change, so a plan may be day
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime
-from shlex import quote
+from dataclasses import replace
 from typing import Any
 
 from reclaim.engine.base import ConfirmRequest, ContainerFiles, Engine, ExpandRequest
 from reclaim.engine.late import begin, wait_for
-from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, Outcome
+from reclaim.engine.tasks.deleting import FAILED, Outcome
 from reclaim.engine.tasks.excluding import check_globs
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage
 from reclaim.engine.tasks.quarantine import QUARANTINED
@@ -30,7 +28,6 @@ from reclaim.errors import (
     OutOfTime,
     Partial,
     PlanRefused,
-    TooMuch,
 )
 from reclaim.ids import new_uid
 from reclaim.model import (
@@ -45,10 +42,11 @@ from reclaim.model import (
     Run,
     RunState,
     SnapshotId,
-    instant_text,
 )
 from reclaim.policy import parse_policy
 from reclaim.run import plan_file, plan_snapshots
+from reclaim.run.admission import COLLECT, check_begun, check_plan, exclude_options
+from reclaim.run.applied import SPARED, UNPLANNED, Applied
 from reclaim.run.causes import find_dead, live_containers
 from reclaim.run.checks import check_budget, check_clock, check_counted
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
@@ -65,11 +63,11 @@ from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.promises import keep_needed, keep_promises
-from reclaim.run.removal import DELETE, MARKED, OPTIONS, Removal
+from reclaim.run.removal import DELETE, MARKED, Removal
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
-from reclaim.run.trust import COMPARED, Basis, find_basis, is_trusted
+from reclaim.run.trust import Basis, find_basis, is_trusted
 from reclaim.run.wholeness import find_whole
 from reclaim.stores.abilities import (
     ClosesOverdue,
@@ -85,64 +83,9 @@ ROUNDS = 20
 """How often dead snapshots are looked for before the writers are asked to pause."""
 
 RESULT = "result.json"
-COLLECT = "collect"
-"""The kind of run that an apply is."""
 CONDEMNED, COLLECTED = "condemned", "collected"
-UNPLANNED, SPARED = "unplanned", "spared"
-"""The names of counts in a run's record. The last two are of an edit by the store's own library:
-snapshots that it took out of history beyond the plan, and those that the plan names and that
-stay."""
+"""Names of counts in a run's record."""
 NO_CONTAINERS = ContainerFiles((), 0, 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """The result of an apply."""
-
-    run: str
-    place: Place
-    outcome: Outcome
-    """Sum over all applies of the plan; so are the other numbers."""
-    dropped: int
-    """Candidates that something reaches now."""
-    condemned: int
-    collected: int
-    """Snapshots that were let go of."""
-    until: datetime | None = None
-    """How long what was taken is kept aside; None when it was deleted."""
-    noun: str = "commit"
-    requests: int = 0
-    """Requests that moving to quarantine took, where requests are paid for."""
-    compared: bool = False
-    """Whether all was compared again, because nobody vouched for the plan."""
-    unplanned: int = 0
-    spared: int = 0
-    """Snapshots that the store's library took out of history beyond the plan, or did not."""
-    edit: EditCounts = NO_EDIT
-    """The edit of the history, whether anything was deleted or not."""
-    left_out: LeftOut = NOTHING_LEFT_OUT
-    """Candidates that a person left out of this apply."""
-
-    @property
-    def failed(self) -> int:
-        return self.outcome.counts[FAILED]
-
-    def summary(self) -> dict[str, Any]:
-        aside = {} if self.until is None else {"until": instant_text(self.until)}
-        compared: dict[str, Any] = {"compared": COMPARED} if self.compared else {}
-        library = {UNPLANNED: self.unplanned, SPARED: self.spared}
-        compared |= {name: count for name, count in library.items() if count}
-        objects, size = self.outcome.only(DELETED, QUARANTINED)
-        counts = {
-            "objects": objects,
-            "bytes": size,
-            "failed": self.failed,
-            "missing": self.outcome.counts[MISSING],
-            "dropped": self.dropped,
-            "condemned": self.condemned,
-            "collected": self.collected,
-        } | self.edit.record()
-        return aside | compared | counts | self.left_out.record()
 
 
 def apply_plan(
@@ -166,11 +109,11 @@ def apply_plan(
     storage = opener(place.url)
     planned = planned or plan_file.read(storage, place)
     globs = check_globs(exclude)
-    _check_plan(planned, store)
+    check_plan(planned, store)
     limits.check(planned, hint="nothing was changed; review the plan, or allow more")
     removal.check(store, planned)
     trusted = is_trusted(store, planned, digest)
-    _check_begun(store.find_run(planned.run), removal, place, planned, globs, trusted=trusted)
+    check_begun(store.find_run(planned.run), removal, place, planned, globs, trusted=trusted)
     # Each apply has its own folder: one that died may have left files without a list.
     own = place.below("apply").below(new_uid())
     watching = watcher or Silent()
@@ -187,7 +130,7 @@ def apply_plan(
         basis = replace(basis, candidates=exclusion.included)
     with store.lock(planned.run) as held:
         earlier = store.find_run(planned.run)
-        _check_begun(earlier, removal, place, planned, globs, trusted=trusted)
+        check_begun(earlier, removal, place, planned, globs, trusted=trusted)
         return _Applying(
             store,
             held,
@@ -202,96 +145,6 @@ def apply_plan(
             opener,
             earlier,
         ).run()
-
-
-def _check_plan(planned: PlanDocument, store: Store) -> None:
-    if (planned.store.kind, planned.store.uid) != (store.kind, store.uid):
-        raise PlanRefused(
-            f"the plan is for {planned.store.name} ({planned.store.uid}), "
-            f"not for {store.name} ({store.uid})",
-            hint="apply it to the store that it was made for",
-        )
-    if planned.store.storage != store.storage.url:
-        raise PlanRefused(
-            f"the plan is for a store at {planned.store.storage}, which is at {store.storage.url} "
-            "now",
-            hint="plan it again",
-        )
-    if planned.fraction > planned.allowed_fraction:
-        raise TooMuch("the plan takes more than it was allowed to", hint="plan it again")
-
-
-def _check_begun(
-    run: Run | None,
-    removal: Removal,
-    place: Place,
-    planned: PlanDocument,
-    globs: Sequence[str],
-    *,
-    trusted: bool,
-) -> None:
-    """Refuse to go on with a run that has ended, in another way than it was begun, or that was
-    made from another plan."""
-    if run is None:
-        return
-    if run.kind != COLLECT:
-        raise PlanRefused(
-            f"the plan has the id of run {run.id}, which is of another kind ({run.kind})",
-            hint="the plan was changed; plan it again",
-        )
-    _check_same_plan(run, place, planned, trusted=trusted)
-    if run.state in (RunState.UNDONE, RunState.PURGED):
-        raise PlanRefused(
-            f"the plan was applied, and its run was {run.state} since", hint="plan it again"
-        )
-    if run.purging:
-        raise PlanRefused(
-            f"a purge has begun to delete what run {run.id} moved to quarantine",
-            hint=f"finish that with `reclaim purge STORE --run {run.id}`, and plan it again",
-        )
-    if run.undoing:
-        raise PlanRefused(
-            f"run {run.id} has begun to be undone",
-            hint=f"finish that with `reclaim undo {run.id}`, and plan it again",
-        )
-    begun_with = run.quarantine.removal if run.quarantine else None
-    if run.state != RunState.STOPPED and begun_with != removal.name:
-        option = OPTIONS[begun_with]
-        raise PlanRefused(
-            f"this plan was first applied with {option}",
-            hint=f"repeat it with {option}, or make a new plan",
-        )
-    left_out = run.summary.get(EXCLUDE) or []
-    if run.state not in (RunState.STOPPED, RunState.DONE) and not set(left_out) <= set(globs):
-        options = _exclude_options(left_out)
-        raise PlanRefused(
-            f"this plan was begun with {options}, and is not finished",
-            hint=f"finish it with {options}; what was left out would go otherwise",
-        )
-
-
-def _exclude_options(globs: Iterable[str]) -> str:
-    """The options of a command that leave out what some globs match."""
-    return " ".join(f"--exclude {quote(glob)}" for glob in globs)
-
-
-def _check_same_plan(run: Run, place: Place, planned: PlanDocument, *, trusted: bool) -> None:
-    """Refuse a plan that carries the id of a run which was made from another one.
-
-    Who vouches for a plan vouches for its id. Of any other the record of the run must know it.
-    """
-    if run.place != str(place):
-        raise PlanRefused(
-            f"the plan at {place} has the id of run {run.id}, whose plan is at {run.place}",
-            hint=f"plan it again, or apply that one: reclaim apply {run.place}",
-        )
-    noted = run.summary.get(PLAN_DIGEST)
-    if noted != planned.digest and not (trusted and noted is None):
-        raise PlanRefused(
-            f"the plan at {place} has the id of run {run.id}, and is not the plan that the run "
-            "was made from",
-            hint="plan it again",
-        )
 
 
 def _facts(removal: Removal, store: Store, earlier: Run | None, *, begun: bool) -> dict[str, Any]:
@@ -395,7 +248,7 @@ class _Applying:
     def _command(self) -> str:
         """The command that goes on with this run."""
         globs = () if self._exclusion is None else self._exclusion.globs
-        return " ".join(filter(None, ("reclaim apply", str(self._place), _exclude_options(globs))))
+        return " ".join(filter(None, ("reclaim apply", str(self._place), exclude_options(globs))))
 
     def _has_changed(self) -> bool:
         return self._condemned or self._edited or self._library_notes.edited

@@ -18,7 +18,7 @@ from reclaim.ids import new_uid
 from reclaim.model import RunState
 from reclaim.policy import unmatched_rules
 from reclaim.run import environment
-from reclaim.run.apply import COLLECT
+from reclaim.run.admission import COLLECT
 from reclaim.run.orphans import find_orphans
 from reclaim.run.stored_policy import find_stored
 from reclaim.storage import Storage

@@ -11,7 +11,9 @@ from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, open_storage
 from reclaim.model import Run, RunState
 from reclaim.run import plan_snapshots
-from reclaim.run.apply import COLLECT, Applied, apply_plan
+from reclaim.run.admission import COLLECT
+from reclaim.run.applied import Applied
+from reclaim.run.apply import apply_plan
 from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.orphans import protected_folders
 from reclaim.run.plan import Plan, PlanOptions, make_plan

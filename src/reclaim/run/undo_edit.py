@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from reclaim.errors import Conflict, NotFound, Refused
 from reclaim.model import EDITED_BY_LIBRARY, Run, RunState
-from reclaim.run.apply import COLLECT
+from reclaim.run.admission import COLLECT
 from reclaim.run.removal import removal_of
 from reclaim.stores.abilities import EditsHistory
 from reclaim.stores.base import Store

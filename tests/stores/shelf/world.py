@@ -11,7 +11,8 @@ from random import Random
 from typing import Any
 
 from reclaim.policy import Duration, Policy, Rules
-from reclaim.run.apply import Applied, apply_plan
+from reclaim.run.applied import Applied
+from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.purge import Purged, purge
 from reclaim.run.removal import DELETE, Removal

@@ -11,7 +11,8 @@ from reclaim.ids import new_uid
 from reclaim.model import RunState, SnapshotId
 from reclaim.policy import Duration, Match, Policy, Rules
 from reclaim.run import plan_snapshots
-from reclaim.run.apply import Applied, apply_plan
+from reclaim.run.applied import Applied
+from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.purge import Purged, purge
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal

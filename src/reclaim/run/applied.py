@@ -1,0 +1,69 @@
+"""The result of an apply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, Outcome
+from reclaim.engine.tasks.parts import Place
+from reclaim.engine.tasks.quarantine import QUARANTINED
+from reclaim.model import instant_text
+from reclaim.run.edit_counts import NO_EDIT, EditCounts
+from reclaim.run.exclusion import NOTHING_LEFT_OUT, LeftOut
+from reclaim.run.trust import COMPARED
+
+UNPLANNED, SPARED = "unplanned", "spared"
+"""Names of counts in a run's record, of an edit by the store's own library: snapshots that it took
+out of history beyond the plan, and those that the plan names and that stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The result of an apply."""
+
+    run: str
+    place: Place
+    outcome: Outcome
+    """Sum over all applies of the plan; so are the other numbers."""
+    dropped: int
+    """Candidates that something reaches now."""
+    condemned: int
+    collected: int
+    """Snapshots that were let go of."""
+    until: datetime | None = None
+    """How long what was taken is kept aside; None when it was deleted."""
+    noun: str = "commit"
+    requests: int = 0
+    """Requests that moving to quarantine took, where requests are paid for."""
+    compared: bool = False
+    """Whether all was compared again, because nobody vouched for the plan."""
+    unplanned: int = 0
+    spared: int = 0
+    """Snapshots that the store's library took out of history beyond the plan, or did not."""
+    edit: EditCounts = NO_EDIT
+    """The edit of the history, whether anything was deleted or not."""
+    left_out: LeftOut = NOTHING_LEFT_OUT
+    """Candidates that a person left out of this apply."""
+
+    @property
+    def failed(self) -> int:
+        return self.outcome.counts[FAILED]
+
+    def summary(self) -> dict[str, Any]:
+        aside = {} if self.until is None else {"until": instant_text(self.until)}
+        compared: dict[str, Any] = {"compared": COMPARED} if self.compared else {}
+        library = {UNPLANNED: self.unplanned, SPARED: self.spared}
+        compared |= {name: count for name, count in library.items() if count}
+        objects, size = self.outcome.only(DELETED, QUARANTINED)
+        counts = {
+            "objects": objects,
+            "bytes": size,
+            "failed": self.failed,
+            "missing": self.outcome.counts[MISSING],
+            "dropped": self.dropped,
+            "condemned": self.condemned,
+            "collected": self.collected,
+        } | self.edit.record()
+        return aside | compared | counts | self.left_out.record()
