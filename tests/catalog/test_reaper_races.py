@@ -40,7 +40,7 @@ from reclaim.errors import (
 from reclaim.testing.servers import PostgreSQL
 from tests.soak import SOAK
 
-ROUNDS, SECONDS = (5_000, 600.0) if SOAK else (100, 4.0)
+ROUNDS, SECONDS = (5_000, 600.0) if SOAK else (200, 5.0)
 """Of each race: so many rounds, or as many as there is time for."""
 LOST_RACES = (Conflict, NotFound, NothingToCommit, TransactionFailed, AlreadyExists, Gone, Corrupt)
 """What one of two may be told. That something is missing, only because nothing has a margin here:
