@@ -21,6 +21,7 @@ from reclaim.catalog.reaping.reaper import Reaper
 from reclaim.errors import (
     AnotherDatabase,
     ClockSkew,
+    Gone,
     InvalidInput,
     OwnedAddress,
     StorageUnavailable,
@@ -235,13 +236,13 @@ def test_one_that_dies_between_the_object_and_its_row(
     local.clock.advance(minutes=16)
     catalog = local.opened()
     with monkeypatch.context() as patch:
-        patch.setattr(Reaper, "_forget", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Reaper, "_note", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             catalog.reap()
     assert objects(local) == set()
     assert len(raw.rows(local.repo, ledger)) == 1
     catalog.reap()
-    assert raw.rows(local.repo, ledger) == []
+    assert [row.state for row in raw.rows(local.repo, ledger)] == [LedgerState.DELETED]
 
 
 def test_what_cannot_be_deleted_is_tried_again_and_holds_up_nobody(
@@ -406,6 +407,7 @@ def test_online_and_offline_together_leave_nothing(world: World) -> None:
     dead = objects(world) - world.needed()
     assert len(dead) == 1
     world.quiet()
+    world.opened().clean()
     assert raw.rows(world.repo, ledger) == []
     assert objects(world) <= world.needed()
 
@@ -486,3 +488,18 @@ def test_a_clock_that_jumped(embedded: Backend, what: str) -> None:
         catalog.reap() if what == "reap" else catalog.clean()
     assert len(world.repo.leases()) == 1
     assert [row.state for row in raw.rows(world.repo, upload_tokens)] == ["pending"]
+
+
+def test_who_asks_for_what_was_deleted_is_told(local: World) -> None:
+    """For a day; then nobody has the entry any more, who looked it up while it was there."""
+    main = local.repo.branch("main")
+    entry = main.put("a", b"a")
+    main.delete("a")
+    local.clock.advance(minutes=16)
+    local.opened().reap()
+    told = local.repo._workspace.missing(entry)
+    assert isinstance(told, Gone)
+    assert "the online ledger (deleted" in str(told)
+    local.clock.advance(days=2)
+    local.opened().reap()
+    assert raw.rows(local.repo, ledger) == []

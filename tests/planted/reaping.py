@@ -52,8 +52,8 @@ BUGS: dict[str, Bug] = {
     ),
     "rows forgotten of objects that could not be deleted": Bug(
         "reclaim.catalog.reaping.reaper",
-        right="            self._forget(repo_uid, gone)\n",
-        wrong="            self._forget(repo_uid, due)\n",
+        right="            self._note(repo_uid, gone)\n",
+        wrong="            self._note(repo_uid, due)\n",
         test=f"{TEST}::test_what_cannot_be_deleted_is_tried_again_and_holds_up_nobody",
     ),
     "hard delete asked for once a round": Bug(

@@ -6,7 +6,7 @@ every database, because ranges are sorted that way. States change in one directi
     staging token   open → sealed → committed, or → dropped
     upload token    pending → used, or → expired
     partition       open → closed
-    ledger row      live → condemned
+    ledger row      live → condemned → deleted
     commit          live ⇄ provisional → condemned → collected, or → quarantined → collected
     run             started → stopped, or → partial, or → done; applied again, onwards
                     then → undone, or → purged
@@ -66,6 +66,8 @@ class PartitionState(StrEnum):
 class LedgerState(StrEnum):
     LIVE = "live"
     CONDEMNED = "condemned"
+    # Its bytes were deleted online; for a day the row tells who asks for them.
+    DELETED = "deleted"
 
 
 class CommitState(StrEnum):

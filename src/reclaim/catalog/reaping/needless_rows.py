@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, select
 
 from reclaim.catalog.database.schema import (
+    LedgerState,
     TokenState,
     UploadState,
     leases,
+    ledger,
     staging_tokens,
     upload_tokens,
 )
@@ -51,6 +53,7 @@ def _needless(repo_uid: str, now: int) -> Mapping[Table, ColumnElement[bool]]:
     """What may go of each table.
 
     - Upload tokens that were used, or expired: for a day they still say which of the two.
+    - Rows of the ledger whose bytes were deleted online: for a day they say so to who asks.
     - Leases that lapsed a month ago.
     - Tokens of changes that were thrown away, once their entries are gone.
     """
@@ -59,6 +62,11 @@ def _needless(repo_uid: str, now: int) -> Mapping[Table, ColumnElement[bool]]:
             upload_tokens.c.repo_uid == repo_uid,
             upload_tokens.c.state.in_((UploadState.USED, UploadState.EXPIRED)),
             upload_tokens.c.expires_at < now - SAFETY.objects // MICROSECOND,
+        ),
+        ledger: and_(
+            ledger.c.repo_uid == repo_uid,
+            ledger.c.state == LedgerState.DELETED,
+            ledger.c.condemned_at < now - SAFETY.objects // MICROSECOND,
         ),
         leases: and_(
             leases.c.repo_uid == repo_uid,

@@ -1,12 +1,12 @@
-"""The reaper: deletes condemned objects that no run owns, after a margin, then their rows.
+"""The reaper: deletes condemned objects that no run owns, after a margin.
 
 Why nothing that is needed goes:
 
 - Condemned is terminal. An address is condemned only when no staged row in an open, sealed or
   committed token refers to it, and only if it has a row in the ledger, which a commit takes out.
   Whoever refers to an address again locks its row, and refuses a condemned one.
-- Objects go before rows. Whoever dies in between leaves rows of objects that are gone, which are
-  tried again; several reapers at once do the same twice.
+- Objects go first, and are noted then. Whoever dies in between leaves rows of objects that are
+  gone, which are tried again; several reapers at once do the same twice.
 - What a run that can be undone may have set aside is left to that run.
 - Ages are judged by a clock that agrees with the storage's.
 - Before each batch the storage is asked whether this database is the one that may delete there,
@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, tuple_
+from sqlalchemy import Connection, tuple_, update
 
 from reclaim.catalog import addresses
 from reclaim.catalog.collection.epochs import check_epoch
@@ -92,7 +92,7 @@ class Reaper:
         while (due := self._next(repo_uid, last)) and not self.stopped():
             self._check(repo_uid)
             gone = self._delete(repo_uid, due)
-            self._forget(repo_uid, gone)
+            self._note(repo_uid, gone)
             objects += len(gone)
             size += sum(one.size or 0 for one in gone)
             failed += len(due) - len(gone)
@@ -149,23 +149,24 @@ class Reaper:
         self.storage.delete(due.address)
         return True
 
-    def _forget(self, repo_uid: str, gone: Sequence[Due]) -> None:
-        """Remove the rows of objects that are gone."""
+    def _note(self, repo_uid: str, gone: Sequence[Due]) -> None:
+        """Note of objects that they are gone; a day later their rows go as well."""
         if not gone:
             return
 
         def work(connection: Connection) -> None:
-            removed = connection.execute(
-                delete(ledger)
+            deleted = connection.execute(
+                update(ledger)
                 .where(
                     among(connection, ledger.c.address, [one.address for one in gone]),
                     ledger.c.state == LedgerState.CONDEMNED,
                     ledger.c.run_id.is_(None),
                 )
+                .values(state=LedgerState.DELETED)
                 .returning(ledger.c.size)
             ).scalars()
-            # Of several reapers at once, the one that removes a row counts it.
-            sizes = [size or 0 for size in removed]
+            # Of several reapers at once, the one that changes a row counts it.
+            sizes = [size or 0 for size in deleted]
             if sizes:
                 now = to_micros(self.database.now(connection, self.clock))
                 add_reaped(connection, repo_uid, len(sizes), sum(sizes), now)

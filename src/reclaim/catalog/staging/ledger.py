@@ -53,7 +53,7 @@ def hold(connection: Connection, address: str) -> None:
         .with_for_update(read=True)
     )
     row = connection.execute(query).first()
-    if row is not None and row.state == LedgerState.CONDEMNED:
+    if row is not None and row.state != LedgerState.LIVE:
         raise gone(address, row.run_id, row.rule)
 
 
