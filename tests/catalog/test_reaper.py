@@ -7,11 +7,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete as sql_delete
 from sqlalchemy import update
 
 from reclaim.catalog import Branch, Catalog, Repository
+from reclaim.catalog.addresses import HOME
+from reclaim.catalog.collection import locks
+from reclaim.catalog.collection.homes import REGISTERED
 from reclaim.catalog.database.schema import (
     LedgerState,
+    catalog_info,
     ledger,
     partitions,
     staging_tokens,
@@ -31,8 +36,9 @@ from reclaim.safety import SAFETY
 from reclaim.testing import FakeClock, StorageWrapper
 from tests.catalog import raw
 from tests.collect.copies import Copy
-from tests.collect.world import NAME, World
+from tests.collect.world import NAME, World, stepped
 from tests.conftest import Backend
+from tests.dying import Died, Reached
 
 MARGIN = SAFETY.reap_margin
 Way = Callable[[Repository, Branch], None]
@@ -319,6 +325,11 @@ def test_no_row_is_left_that_nothing_needs(world: World) -> None:
     catalog.reap()
     assert raw.rows(world.repo, ledger) == []
     assert raw.rows(world.repo, upload_tokens) == []
+    # A run has looked at leases before.
+    assert len(world.repo.leases()) == 1
+    world.backend.close()
+    world.repo = world.other()
+    world.apply(world.plan(allowed_fraction=1.0))
     assert world.repo.leases() == []
     states = sorted(row.state for row in raw.rows(world.repo, staging_tokens))
     assert states == ["committed", "open"]
@@ -455,7 +466,7 @@ def test_what_a_run_set_aside_is_left_to_it(local: World) -> None:
     catalog = local.opened()
     assert [done.objects for done in catalog.reap()] == [0]
     catalog.clean()
-    assert len(raw.rows(local.repo, ledger)) == 1
+    assert [row.state for row in raw.rows(local.repo, ledger)] == [LedgerState.CONDEMNED]
     # What is thrown away since is nobody's.
     local.clock.advance(minutes=1)
     branch = local.other().branch("main")
@@ -477,6 +488,9 @@ def test_a_clock_that_jumped(embedded: Backend, what: str) -> None:
     main.put("a", b"a")
     main.commit("a")
     world.repo.take_lease("main", holder="reader", length=timedelta(days=20))
+    linked = main.get_physical_address("linked")
+    world.storage.put(linked.address, b"linked")
+    main.link_physical_address("linked", linked)
     main.get_physical_address("up")
     main.put("b", b"b")
     main.delete("b")
@@ -487,7 +501,8 @@ def test_a_clock_that_jumped(embedded: Backend, what: str) -> None:
     with pytest.raises(ClockSkew):
         catalog.reap() if what == "reap" else catalog.clean()
     assert len(world.repo.leases()) == 1
-    assert [row.state for row in raw.rows(world.repo, upload_tokens)] == ["pending"]
+    states = sorted(row.state for row in raw.rows(world.repo, upload_tokens))
+    assert states == ["pending", "used"]
 
 
 def test_who_asks_for_what_was_deleted_is_told(local: World) -> None:
@@ -503,3 +518,41 @@ def test_who_asks_for_what_was_deleted_is_told(local: World) -> None:
     local.clock.advance(days=2)
     local.opened().reap()
     assert raw.rows(local.repo, ledger) == []
+
+
+def test_what_an_undo_is_bringing_back_is_left_to_it(local: World) -> None:
+    local.repo.change_settings(hard_delete=False)
+    local.repo.branch("main").put("a", b"a")
+    local.repo.branch("main").reset()
+    local.backend.close()
+    local.repo = local.other()
+    local.age()
+    run = local.apply(local.plan(allowed_fraction=1.0), removal=MoveToQuarantine()).run
+    local.repo.change_settings(hard_delete=True)
+    local.clock.advance(minutes=16)
+    assert [done.objects for done in local.opened().reap()] == [0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(locks, "_give_back", lambda *_: None)
+        with pytest.raises(Died):
+            local.undo(run, store=stepped(local.store(), Reached("before restore")))
+    assert len(objects(local)) == 1
+    assert [done.objects for done in local.opened().reap()] == [0]
+    local.clock.advance(minutes=12)
+    assert local.undo(run).objects == 1
+    assert [done.objects for done in local.opened().reap()] == [1]
+
+
+def test_nothing_goes_where_no_home_is_registered(local: World) -> None:
+    """A catalog of an older version has none before something is written or collected."""
+    main = local.repo.branch("main")
+    main.put("a", b"a")
+    main.delete("a")
+    local.clock.advance(minutes=16)
+    local.storage.delete(HOME)
+    with local.repo._workspace.database.write() as connection:
+        connection.execute(sql_delete(catalog_info).where(catalog_info.c.key == REGISTERED))
+    with pytest.raises(AnotherDatabase, match="does not say yet"):
+        local.opened().reap()
+    assert len(objects(local)) == 1
+    local.opened().repository(NAME).branch("main").put("b", b"b")
+    assert [done.objects for done in local.opened().reap()] == [1]

@@ -33,6 +33,7 @@ class CatalogSubject:
             abilities.AdoptsUnknown,
             abilities.ClosesOverdue,
             abilities.CompactsMetadata,
+            abilities.DeletesOnline,
             abilities.EditsHistory,
             abilities.Examines,
             abilities.KeepsParents,

@@ -12,7 +12,6 @@ BUGS: dict[str, Bug] = {
         right="""            ledger.c.state == LedgerState.CONDEMNED,
             ledger.c.run_id.is_(None),
             ledger.c.condemned_at <= now - MARGIN // MICROSECOND,
-            ledger.c.condemned_at > promised,
 """,
         wrong="""            ledger.c.run_id.is_(None),
             ledger.c.created_at <= now - MARGIN // MICROSECOND,
@@ -46,7 +45,7 @@ BUGS: dict[str, Bug] = {
     ),
     "the reaper of a database that is not the home": Bug(
         "reclaim.catalog.reaping.reaper",
-        right="        self.home.check()\n",
+        right="        self.home.require()\n",
         wrong="",
         test=f"{TEST}::test_a_copy_of_the_database_deletes_nothing",
     ),
@@ -63,10 +62,22 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_it_is_switched_off_in_the_middle",
     ),
     "the reaper takes what a run may have set aside": Bug(
-        "reclaim.catalog.reaping.backlog",
-        right="            ledger.c.condemned_at > promised,\n",
-        wrong="",
+        "reclaim.catalog.reaping.reaper",
+        right="            free = self._not_promised(repo_uid, due)\n",
+        wrong="            free = due\n",
         test=f"{TEST}::test_what_a_run_set_aside_is_left_to_it",
+    ),
+    "the reaper takes what is just being brought back": Bug(
+        "reclaim.catalog.reaping.reaper",
+        right="        if after.being_undone:\n",
+        wrong="        if False:\n",
+        test=f"{TEST}::test_what_an_undo_is_bringing_back_is_left_to_it",
+    ),
+    "a reaper where no home is registered": Bug(
+        "reclaim.catalog.reaping.reaper",
+        right="        self.home.require()\n",
+        wrong="        self.home.check()\n",
+        test=f"{TEST}::test_nothing_goes_where_no_home_is_registered",
     ),
     "the reaper by any clock": Bug(
         "reclaim.catalog.reaping.reaper",
@@ -76,7 +87,7 @@ BUGS: dict[str, Bug] = {
     ),
     "clean by any clock": Bug(
         "reclaim.catalog.catalog",
-        right="                check_clock(self._storage, probe, self._clock.now())\n",
+        right="                check_clock(self._storage, probe, now)\n",
         wrong="",
         test=f"{TEST}::test_a_clock_that_jumped[clean]",
     ),

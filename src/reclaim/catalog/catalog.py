@@ -372,7 +372,9 @@ class Catalog:
             done = cleaner.clean(self._database, self._clock, row.uid)
             if needless_rows.is_any_over(self._database, self._clock, row.uid):
                 probe = addresses.run(row.uid, "clean") + f"clock-{new_uid()}"
-                check_clock(self._storage, probe, self._clock.now())
+                with self._database.read() as connection:
+                    now = self._database.now(connection, self._clock)
+                check_clock(self._storage, probe, now)
                 needless_rows.remove(self._database, self._clock, row.uid)
             taken_rows.remove(self._database, self._storage, self._clock, row.uid)
             before = cleaned.get(row.name, Cleaned(0, 0, finished=True))

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, insert, or_, select
 
-from reclaim.catalog.database.schema import repository_settings
+from reclaim.catalog.database.schema import (
+    ledger,
+    repositories,
+    repository_settings,
+    staging_tokens,
+    upload_tokens,
+)
 from reclaim.catalog.database.transactions import Database
 from reclaim.catalog.refs import refs
 from reclaim.catalog.workspace import Workspace
@@ -76,11 +82,24 @@ def change_settings(workspace: Workspace, changes: Mapping[str, bool]) -> Reposi
 
 
 def with_hard_delete(database: Database) -> list[str]:
-    """The repositories, deleted ones included, whose bytes the reaper may delete."""
+    """The repositories whose bytes the reaper may delete; of deleted ones, where some are left."""
+    uid = repository_settings.c.repo_uid
+    left = or_(
+        select(ledger.c.address).where(ledger.c.repo_uid == uid).exists(),
+        select(upload_tokens.c.id).where(upload_tokens.c.repo_uid == uid).exists(),
+        select(staging_tokens.c.id)
+        .where(staging_tokens.c.repo_uid == uid, ~staging_tokens.c.cleaned)
+        .exists(),
+    )
     query = (
-        select(repository_settings.c.repo_uid)
-        .where(repository_settings.c.name == "hard_delete", repository_settings.c.value == ON)
-        .order_by(repository_settings.c.repo_uid)
+        select(uid)
+        .join(repositories, repositories.c.uid == uid)
+        .where(
+            repository_settings.c.name == "hard_delete",
+            repository_settings.c.value == ON,
+            or_(repositories.c.deleted_at.is_(None), left),
+        )
+        .order_by(uid)
     )
     with database.read() as connection:
         return list(connection.execute(query).scalars())

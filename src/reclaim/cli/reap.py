@@ -34,6 +34,8 @@ class Round:
     """The answer of one round: each repository that deletes online, by name."""
 
     repositories: Sequence[tuple[str, Reaped, Backlog]]
+    failures: int
+    """Repositories that could not be gone through."""
 
     def document(self) -> Mapping[str, Any]:
         return {
@@ -53,6 +55,8 @@ class Round:
         }
 
     def view(self) -> Iterable[Block]:
+        if not self.repositories and self.failures:
+            return []
         if not self.repositories:
             return [
                 "No repository deletes online. Tell one to with "
@@ -91,7 +95,7 @@ def reap(
     with session.open() as catalog:
         while True:
             done, failures = catalog.reap_each()
-            answer = _answer(catalog, done)
+            answer = _answer(catalog, done, len(failures))
             session.output.answer(answer)
             if once:
                 break
@@ -108,6 +112,8 @@ def reap(
         )
 
 
-def _answer(catalog: Catalog, done: Sequence[Reaped]) -> Round:
+def _answer(catalog: Catalog, done: Sequence[Reaped], failures: int) -> Round:
     names = {access.uid: access.name for access in catalog.accesses()}
-    return Round([(names[one.repo_uid], one, catalog.backlog(one.repo_uid)) for one in done])
+    return Round(
+        [(names[one.repo_uid], one, catalog.backlog(one.repo_uid)) for one in done], failures
+    )

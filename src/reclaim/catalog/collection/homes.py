@@ -53,6 +53,17 @@ class Home:
         if identity is not None and not same(identity, registered):
             raise self._refusal("has another database as its home, of which this one is a copy")
 
+    def require(self) -> None:
+        """The same, and refuse also where nobody can tell, or nothing was registered yet.
+
+        For what deletes by itself: who collects is asked for it, and registers first.
+        """
+        if self.identity() is None:
+            raise self._refusal("has a home, and who this database is cannot be asked for")
+        if self._read() is None:
+            raise self._refusal("does not say yet which database is its home")
+        self.check()
+
     def claim(self) -> None:
         """Register this database, unless one is: of an older version no catalog has a home.
 

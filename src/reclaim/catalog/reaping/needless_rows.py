@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from sqlalchemy import ColumnElement, Connection, Table, and_, delete, select
 
 from reclaim.catalog.database.schema import (
+    CommitState,
     LedgerState,
     TokenState,
     UploadState,
+    commits,
     leases,
     ledger,
     staging_tokens,
@@ -23,8 +25,7 @@ from reclaim.safety import SAFETY
 def remove(database: Database, clock: Clock, repo_uid: str) -> int:
     """Remove rows of a repository that nobody needs; returns how many.
 
-    Whoever calls this has compared the clock with the storage's: a lease that goes by mistake
-    protects nothing.
+    Whoever calls this has compared the clock with the storage's.
     """
     if not is_any_over(database, clock, repo_uid):
         return 0
@@ -54,7 +55,6 @@ def _needless(repo_uid: str, now: int) -> Mapping[Table, ColumnElement[bool]]:
 
     - Upload tokens that were used, or expired: for a day they still say which of the two.
     - Rows of the ledger whose bytes were deleted online: for a day they say so to who asks.
-    - Leases that lapsed a month ago.
     - Tokens of changes that were thrown away, once their entries are gone.
     """
     return {
@@ -68,13 +68,39 @@ def _needless(repo_uid: str, now: int) -> Mapping[Table, ColumnElement[bool]]:
             ledger.c.state == LedgerState.DELETED,
             ledger.c.condemned_at < now - SAFETY.objects // MICROSECOND,
         ),
-        leases: and_(
-            leases.c.repo_uid == repo_uid,
-            leases.c.refreshed_at + leases.c.length < now - SAFETY.records // MICROSECOND,
-        ),
         staging_tokens: and_(
             staging_tokens.c.repo_uid == repo_uid,
             staging_tokens.c.state == TokenState.DROPPED,
             staging_tokens.c.cleaned,
         ),
     }
+
+
+def remove_after_run(database: Database, clock: Clock, repo_uid: str) -> int:
+    """Remove what only a run may judge, which has looked at leases and commits by the same clock.
+
+    - Leases that lapsed a month ago.
+    - Tokens of commits that are collected: nobody lands on their branch any more.
+    """
+
+    def work(connection: Connection) -> int:
+        now = to_micros(database.now(connection, clock))
+        lapsed = and_(
+            leases.c.repo_uid == repo_uid,
+            leases.c.refreshed_at + leases.c.length < now - SAFETY.records // MICROSECOND,
+        )
+        collected = select(commits.c.id).where(
+            commits.c.repo_uid == repo_uid, commits.c.state == CommitState.COLLECTED
+        )
+        taken = and_(
+            staging_tokens.c.repo_uid == repo_uid,
+            staging_tokens.c.state == TokenState.COMMITTED,
+            staging_tokens.c.cleaned,
+            staging_tokens.c.commit_id.in_(collected),
+        )
+        return sum(
+            connection.execute(delete(table).where(condition)).rowcount
+            for table, condition in ((leases, lapsed), (staging_tokens, taken))
+        )
+
+    return remove(database, clock, repo_uid) + database.transact(work)

@@ -46,7 +46,12 @@ def _over(repo_uid: str, now: int) -> tuple[ColumnElement[bool], ...]:
 
 def _expire_batch(connection: Connection, repo_uid: str, now: int) -> int:
     query = (
-        select(upload_tokens.c.id, upload_tokens.c.address, upload_tokens.c.path)
+        select(
+            upload_tokens.c.id,
+            upload_tokens.c.address,
+            upload_tokens.c.path,
+            upload_tokens.c.created_at,
+        )
         .where(*_over(repo_uid, now))
         .limit(BATCH)
         .with_for_update()
@@ -61,7 +66,7 @@ def _expire_batch(connection: Connection, repo_uid: str, now: int) -> int:
             "address": row.address,
             "repo_uid": repo_uid,
             "state": LedgerState.CONDEMNED,
-            "created_at": now,
+            "created_at": row.created_at,
             "condemned_at": now,
             "rule": RULE,
             "path": row.path,

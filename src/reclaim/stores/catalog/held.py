@@ -21,7 +21,7 @@ from reclaim.catalog.collection import (
 )
 from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.locks import RepositoryLock
-from reclaim.catalog.reaping import empty_partitions, taken_rows
+from reclaim.catalog.reaping import empty_partitions, needless_rows, taken_rows
 from reclaim.catalog.staging.upload_expiry import expire_uploads
 from reclaim.errors import ReclaimError
 from reclaim.model import Ref, Run, RunState, SnapshotId
@@ -147,6 +147,7 @@ class HeldRepository:
         """Rows of what this run, or one before it, has taken. The next run can do it as well."""
         work = self._workspace
         try:
+            needless_rows.remove_after_run(work.database, work.clock, work.repo_uid)
             taken_rows.remove(
                 work.database, work.storage, work.clock, work.repo_uid, at_most=LOOKED_AT
             )

@@ -19,6 +19,7 @@ from reclaim.stores.abilities import (
     AllowsMissing,
     ClosesOverdue,
     CompactsMetadata,
+    DeletesOnline,
     EditsHistory,
     Examines,
     Expiration,
@@ -93,6 +94,12 @@ class AbilityContract(Contract):
                 names = _members(ability) - declared
                 some = {name for name in names if hasattr(owner, name)}
                 assert not some, f"{owner!r} has {some} of {ability.__name__}, and not the rest"
+
+    def test_what_goes_online_is_counted(self, subject: Subject) -> None:
+        self.require(subject, DeletesOnline)
+        assert isinstance(subject.store, DeletesOnline)
+        online = subject.store.online_deletes()
+        assert (online.due, online.oldest, online.late) == (0, None, False)
 
     # Histories
 
