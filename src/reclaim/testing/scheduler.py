@@ -1,0 +1,266 @@
+"""A deterministic scheduler: tasks that take turns, one step at a time, in an order that is given.
+
+A *step* is what a task does between two announcements: one transaction, or one call to the storage.
+A *schedule* is the order of the steps, as the number of the task that does each. The same tasks
+with the same schedule do the same again.
+
+Tasks are threads, of which exactly one runs: the others wait for their turn.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import groupby
+from typing import Any
+from unittest.mock import patch
+
+from reclaim import ids
+from reclaim.errors import ReclaimError
+from reclaim.testing.footprints import Footprint
+
+PATIENCE_SECONDS = 120
+"""A task that does not reach its next step in that time waits for something that cannot come."""
+
+Schedule = tuple[int, ...]
+"""For each step the number of the task that does it; who comes after the last is not said."""
+
+
+class Died(BaseException):
+    """A task that ends in the middle, as a process that was killed. It does nothing any more."""
+
+
+class Stuck(AssertionError):
+    """No task reaches its next step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step that was done: by which task, what, and who could have done one instead."""
+
+    task: int
+    name: str
+    footprint: Footprint
+    ready: tuple[int, ...]
+    """The tasks that were not at their end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Tasks that were run to their end: their steps, and what became of each."""
+
+    names: tuple[str, ...]
+    steps: tuple[Step, ...]
+    results: tuple[Any, ...]
+    """What each task returned, or the ``ReclaimError`` or ``Died`` that it ended with."""
+
+    @property
+    def schedule(self) -> Schedule:
+        return tuple(step.task for step in self.steps)
+
+    @property
+    def outcome(self) -> str:
+        """How each task ended, in a few words."""
+        ends = zip(self.names, self.results, strict=True)
+        return ", ".join(f"{name}: {_ending(result)}" for name, result in ends)
+
+    def __str__(self) -> str:
+        """The schedule for people: who does how many steps in a row."""
+        runs = [(task, len(list(steps))) for task, steps in groupby(self.schedule)]
+        turns = ", ".join(f"{self.names[task]} {count}" for task, count in runs)
+        return f"{turns} (schedule {describe(self.schedule)})"
+
+
+def describe(schedule: Schedule) -> str:
+    """A schedule as text that ``parse`` takes."""
+    return " ".join(f"{task}x{len(list(steps))}" for task, steps in groupby(schedule))
+
+
+def parse(text: str) -> Schedule:
+    """The schedule that ``describe`` has written down."""
+    turns = [turn.split("x") for turn in text.split()]
+    return tuple(int(task) for task, count in turns for _ in range(int(count)))
+
+
+def _ending(result: Any) -> str:
+    if isinstance(result, Died):
+        return "died"
+    return result.kind if isinstance(result, ReclaimError) else "done"
+
+
+@dataclass(eq=False)
+class Task:
+    """An operation under a scheduler. Its database and its storage tell it of each step."""
+
+    name: str
+    number: int
+    work: Callable[[], Any] = lambda: None
+    dies_at: int | None = None
+    """The number of the step at which it dies, counted from 1."""
+    result: Any = None
+    failure: BaseException | None = None
+    ended: bool = True
+    dead: bool = False
+    done: int = 0
+    _gate: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    _thread: threading.Thread | None = None
+    _turns: Turns | None = None
+
+    def reach(self, name: str, footprint: Footprint) -> None:
+        """Wait for the turn to do the next step. Outside of an execution nothing waits."""
+        if self.dead:
+            raise Died
+        if self._turns is None or threading.current_thread() is not self._thread:
+            return
+        self._turns.wait_for(self)
+        self.done += 1
+        if self.done == self.dies_at:
+            self.dead = True
+            self._turns.on_death()
+            raise Died
+        self._turns.note(self, name, footprint)
+
+    def start(self, turns: Turns) -> None:
+        self.ended = self.dead = False
+        self.done = 0
+        self.result = self.failure = None
+        self._turns = turns
+        self._thread = threading.Thread(target=self._run, name=f"task {self.name}", daemon=True)
+        self._thread.start()
+
+    def go(self) -> None:
+        self._gate.release()
+
+    def pause(self) -> None:
+        if not self._gate.acquire(timeout=PATIENCE_SECONDS):
+            raise Stuck(f"{self.name} waits for a turn that does not come")
+
+    def close(self) -> None:
+        """Join the thread. Whoever uses the task from here on does not wait for turns."""
+        if self._thread is not None:
+            self._thread.join()
+        self._turns = self._thread = None
+
+    def _run(self) -> None:
+        turns = self._turns
+        assert turns is not None
+        self.pause()
+        try:
+            self.result = self.work()
+        except (ReclaimError, Died) as error:
+            self.result = error
+        except BaseException as error:
+            self.failure = error
+        self.ended = True
+        turns.pass_on()
+
+
+class Turns:
+    """Who has the next turn, and what was done so far."""
+
+    def __init__(
+        self, tasks: Sequence[Task], schedule: Schedule, on_death: Callable[[], object]
+    ) -> None:
+        self._tasks = tasks
+        self._schedule = schedule
+        self._over = threading.Semaphore(0)
+        self._current: Task | None = None
+        self.on_death = on_death
+        self.steps: list[Step] = []
+
+    def run(self) -> None:
+        for task in self._tasks:
+            task.start(self)
+        self._next().go()
+        if not self._over.acquire(timeout=PATIENCE_SECONDS):
+            raise Stuck(f"{self._current.name if self._current else 'nobody'} does not go on")
+        for task in self._tasks:
+            task.close()
+
+    def wait_for(self, task: Task) -> None:
+        """Return when it is the task's turn to do its next step."""
+        chosen = self._next()
+        if chosen is not task:
+            chosen.go()
+            task.pause()
+
+    def pass_on(self) -> None:
+        """Give the turn of a task that has ended to another."""
+        if all(other.ended for other in self._tasks):
+            self._over.release()
+        else:
+            self._next().go()
+
+    def note(self, task: Task, name: str, footprint: Footprint) -> None:
+        ready = tuple(other.number for other in self._tasks if not other.ended)
+        self.steps.append(Step(task.number, name, footprint, ready))
+
+    def _next(self) -> Task:
+        """The task of the schedule; without a word of it, who is at work, or the first."""
+        at = len(self.steps)
+        ready = [task for task in self._tasks if not task.ended]
+        chosen = ready[0] if self._current not in ready else self._current
+        if at < len(self._schedule):
+            wanted = self._tasks[self._schedule[at]]
+            chosen = wanted if wanted in ready else chosen
+        assert chosen is not None
+        self._current = chosen
+        return chosen
+
+
+class Scheduler:
+    """Runs operations in an order that is given. ``prepare`` brings the world back before each run.
+
+    It is told the tasks, and returns the work of each. What it builds for a task, such as a
+    ``SwitchingDatabase``, tells that task of its steps.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        prepare: Callable[[Sequence[Task]], Sequence[Callable[[], Any]]],
+        *,
+        on_death: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.names = tuple(names)
+        self._prepare = prepare
+        self._on_death = on_death
+
+    def run(self, schedule: Schedule = (), deaths: Mapping[int, int] | None = None) -> Trace:
+        """Run the tasks once. ``deaths``: the step at which a task dies, by the task's number."""
+        tasks = [Task(name, number) for number, name in enumerate(self.names)]
+        with known_ids(tasks):
+            for task, work in zip(tasks, self._prepare(tasks), strict=True):
+                task.work = work
+                task.dies_at = (deaths or {}).get(task.number)
+            turns = Turns(tasks, schedule, self._on_death)
+            turns.run()
+        for task in tasks:
+            if task.failure is not None:
+                raise task.failure
+        return Trace(self.names, tuple(turns.steps), tuple(task.result for task in tasks))
+
+
+@contextmanager
+def known_ids(tasks: Sequence[Task]) -> Iterator[None]:
+    """Let ids follow from the task and the number of its ids, so that a run can be repeated."""
+    with patch.object(ids, "secrets", _KnownIds(tasks)):
+        yield
+
+
+class _KnownIds:
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = tasks
+        self._counts: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def token_hex(self, size: int) -> str:
+        thread = threading.current_thread()
+        maker = next((task.name for task in self._tasks if task._thread is thread), "")
+        number = next((str(task.number) for task in self._tasks if task._thread is thread), "")
+        with self._lock:
+            count = self._counts[number] = self._counts.get(number, 0) + 1
+        return blake2b(f"{maker} {number} {count}".encode(), digest_size=size).hexdigest()
