@@ -22,6 +22,7 @@ from tests.planted import (
     quarantine,
     reaping,
     records,
+    schedules,
     settings,
     terminus,
     trusting,
@@ -42,6 +43,7 @@ BUGS = (
     | quarantine.BUGS
     | reaping.BUGS
     | records.BUGS
+    | schedules.BUGS
     | settings.BUGS
     | terminus.BUGS
     | trusting.BUGS

@@ -19,6 +19,7 @@ from reclaim.catalog.database.transactions import ATTEMPTS
 from reclaim.catalog.names import check_text
 from reclaim.catalog.refs import commits
 from reclaim.catalog.refs.commits import Commit
+from reclaim.catalog.refs.reading import tree_of
 from reclaim.catalog.staging import staged_rows, tokens
 from reclaim.catalog.staging.partitions import Partition, check_open, count
 from reclaim.catalog.staging.tokens import View, ViewChanged
@@ -169,7 +170,7 @@ def _write_and_land(workspace: Workspace, view: View, note: Note, partition: Par
         newest = _Newest()
         metarange = head.metarange
         if view.sealed:
-            base = workspace.containers.tree(head.metarange)
+            base = tree_of(workspace, head)
             _, metarange = rewrite(
                 base,
                 newest.watch(staged_rows.rows(connection, view.tokens[1:])),

@@ -22,6 +22,7 @@ from reclaim.catalog.refs import commits
 from reclaim.catalog.refs.commits import Commit
 from reclaim.catalog.refs.committing import Draft, Note, land
 from reclaim.catalog.refs.merge_bases import MergeBase, merge_base
+from reclaim.catalog.refs.reading import tree_of
 from reclaim.catalog.staging import staged_rows, tokens
 from reclaim.catalog.staging.partitions import Partition, count
 from reclaim.catalog.staging.tokens import View, ViewChanged
@@ -138,7 +139,7 @@ def _land(
     parents: list[Commit],
     taken_from: list[Commit] | None = None,
 ) -> Commit:
-    trees = [workspace.containers.tree(parent.metarange) for parent in parents]
+    trees = [tree_of(workspace, parent) for parent in parents]
 
     def write(partition: Partition) -> Commit:
         with _announced(workspace, view, partition) as announced:
@@ -197,10 +198,9 @@ class _Combination:
         target: Commit,
         prefer: Side | None,
     ) -> None:
-        tree = workspace.containers.tree
-        self.source = tree(source.metarange)
-        self.target = tree(target.metarange)
-        self._base = tree(base.commit.metarange) if base.commit and base.trusted else None
+        self.source = tree_of(workspace, source)
+        self.target = tree_of(workspace, target)
+        self._base = tree_of(workspace, base.commit) if base.commit and base.trusted else None
         self._prefer = prefer
         self._conflicts: list[str] = []
         self._conflict_count = 0

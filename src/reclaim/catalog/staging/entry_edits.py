@@ -19,7 +19,7 @@ from reclaim.catalog.content.entries import Entry
 from reclaim.catalog.database.transactions import ATTEMPTS
 from reclaim.catalog.names import check_path
 from reclaim.catalog.refs import commits
-from reclaim.catalog.refs.reading import RefContents, scene
+from reclaim.catalog.refs.reading import RefContents, gone_if_collected, scene, tree_of
 from reclaim.catalog.staging import ledger, staged_rows, tokens
 from reclaim.catalog.staging.partitions import Partition
 from reclaim.catalog.staging.staged_rows import StagedChange
@@ -90,7 +90,7 @@ def _look(workspace: Workspace, branch: str, paths: Sequence[str]) -> _Seen:
     with workspace.database.read() as connection:
         view = tokens.read_view(connection, workspace.repo_uid, branch)
         head = commits.get(connection, workspace.repo_uid, view.head)
-        sealed = RefContents(head, workspace.containers.tree(head.metarange), view.tokens[1:])
+        sealed = RefContents(head, tree_of(workspace, head), view.tokens[1:])
         return _Seen(view, {path: sealed.find(connection, path) for path in paths})
 
 
@@ -159,7 +159,8 @@ def copy(workspace: Workspace, source_ref: str, source: str, branch: str, target
     check_path(target)
     check_branch(workspace, branch)
     with workspace.database.read() as connection:
-        wanted = scene(connection, workspace, source_ref).find(connection, source)
+        shown = scene(connection, workspace, source_ref)
+        wanted = shown.find(connection, source)
     if wanted is None:
         raise _no_object(source, source_ref)
     original = wanted
@@ -175,7 +176,11 @@ def copy(workspace: Workspace, source_ref: str, source: str, branch: str, target
         return copied
 
     shared = _edit(workspace, branch, [source, target], work)
-    return shared if shared is not None else _copy_bytes(workspace, original, branch, target)
+    if shared is not None:
+        return shared
+    # Nothing holds a commit that was named by its id: a run may take it meanwhile.
+    with gone_if_collected(workspace, shown.commit):
+        return _copy_bytes(workspace, original, branch, target)
 
 
 def _copy_bytes(workspace: Workspace, original: Entry, branch: str, target: str) -> Entry:

@@ -1,0 +1,83 @@
+"""Bugs of operations that meet, each found by the scheduler in a race that has a name."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug, Change
+
+RACE = "tests/schedules/test_races.py::test_a_race"
+TRIPLE = "tests/schedules/test_races.py::test_a_triple"
+PAIR = "tests/schedules/test_pairs.py::test_a_pair"
+
+EDITS = "reclaim.catalog.staging.entry_edits"
+CLEANER = "reclaim.catalog.staging.cleaner"
+
+BUGS: dict[str, Bug] = {
+    "copy reads its source outside the transaction": Bug(
+        EDITS,
+        right="""        visible = desk.visible(source)
+        if visible is None and source_ref == branch:
+""",
+        wrong="""        visible = original
+        if visible is None and source_ref == branch:
+""",
+        test=f"{TRIPLE}[copied while it is overwritten and deleted]",
+        # A condemned address would be refused, in the same transaction.
+        besides=(Change(EDITS, "        ledger.hold(self._connection, entry.address)\n", ""),),
+    ),
+    "the cleaner settles what another row should release": Bug(
+        CLEANER,
+        right="        shadowed = _shadowed(connection, token.id, token.commit_id, paths)\n",
+        wrong="        shadowed = set()\n",
+        test=f"{RACE}[write after commit]",
+    ),
+    "the cleaner judges the ledger before the staged rows are gone": Bug(
+        CLEANER,
+        right="    connection.execute(delete(staged_entries).where(mine, cleaned))\n",
+        wrong="",
+        test=f"{RACE}[write after commit]",
+        besides=(
+            Change(
+                CLEANER,
+                "    ledger.release(connection, lost, now, rule)\n",
+                "    ledger.release(connection, lost, now, rule)\n"
+                "    connection.execute(delete(staged_entries).where(mine, cleaned))\n",
+            ),
+        ),
+    ),
+    "a shadow is judged across commits": Bug(
+        CLEANER,
+        right="            staging_tokens.c.commit_id == commit_id,\n",
+        wrong="",
+        test=f"{RACE}[write after commit]",
+    ),
+    "a ledger row for a staged outside address": Bug(
+        "reclaim.catalog.staging.imports",
+        right="        token = tokens.lock_open_token(connection, workspace.repo_uid, branch)\n",
+        wrong="""        from reclaim.catalog.staging import ledger
+        entries = [Entry.from_values(*values) for values in changes]
+        ledger.enter(connection, workspace.repo_uid, entries, workspace.now())
+        token = tokens.lock_open_token(connection, workspace.repo_uid, branch)
+""",
+        test=f"{RACE}[an outside object staged while it is moved]",
+    ),
+    "a commit lands whatever became of its tokens": Bug(
+        "reclaim.catalog.refs.committing",
+        right="        tokens.lock_view(connection, draft.view, exclusive=True)\n",
+        wrong="",
+        test=f"{RACE}[reset during commit]",
+    ),
+    "a stalled writer stages what was collected": Bug(
+        "reclaim.catalog.staging.uploads",
+        right="        check_open(connection, partition)\n",
+        wrong="",
+        test=f"{RACE}[a stalled writer after its partition was closed]",
+    ),
+    "confirm skipped, between the steps of a lease": Bug(
+        "reclaim.run.apply",
+        right="fresh = live_containers(seen, kept)",
+        wrong="""import dataclasses
+        seen = dataclasses.replace(seen, held=(), held_count=0)
+        fresh = live_containers(seen, ())""",
+        test=f"{RACE}[a lease while its commit dies]",
+    ),
+}

@@ -1,0 +1,118 @@
+"""The operations that are scheduled. A new one is an entry of ``OPERATIONS``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from reclaim.catalog import Branch, Catalog, Repository
+from reclaim.policy import Policy, Rules
+from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.stores.catalog import CatalogStore
+from reclaim.testing import FakeClock
+from tests.collect.world import NAME
+from tests.schedules.past import Known, Past
+
+BRANCH = "work"
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One opened catalog, as one task has it, and the names of what there is."""
+
+    past: Past
+    catalog: Catalog
+
+    @property
+    def known(self) -> Known:
+        return self.past.known
+
+    @property
+    def clock(self) -> FakeClock:
+        return self.past.clock
+
+    @property
+    def repo(self) -> Repository:
+        return self.catalog._repository(self.past.repo_row)
+
+    @property
+    def work(self) -> Branch:
+        return self.repo.branch(BRANCH)
+
+    def store(self) -> CatalogStore:
+        return CatalogStore(self.catalog.access(NAME))
+
+
+Operation = Callable[[Instance], Any]
+
+
+def collect(at: Instance) -> None:
+    """Plan and apply, deleting."""
+    store, world = at.store(), at.past.world
+    plan = world.plan(allowed_fraction=1.0, store=store, storage=at.catalog.storage)
+    world.apply(plan, store=store, storage=at.catalog.storage)
+
+
+def undo(at: Instance) -> None:
+    run = at.known.quarantined_run
+    at.past.world.undo(run, store=at.store(), storage=at.catalog.storage)
+
+
+def expire(at: Instance) -> None:
+    apply_expire(at.repo, plan_expire(at.repo, Policy(default=Rules(keep_last=1))))
+
+
+def lease(at: Instance) -> None:
+    """Take a lease on a commit that nothing else reaches."""
+    at.repo.take_lease(at.known.dead, holder="reader", length=timedelta(hours=2))
+
+
+def recreate_branch(at: Instance) -> None:
+    at.repo.delete_branch(BRANCH)
+    at.repo.create_branch(BRANCH, "main")
+
+
+def late_collect(at: Instance) -> None:
+    """Plan and apply, when whoever stands still counts as dead."""
+    at.clock.advance(minutes=31)
+    collect(at)
+
+
+# The reaper is one more entry: "reap": lambda at: at.catalog.reap().
+OPERATIONS: dict[str, Operation] = {
+    "put": lambda at: at.work.put("n", b"put n"),
+    "delete": lambda at: at.work.delete("n"),
+    "copy": lambda at: at.work.copy("n", "copied"),
+    "copy of the dead": lambda at: at.work.copy("dead", "kept", source_ref=f"{at.known.dead}~1"),
+    "move": lambda at: at.work.move("n", "moved"),
+    "commit": lambda at: at.work.commit("commit"),
+    "merge": lambda at: at.repo.branch("main").merge(BRANCH),
+    "revert": lambda at: at.repo.branch("side").revert(at.known.dead),
+    "reset path": lambda at: at.work.reset_path("n"),
+    "reset": lambda at: at.work.reset(),
+    "delete branch": lambda at: at.repo.delete_branch(BRANCH),
+    "link": lambda at: at.work.link_physical_address("l", at.known.upload),
+    "clean": lambda at: at.repo.clean(),
+    "expire": expire,
+    "collect": collect,
+    "undo": undo,
+    "lease": lease,
+}
+"""What every pair is made of."""
+
+MORE_OPERATIONS: dict[str, Operation] = {
+    "move elsewhere": lambda at: at.work.move("n", "elsewhere"),
+    "recreate branch": recreate_branch,
+    "late collect": late_collect,
+    "stage outside": lambda at: at.work.stage("e", at.known.outside.as_uri()),
+    "move outside": lambda at: at.work.move("e", "f"),
+}
+"""What some named races need besides."""
+
+EVERY_OPERATION = OPERATIONS | MORE_OPERATIONS
+RUNS = {"collect", "late collect", "undo"}
+"""Operations that take hundreds of steps."""
+CLEANERS = {"clean"}
+"""Operations that begin with rows that wait for the cleaner."""

@@ -1,0 +1,297 @@
+"""The past that every schedule begins with: built once a process, brought back in a millisecond.
+
+The branch ``work`` has a commit, a sealed token of a commit that died, and newer changes over it.
+There is a branch to merge, an upload to link, an object that lies outside, a run to undo, and a
+dead commit to collect.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Row, select
+
+from reclaim.catalog import Branch, Catalog, Repository
+from reclaim.catalog.collection.homes import Home
+from reclaim.catalog.database.schema import catalog_info, metadata, repositories
+from reclaim.catalog.database.transactions import Database
+from reclaim.catalog.refs import committing
+from reclaim.catalog.refs.committing import Note
+from reclaim.catalog.staging import tokens
+from reclaim.catalog.staging.partitions import Partition
+from reclaim.catalog.staging.physical_addresses import PhysicalAddress
+from reclaim.run.removal import MoveToQuarantine
+from reclaim.storage import Storage
+from reclaim.stores.observation import Margins
+from reclaim.testing import FakeClock, Switch, SwitchingDatabase, SwitchingStorage
+from reclaim.testing.footprints import Footprint
+from tests.collect.world import NAME, World
+from tests.conftest import Backend
+
+INSTANCES = 5
+"""The most tasks that a schedule has."""
+MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True)
+class Known:
+    """Names of what there is: commits, a run, and an upload to link."""
+
+    dead: str
+    taken: str
+    committed: str
+    quarantined_run: str
+    upload: PhysicalAddress
+    outside: Path
+
+
+class Nobody:
+    """Waits for no turn."""
+
+    def reach(self, name: str, footprint: Footprint) -> None:
+        pass
+
+
+class SharedBackend(Backend):
+    """A catalog whose instances use one database object: to open one takes no time."""
+
+    database: SwitchingDatabase | None = None
+    uid = ""
+
+    def open(self, wrap: Callable[[Storage], Storage] | None = None) -> Catalog:
+        if self.database is None:
+            return super().open(wrap)
+        storage = wrap(self.clocked) if wrap else self.clocked
+        return self.instance(self.database, storage)
+
+    def instance(self, database: Database, storage: Storage) -> Catalog:
+        home = Home(database, storage, self.uid, registered=True)
+        return Catalog(database, storage, self.clock, home)
+
+
+@dataclass(frozen=True)
+class RestingPartition:
+    """An open partition of an instance that has worked for a while."""
+
+    instance: str
+    partition: Partition
+    newest_epoch: int
+
+
+class Past:
+    """A catalog as it was at one time; ``restore`` brings it back in its place."""
+
+    def __init__(self) -> None:
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="reclaim-schedules-", dir=MEMORY if MEMORY.is_dir() else None)
+        )
+        location = self.folder / "catalog"
+        self.clock = FakeClock()
+        self.backend = SharedBackend("embedded", str(location), None, self.clock)
+        self.world = World.make(self.backend)
+        # The argument must hold without the margin, which is only a second belt.
+        self.world.margins = Margins(objects=timedelta(0))
+        self._objects = location / "objects"
+        self.known = self._build()
+        self.partitions = [self._open_partition() for _ in range(INSTANCES)]
+        self.now = self.clock.now()
+        self.repo_row = self._repository_row()
+        self._keep(location / "catalog.db")
+
+    def close(self) -> None:
+        for database in (self.backend.database, *self.databases):
+            assert database is not None
+            database.close()
+        self._live.close()
+        self._uncleaned.close()
+        self._cleaned.close()
+        shutil.rmtree(self.folder)
+
+    def restore(self, *, cleaned: bool = True) -> None:
+        """Bring the catalog back as it was; on request with rows that wait for the cleaner."""
+        self.clock.set(self.now)
+        (self._cleaned if cleaned else self._uncleaned).backup(self._live)
+        there = _scan(self._objects)
+        for path, (stamp, data) in self._files.items():
+            if there.pop(path, None) != stamp:
+                file = self._objects / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(data)
+                os.utime(file, ns=(stamp[1], stamp[1]))
+        for path in there:
+            self._remove(self._objects / path)
+        self.world.repo = self.world.other()
+
+    def _remove(self, file: Path) -> None:
+        """Remove a file, and the folders that were made for it: a collector looks at those too."""
+        file.unlink()
+        for folder in file.parents:
+            if folder == self._objects or any(folder.iterdir()):
+                return
+            folder.rmdir()
+
+    def instance(self, number: int, switch: Switch, *, warm: bool = True) -> Catalog:
+        """An instance of the catalog for a task. A warm one has its partition open."""
+        database = self.databases[number]
+        database.switch = switch
+        storage = SwitchingStorage(self.backend.clocked, switch, database)
+        catalog = self.backend.instance(database, storage)
+        if warm:
+            resting = self.partitions[number]
+            partition = replace(resting.partition)
+            catalog._partitions.instance = resting.instance
+            catalog._partitions._open[partition.repo_uid] = partition
+            catalog._partitions._last_opened = partition.opened_at
+            catalog._partitions.epochs._newest[partition.repo_uid] = resting.newest_epoch
+        return catalog
+
+    def state(self) -> tuple[object, ...]:
+        """All that a later reader could see: every row, every object, and the time."""
+        rows = tuple(
+            (name, tuple(sorted(map(repr, self._live.execute(f"SELECT * FROM {name}")))))
+            for name in metadata.tables
+        )
+        objects = tuple(
+            sorted(
+                (path, size)
+                for path, (size, _) in _scan(self._objects).items()
+                if "/_reclaim/runs/" not in path
+            )
+        )
+        return (rows, objects, self.clock.now())
+
+    def _build(self) -> Known:
+        world, clock = self.world, self.clock
+        repo = world.repo
+        main = repo.branch("main")
+        for path in ("a", "b"):
+            main.put(path, f"main {path}".encode())
+            main.commit(f"main {path}")
+        taken = _dead_commits(repo, "taken", clock)
+        clock.advance(days=2)
+        run = world.apply(
+            world.plan(allowed_fraction=1.0), removal=MoveToQuarantine(timedelta(days=30))
+        )
+        dead = _dead_commits(repo, "dead", clock)
+        side = repo.create_branch("side", "main")
+        side.put("s", b"side s")
+        side.commit("side")
+        work = repo.create_branch("work", "main")
+        committed = _commit_without_cleaning(work)
+        gone = repo.create_branch("gone", "main")
+        gone.put("g", b"dropped g")
+        repo.delete_branch("gone")
+        outside = self.folder / "outside"
+        outside.write_bytes(b"outside")
+        upload = self._stage(repo)
+        work.stage("e", outside.as_uri())
+        self.backend.close()
+        clock.advance(minutes=1)
+        return Known(dead, taken, committed, run.run, upload, outside)
+
+    def _stage(self, repo: Repository) -> PhysicalAddress:
+        """A commit that died with two changes, and newer ones over and beside them."""
+        work = repo.branch("work")
+        for path in ("n", "m"):
+            work.put(path, f"sealed {path}".encode())
+        _seal(work)
+        for path in ("n", "k"):
+            work.put(path, f"staged {path}".encode())
+        upload = work.get_physical_address("l", valid=timedelta(days=1))
+        self.backend.clocked.put(upload.address, b"uploaded l")
+        return upload
+
+    def _repository_row(self) -> Row[Any]:
+        query = select(repositories).where(repositories.c.name == NAME)
+        with self.world.opened()._database.read() as connection:
+            return connection.execute(query).one()
+
+    def _open_partition(self) -> RestingPartition:
+        catalog = self.backend.open()
+        with catalog._partitions.use(self.world.repo.uid) as partition:
+            pass
+        newest = catalog._partitions.epochs._newest[partition.repo_uid]
+        return RestingPartition(catalog._partitions.instance, replace(partition), newest)
+
+    def _keep(self, file: Path) -> None:
+        """Keep what there is, with instances whose partitions stay open as if they lived on."""
+        self._live = sqlite3.connect(file, check_same_thread=False)
+        self._uncleaned = self._copied()
+        self.world.opened().repository(NAME).clean()
+        self._cleaned = self._copied()
+        self._files = {
+            path: (stamp, (self._objects / path).read_bytes())
+            for path, stamp in _scan(self._objects).items()
+        }
+        self.backend.close()
+        url = f"sqlite:///{file}"
+        self.databases = [self._database(url) for _ in range(INSTANCES)]
+        self.backend.uid = self._live.execute(
+            f"SELECT value FROM {catalog_info.name} WHERE key = 'uid'"
+        ).fetchone()[0]
+        self.backend.database = self._database(url)
+
+    def _copied(self) -> sqlite3.Connection:
+        copy = sqlite3.connect(":memory:", check_same_thread=False)
+        self._live.backup(copy)
+        return copy
+
+    @staticmethod
+    def _database(url: str) -> SwitchingDatabase:
+        opened = Database.open(url)
+        return SwitchingDatabase(opened._engine, opened.name, Nobody())
+
+
+def _seal(branch: Branch) -> None:
+    """What a commit leaves that dies after its first step."""
+    workspace = branch._workspace
+    uid = workspace.repo_uid
+    with workspace.partitions.use(uid) as partition, workspace.database.write() as connection:
+        tokens.seal(connection, tokens.lock_branch(connection, uid, branch.name), partition.id)
+
+
+def _commit_without_cleaning(branch: Branch) -> str:
+    """A commit of two tokens, of which the newer shadows a row of the older."""
+    branch.put("c", b"shadowed c")
+    _seal(branch)
+    branch.put("c", b"work c")
+    note = Note("work", "", {})
+    return committing.commit(branch._workspace, branch.name, note).id
+
+
+def _dead_commits(repo: Repository, name: str, clock: FakeClock) -> str:
+    """Two commits of a branch that was deleted; the newer takes back what the older added."""
+    branch = repo.create_branch(name, "main")
+    branch.put("a", f"{name} a".encode())
+    branch.put(name, f"{name} added".encode())
+    branch.commit(f"{name} added")
+    branch.delete(name)
+    newer = branch.commit(f"{name} taken back").id
+    repo.delete_branch(name)
+    clock.advance(hours=1)
+    return newer
+
+
+def _scan(folder: Path) -> dict[str, tuple[int, int]]:
+    """The files below a folder: path → size and time."""
+    files: dict[str, tuple[int, int]] = {}
+    pending = [""]
+    while pending:
+        place = pending.pop()
+        with os.scandir(folder / place) as entries:
+            for entry in entries:
+                path = f"{place}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(f"{path}/")
+                else:
+                    about = entry.stat(follow_symlinks=False)
+                    files[path] = (about.st_size, about.st_mtime_ns)
+    return files

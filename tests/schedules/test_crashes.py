@@ -1,0 +1,39 @@
+"""A task dies between any two of its steps, with its locks held; another goes on when it can."""
+
+from __future__ import annotations
+
+import pytest
+
+from reclaim.testing.exploring import crashes
+from tests.schedules.checks import Checks
+from tests.schedules.exploring import Golden, scheduler, tried
+from tests.schedules.operations import RUNS
+from tests.schedules.past import Past
+from tests.soak import SOAK
+
+DEATHS: dict[str, str] = {
+    # Who dies → who goes on.
+    "put": "commit",
+    "copy": "delete",
+    "copy of the dead": "collect",
+    "move": "commit",
+    "commit": "commit",
+    "merge": "commit",
+    "revert": "collect",
+    "reset": "commit",
+    "link": "link",
+    "clean": "clean",
+    "expire": "expire",
+    "collect": "late collect",
+    "undo": "undo",
+}
+
+
+@pytest.mark.parametrize("victim", DEATHS)
+def test_a_death(victim: str, past: Past, checks: Checks, golden: Golden) -> None:
+    names = (victim, DEATHS[victim])
+    stride = 1
+    if not SOAK and RUNS & set(names):
+        stride = 37 if victim in RUNS else 4
+    deaths = crashes(scheduler(past, names), 0, stride=stride)
+    golden.compare(f"{victim} dies, then {DEATHS[victim]}", tried(deaths, checks))

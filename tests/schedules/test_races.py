@@ -1,0 +1,79 @@
+"""Races by their names: those of seed 002, ours, and ten of three operations."""
+
+from __future__ import annotations
+
+import pytest
+
+from reclaim.testing.exploring import Exploration
+from tests.schedules.checks import Checks
+from tests.schedules.exploring import Golden, explore, scheduler
+from tests.schedules.operations import RUNS
+from tests.schedules.past import Past
+from tests.soak import SOAK
+
+RACES: dict[str, tuple[str, ...]] = {
+    # Of the seed.
+    "commit and move": ("commit", "move"),
+    "delete and move": ("delete", "move"),
+    "concurrent move": ("move", "move elsewhere"),
+    "stale lock": ("collect", "late collect"),
+    "write after commit": ("put", "commit"),
+    # Ours.
+    "reset during commit": ("commit", "reset"),
+    "branch deleted and recreated during commit": ("commit", "recreate branch"),
+    "revert into a dying range": ("revert", "collect"),
+    "copy out of a dying range": ("copy of the dead", "collect"),
+    "a lease while its commit dies": ("lease", "collect"),
+    "an outside object staged while it is moved": ("stage outside", "move outside"),
+    "a stalled writer after its partition was closed": ("put", "late collect"),
+    "a stalled commit after its partition was closed": ("commit", "late collect"),
+}
+TRIPLES: dict[str, tuple[str, ...]] = {
+    "copied while it is overwritten and deleted": ("put", "copy", "delete"),
+    "a copy whose source goes before a cleaning": ("copy", "reset path", "clean"),
+    "written while it is committed and cleaned": ("commit", "put", "clean"),
+    "reset while it is committed and written": ("commit", "reset path", "put"),
+    "moved and deleted while it is committed": ("commit", "move", "delete"),
+    "linked while it is reset and cleaned": ("link", "reset", "clean"),
+    "merged while its branch is committed and deleted": ("merge", "commit", "delete branch"),
+    "two commits and a write": ("commit", "commit", "put"),
+    "copied while it is committed and reset": ("commit", "copy", "reset"),
+    "held and reverted while it dies": ("lease", "revert", "collect"),
+}
+DIFFERENT_ENDS = {
+    "delete and move": 2,
+    "concurrent move": 2,
+    "stale lock": 2,
+    "reset during commit": 3,
+    "branch deleted and recreated during commit": 2,
+    "revert into a dying range": 2,
+    "copy out of a dying range": 2,
+}
+"""Ways in which the tasks of a race end, at least."""
+
+
+@pytest.mark.parametrize("name", RACES)
+def test_a_race(name: str, past: Past, checks: Checks, golden: Golden) -> None:
+    names = RACES[name]
+    enough, sample = (3, 7) if RUNS & set(names) else (16, 6)
+    exploration = Exploration(
+        scheduler(past, names),
+        enough=5_000 if SOAK else enough,
+        sample=1_000 if SOAK else sample,
+    )
+    explored = explore(exploration, checks, named=True)
+    assert len(explored.ends) >= DIFFERENT_ENDS.get(name, 1), explored.ends
+    golden.compare(name, explored)
+
+
+@pytest.mark.parametrize("name", TRIPLES)
+def test_a_triple(name: str, past: Past, checks: Checks, golden: Golden) -> None:
+    """With at most two preemptions: all of them in a soak, some of them otherwise."""
+    names = TRIPLES[name]
+    exploration = Exploration(
+        scheduler(past, names),
+        preemptions=2,
+        enough=None if SOAK else 6,
+        sample=6,
+    )
+    golden.compare(name, explore(exploration, checks, named=True))
