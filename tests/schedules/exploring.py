@@ -15,7 +15,7 @@ from reclaim.testing.exploring import Exploration
 from reclaim.testing.scheduler import Task, Trace
 from tests.planted.plant import VARIABLE as PLANTED
 from tests.schedules.checks import Checks
-from tests.schedules.operations import CLEANERS, EVERY_OPERATION, Instance
+from tests.schedules.operations import CLEANERS, EVERY_OPERATION, RUNS, Instance
 from tests.schedules.past import Past
 from tests.soak import SOAK
 
@@ -52,11 +52,14 @@ class Explored:
     """How the tasks ended → in how many ways the catalog looked then."""
 
     def record(self) -> dict[str, Any]:
-        return {
+        tried = {
             "schedules": self.schedules,
             "preemptions": "all" if self.exhausted else self.preemptions,
-            "ends": dict(sorted(self.ends.items())),
         }
+        # A run deletes in the order of a set, so of a sample it is not said which it meets.
+        if any(f"{name}:" in ends for name in RUNS for ends in self.ends):
+            return tried
+        return tried | {"ends": dict(sorted(self.ends.items()))}
 
 
 def explore(exploration: Exploration, checks: Checks, *, named: bool = False) -> Explored:

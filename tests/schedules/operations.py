@@ -10,12 +10,14 @@ from typing import Any
 from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.policy import Policy, Rules
 from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.safety import SAFETY
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import FakeClock
 from tests.collect.world import NAME
 from tests.schedules.past import Known, Past
 
 BRANCH = "work"
+MARGIN = SAFETY.reap_margin + timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,20 @@ def lease(at: Instance) -> None:
     at.repo.take_lease(at.known.dead, holder="reader", length=timedelta(hours=2))
 
 
+def reap(at: Instance) -> None:
+    """A round of the reaper, when the margin of all that is condemned by then is over."""
+    at.clock.advance(MARGIN)
+    at.catalog.reap()
+
+
+def reap_from_a_copy(at: Instance) -> None:
+    """Somebody works on a copy of the database, where the storage is that of the original."""
+    with at.past.copied_database(at.catalog.storage) as copy:
+        copy._repository(at.past.repo_row).branch(BRANCH).delete("n")
+        at.clock.advance(MARGIN)
+        copy.reap()
+
+
 def recreate_branch(at: Instance) -> None:
     at.repo.delete_branch(BRANCH)
     at.repo.create_branch(BRANCH, "main")
@@ -80,7 +96,6 @@ def late_collect(at: Instance) -> None:
     collect(at)
 
 
-# The reaper is one more entry: "reap": lambda at: at.catalog.reap().
 OPERATIONS: dict[str, Operation] = {
     "put": lambda at: at.work.put("n", b"put n"),
     "delete": lambda at: at.work.delete("n"),
@@ -95,6 +110,7 @@ OPERATIONS: dict[str, Operation] = {
     "delete branch": lambda at: at.repo.delete_branch(BRANCH),
     "link": lambda at: at.work.link_physical_address("l", at.known.upload),
     "clean": lambda at: at.repo.clean(),
+    "reap": reap,
     "expire": expire,
     "collect": collect,
     "undo": undo,
@@ -105,6 +121,7 @@ OPERATIONS: dict[str, Operation] = {
 MORE_OPERATIONS: dict[str, Operation] = {
     "move elsewhere": lambda at: at.work.move("n", "elsewhere"),
     "recreate branch": recreate_branch,
+    "reap from a copy": reap_from_a_copy,
     "late collect": late_collect,
     "stage outside": lambda at: at.work.stage("e", at.known.outside.as_uri()),
     "move outside": lambda at: at.work.move("e", "f"),
@@ -114,5 +131,5 @@ MORE_OPERATIONS: dict[str, Operation] = {
 EVERY_OPERATION = OPERATIONS | MORE_OPERATIONS
 RUNS = {"collect", "late collect", "undo"}
 """Operations that take hundreds of steps."""
-CLEANERS = {"clean"}
+CLEANERS = {"clean", "reap"}
 """Operations that begin with rows that wait for the cleaner."""

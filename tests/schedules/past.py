@@ -12,16 +12,23 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, insert, select
 
 from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.collection.homes import Home
-from reclaim.catalog.database.schema import catalog_info, metadata, repositories
+from reclaim.catalog.database.schema import (
+    LedgerState,
+    catalog_info,
+    ledger,
+    metadata,
+    repositories,
+)
 from reclaim.catalog.database.transactions import Database
 from reclaim.catalog.refs import committing
 from reclaim.catalog.refs.committing import Note
@@ -99,7 +106,7 @@ class Past:
         self.world = World.make(self.backend)
         # The argument must hold without the margin, which is only a second belt.
         self.world.margins = Margins(objects=timedelta(0))
-        self._objects = location / "objects"
+        self.objects = location / "objects"
         self.known = self._build()
         self.partitions = [self._open_partition() for _ in range(INSTANCES)]
         self.now = self.clock.now()
@@ -119,22 +126,22 @@ class Past:
         """Bring the catalog back as it was; on request with rows that wait for the cleaner."""
         self.clock.set(self.now)
         (self._cleaned if cleaned else self._uncleaned).backup(self._live)
-        there = _scan(self._objects)
+        there = _scan(self.objects)
         for path, (stamp, data) in self._files.items():
             if there.pop(path, None) != stamp:
-                file = self._objects / path
+                file = self.objects / path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(data)
                 os.utime(file, ns=(stamp[1], stamp[1]))
         for path in there:
-            self._remove(self._objects / path)
+            self._remove(self.objects / path)
         self.world.repo = self.world.other()
 
     def _remove(self, file: Path) -> None:
         """Remove a file, and the folders that were made for it: a collector looks at those too."""
         file.unlink()
         for folder in file.parents:
-            if folder == self._objects or any(folder.iterdir()):
+            if folder == self.objects or any(folder.iterdir()):
                 return
             folder.rmdir()
 
@@ -153,6 +160,13 @@ class Past:
             catalog._partitions.epochs._newest[partition.repo_uid] = resting.newest_epoch
         return catalog
 
+    def copied_database(self, storage: Storage) -> Catalog:
+        """An instance on a copy of the database as it is now, and on the same storage."""
+        file = self.folder / "copy.db"
+        with closing(sqlite3.connect(file)) as copy:
+            self._live.backup(copy)
+        return self.backend.instance(Database.open(f"sqlite:///{file}"), storage)
+
     def state(self) -> tuple[object, ...]:
         """All that a later reader could see: every row, every object, and the time."""
         rows = tuple(
@@ -162,7 +176,7 @@ class Past:
         objects = tuple(
             sorted(
                 (path, size)
-                for path, (size, _) in _scan(self._objects).items()
+                for path, (size, _) in _scan(self.objects).items()
                 if "/_reclaim/runs/" not in path
             )
         )
@@ -189,6 +203,8 @@ class Past:
         gone = repo.create_branch("gone", "main")
         gone.put("g", b"dropped g")
         repo.delete_branch("gone")
+        _condemn_for_a_run(repo, main.stat("b").address)
+        repo.change_settings(hard_delete=True)
         outside = self.folder / "outside"
         outside.write_bytes(b"outside")
         upload = self._stage(repo)
@@ -228,8 +244,8 @@ class Past:
         self.world.opened().repository(NAME).clean()
         self._cleaned = self._copied()
         self._files = {
-            path: (stamp, (self._objects / path).read_bytes())
-            for path, stamp in _scan(self._objects).items()
+            path: (stamp, (self.objects / path).read_bytes())
+            for path, stamp in _scan(self.objects).items()
         }
         self.backend.close()
         url = f"sqlite:///{file}"
@@ -265,6 +281,14 @@ def _commit_without_cleaning(branch: Branch) -> str:
     branch.put("c", b"work c")
     note = Note("work", "", {})
     return committing.commit(branch._workspace, branch.name, note).id
+
+
+def _condemn_for_a_run(repo: Repository, address: str) -> None:
+    """A row of the ledger that belongs to a run, which may think better of it."""
+    row = {"address": address, "repo_uid": repo.uid, "created_at": 0, "condemned_at": 0}
+    values = {"state": LedgerState.CONDEMNED, "run_id": "a-run", "rule": "a rule"}
+    with repo._workspace.database.write() as connection:
+        connection.execute(insert(ledger).values(**row, **values))
 
 
 def _dead_commits(repo: Repository, name: str, clock: FakeClock) -> str:

@@ -25,6 +25,9 @@ RACES: dict[str, tuple[str, ...]] = {
     "copy out of a dying range": ("copy of the dead", "collect"),
     "a lease while its commit dies": ("lease", "collect"),
     "an outside object staged while it is moved": ("stage outside", "move outside"),
+    "deleted while the reaper is at work": ("delete", "reap"),
+    "copied while the reaper is at work": ("copy", "reap"),
+    "a copy of the database reaps": ("put", "reap from a copy"),
     "a stalled writer after its partition was closed": ("put", "late collect"),
     "a stalled commit after its partition was closed": ("commit", "late collect"),
 }
@@ -34,9 +37,9 @@ TRIPLES: dict[str, tuple[str, ...]] = {
     "written while it is committed and cleaned": ("commit", "put", "clean"),
     "reset while it is committed and written": ("commit", "reset path", "put"),
     "moved and deleted while it is committed": ("commit", "move", "delete"),
-    "linked while it is reset and cleaned": ("link", "reset", "clean"),
+    "linked while it is reset and reaped": ("link", "reset", "reap"),
     "merged while its branch is committed and deleted": ("merge", "commit", "delete branch"),
-    "two commits and a write": ("commit", "commit", "put"),
+    "overwritten while it is copied and reaped": ("put", "copy", "reap"),
     "copied while it is committed and reset": ("commit", "copy", "reset"),
     "held and reverted while it dies": ("lease", "revert", "collect"),
 }
@@ -55,7 +58,7 @@ DIFFERENT_ENDS = {
 @pytest.mark.parametrize("name", RACES)
 def test_a_race(name: str, past: Past, checks: Checks, golden: Golden) -> None:
     names = RACES[name]
-    enough, sample = (3, 7) if RUNS & set(names) else (16, 6)
+    enough, sample = (3, 8) if RUNS & set(names) else (10, 5)
     exploration = Exploration(
         scheduler(past, names),
         enough=5_000 if SOAK else enough,
@@ -74,6 +77,6 @@ def test_a_triple(name: str, past: Past, checks: Checks, golden: Golden) -> None
         scheduler(past, names),
         preemptions=2,
         enough=None if SOAK else 6,
-        sample=6,
+        sample=4,
     )
     golden.compare(name, explore(exploration, checks, named=True))

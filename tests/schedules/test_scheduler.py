@@ -134,3 +134,12 @@ def test_footprints_of_statements() -> None:
     footprint.add_statement("SELECT staged_entries.path \nFROM staged_entries JOIN staging_tokens")
     assert footprint.writes == {"ledger"}
     assert footprint.reads == {"ledger", "staged_entries", "staging_tokens"}
+
+
+def test_a_sample_interrupts_each_task() -> None:
+    shelf = Shelf()
+    every = list(Exploration(adding(shelf, "a", "a"), preemptions=1))
+    some = list(Exploration(adding(shelf, "a", "a"), preemptions=1, enough=2, sample=2))
+    assert (len(every), len(some)) == (4, 4)
+    few = list(Exploration(adding(shelf, "a", "a"), preemptions=1, enough=2, sample=1))
+    assert len(few) == 3

@@ -115,10 +115,19 @@ def crashes(scheduler: Scheduler, victim: int, *, stride: int = 1) -> Iterator[T
 
 
 def _spread(schedules: Sequence[Schedule], count: int) -> Sequence[Schedule]:
-    """So many of the schedules, at even distances."""
-    if len(schedules) <= count:
-        return schedules
-    return [schedules[at * len(schedules) // count] for at in range(count)]
+    """So many of the schedules: equally many that interrupt each task, at even distances.
+
+    Among them is always the last of a task: what it has looked at by then is oldest.
+    """
+    by_interrupted: dict[int, list[Schedule]] = {}
+    for schedule in schedules:
+        by_interrupted.setdefault(schedule[-2], []).append(schedule)
+    chosen: list[Schedule] = []
+    groups = sorted(by_interrupted.values(), key=len)
+    for number, group in enumerate(groups):
+        share = min(len(group), (count - len(chosen)) // (len(groups) - number))
+        chosen += [group[len(group) - 1 - at * len(group) // share] for at in range(share)]
+    return chosen
 
 
 def random_schedule(seed: str, tasks: int, turns: int) -> Schedule:

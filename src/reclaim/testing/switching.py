@@ -152,3 +152,7 @@ class SwitchingStorage(StorageWrapper):
     def delete_page(self, addresses: Sequence[str]) -> None:
         self._reach("delete", writes=list(addresses))
         super().delete_page(addresses)
+
+    def drop_folder(self, folder: str) -> None:
+        self._reach("drop", writes=[folder])
+        super().drop_folder(folder)
