@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.planted.bug import Bug, Change
 
 RACE = "tests/schedules/test_races.py::test_a_race"
-TRIPLE = "tests/schedules/test_races.py::test_a_triple"
 PAIR = "tests/schedules/test_pairs.py::test_a_pair"
 
 EDITS = "reclaim.catalog.staging.entry_edits"
@@ -20,7 +19,7 @@ BUGS: dict[str, Bug] = {
         wrong="""        visible = original
         if visible is None and source_ref == branch:
 """,
-        test=f"{TRIPLE}[copied while it is overwritten and deleted]",
+        test=f"{PAIR}[put + copy]",
         # A condemned address would be refused, in the same transaction.
         besides=(Change(EDITS, "        ledger.hold(self._connection, entry.address)\n", ""),),
     ),
