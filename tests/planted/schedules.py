@@ -91,7 +91,7 @@ BUGS: dict[str, Bug] = {
         right="        check_epoch(self.database, self.storage, repo_uid)\n",
         wrong="",
         test=f"{RACE}[a copy of the database reaps]",
-        besides=(Change("reclaim.catalog.reaping.reaper", "        self.home.check()\n", ""),),
+        besides=(Change("reclaim.catalog.reaping.reaper", "        self.home.require()\n", ""),),
     ),
     "what goes while it is copied is called damaged": Bug(
         EDITS,

@@ -19,7 +19,7 @@ from reclaim.engine.spark.work.lines import Tables, lines_of
 from reclaim.engine.tasks import tally
 from reclaim.engine.tasks.tally import OBJECTS, Tallies, Tally
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 
 @pytest.fixture
