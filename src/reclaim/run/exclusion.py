@@ -160,7 +160,11 @@ def _read_files(run: Run, opener: Opener) -> tuple[Place, Sequence[Part]] | None
             body = opener(own.url).get(own.at(FILES))
             return own, [part for part, _ in decode(body, own.at(FILES))]
     except (NotFound, Refused, Corrupt, StorageDenied, IndexError) as error:
-        log.debug("what run %s left out is not known any more: %s", run.id, error)
+        log.warning(
+            "what run %s left out cannot be read, and is left out again only by address: %s",
+            run.id,
+            error,
+        )
     return None
 
 

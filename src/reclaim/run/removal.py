@@ -339,7 +339,10 @@ def _markers_unknown(run: Run, why: str) -> Refused:
     return Refused(
         f"the record of run {run.id} at {run.place} is damaged, and it alone tells which markers "
         f"are the run's: {why}",
-        hint=f"apply its plan again, which finds them: reclaim apply {run.place} --quarantine "
+        hint="restore the record from a backup; otherwise what it covered stays until a lifecycle "
+        "rule of the bucket removes old versions, and no other run waits for it"
+        if run.purging
+        else f"apply its plan again, which finds them: reclaim apply {run.place} --quarantine "
         "--markers; or restore it from a backup",
     )
 
