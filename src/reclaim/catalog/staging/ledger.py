@@ -6,6 +6,7 @@ terminal. No row means: committed and cleaned long ago, never touched online.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable
 
 from sqlalchemy import Connection, delete, select, update
@@ -37,11 +38,13 @@ def enter(connection: Connection, repo_uid: str, fresh: Iterable[Entry], now: in
             [(*row, repo_uid, now) for row in rows],
         )
     else:
-        columns = tuple(list(column) for column in zip(*rows, strict=True))
+        # One value for all of them: to bind each takes the time on this side.
+        named = [dict(zip(("address", "path", "size"), row, strict=True)) for row in rows]
         connection.exec_driver_sql(
             "INSERT INTO ledger (address, path, size, repo_uid, created_at) "
-            "SELECT fresh.*, %s, %s FROM unnest(%s::text[], %s::text[], %s::bigint[]) AS fresh",
-            (repo_uid, now, *columns),
+            "SELECT address, path, size, %s, %s "
+            "FROM json_to_recordset(%s::json) AS fresh (address text, path text, size bigint)",
+            (repo_uid, now, json.dumps(named, ensure_ascii=False)),
         )
 
 
