@@ -26,23 +26,28 @@ HOLDING = (TokenState.OPEN, TokenState.SEALED, TokenState.COMMITTED)
 """Rows of tokens in these states keep an address alive; rows of dropped tokens do not."""
 
 
+_TOGETHER = 500
+"""Rows in a statement of SQLite, which takes no more than some thousand values."""
+
+
 def enter(connection: Connection, repo_uid: str, fresh: Iterable[Entry], now: int) -> None:
     """Enter objects that were just uploaded and are about to be staged."""
     rows = [(entry.address, entry.path, entry.size) for entry in fresh]
     if not rows:
         return
-    # In the drivers' own words, as for staged rows: this is on the way of every put.
+    # In the drivers' own words, and in one statement: this is on the way of every put.
+    names = "address, path, size, repo_uid, created_at"
     if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(
-            "INSERT INTO ledger (address, path, size, repo_uid, created_at) VALUES (?, ?, ?, ?, ?)",
-            [(*row, repo_uid, now) for row in rows],
-        )
+        for start in range(0, len(rows), _TOGETHER):
+            several = rows[start : start + _TOGETHER]
+            marks = ", ".join(["(?, ?, ?, ?, ?)"] * len(several))
+            values = tuple(value for row in several for value in (*row, repo_uid, now))
+            connection.exec_driver_sql(f"INSERT INTO ledger ({names}) VALUES {marks}", values)
     else:
         # One value for all of them: to bind each takes the time on this side.
         named = [dict(zip(("address", "path", "size"), row, strict=True)) for row in rows]
         connection.exec_driver_sql(
-            "INSERT INTO ledger (address, path, size, repo_uid, created_at) "
-            "SELECT address, path, size, %s, %s "
+            f"INSERT INTO ledger ({names}) SELECT address, path, size, %s, %s "
             "FROM json_to_recordset(%s::json) AS fresh (address text, path text, size bigint)",
             (repo_uid, now, json.dumps(named, ensure_ascii=False)),
         )
