@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import getpass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from reclaim.catalog import Catalog
+from reclaim.catalog.reaping import backlog
 from tests.cli.conftest import CommandLine
 
 
@@ -339,3 +341,32 @@ def test_refs_of_a_time_and_branches_at_a_ref(cli: CommandLine) -> None:
     cli.fails("not_found", 3, "ls", "sales/main@2020-01-01")
     cli.fails("invalid_input", 2, "log", "sales/main@then")
     cli.fails("invalid_input", 2, "branch", "create", "sales/x", "main", "--from", "main")
+
+
+# --- deleting online ----------------------------------------------------------------------------
+
+
+def test_settings_of_a_repository(cli: CommandLine) -> None:
+    assert cli.ok("repo", "show", "sales", "--json").json["settings"] == {"hard_delete": "off"}
+    changed = cli.ok("repo", "set", "sales", "hard_delete=on", "--json").json
+    assert changed["settings"] == {"hard_delete": "on"}
+    assert "hard_delete     on" in cli.ok("repo", "show", "sales").out
+    assert "hard_delete" in cli.fails("invalid_input", 2, "repo", "set", "sales", "hard=on")["hint"]
+    cli.fails("invalid_input", 2, "repo", "set", "sales", "hard_delete=yes")
+    cli.fails("not_found", 3, "repo", "set", "none", "hard_delete=on")
+
+
+def test_reap(cli: CommandLine, catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "No repository deletes online" in cli.ok("reap", "--once").out
+    cli.ok("repo", "set", "sales", "hard_delete=on")
+    cli.ok("put", "-", "sales/main/a", stdin=b"abc")
+    cli.ok("rm", "sales/main/a")
+    [done] = cli.ok("reap", "--once", "--json").json["repositories"]
+    assert (done["name"], done["objects"], done["due"]) == ("sales", 0, 0)
+    monkeypatch.setattr(backlog, "MARGIN", timedelta(0))
+    [done] = cli.ok("reap", "--once", "--json").json["repositories"]
+    assert (done["objects"], done["bytes"], done["failed"]) == (1, 3, 0)
+    [online] = cli.ok("runs", "sales", "--json").json["online"]
+    assert (online["on"], online["objects"], online["due"]) == (True, 1, 0)
+    assert "Deleted online" in cli.ok("runs", "sales").out
+    cli.fails("invalid_input", 2, "reap", "--every", "0s")

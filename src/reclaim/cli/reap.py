@@ -93,23 +93,23 @@ def reap(
     if pause <= 0:
         raise InvalidInput("--every must be some time", hint="for one round, say --once")
     with session.open() as catalog:
-        while True:
+        while not once:
             done, failures = catalog.reap_each()
-            answer = _answer(catalog, done, len(failures))
-            session.output.answer(answer)
-            if once:
-                break
+            session.output.answer(_answer(catalog, done, len(failures)))
             for failure in failures:
                 log.error("nothing was deleted: %s", failure)
             time.sleep(pause)
+        done, failures = catalog.reap_each()
+        answer = _answer(catalog, done, len(failures))
     if failures:
         raise failures[0]
-    failed = sum(one.failed for _, one, _ in answer.repositories)
-    if failed:
+    if failed := sum(one.failed for one in done):
         raise Partial(
             f"{objects(failed)} could not be deleted",
             hint="the log says why (-v); the next round tries them again",
+            **answer.document(),
         )
+    session.output.answer(answer)
 
 
 def _answer(catalog: Catalog, done: Sequence[Reaped], failures: int) -> Round:
