@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import obstore
 import pyarrow as pa
@@ -27,13 +27,15 @@ from reclaim.errors import (
     NotFound,
 )
 from reclaim.model import StoredObject
-from reclaim.storage import buckets
 from reclaim.storage.base import LISTED, LastCheck, Payload, unchecked
 from reclaim.storage.bounded import Bounded
 from reclaim.storage.key_range import KeyRange
 from reclaim.storage.local_folder import LISTED_AT_ONCE, Files, LocalFolder, shown
 from reclaim.storage.translation import translated
 from reclaim.urls import path_of
+
+if TYPE_CHECKING:
+    from reclaim.storage.buckets import Bucket
 
 LISTED_IN_RANGE = 1_000
 """Keys that are taken at once from a range with an end: as many as S3 gives in one answer."""
@@ -186,10 +188,18 @@ class ObjectStorage:
         with translated("copy", source):
             if self._local is not None:
                 self._local.copy(source, target)
-            elif self._is_s3 and size > buckets.LARGEST_COPY:
-                buckets.open_bucket(self.url).copy(source, target, size)
+            elif self._is_s3:
+                self._copy_in_bucket(source, target, size)
             else:
                 obstore.copy(self._store, source, target)
+
+    def _copy_in_bucket(self, source: str, target: str, size: int) -> None:
+        from reclaim.storage import buckets
+
+        if size > buckets.LARGEST_COPY:
+            buckets.open_bucket(self.url).copy(source, target, size)
+        else:
+            obstore.copy(self._store, source, target)
 
     @property
     def _is_s3(self) -> bool:
@@ -232,13 +242,15 @@ class ObjectStorage:
             else:
                 obstore.delete(self._once, list(addresses))
 
-    def _bucket(self, error: Exception) -> buckets.Bucket:
+    def _bucket(self, error: Exception) -> Bucket:
         """The client that lists the keys that obstore cannot."""
         if not self._is_s3:
             raise InvalidInput(
                 f"{self.url} has a key that cannot be listed: {str(error).splitlines()[0]}",
                 hint="rename or remove that object, then run it again",
             ) from error
+        from reclaim.storage import buckets
+
         return buckets.open_bucket(self.url)
 
     @cached_property
