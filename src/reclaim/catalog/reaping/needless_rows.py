@@ -53,7 +53,7 @@ def is_any_over(database: Database, clock: Clock, repo_uid: str) -> bool:
 def _needless(repo_uid: str, now: int) -> Mapping[Table, ColumnElement[bool]]:
     """What may go of each table.
 
-    - Upload tokens that were used, or expired: for a day they still say which of the two.
+    - Upload tokens that were used, or expired: for a month they still say which of the two.
     - Rows of the ledger whose bytes were deleted online: for a day they say so to who asks.
     - Tokens of changes that were thrown away, once their entries are gone.
     """
@@ -61,7 +61,7 @@ def _needless(repo_uid: str, now: int) -> Mapping[Table, ColumnElement[bool]]:
         upload_tokens: and_(
             upload_tokens.c.repo_uid == repo_uid,
             upload_tokens.c.state.in_((UploadState.USED, UploadState.EXPIRED)),
-            upload_tokens.c.expires_at < now - SAFETY.objects // MICROSECOND,
+            upload_tokens.c.expires_at < now - SAFETY.records // MICROSECOND,
         ),
         ledger: and_(
             ledger.c.repo_uid == repo_uid,
