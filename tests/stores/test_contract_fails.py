@@ -260,6 +260,12 @@ BREAKS = {
         ShelfStore, "current_history", lambda _store: HistoryRead((), ())
     ),
     "test_a_policy_is_kept": Break(PolicyFile, "write", nothing),
+    "test_what_goes_online_is_counted": Break(
+        CatalogStore,
+        "online_deletes",
+        with_other(CatalogStore.online_deletes, late=True),
+        CATALOG,
+    ),
     "test_a_lease_is_a_root": Break(
         ShelfStore, "observe", with_other(ShelfStore.observe, leases=())
     ),
