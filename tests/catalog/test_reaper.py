@@ -465,6 +465,7 @@ def test_what_a_run_set_aside_is_left_to_it(local: World) -> None:
     local.repo.change_settings(hard_delete=True)
     catalog = local.opened()
     assert [done.objects for done in catalog.reap()] == [0]
+    assert catalog.backlog(local.repo.uid).due == 0
     catalog.clean()
     assert [row.state for row in raw.rows(local.repo, ledger)] == [LedgerState.CONDEMNED]
     # What is thrown away since is nobody's.

@@ -62,16 +62,10 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_it_is_switched_off_in_the_middle",
     ),
     "the reaper takes what a run may have set aside": Bug(
-        "reclaim.catalog.reaping.reaper",
-        right="            free = self._not_promised(repo_uid, due)\n",
-        wrong="            free = due\n",
+        "reclaim.catalog.reaping.backlog",
+        right="            ledger.c.created_at > promised,\n",
+        wrong="",
         test=f"{TEST}::test_what_a_run_set_aside_is_left_to_it",
-    ),
-    "the reaper takes what is just being brought back": Bug(
-        "reclaim.catalog.reaping.reaper",
-        right="        if after.being_undone:\n",
-        wrong="        if False:\n",
-        test=f"{TEST}::test_what_an_undo_is_bringing_back_is_left_to_it",
     ),
     "a reaper where no home is registered": Bug(
         "reclaim.catalog.reaping.reaper",

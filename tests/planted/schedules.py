@@ -85,6 +85,13 @@ BUGS: dict[str, Bug] = {
         right="            ledger.c.run_id.is_(None),\n",
         wrong="",
         test=f"{RACE}[deleted while the reaper is at work]",
+        besides=(
+            Change(
+                "reclaim.catalog.reaping.backlog",
+                "            ledger.c.created_at > promised,\n",
+                "",
+            ),
+        ),
     ),
     "the reaper of a copy of the database": Bug(
         "reclaim.catalog.reaping.reaper",

@@ -39,41 +39,33 @@ class Backlog:
         return self.oldest is not None and now - self.oldest > LATE
 
 
-@dataclass(frozen=True, slots=True)
-class Promises:
-    """What runs that can be undone may have set aside."""
+def promised_until(connection: Connection, repo_uid: str) -> int:
+    """What was uploaded up to this instant may be set aside by a run that can be undone.
 
-    until: int
-    """What was uploaded up to this instant may be among it."""
-    being_undone: bool
-    """Whether some of it is just being brought back, or nobody can tell."""
-
-
-def read_promises(connection: Connection, repo_uid: str) -> Promises:
-    """What runs promise. A run sets aside what was there when it was planned, and nothing later.
-
-    When something was condemned says nothing: of a reset branch the cleaner does it, later.
+    A run sets aside what was there when it was planned, and nothing later. When something was
+    condemned says nothing: of a reset branch the cleaner does it, later.
     """
-    undoable = [
-        run
+    undoable = (
+        to_micros(run.started_at)
         for run in list_runs(connection, repo_uid)
         if run.quarantine or run.state == RunState.UNREADABLE
-    ]
-    return Promises(
-        max((to_micros(run.started_at) for run in undoable), default=0),
-        any(run.undoing or run.state == RunState.UNREADABLE for run in undoable),
     )
+    return max(undoable, default=0)
 
 
-def due_rows(repo_uid: str, now: int) -> Select[str, int, int, int | None]:
-    """Condemned addresses that no run owns and whose margin is over, the oldest first."""
+def due_rows(repo_uid: str, now: int, promised: int) -> Select[str, int, int | None]:
+    """Condemned addresses that no run owns or may have set aside, and whose margin is over.
+
+    The oldest come first.
+    """
     return (
-        select(ledger.c.address, ledger.c.condemned_at, ledger.c.created_at, ledger.c.size)
+        select(ledger.c.address, ledger.c.condemned_at, ledger.c.size)
         .where(
             ledger.c.repo_uid == repo_uid,
             ledger.c.state == LedgerState.CONDEMNED,
             ledger.c.run_id.is_(None),
             ledger.c.condemned_at <= now - MARGIN // MICROSECOND,
+            ledger.c.created_at > promised,
         )
         .order_by(ledger.c.condemned_at, ledger.c.address)
     )
@@ -81,7 +73,8 @@ def due_rows(repo_uid: str, now: int) -> Select[str, int, int, int | None]:
 
 def read_backlog(connection: Connection, repo_uid: str, now: int) -> Backlog:
     """The backlog of a repository."""
-    waiting = due_rows(repo_uid, now).order_by(None).subquery()
+    promised = promised_until(connection, repo_uid)
+    waiting = due_rows(repo_uid, now, promised).order_by(None).subquery()
     count = select(func.count(), func.min(waiting.c.condemned_at)).select_from(waiting)
     due, oldest = connection.execute(count).one()
     done = connection.execute(select(reaped).where(reaped.c.repo_uid == repo_uid)).first()

@@ -29,8 +29,7 @@ from reclaim.catalog.database.schema import LedgerState, ledger
 from reclaim.catalog.database.sets import among
 from reclaim.catalog.database.transactions import Database
 from reclaim.catalog.reaping import needless_rows
-from reclaim.catalog.reaping.backlog import add_reaped, due_rows, read_promises
-from reclaim.catalog.reaping.taken_rows import find_missing
+from reclaim.catalog.reaping.backlog import add_reaped, due_rows, promised_until
 from reclaim.catalog.settings import read_settings
 from reclaim.catalog.staging import cleaner
 from reclaim.catalog.staging.upload_expiry import expire_uploads, is_any_over
@@ -51,7 +50,6 @@ class Due(NamedTuple):
 
     address: str
     condemned_at: int
-    created_at: int
     size: int | None
 
 
@@ -94,12 +92,11 @@ class Reaper:
         while (due := self._next(repo_uid, last)) and not self.stopped():
             self._check(repo_uid)
             last = due[-1]
-            free = self._not_promised(repo_uid, due)
-            gone = self._delete(repo_uid, free)
+            gone = self._delete(repo_uid, due)
             self._note(repo_uid, gone)
             objects += len(gone)
             size += sum(one.size or 0 for one in gone)
-            failed += len(free) - len(gone)
+            failed += len(due) - len(gone)
         rows = needless_rows.remove(self.database, self.clock, repo_uid)
         return Reaped(repo_uid, objects, size, failed, cleaned.rows + rows)
 
@@ -129,37 +126,14 @@ class Reaper:
             if not read_settings(connection, repo_uid).hard_delete:
                 return ()
             now = to_micros(self.database.now(connection, self.clock))
-            query = due_rows(repo_uid, now)
+            query = due_rows(repo_uid, now, promised_until(connection, repo_uid))
             if last is not None:
                 place = tuple_(ledger.c.condemned_at, ledger.c.address)
                 query = query.where(place > (last.condemned_at, last.address))
             return [Due(*row) for row in connection.execute(query.limit(BATCH))]
 
-    def _not_promised(self, repo_uid: str, due: Sequence[Due]) -> Sequence[Due]:
-        """Those that no run has set aside, or is about to bring back.
-
-        What was there when such a run was planned is looked for: what is in its place was not set
-        aside. Then it is asked whether anything is being brought back. An undo that begins later
-        does not bring back what was in its place before.
-        """
-        with self.database.read() as connection:
-            until = read_promises(connection, repo_uid).until
-        old = [one for one in due if one.created_at <= until]
-        missing = frozenset(find_missing(self.storage, [one.address for one in old]))
-        with self.database.read() as connection:
-            after = read_promises(connection, repo_uid)
-        if after.being_undone:
-            return ()
-        return [
-            one
-            for one in due
-            if one.address not in missing and (one in old or one.created_at > after.until)
-        ]
-
     def _delete(self, repo_uid: str, due: Sequence[Due]) -> Sequence[Due]:
         """Delete objects; returns those that are gone."""
-        if not due:
-            return ()
         check_inside(repo_uid, due)
         outcomes = self.pace.take(
             due,

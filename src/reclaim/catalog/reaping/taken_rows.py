@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, select, tuple_
 from reclaim.catalog.database.schema import LedgerState, ledger
 from reclaim.catalog.database.sets import among
 from reclaim.catalog.database.transactions import Database
-from reclaim.catalog.reaping.backlog import read_promises
+from reclaim.catalog.reaping.backlog import promised_until
 from reclaim.clock import MICROSECOND, Clock, to_micros
 from reclaim.errors import NotFound
 from reclaim.safety import SAFETY
@@ -38,7 +38,7 @@ def remove(
     ):
         last = page[-1]
         looked += len(page)
-        if gone := find_missing(storage, [address for _, address in page]):
+        if gone := _missing(storage, [address for _, address in page]):
             removed += _remove(database, gone)
     return removed
 
@@ -55,7 +55,7 @@ def _page(
         now = to_micros(database.now(connection, clock))
         query = query.where(
             ledger.c.condemned_at < now - SAFETY.objects // MICROSECOND,
-            ledger.c.created_at > read_promises(connection, repo_uid).until,
+            ledger.c.created_at > promised_until(connection, repo_uid),
         )
         if last is not None:
             query = query.where(tuple_(ledger.c.condemned_at, ledger.c.address) > last)
@@ -63,7 +63,7 @@ def _page(
         return [(at, address) for at, address in connection.execute(ordered)]
 
 
-def find_missing(storage: Storage, addresses: Sequence[str]) -> Sequence[str]:
+def _missing(storage: Storage, addresses: Sequence[str]) -> Sequence[str]:
     """Those of the addresses at which nothing is."""
 
     def look(address: str) -> bool:
