@@ -1,0 +1,238 @@
+"""FlatBuffers, as far as Icechunk uses them: tables one by one, and columns of many tables at once.
+
+Every position is checked before it is read, so that bytes which point anywhere else are
+``Damaged``. A slot that is not known is an ``UnknownSlot``: a later version of the format may keep
+something there that is needed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+IDENTIFIER = b"Ichk"
+_IDENTIFIER_AT = 4
+
+Positions = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+class Damaged(ValueError):
+    """Bytes that are not what they must be."""
+
+
+class UnknownSlot(ValueError):
+    """A field that no known version of the format has."""
+
+
+class FlatBuffer:
+    """The bytes of one FlatBuffer."""
+
+    def __init__(self, data: bytes) -> None:
+        if data[_IDENTIFIER_AT : _IDENTIFIER_AT + len(IDENTIFIER)] != IDENTIFIER:
+            raise Damaged("its payload has another identifier")
+        self.data = data
+        self.size = len(data)
+
+    @property
+    def root(self) -> Table:
+        return Table(self, self.number("<I", 0))
+
+    def number(self, layout: str, position: int) -> int:
+        if position < 0 or position + struct.calcsize(layout) > self.size:
+            raise Damaged("something in it points outside of it")
+        found: int = struct.unpack_from(layout, self.data, position)[0]
+        return found
+
+    def gather(self, positions: Positions, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """The values that begin at some positions, of which none need be aligned."""
+        kind = np.dtype(dtype)
+        room = self.size - kind.itemsize + 1
+        if not len(positions):
+            return np.empty(0, kind)
+        if positions.min() < 0 or positions.max() >= room:
+            raise Damaged("something in it points outside of it")
+        everywhere = np.ndarray((room,), kind, buffer=self.data, strides=(1,))
+        return everywhere[positions]
+
+    def vector(self, position: int, item_bytes: int) -> tuple[int, int]:
+        """Where the items of a vector begin, and how many there are."""
+        length = self.number("<I", position)
+        first = position + 4
+        if first + length * item_bytes > self.size:
+            raise Damaged("a list in it is longer than the file")
+        return first, length
+
+    def targets(self, position: int) -> Positions:
+        """The positions of the tables or texts in a vector of them."""
+        first, length = self.vector(position, 4)
+        offsets = np.frombuffer(self.data, "<u4", length, first).astype(np.int64)
+        return offsets + np.arange(first, first + 4 * length, 4, dtype=np.int64)
+
+    def text(self, position: int) -> str:
+        first, length = self.vector(position, 1)
+        return self.data[first : first + length].decode()
+
+
+class Table:
+    """One table. What is absent has the value that it is given as default."""
+
+    def __init__(self, buffer: FlatBuffer, position: int) -> None:
+        self.buffer = buffer
+        self.position = position
+        self._slots = position - buffer.number("<i", position)
+        self._slots_size = buffer.number("<H", self._slots)
+        self._size = buffer.number("<H", self._slots + 2)
+        if self._slots_size < 4 or position + self._size > buffer.size:
+            raise Damaged("a table in it is cut off")
+
+    def check_slots(self, known: int, *, empty: Sequence[int] = ()) -> None:
+        """Refuse slots beyond the known ones, and bytes in those that must be empty."""
+        for slot in range(known, (self._slots_size - 4) // 2):
+            if self._field(slot, 1):
+                raise UnknownSlot(f"a table in it has a field that is not known ({slot})")
+        for slot in empty:
+            at = self._target(slot)
+            if at is not None and self.buffer.vector(at, 1)[1]:
+                raise UnknownSlot(f"a table in it uses a field that is reserved ({slot})")
+
+    def number(self, slot: int, layout: str, default: int = 0) -> int:
+        at = self._field(slot, struct.calcsize(layout))
+        return self.buffer.number(layout, at) if at else default
+
+    def fixed(self, slot: int, size: int) -> bytes | None:
+        """Bytes that are in the table itself, such as an id."""
+        at = self._field(slot, size)
+        return self.buffer.data[at : at + size] if at else None
+
+    def text(self, slot: int) -> str | None:
+        at = self._target(slot)
+        return None if at is None else self.buffer.text(at)
+
+    def table(self, slot: int) -> Table | None:
+        at = self._target(slot)
+        return None if at is None else Table(self.buffer, at)
+
+    def targets(self, slot: int) -> Positions:
+        """The positions of the tables or texts in a vector of them; none if it is absent."""
+        at = self._target(slot)
+        return np.empty(0, np.int64) if at is None else self.buffer.targets(at)
+
+    def tables(self, slot: int) -> Iterator[Table]:
+        for position in self.targets(slot).tolist():
+            yield Table(self.buffer, position)
+
+    def items(self, slot: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """The items of a vector of numbers or of structs, without a copy."""
+        at, kind = self._target(slot), np.dtype(dtype)
+        if at is None:
+            return np.empty(0, kind)
+        first, length = self.buffer.vector(at, kind.itemsize)
+        return np.frombuffer(self.buffer.data, kind, length, first)
+
+    def offset(self, slot: int, size: int) -> int:
+        """Where the value of a slot is, from the beginning of the table; 0 if it is absent."""
+        entry = 4 + 2 * slot
+        if entry + 2 > self._slots_size:
+            return 0
+        offset = self.buffer.number("<H", self._slots + entry)
+        if not offset:
+            return 0
+        if offset + size > self._size:
+            raise Damaged("a table in it is cut off")
+        return offset
+
+    def _field(self, slot: int, size: int) -> int:
+        offset = self.offset(slot, size)
+        return self.position + offset if offset else 0
+
+    def _target(self, slot: int) -> int | None:
+        at = self._field(slot, 4)
+        return at + self.buffer.number("<I", at) if at else None
+
+
+class Tables:
+    """Many tables of one kind, as columns. There is no loop over them."""
+
+    def __init__(self, buffer: FlatBuffer, positions: Positions) -> None:
+        self.buffer = buffer
+        self.positions = positions
+        self._slots = positions - buffer.gather(positions, "<i4")
+        self._slots_size = buffer.gather(self._slots, "<u2")
+        self._size = buffer.gather(self._slots + 2, "<u2")
+        if len(positions) and (
+            self._slots_size.min() < 4 or (positions + self._size).max() > buffer.size
+        ):
+            raise Damaged("a table in it is cut off")
+        # Tables with the same fields mostly share their list of slots: then one is read for all.
+        self._alike = len(positions) > 0 and bool((self._slots == self._slots[0]).all())
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def check_slots(self, known: int, *, empty: Sequence[int] = ()) -> None:
+        """Refuse slots beyond the known ones, and bytes in those that must be empty."""
+        if not len(self):
+            return
+        for slot in range(known, (int(self._slots_size.max()) - 4) // 2):
+            if self.has(slot).any():
+                raise UnknownSlot(f"a table in it has a field that is not known ({slot})")
+        for slot in empty:
+            there = self.has(slot)
+            if there.any() and self.buffer.gather(self.targets(slot, there), "<u4").any():
+                raise UnknownSlot(f"a table in it uses a field that is reserved ({slot})")
+
+    def has(self, slot: int) -> Flags:
+        """Whether each table has a slot."""
+        there: Flags = self._fields(slot, 1) != 0
+        return there
+
+    def numbers(self, slot: int, dtype: npt.DTypeLike, default: int = 0) -> npt.NDArray[Any]:
+        """The value of a slot of each table."""
+        kind = np.dtype(dtype)
+        at = self._fields(slot, kind.itemsize)
+        there = at != 0
+        if there.all():
+            return self.buffer.gather(at, kind)
+        values = np.full(len(self), default, kind)
+        values[there] = self.buffer.gather(at[there], kind)
+        return values
+
+    def fixed(self, slot: int, size: int, there: Flags) -> npt.NDArray[np.uint8]:
+        """The bytes in some of the tables, which must have them, one row for each."""
+        at = self._fields(slot, size)[there]
+        if len(at) and not at.all():
+            raise Damaged("a table in it lacks a field")
+        found = self.buffer.gather(at, f"V{size}")
+        return found.view(np.uint8).reshape(len(at), size)
+
+    def targets(self, slot: int, there: Flags) -> Positions:
+        """The position that a slot of some of the tables points at."""
+        at = self._fields(slot, 4)[there]
+        if len(at) and not at.all():
+            raise Damaged("a table in it lacks a field")
+        pointed: Positions = at + self.buffer.gather(at, "<u4")
+        return pointed
+
+    def _fields(self, slot: int, size: int) -> Positions:
+        """Where the value of a slot is in each table; 0 where it is absent."""
+        if self._alike:
+            first = Table(self.buffer, int(self.positions[0]))
+            offset = first.offset(slot, size)
+            return self.positions + offset if offset else np.zeros(len(self), np.int64)
+        entry = 4 + 2 * slot
+        listed = self._slots_size >= entry + 2
+        if listed.all():
+            offsets = self.buffer.gather(self._slots + entry, "<u2")
+        else:
+            offsets = np.zeros(len(self), "<u2")
+            offsets[listed] = self.buffer.gather(self._slots[listed] + entry, "<u2")
+        there = offsets != 0
+        ends = offsets.astype(np.int64) + size
+        if (ends[there] > self._size[there]).any():
+            raise Damaged("a table in it is cut off")
+        return np.where(there, self.positions + offsets, np.int64(0))

@@ -1,0 +1,170 @@
+"""The file ``repo`` of spec 2: all snapshots with their parents, branches, tags, the last updates.
+
+It decides what exists: a snapshot that it does not list cannot be referred to any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import IntEnum
+from itertools import pairwise
+
+import numpy as np
+
+from reclaim.clock import from_micros
+from reclaim.stores.icechunk.decoding import decoding
+from reclaim.stores.icechunk.envelope import FileType, unwrap
+from reclaim.stores.icechunk.flatbuffer import Damaged, FlatBuffer, Table, Tables, UnknownSlot
+from reclaim.stores.icechunk.object_ids import ID_BYTES, name, names
+
+SPEC = 2
+KNOWN_FLAGS = frozenset((3, 4, 5))
+"""Feature flags: move nodes, create tags, delete tags. None of them changes what is needed."""
+
+_SPEC, _TAGS, _BRANCHES, _DELETED_TAGS, _SNAPSHOTS, _STATUS = range(6)
+_UPDATES, _BEFORE_UPDATES, _ENABLED, _DISABLED, _EXTRA, _SLOTS = 7, 8, 10, 11, 12, 13
+_REF_NAME, _REF_SNAPSHOT, _REF_SLOTS = 0, 1, 2
+_INFO_ID, _INFO_PARENT, _INFO_FLUSHED_AT, _INFO_MESSAGE, _INFO_PRUNED, _INFO_SLOTS = (
+    0,
+    1,
+    2,
+    3,
+    5,
+    6,
+)
+_STATUS_AVAILABILITY, _STATUS_REASON, _STATUS_SLOTS = 0, 2, 3
+_UPDATE_TYPE, _UPDATE_AT, _UPDATE_BACKUP, _UPDATE_SLOTS = 0, 2, 3, 4
+_ROOT = -1
+
+
+class Availability(IntEnum):
+    """Whether a repository may be written to."""
+
+    ONLINE = 0
+    READ_ONLY = 1
+    OFFLINE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInfo:
+    """A snapshot in ``repo``."""
+
+    id: str
+    parent: str | None
+    written_at: datetime
+    message: str
+    pruned: tuple[str, ...]
+    """Ancestors that were taken out of history and whose transaction logs it still needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """An entry of the operations log, and the backup of the ``repo`` before the next one."""
+
+    type: int
+    updated_at: datetime
+    backup: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RepoFile:
+    """A ``repo``, as it was read at once."""
+
+    snapshots: Sequence[SnapshotInfo]
+    """By id."""
+    branches: Mapping[str, str]
+    tags: Mapping[str, str]
+    deleted_tags: tuple[str, ...]
+    availability: Availability
+    reason: str
+    updates: Sequence[Update]
+    """The newest first."""
+    before_updates: str | None
+    """The backup that has the updates before these."""
+
+
+def decode_repo(data: bytes, address: str) -> RepoFile:
+    """The ``repo`` in the bytes of a file; ``address`` is named in errors."""
+    spec, payload = unwrap(data, FileType.REPO, address)
+    with decoding(address):
+        return _decode(payload, spec)
+
+
+def _decode(payload: bytes, spec: int) -> RepoFile:
+    root = FlatBuffer(payload).root
+    root.check_slots(_SLOTS, empty=(_EXTRA,))
+    if root.number(_SPEC, "<B") != SPEC or spec != SPEC:
+        raise UnknownSlot(f"it says that it is of version {root.number(_SPEC, '<B')}")
+    for slot in (_ENABLED, _DISABLED):
+        if unknown := set(root.items(slot, "<u2").tolist()) - KNOWN_FLAGS:
+            raise UnknownSlot(f"it has feature flags that are not known: {sorted(unknown)}")
+    snapshots = _snapshots(root)
+    status = root.table(_STATUS)
+    if status is None:
+        raise Damaged("it has no status")
+    status.check_slots(_STATUS_SLOTS)
+    availability = status.number(_STATUS_AVAILABILITY, "<B")
+    if availability not in tuple(Availability):
+        raise UnknownSlot(f"it has a status that is not known: {availability}")
+    texts = root.targets(_DELETED_TAGS).tolist()
+    return RepoFile(
+        snapshots=snapshots,
+        branches=_refs(root, _BRANCHES, snapshots),
+        tags=_refs(root, _TAGS, snapshots),
+        deleted_tags=tuple(map(root.buffer.text, texts)),
+        availability=Availability(availability),
+        reason=status.text(_STATUS_REASON) or "",
+        updates=[_update(update) for update in root.tables(_UPDATES)],
+        before_updates=root.text(_BEFORE_UPDATES),
+    )
+
+
+def _snapshots(root: Table) -> Sequence[SnapshotInfo]:
+    infos = Tables(root.buffer, root.targets(_SNAPSHOTS))
+    infos.check_slots(_INFO_SLOTS)
+    everyone = np.ones(len(infos), np.bool_)
+    ids: list[str] = names(infos.fixed(_INFO_ID, ID_BYTES, everyone)).to_pylist()
+    if any(first >= second for first, second in pairwise(ids)):
+        raise Damaged("its snapshots are not in order, or one is there twice")
+    parents = infos.numbers(_INFO_PARENT, "<i4").tolist()
+    if any(not _ROOT <= parent < len(ids) for parent in parents):
+        raise Damaged("a snapshot in it has a parent that is not there")
+    times = infos.numbers(_INFO_FLUSHED_AT, "<u8").tolist()
+    messages = infos.targets(_INFO_MESSAGE, everyone).tolist()
+    pruned: list[tuple[str, ...]] = [()] * len(ids)
+    for number in np.flatnonzero(infos.has(_INFO_PRUNED)).tolist():
+        pruned[number] = _pruned(Table(root.buffer, int(infos.positions[number])))
+    text = root.buffer.text
+    return [
+        SnapshotInfo(id, None if parent == _ROOT else ids[parent], from_micros(at), text(said), cut)
+        for id, parent, at, said, cut in zip(ids, parents, times, messages, pruned, strict=True)
+    ]
+
+
+def _pruned(info: Table) -> tuple[str, ...]:
+    packed = info.items(_INFO_PRUNED, f"V{ID_BYTES}")
+    return tuple(name(item.tobytes()) for item in packed)
+
+
+def _refs(root: Table, slot: int, snapshots: Sequence[SnapshotInfo]) -> dict[str, str]:
+    refs: dict[str, str] = {}
+    for ref in root.tables(slot):
+        ref.check_slots(_REF_SLOTS)
+        named, number = ref.text(_REF_NAME), ref.number(_REF_SNAPSHOT, "<I")
+        if named is None or named in refs:
+            raise Damaged("a branch or tag in it has no name, or is there twice")
+        if number >= len(snapshots):
+            raise Damaged(f"{named} in it points at a snapshot that is not there")
+        refs[named] = snapshots[number].id
+    return refs
+
+
+def _update(update: Table) -> Update:
+    update.check_slots(_UPDATE_SLOTS)
+    return Update(
+        update.number(_UPDATE_TYPE, "<B"),
+        from_micros(update.number(_UPDATE_AT, "<Q")),
+        update.text(_UPDATE_BACKUP),
+    )

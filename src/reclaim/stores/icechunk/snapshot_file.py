@@ -1,0 +1,123 @@
+"""Snapshots: the manifests that one needs, its time and message and, in spec 1, its parent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import numpy.typing as npt
+
+from reclaim.clock import from_micros
+from reclaim.stores.icechunk.decoding import decoding
+from reclaim.stores.icechunk.envelope import FileType, unwrap
+from reclaim.stores.icechunk.flatbuffer import Damaged, FlatBuffer, Table, Tables, UnknownSlot
+from reclaim.stores.icechunk.object_ids import ID_BYTES, Ids, name
+
+_ID, _PARENT, _NODES, _FLUSHED_AT, _MESSAGE = 0, 1, 2, 3, 4
+_MANIFESTS_1, _MANIFESTS_2, _EXTRA, _SLOTS = 6, 7, 8, 9
+_INFO_ID, _INFO_SIZE, _INFO_REFS, _INFO_EXTRA, _INFO_SLOTS = 0, 1, 2, 3, 4
+_NODE_TYPE, _NODE_DATA, _NODE_EXTRA, _NODE_SLOTS = 3, 4, 5, 6
+_ARRAY_MANIFESTS, _ARRAY_SLOTS = 2, 4
+_REF_ID, _REF_SLOTS = 0, 2
+_ARRAY, _GROUP = 1, 2
+
+_INFO_STRUCT = np.dtype(
+    {
+        "names": ["id", "size", "refs"],
+        "formats": [f"V{ID_BYTES}", "<u8", "<u4"],
+        "offsets": [0, 16, 24],
+        "itemsize": 32,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestInfos:
+    """The manifests that a snapshot lists: their ids, sizes in bytes and numbers of refs."""
+
+    ids: Ids
+    sizes: npt.NDArray[np.uint64]
+    refs: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile:
+    """A snapshot as its own file tells it. In spec 2 only ``repo`` knows its parent."""
+
+    id: str
+    spec: int
+    parent: str | None
+    written_at: datetime
+    message: str
+    manifests: ManifestInfos
+    nodes: int
+
+
+def decode_snapshot(data: bytes, address: str) -> SnapshotFile:
+    """The snapshot in the bytes of a file; ``address`` is named in errors."""
+    spec, payload = unwrap(data, FileType.SNAPSHOT, address)
+    with decoding(address):
+        return _decode(payload, spec)
+
+
+def _decode(payload: bytes, spec: int) -> SnapshotFile:
+    buffer = FlatBuffer(payload)
+    root = buffer.root
+    root.check_slots(_SLOTS, empty=(_EXTRA,))
+    id, parent = root.fixed(_ID, ID_BYTES), root.fixed(_PARENT, ID_BYTES)
+    if id is None:
+        raise Damaged("it has no id")
+    manifests = _manifests(root)
+    nodes = Tables(buffer, root.targets(_NODES))
+    _check_nodes(nodes, manifests)
+    return SnapshotFile(
+        id=name(id),
+        spec=spec,
+        parent=None if parent is None else name(parent),
+        written_at=from_micros(root.number(_FLUSHED_AT, "<Q")),
+        message=root.text(_MESSAGE) or "",
+        manifests=manifests,
+        nodes=len(nodes),
+    )
+
+
+def _manifests(root: Table) -> ManifestInfos:
+    """Both lists together: each spec fills one of them."""
+    structs = root.items(_MANIFESTS_1, _INFO_STRUCT)
+    tables = Tables(root.buffer, root.targets(_MANIFESTS_2))
+    tables.check_slots(_INFO_SLOTS, empty=(_INFO_EXTRA,))
+    everyone = np.ones(len(tables), np.bool_)
+    first = np.ascontiguousarray(structs["id"]).view(np.uint8).reshape(len(structs), ID_BYTES)
+    return ManifestInfos(
+        ids=np.concatenate([first, tables.fixed(_INFO_ID, ID_BYTES, everyone)]),
+        sizes=np.concatenate([structs["size"], tables.numbers(_INFO_SIZE, "<u8")]),
+        refs=np.concatenate([structs["refs"], tables.numbers(_INFO_REFS, "<u4")]),
+    )
+
+
+def _check_nodes(nodes: Tables, manifests: ManifestInfos) -> None:
+    """Refuse a node with a manifest that the snapshot does not list: its chunks would be lost."""
+    nodes.check_slots(_NODE_SLOTS, empty=(_NODE_EXTRA,))
+    types = nodes.numbers(_NODE_TYPE, "u1")
+    if not np.isin(types, (_ARRAY, _GROUP)).all():
+        raise UnknownSlot("a node in it is neither an array nor a group")
+    buffer = nodes.buffer
+    arrays = Tables(buffer, nodes.targets(_NODE_DATA, types == _ARRAY))
+    arrays.check_slots(_ARRAY_SLOTS)
+    lists = arrays.targets(_ARRAY_MANIFESTS, np.ones(len(arrays), np.bool_))
+    positions = [np.empty(0, np.int64), *map(buffer.targets, lists.tolist())]
+    refs = Tables(buffer, np.concatenate(positions))
+    refs.check_slots(_REF_SLOTS)
+    named = refs.fixed(_REF_ID, ID_BYTES, np.ones(len(refs), np.bool_))
+    if not np.isin(_keys(named), _keys(manifests.ids)).all():
+        raise Damaged("an array in it has a manifest that is not in its list of manifests")
+
+
+def _keys(ids: Ids) -> npt.NDArray[np.bytes_]:
+    """Ids that can be compared, one value each. A zero at the end counts as any other byte."""
+    ended = np.concatenate([ids, np.ones((len(ids), 1), np.uint8)], axis=1)
+    return np.ascontiguousarray(ended).view(f"S{ID_BYTES + 1}").reshape(len(ids))

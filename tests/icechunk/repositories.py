@@ -1,0 +1,78 @@
+"""Repositories that the real library writes, on a disk; and what it says of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import icechunk
+import zarr
+
+NEWEST_SPEC = 2 if int(icechunk.__version__.split(".")[0]) >= 2 else 1
+"""The library that Python 3.11 gets writes spec 1 only."""
+SPECS = tuple(range(1, NEWEST_SPEC + 1))
+FIRST = "1CECHNKREP0F1RSTCMT0"
+"""The snapshot that every repository begins with."""
+FOLDERS = ("snapshots", "transactions", "manifests", "chunks")
+
+
+class WrittenRepository:
+    """A repository in a folder, as its users work with it."""
+
+    def __init__(self, folder: Path, repository: Any) -> None:
+        self.folder = folder
+        self.repository = repository
+
+    @classmethod
+    def create(cls, folder: Path, spec: int, config: Any = None) -> WrittenRepository:
+        """A new one; unless a configuration is given, every chunk is an object."""
+        config = config or icechunk.RepositoryConfig(inline_chunk_threshold_bytes=0)
+        asked: dict[str, Any] = {"spec_version": spec} if NEWEST_SPEC > 1 else {}
+        storage = icechunk.local_filesystem_storage(str(folder))
+        return cls(folder, icechunk.Repository.create(storage, config=config, **asked))
+
+    def reopened(self) -> WrittenRepository:
+        storage = icechunk.local_filesystem_storage(str(self.folder))
+        return type(self)(self.folder, icechunk.Repository.open(storage))
+
+    @contextmanager
+    def session(self, branch: str = "main", message: str = "change") -> Iterator[Any]:
+        """The root group of a branch; what is done to it is committed at the end."""
+        session = self.repository.writable_session(branch)
+        yield zarr.open_group(session.store, mode="a")
+        session.commit(message)
+
+    def write(self, value: int, array: str = "a", *, branch: str = "main", chunks: int = 4) -> str:
+        """A snapshot in which all chunks of an array have a new value."""
+        with self.session(branch, f"{array} = {value}") as group:
+            shape = (2 * chunks,)
+            group.require_array(array, shape=shape, chunks=(2,), dtype="i4")[...] = value
+        return self.tip(branch)
+
+    def tip(self, branch: str = "main") -> str:
+        tip: str = self.repository.lookup_branch(branch)
+        return tip
+
+    def branch(self, name: str, snapshot: str) -> None:
+        self.repository.create_branch(name, snapshot)
+
+    def names(self, folder: str) -> set[str]:
+        """The names of the files in a folder."""
+        return {file.name for file in (self.folder / folder).glob("*")}
+
+    def objects(self) -> dict[str, set[str]]:
+        return {folder: self.names(folder) for folder in FOLDERS}
+
+    def data(self, folder: str, name: str) -> bytes:
+        return (self.folder / folder / name).read_bytes()
+
+    def age(self, days: float = 3, *, excluding: Collection[str] = ()) -> None:
+        """Make files old, but for those with some names."""
+        past = time.time() - days * 86_400
+        for folder in FOLDERS:
+            for file in self.names(folder).difference(excluding):
+                os.utime(self.folder / folder / file, (past, past))
