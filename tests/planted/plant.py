@@ -16,6 +16,7 @@ from tests.planted import (
     edits,
     ends,
     excluding,
+    icechunk,
     library,
     naming,
     policies,
@@ -37,6 +38,7 @@ BUGS = (
     | edits.BUGS
     | ends.BUGS
     | excluding.BUGS
+    | icechunk.BUGS
     | library.BUGS
     | naming.BUGS
     | policies.BUGS

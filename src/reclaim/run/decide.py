@@ -81,7 +81,7 @@ def decide_seen(
         snapshots=seen.snapshots,
         refs=seen.refs,
         leases=seen.leases,
-        promised=seen.promised,
+        promised=seen.promised | seen.too_young,
         busy=seen.busy,
         now=seen.read_at,
         delete_expired_tags=delete_expired_tags,

@@ -41,8 +41,15 @@ def find_library_edit(
 
     Refused when it cannot be asked for some rule, and nobody else can edit the history.
     """
-    if policy.empty or store.deleted or not isinstance(store, ExpiresItself):
+    if policy.empty or store.deleted:
         return None
+    if not isinstance(store, ExpiresItself):
+        if issubclass(store.handle, EditsHistory):
+            return None
+        raise Refused(
+            f"{store.kind} stores have no history to expire, or none that Reclaim can edit",
+            hint=f"leave the rules out; unreachable {store.noun}s are collected without any",
+        )
     flags = {
         "delete_expired_tags": delete_expired_tags,
         "delete_expired_branches": delete_expired_branches,

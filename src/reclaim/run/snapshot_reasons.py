@@ -27,6 +27,7 @@ STAYS_BEHIND = "behind a branch or tag at an expired commit, which stays with wh
 PROMISED = "a run that can be undone needs it"
 CUT_OFF = "the store's library takes it out of history; it stays until a later plan names it"
 BELOW_CUT_OFF = "an ancestor of what stays although the store's library takes it out of history"
+TOO_YOUNG = "younger than --min-age, or an ancestor of such a one: it may be in use already"
 NEEDED_BY_LEASE = "an ancestor of a commit that a lease is on"
 
 
@@ -95,6 +96,7 @@ def _of_history(seen: Observation, decided: Decided) -> Iterator[Sequence[str]]:
         leased.setdefault(lease.snapshot, []).append(f"in use: lease {lease.id} of {lease.holder}")
     in_use = _reached(decided, [lease.snapshot for lease in seen.leases])
     promised = _reached(decided, seen.promised)
+    young = _reached(decided, seen.too_young)
     below = _reached(decided, decided.cut_off)
     live, before = decided.live, decided.before
     for number, decision in enumerate(decided.decisions):
@@ -107,8 +109,10 @@ def _of_history(seen: Observation, decided: Decided) -> Iterator[Sequence[str]]:
             yield decision.reasons
         else:
             behind = STAYS_BEHIND
-            if in_use[number] or promised[number]:
-                behind = NEEDED_BY_LEASE if in_use[number] else PROMISED
+            if in_use[number]:
+                behind = NEEDED_BY_LEASE
+            elif promised[number] or young[number]:
+                behind = PROMISED if promised[number] else TOO_YOUNG
             elif below[number]:
                 behind = BELOW_CUT_OFF
             spared = leased.get(id) or ([] if id in kept else [behind])

@@ -88,6 +88,9 @@ class Observation:
     """Snapshots that are not live and that are damaged, or being written just now."""
     promised: frozenset[SnapshotId] = frozenset()
     """Snapshots that runs which can be undone would build on: held, as by leases."""
+    too_young: frozenset[SnapshotId] = frozenset()
+    """Snapshots that nothing need refer to, and that stay because they are young: held, as by
+    leases."""
     warnings: tuple[str, ...] = ()
     """Sentences for whoever reads the plan."""
     young: YoungSnapshots | None = None

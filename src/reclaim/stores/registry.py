@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 GROUP = "reclaim.stores"
 CATALOG = "reclaim.stores.catalog:CatalogStore"
 OPENERS: dict[str, str] = {
+    "icechunk": "reclaim.stores.icechunk.store:open_store",
     "terminus": "reclaim.stores.terminus.store:open_store",
 }
 """For each scheme the function that opens a store, as MODULE:FUNCTION."""

@@ -74,6 +74,8 @@ class RepoFile:
 
     snapshots: Sequence[SnapshotInfo]
     """By id."""
+    count: int
+    """How many snapshots there are, as the file itself says it."""
     branches: Mapping[str, str]
     tags: Mapping[str, str]
     deleted_tags: tuple[str, ...]
@@ -111,6 +113,7 @@ def _decode(payload: bytes, spec: int) -> RepoFile:
     texts = root.targets(_DELETED_TAGS).tolist()
     return RepoFile(
         snapshots=snapshots,
+        count=len(root.targets(_SNAPSHOTS)),
         branches=_refs(root, _BRANCHES, snapshots),
         tags=_refs(root, _TAGS, snapshots),
         deleted_tags=tuple(map(root.buffer.text, texts)),

@@ -1,0 +1,207 @@
+"""The objects of a repository and how they are read; what goes to the executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.errors import Corrupt, NotFound
+from reclaim.storage import KeyRange, Storage
+from reclaim.storage.key_range import spread
+from reclaim.stores.format import CONTAINERS, ENTRIES, QUARANTINE, Margin, ReadsBytes
+from reclaim.stores.icechunk import survey
+from reclaim.stores.icechunk.addresses import (
+    CHUNKS,
+    MANIFESTS,
+    OURS,
+    OVERWRITTEN,
+    SNAPSHOTS,
+    TRANSACTIONS,
+)
+from reclaim.stores.icechunk.manifest_file import decode_manifest
+from reclaim.stores.icechunk.object_ids import ALPHABET, ID_LETTERS, PATTERN, names
+from reclaim.stores.icechunk.snapshot_file import SnapshotFile, decode_snapshot
+from reclaim.stores.sidecar.records import FILE as RUN_FILE
+
+SNAPSHOT, TRANSACTION, MANIFEST, CHUNK = "snapshot", "transaction log", "manifest", "chunk"
+BACKUP = "backup"
+"""A ``repo`` that was replaced. The operations log needs some of them; none is collected."""
+WORK, RECORD, RUN, UNKNOWN = "work", "record", "run", "unknown"
+
+PIECES = {CHUNKS: 64, MANIFESTS: 8, TRANSACTIONS: 8, SNAPSHOTS: 8}
+"""How many key ranges each flat folder is cut into."""
+
+
+@dataclass(frozen=True, slots=True)
+class IcechunkFormat:
+    """The files of a repository. The root is the folder above it.
+
+    In ``spec`` 1 the history is in the snapshots, and a survey reads them.
+    """
+
+    root: str
+    name: str
+    spec: int
+
+    @property
+    def prefix(self) -> str:
+        return f"{self.name}/"
+
+    @property
+    def sequential(self) -> bool:
+        return False
+
+    def view(self, storage: Storage) -> Storage:
+        return storage
+
+    @property
+    def order(self) -> Sequence[str]:
+        # The library's own: what a crash leaves is listed by nothing, and goes with the next run.
+        return SNAPSHOT, TRANSACTION, MANIFEST, CHUNK, WORK, RECORD
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset((SNAPSHOT,))
+
+    def address(self, folder: str, id: str) -> str:
+        return f"{self.prefix}{folder}/{id}"
+
+    def quarantine_path(self, run_id: str) -> str:
+        return f"{self.prefix}{OURS}/{QUARANTINE}/{run_id}/"
+
+    def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
+        for folder in PIECES:
+            yield from self.ranges_of(folder)
+        runs, _ = storage.folders(f"{self.prefix}{OURS}/runs")
+        yield from map(KeyRange, runs)
+
+    def ranges_of(self, folder: str) -> Iterator[KeyRange]:
+        """The key ranges of one of the folders with random names."""
+        return spread(f"{self.prefix}{folder}", ALPHABET, PIECES[folder])
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        unfinished = "nothing lists it: of a commit that was not finished, or of one long gone"
+        return {
+            **dict.fromkeys((SNAPSHOT, TRANSACTION, MANIFEST, CHUNK), unfinished),
+            WORK: "left behind by a run",
+            RECORD: "a record of an old run",
+        }
+
+    @property
+    def margins(self) -> Mapping[str, Margin]:
+        own: dict[str, Margin] = {WORK: "work", RECORD: "records"}
+        return {kind: own.get(kind, "objects") for kind in self.order}
+
+    @property
+    def guard_noun(self) -> str:
+        return ""
+
+    def describe(self, addresses: pa.Array) -> pa.StructArray:
+        inside = pc.starts_with(addresses, self.prefix)
+        # Counted in characters, and no pattern: the folder may have any name.
+        below = pc.utf8_slice_codeunits(addresses, len(self.prefix))
+
+        def like(pattern: str) -> pa.Array:
+            return pc.and_(inside, pc.match_substring_regex(below, f"^{pattern}$"))
+
+        runs = f"{OURS}/runs/[^/]+"
+        kind = pc.case_when(
+            pc.make_struct(
+                like(f"{CHUNKS}/{PATTERN}"),
+                like(f"{MANIFESTS}/{PATTERN}"),
+                like(f"{TRANSACTIONS}/{PATTERN}"),
+                like(f"{SNAPSHOTS}/{PATTERN}"),
+                like(f"{OVERWRITTEN}/.+"),
+                like(f"{runs}/{RUN_FILE}"),
+                like(f"{runs}/(.+/)?work/.+"),
+                like(f"{runs}/.+"),
+                like(f"{OURS}/{QUARANTINE}/.+"),
+            ),
+            *(CHUNK, MANIFEST, TRANSACTION, SNAPSHOT, BACKUP, RUN, WORK, RECORD, QUARANTINE),
+            UNKNOWN,
+        )
+        blank = pa.array([""]).take(pa.array([0] * len(addresses), pa.int64()))
+        return pc.make_struct(kind, blank, blank, field_names=["kind", "belongs_to", "guard"])
+
+    # Containers
+
+    def containers(self, storage: ReadsBytes, address: str) -> pa.Table:
+        """The manifests of a snapshot, each with its size as the detail."""
+        listed = read_snapshot(storage, address).manifests
+        rows = len(listed)
+        columns = (
+            names(listed.ids, f"{self.prefix}{MANIFESTS}/"),
+            pa.repeat(pa.scalar(MANIFEST, pa.string()), rows),
+            pa.array(listed.sizes, pa.uint64()).cast(pa.string()),
+            pa.array(listed.refs, pa.uint32()).cast(pa.int64()),
+            pa.repeat(pa.scalar(0, pa.int32()), rows),
+        )
+        return pa.table(columns, schema=CONTAINERS)
+
+    def entries(
+        self,
+        storage: ReadsBytes,
+        container: Mapping[str, Any],
+        *,
+        paths: bool,  # noqa: ARG002
+    ) -> pa.Table:
+        """The chunks of a manifest that are objects, one for each native ref. None has a path."""
+        address = container["address"]
+        data = _get(storage, address)
+        manifest = decode_manifest(data, address)
+        expected = {
+            "id": (address[-ID_LETTERS:], manifest.id),
+            "size": (container["detail"], str(len(data))),
+            "number of refs": (container["entries"], manifest.refs),
+        }
+        for what, (wanted, found) in expected.items():
+            if wanted != found:
+                raise Corrupt(
+                    f"the manifest {address} has another {what} than its snapshot says: "
+                    f"{found}, not {wanted}",
+                    hint="restore it from a backup; nothing was deleted",
+                )
+        addresses = names(manifest.chunks, f"{self.prefix}{CHUNKS}/")
+        return pa.table([addresses, pa.nulls(len(addresses), pa.string())], schema=ENTRIES)
+
+    # Snapshots
+
+    def has_snapshots(self, keys: KeyRange) -> bool:
+        return keys.prefix == f"{self.prefix}{SNAPSHOTS}"
+
+    def survey(self, storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
+        """The objects in the folder of snapshots; in spec 1 they are read as well."""
+        listed = survey.listed(storage, ranges)
+        if self.spec == 1:
+            # What goes while it is listed was not there.
+            return survey.read(storage, listed, vanished=None)
+        return survey.by_name(listed)
+
+    def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
+        """Some snapshots, read in either spec."""
+        there, gone = survey.heads(storage, addresses)
+        missing = "it is not there"
+        return pa.concat_tables(
+            [survey.read(storage, there, vanished=missing), survey.faulty(gone, missing)]
+        )
+
+
+def read_snapshot(storage: ReadsBytes, address: str) -> SnapshotFile:
+    """A snapshot that must be there."""
+    snapshot = decode_snapshot(_get(storage, address), address)
+    survey.check_name(snapshot, address)
+    return snapshot
+
+
+def _get(storage: ReadsBytes, address: str) -> bytes:
+    try:
+        return storage.get(address)
+    except NotFound as error:
+        raise Corrupt(
+            f"{address} is missing", hint="restore it from a backup; nothing was deleted"
+        ) from error

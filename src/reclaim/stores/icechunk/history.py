@@ -1,0 +1,176 @@
+"""The history of a repository, from either spec: refs, snapshots, and what else they need."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.errors import Conflict, Corrupt, NotFound
+from reclaim.model import Ref, RefKind, Snapshot, SnapshotId
+from reclaim.storage import Storage
+from reclaim.stores.format import Reader
+from reclaim.stores.icechunk.addresses import REFS, SNAPSHOTS
+from reclaim.stores.icechunk.format import IcechunkFormat
+from reclaim.stores.icechunk.ref_files import decode_ref, find_refs
+from reclaim.stores.icechunk.repo_file import RepoFile
+from reclaim.stores.icechunk.survey import noted
+
+DEFAULT_BRANCH = "main"
+ROUNDS = 10
+"""So often refs are read that change all the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryHistory:
+    """The history of a repository, as it was read."""
+
+    refs: Sequence[Ref]
+    snapshots: Mapping[SnapshotId, Snapshot]
+    count: int
+    """How many there must be, those with faults included: by names, or by the length of a list."""
+    pruned: Mapping[SnapshotId, Sequence[str]] = field(default_factory=dict)
+    """The ancestors of snapshots that are gone and whose transaction logs they still need."""
+    faults: Mapping[SnapshotId, str] = field(default_factory=dict)
+    """Snapshots that cannot be read, and why. They are not among the others."""
+    busy: frozenset[str] = frozenset()
+
+    def reached(self, roots: Iterable[SnapshotId]) -> set[SnapshotId]:
+        """The snapshots that some others reach, themselves included."""
+        found: set[SnapshotId] = set()
+        waiting = list(roots)
+        while waiting:
+            snapshot = waiting.pop()
+            if snapshot not in found and snapshot in self.snapshots:
+                found.add(snapshot)
+                waiting += self.snapshots[snapshot].parents
+        return found
+
+
+def of_repo(repo: RepoFile) -> RepositoryHistory:
+    """The history that is in the file ``repo``."""
+    return RepositoryHistory(
+        refs=tuple(_refs(repo.branches, repo.tags)),
+        snapshots={
+            SnapshotId(info.id): Snapshot(
+                SnapshotId(info.id),
+                (SnapshotId(info.parent),) if info.parent else (),
+                info.written_at,
+                message=info.message,
+            )
+            for info in repo.snapshots
+        },
+        count=repo.count,
+        pruned={SnapshotId(info.id): info.pruned for info in repo.snapshots if info.pruned},
+    )
+
+
+def read_refs(storage: Storage, prefix: str) -> Sequence[Ref]:
+    """The refs of a repository of spec 1, each in its own file.
+
+    There is no way to read them at once. A branch that is made from another one, which is then
+    reset, could be missed by one read; so they are read until nothing changes in between.
+    """
+    before = _read_refs(storage, prefix)
+    for _ in range(ROUNDS):
+        refs = _read_refs(storage, prefix)
+        if refs is not None and refs == before:
+            return refs
+        before = refs
+    raise Conflict(
+        f"the branches and tags of {prefix.rstrip('/')} changed each time that they were read",
+        hint="run it again when fewer of them are being changed",
+    )
+
+
+def _read_refs(storage: Storage, prefix: str) -> Sequence[Ref] | None:
+    """The refs; None if one of them was deleted meanwhile."""
+    folder = f"{prefix}{REFS}"
+    found = find_refs((stored.address for stored in storage.list(folder)), folder)
+    tips: dict[RefKind, dict[str, str]] = {RefKind.BRANCH: {}, RefKind.TAG: {}}
+    with ThreadPoolExecutor(max(storage.at_once, 1)) as readers:
+        try:
+            files = list(readers.map(storage.get, found.files.values()))
+        except NotFound:
+            return None
+    for ((kind, name), address), data in zip(found.files.items(), files, strict=True):
+        tips[kind][name] = decode_ref(data, address)
+    return tuple(sorted(_refs(*tips.values()), key=lambda ref: (ref.kind, ref.name)))
+
+
+def of_files(
+    refs: Sequence[Ref],
+    rows: pa.Table,
+    named: Collection[SnapshotId],
+    format: IcechunkFormat,
+    reader: Reader,
+) -> RepositoryHistory:
+    """The history that is in the files of snapshots, as they were surveyed.
+
+    What is ``named`` in a later listing, or what refs reach, and the survey has not seen came after
+    it, and is read now. It must be there; what no ref reaches may have lost its parents to an
+    earlier collection.
+    """
+    snapshots: dict[SnapshotId, Snapshot] = {}
+    faults: dict[SnapshotId, str] = {}
+    _add(rows, snapshots, faults)
+    count: int = pc.count_distinct(rows.column("id")).as_py()
+    tips = {ref.snapshot for ref in refs}
+    while unread := _named(tips, snapshots).union(named) - snapshots.keys() - faults.keys():
+        addresses = [format.address(SNAPSHOTS, snapshot) for snapshot in sorted(unread)]
+        count += len(addresses)
+        _add(reader.snapshots(format, addresses), snapshots, faults)
+        if lost := unread - snapshots.keys() - faults.keys():
+            raise Corrupt(f"{len(lost)} snapshots were to be read and were not: {min(lost)}")
+    history = RepositoryHistory(refs, snapshots, count, faults=faults)
+    if damaged := faults.keys() & _named(tips, snapshots):
+        one = min(damaged)
+        raise Corrupt(
+            f"the snapshot {one}, which a branch or tag reaches, cannot be used: {faults[one]}",
+            hint="restore it from a backup; nothing was deleted",
+        )
+    for snapshot in list(snapshots.values()):
+        if not snapshots.keys() >= set(snapshot.parents):
+            snapshots[snapshot.id] = replace(snapshot, parents=())
+    return history
+
+
+def _add(
+    rows: pa.Table, snapshots: dict[SnapshotId, Snapshot], faults: dict[SnapshotId, str]
+) -> None:
+    for row in rows.select(["id", "parent", "note", "fault"]).to_pylist():
+        if row["id"] is None:
+            continue
+        id = SnapshotId(row["id"])
+        if row["fault"] is not None:
+            faults[id] = row["fault"]
+            continue
+        faults.pop(id, None)
+        written_at, message = noted(row["note"])
+        parents = (SnapshotId(row["parent"]),) if row["parent"] else ()
+        snapshots[id] = Snapshot(id, parents, written_at, message=message)
+
+
+def _named(
+    tips: Collection[SnapshotId], snapshots: Mapping[SnapshotId, Snapshot]
+) -> set[SnapshotId]:
+    """What tips reach, and the snapshots at the ends that are not known."""
+    named: set[SnapshotId] = set()
+    waiting = list(tips)
+    while waiting:
+        snapshot = waiting.pop()
+        if snapshot not in named:
+            named.add(snapshot)
+            if known := snapshots.get(snapshot):
+                waiting += known.parents
+    return named
+
+
+def _refs(branches: Mapping[str, str], tags: Mapping[str, str]) -> Iterator[Ref]:
+    for name, tip in branches.items():
+        yield Ref(name, RefKind.BRANCH, SnapshotId(tip), default=name == DEFAULT_BRANCH)
+    for name, tip in tags.items():
+        yield Ref(name, RefKind.TAG, SnapshotId(tip))

@@ -1,0 +1,224 @@
+"""Observing a repository, in the order of the algorithm: files first, then what refers to them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from reclaim.clock import Clock
+from reclaim.errors import Conflict, Corrupt, NotFound, Refused
+from reclaim.model import Lease, Snapshot, SnapshotId
+from reclaim.storage import Storage, hashed_files
+from reclaim.stores.format import Reader
+from reclaim.stores.icechunk import history as histories
+from reclaim.stores.icechunk.addresses import REPO, SNAPSHOTS, TRANSACTIONS
+from reclaim.stores.icechunk.format import SNAPSHOT, TRANSACTION, IcechunkFormat
+from reclaim.stores.icechunk.history import RepositoryHistory
+from reclaim.stores.icechunk.object_ids import is_id
+from reclaim.stores.icechunk.repo_file import Availability, RepoFile, decode_repo
+from reclaim.stores.observation import (
+    Observation,
+    ObserveRequest,
+    SnapshotCounts,
+    Survey,
+    YoungSnapshots,
+)
+from reclaim.stores.sidecar.sidecar import Sidecar
+
+NAMED_BY_SNAPSHOT = 2
+"""The containers that each snapshot names: its file and its transaction log."""
+NOT_IN_HISTORY = "(not in the history)"
+"""Stands for the message of a snapshot that nobody has told."""
+_HELD = pa.schema([pa.field("address", pa.string(), nullable=False)])
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Looks at one repository."""
+
+    storage: Storage
+    format: IcechunkFormat
+    sidecar: Sidecar
+    clock: Clock
+
+    def check(self) -> None:
+        """Refuse a repository that is not there, or that is not to be changed now."""
+        if self.format.spec == 1:
+            self._check_spec()
+            if not histories.read_refs(self.storage, self.format.prefix):
+                raise self._absent()
+            return
+        repo = self.read_repo()
+        if repo.availability is not Availability.ONLINE:
+            status = repo.availability.name.lower().replace("_", " ")
+            reason = repo.reason or "no reason is given"
+            raise Refused(
+                f"the repository {self.format.name} is {status}: {reason}",
+                hint="set its status to online first; nothing was deleted",
+            )
+
+    def read_repo(self) -> RepoFile:
+        """The file ``repo``, as of now."""
+        address = f"{self.format.prefix}{REPO}"
+        try:
+            return decode_repo(self.storage.get(address), address)
+        except NotFound as error:
+            raise self._absent() from error
+
+    def read_history(self, survey: Survey, reader: Reader) -> RepositoryHistory:
+        """The history as of now, of which a survey has the files that were there before."""
+        if self.format.spec == 1:
+            refs = histories.read_refs(self.storage, self.format.prefix)
+            self._check_spec()
+            if not refs:
+                raise self._absent()
+            # A snapshot that was written and left while refs were read is known by its name.
+            named = [one for one in map(_snapshot_of, self._listed()) if one is not None]
+            return histories.of_files(refs, survey.rows, named, self.format, reader)
+        return histories.of_repo(self.read_repo())
+
+    def _listed(self) -> Iterator[str]:
+        """The addresses in the folder of snapshots, as of now."""
+        return (one.address for one in self.storage.list(f"{self.format.prefix}{SNAPSHOTS}"))
+
+    def survey(self, reader: Reader) -> Survey:
+        started_at = self.clock.now()
+        return Survey(
+            reader.survey(self.format, list(self.format.ranges_of(SNAPSHOTS))), started_at
+        )
+
+    def observe(self, request: ObserveRequest) -> Observation:
+        survey = request.survey or self.survey(request.reader)
+        history = self.read_history(survey, request.reader)
+        read_at = self.clock.now()
+        leases = self.sidecar.leases.valid(read_at)
+        states = self.sidecar.lists.states()
+        modified = _modified(survey)
+        unlisted = self._unlisted(history, modified)
+        snapshots = {**history.snapshots, **unlisted}
+        young = _young(snapshots, modified, survey.started_at - request.margin)
+        reached = history.reached(
+            [
+                *(ref.snapshot for ref in history.refs),
+                *(lease.snapshot for lease in leases),
+                *young,
+            ]
+        )
+        self._check_young(young, history)
+        held = self._write_held(request, history, reached)
+        everything = sorted({*snapshots, *states})
+        expected = history.count + (len(unlisted) if self.format.spec > 1 else 0)
+        return Observation(
+            refs=tuple(history.refs),
+            ids=frozenset(snapshots),
+            snapshots=tuple(snapshots.values()),
+            leases=leases,
+            busy=frozenset(),
+            containers={
+                SNAPSHOT: {one: self.format.address(SNAPSHOTS, one) for one in everything},
+                TRANSACTION: {one: self.format.address(TRANSACTIONS, one) for one in everything},
+            },
+            marked={one: state.value for one, state in states.items()},
+            closed=frozenset(),
+            open=frozenset(),
+            held=held,
+            held_count=sum(len(history.pruned.get(one, ())) for one in reached),
+            read_at=read_at,
+            expected=SnapshotCounts(expected, NAMED_BY_SNAPSHOT * expected),
+            read=SnapshotCounts(len(snapshots), NAMED_BY_SNAPSHOT * len(snapshots)),
+            unreadable=frozenset(history.faults),
+            too_young=frozenset(young),
+            young=self._only_young(history, leases, young, modified),
+        )
+
+    def _unlisted(
+        self, history: RepositoryHistory, modified: Mapping[SnapshotId, datetime]
+    ) -> dict[SnapshotId, Snapshot]:
+        """Snapshots that are in no history, and of which there is a file.
+
+        In spec 1 they cannot be read; in spec 2 ``repo`` does not list them, because their commit
+        is not finished yet, or never was.
+        """
+        files = history.faults if self.format.spec == 1 else modified
+        never = self.clock.now()
+        return {
+            one: Snapshot(one, (), modified.get(one, never), message=NOT_IN_HISTORY)
+            for one in files
+            if one not in history.snapshots
+        }
+
+    def _check_spec(self) -> None:
+        """Refuse a repository that was upgraded since it was opened."""
+        try:
+            self.storage.head(f"{self.format.prefix}{REPO}")
+        except NotFound:
+            return
+        raise Conflict(
+            f"the repository {self.format.name} was upgraded to spec 2 meanwhile",
+            hint="run it again; make a new plan",
+        )
+
+    def _check_young(self, young: Collection[SnapshotId], history: RepositoryHistory) -> None:
+        """Refuse to go on when something must stay of which nobody can tell what it needs."""
+        if damaged := sorted(history.faults.keys() & set(young)):
+            raise Corrupt(
+                f"the snapshot {damaged[0]} is young and cannot be read: "
+                f"{history.faults[damaged[0]]}",
+                hint="if no writer needs it, remove its file; nothing was deleted",
+            )
+
+    def _write_held(
+        self, request: ObserveRequest, history: RepositoryHistory, reached: Collection[SnapshotId]
+    ) -> tuple[str, ...]:
+        """Write down the transaction logs that snapshots need beside their own."""
+        addresses = [
+            self.format.address(TRANSACTIONS, ancestor)
+            for snapshot in sorted(reached)
+            for ancestor in history.pruned.get(snapshot, ())
+        ]
+        if not addresses:
+            return ()
+        rows = pa.table([pa.array(addresses, pa.string())], schema=_HELD)
+        file, _ = hashed_files.write(request.destination, f"{request.prefix}held/pruned", rows)
+        return (file,)
+
+    def _only_young(
+        self,
+        history: RepositoryHistory,
+        leases: Collection[Lease],
+        young: Collection[SnapshotId],
+        modified: Mapping[SnapshotId, datetime],
+    ) -> YoungSnapshots | None:
+        """Those that only their age keeps."""
+        named = history.reached(
+            [*(ref.snapshot for ref in history.refs), *(lease.snapshot for lease in leases)]
+        )
+        times = [modified[one] for one in young if one not in named and one in modified]
+        return YoungSnapshots(len(times), min(times), max(times)) if times else None
+
+    def _absent(self) -> NotFound:
+        return NotFound(
+            f"there is no Icechunk repository at {self.format.root}/{self.format.name}",
+            hint="name the folder or prefix that has its snapshots",
+        )
+
+
+def _snapshot_of(address: str) -> SnapshotId | None:
+    name = address.rpartition("/")[2]
+    return SnapshotId(name) if is_id(name) else None
+
+
+def _modified(survey: Survey) -> dict[SnapshotId, datetime]:
+    """When the file of each snapshot was written, by the storage's clock."""
+    rows = survey.rows.select(["id", "last_modified"]).to_pylist()
+    return {SnapshotId(row["id"]): row["last_modified"] for row in rows if row["id"] is not None}
+
+
+def _young(
+    snapshots: Collection[SnapshotId], modified: Mapping[SnapshotId, datetime], cutoff: datetime
+) -> set[SnapshotId]:
+    """Snapshots whose files are not older than the cutoff, or came after they were listed."""
+    return {one for one in snapshots if one not in modified or modified[one] >= cutoff}

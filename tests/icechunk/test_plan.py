@@ -1,0 +1,350 @@
+"""Plans, against what the library collects from a copy of the same repository."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import icechunk
+import pytest
+
+from reclaim.engine.tasks.parts import open_storage, read_part
+from reclaim.errors import Conflict, Corrupt, NotFound, ReclaimError, Refused, UnknownVersion
+from reclaim.model import StoredObject
+from reclaim.policy import Duration, Policy, Rules
+from reclaim.run.plan import Plan
+from reclaim.run.snapshot_reasons import TOO_YOUNG
+from reclaim.storage import Storage
+from reclaim.stores.icechunk.envelope import FileType
+from reclaim.stores.icechunk.store import IcechunkStore
+from reclaim.stores.observation import Observation, ObserveRequest
+from reclaim.testing.engine import OracleEngine
+from reclaim.testing.storage import StorageWrapper
+from tests.cli.conftest import CommandLine, bare, plain
+from tests.icechunk.later_version import with_fields
+from tests.icechunk.repositories import NEWEST_SPEC, WrittenRepository
+from tests.icechunk.world import DAY, candidates, collected_by_library, plan
+
+__all__ = ["bare", "plain"]
+
+spec_2 = pytest.mark.skipif(NEWEST_SPEC < 2, reason="the installed library writes spec 1 only")
+
+
+def bury(written: WrittenRepository) -> list[str]:
+    """A branch with two snapshots that nothing reaches any more; all is old."""
+    written.write(1)
+    written.branch("side", written.tip())
+    dead = [written.write(value, branch="side") for value in (2, 3)]
+    written.repository.delete_branch("side")
+    written.write(4)
+    written.age()
+    return dead
+
+
+def test_the_plan_is_what_the_library_collects(written: WrittenRepository) -> None:
+    dead = bury(written)
+    made = plan(written)
+    going = candidates(made)
+    assert going == collected_by_library(written)
+    assert going["snapshots"] == going["transactions"] == set(dead)
+    assert {folder: len(names) for folder, names in going.items()} == {
+        "snapshots": 2,
+        "transactions": 2,
+        "manifests": 2,
+        "chunks": 8,
+    }
+    assert (made.document.dead, made.document.live) == (2, 3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_repositories(written: WrittenRepository, seed: int) -> None:
+    """Overwrites, appends, groups, branches, tags, resets, expirations: the same goes."""
+    generator = Random(seed)
+    repository = written.repository
+    for number in range(12):
+        branches = sorted(repository.list_branches())
+        branch, known = generator.choice(branches), written.tip()
+        action = generator.choice(["write", "write", "part", "group", "branch", "reset", "tag"])
+        if action == "write":
+            written.write(number, generator.choice("ab"), branch=branch)
+        elif action == "part":
+            written.write(number, "c", branch=branch)
+            with written.session(branch) as group:
+                group["c"][0:2] = number + 100
+        elif action == "group":
+            with written.session(branch) as group:
+                group.require_group(f"g{number}")
+        elif action == "branch":
+            written.branch(f"b{number}", generator.choice([known, written.tip(branch)]))
+        elif action == "reset":
+            above = [info.id for info in repository.ancestry(branch=branch)]
+            repository.reset_branch(branch, generator.choice(above))
+        else:
+            repository.create_tag(f"t{number}", written.tip(branch))
+    ages = sorted(info.written_at for info in repository.ancestry(branch="main"))
+    repository.expire_snapshots(ages[len(ages) // 2])
+    written.age()
+    assert candidates(plan(written)) == collected_by_library(written)
+
+
+def reasons(made: Plan) -> dict[str, list[str]]:
+    """Why each snapshot stays or goes."""
+    rows = read_part(open_storage(made.place.url), made.document.snapshots.part)
+    return {row["id"]: row["reasons"] for row in rows.select(["id", "reasons"]).to_pylist()}
+
+
+def test_what_is_young_stays(written: WrittenRepository, spec: int) -> None:
+    first, second = bury(written)
+    written.age(excluding={second})
+    made = plan(written)
+    assert not any(candidates(made).values())
+    assert made.document.dead == 0
+    assert made.document.too_young is not None
+    assert made.document.too_young.snapshots == 1
+    said = reasons(made)
+    assert TOO_YOUNG in said[first]
+    assert TOO_YOUNG in said[second]
+    # The library takes its ancestors, and in spec 1 also what the young one uses.
+    theirs = collected_by_library(written)
+    assert theirs["snapshots"] == {first}
+    assert bool(theirs["chunks"]) == bool(theirs["manifests"])
+    assert len(theirs["chunks"]) == {1: 8, 2: 4}[spec]
+
+
+def test_a_commit_that_was_not_finished(written: WrittenRepository, tmp_path: Path) -> None:
+    """Its snapshot is in no history. It keeps what it uses as long as it is young."""
+    written.write(1)
+    shutil.copytree(written.folder, tmp_path / "before")
+    written.branch("side", written.tip())
+    unfinished = written.write(2, branch="side")
+    for name in ("repo", "refs"):
+        target = written.folder / name
+        if (tmp_path / "before" / name).is_dir():
+            shutil.rmtree(target)
+            shutil.copytree(tmp_path / "before" / name, target)
+        elif target.exists():
+            shutil.copy2(tmp_path / "before" / name, target)
+    written.age(excluding={unfinished})
+    assert not any(candidates(plan(written)).values())
+    written.age()
+    going = candidates(plan(written))
+    assert going == collected_by_library(written)
+    assert going["snapshots"] == {unfinished}
+    assert len(going["chunks"]) == 4
+
+
+@spec_2
+def test_logs_of_pruned_ancestors_stay(tmp_path: Path) -> None:
+    written = WrittenRepository.create(tmp_path / "repository", 2)
+    ids = [written.write(value) for value in range(4)]
+    times = {info.id: info.written_at for info in written.repository.ancestry(branch="main")}
+    written.repository.expire_snapshots(times[ids[2]])
+    written.age()
+    going = candidates(plan(written))
+    assert going["snapshots"] == set(ids[:2])
+    assert going["transactions"] == set()
+    assert going == collected_by_library(written)
+
+
+def test_what_came_after_the_listing(written: WrittenRepository) -> None:
+    """A commit and a branch at what was dead, while a plan is made."""
+    dead = bury(written)
+    done: list[str] = []
+
+    def interrupt(step: str) -> None:
+        if step.startswith("list") and not done:
+            written.branch("back", dead[0])
+            done.append(written.write(9, branch="back"))
+
+    going = candidates(plan(written, interrupt))
+    assert going["snapshots"] == {dead[1]}
+
+
+class Between(StorageWrapper):
+    """A storage in which something happens once, right after a folder was listed."""
+
+    def __init__(self, inner: Storage, folder: str, call: Callable[[], None]) -> None:
+        super().__init__(inner)
+        self._folder = folder
+        self._calls = [call]
+
+    def list(self, prefix: str = "", *, after: str = "", until: str = "") -> Iterator[StoredObject]:
+        listed = list(super().list(prefix, after=after, until=until))
+        if prefix.endswith(self._folder) and self._calls:
+            self._calls.pop()()
+        return iter(listed)
+
+
+def observed(written: WrittenRepository, storage: Storage) -> Observation:
+    store = IcechunkStore(str(written.folder), storage=storage)
+    url, prefix = store.place("run")
+    return store.observe(ObserveRequest(open_storage(url), prefix, OracleEngine(), DAY))
+
+
+def test_a_branch_that_is_made_while_refs_are_read(tmp_path: Path) -> None:
+    """In spec 1 each ref is a file: one that is made from another, which is then reset, counts."""
+    written = WrittenRepository.create(tmp_path / "repository", 1)
+    written.write(1)
+    written.branch("side", written.tip())
+    moved = written.write(2, branch="side")
+
+    def move() -> None:
+        written.branch("moved", moved)
+        written.repository.reset_branch("side", written.tip())
+
+    seen = observed(written, Between(open_storage(f"file://{tmp_path}"), "refs", move))
+    assert moved in {ref.snapshot for ref in seen.refs}
+
+
+def test_a_snapshot_that_is_written_and_left_while_refs_are_read(tmp_path: Path) -> None:
+    written = WrittenRepository.create(tmp_path / "repository", 1)
+    dead = bury(written)
+    left: list[str] = []
+
+    def leave() -> None:
+        written.branch("back", dead[0])
+        left.append(written.write(9, "other", branch="back"))
+        written.repository.delete_branch("back")
+
+    seen = observed(written, Between(open_storage(f"file://{tmp_path}"), "refs", leave))
+    assert set(left) == seen.too_young
+    assert dead[0] in seen.ids
+
+
+# Refusals
+
+
+def _lose(folder: str) -> Callable[[WrittenRepository], None]:
+    def lose(written: WrittenRepository) -> None:
+        needed = {"snapshots": {written.tip()}}.get(folder)
+        for name in needed or written.names(folder):
+            (written.folder / folder / name).unlink()
+
+    return lose
+
+
+def _cut(folder: str) -> Callable[[WrittenRepository], None]:
+    def cut(written: WrittenRepository) -> None:
+        for name in written.names(folder):
+            file = written.folder / folder / name
+            file.write_bytes(file.read_bytes()[:-3])
+
+    return cut
+
+
+def _swap(written: WrittenRepository) -> None:
+    [live] = [info.id for info in written.repository.list_manifest_files(written.tip())]
+    [other, *_] = written.names("manifests") - {live}
+    shutil.copy(written.folder / "manifests" / other, written.folder / "manifests" / live)
+
+
+def _later(written: WrittenRepository) -> None:
+    for name in written.names("manifests"):
+        file = written.folder / "manifests" / name
+        file.write_bytes(with_fields(file.read_bytes(), FileType.MANIFEST, {5: b""}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "error"),
+    [
+        pytest.param(_lose("snapshots"), Corrupt, id="a snapshot is gone"),
+        pytest.param(_lose("manifests"), Corrupt, id="manifests are gone"),
+        pytest.param(_cut("snapshots"), Corrupt, id="snapshots are cut off"),
+        pytest.param(_cut("manifests"), Corrupt, id="manifests are cut off"),
+        pytest.param(_swap, Corrupt, id="a manifest under another name"),
+        pytest.param(_later, UnknownVersion, id="a later version"),
+    ],
+)
+def test_nothing_is_planned_when_something_live_cannot_be_read(
+    written: WrittenRepository,
+    damage: Callable[[WrittenRepository], None],
+    error: type[ReclaimError],
+) -> None:
+    bury(written)
+    damage(written)
+    written.age()
+    with pytest.raises(error):
+        plan(written)
+
+
+def test_dead_snapshots_without_their_parents(tmp_path: Path) -> None:
+    """In spec 1 a collection that was cut off leaves such, and so do the library's."""
+    written = WrittenRepository.create(tmp_path / "repository", 1)
+    first, second = bury(written)
+    (written.folder / "snapshots" / first).unlink()
+    going = candidates(plan(written))
+    assert going["snapshots"] == {second}
+    assert going == collected_by_library(written)
+    written.age(excluding={second})
+    assert candidates(plan(written))["snapshots"] == set()
+
+
+def test_a_damaged_dead_snapshot_goes(written: WrittenRepository) -> None:
+    first, _ = bury(written)
+    file = written.folder / "snapshots" / first
+    file.write_bytes(b"damaged")
+    written.age()
+    going = candidates(plan(written))
+    assert first in going["snapshots"]
+    assert going == collected_by_library(written)
+
+
+@spec_2
+def test_a_repository_that_is_read_only(tmp_path: Path) -> None:
+    written = WrittenRepository.create(tmp_path / "repository", 2)
+    status = icechunk.RepoStatus(
+        icechunk.RepoAvailability.read_only, limited_availability_reason="being moved"
+    )
+    written.repository.set_status(status)
+    with pytest.raises(Refused, match="is read only: being moved"):
+        plan(written)
+
+
+@spec_2
+def test_an_upgrade_while_a_plan_is_made(tmp_path: Path) -> None:
+    written = WrittenRepository.create(tmp_path / "repository", 1)
+    bury(written)
+
+    def upgrade(step: str) -> None:
+        if step == "find":
+            return
+        if not (written.folder / "repo").exists():
+            icechunk.upgrade_icechunk_repository(written.repository, dry_run=False)
+
+    with pytest.raises((Conflict, NotFound)):
+        plan(written, upgrade)
+
+
+def test_no_repository(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotFound, match="no Icechunk repository"):
+        IcechunkStore(str(tmp_path / "empty")).check()
+
+
+def test_rules_are_refused(written: WrittenRepository) -> None:
+    with pytest.raises(Refused, match="no history to expire"):
+        plan(written, policy=Policy(Rules(older_than=Duration.parse("1d"))))
+
+
+# The command line
+
+
+@pytest.mark.usefixtures("plain")
+def test_plan_and_show(bare: CommandLine, written: WrittenRepository) -> None:
+    dead = bury(written)
+    name = f"icechunk:{written.folder}"
+    made = bare.ok("plan", name, "--min-age", "1d", "--json").json
+    assert (made["store"]["kind"], made["dead"], made["candidates"]) == ("icechunk", 2, 14)
+    assert {group["kind"]: group["objects"] for group in made["going"]} == {
+        "chunk": 8,
+        "manifest": 2,
+        "snapshot": 2,
+        "transaction log": 2,
+    }
+    shown = bare.ok("show", made["plan"], "--objects", "--json").json
+    assert {Path(row["address"]).name for row in shown["listed"]} >= set(dead)
+    assert "2 were already unreachable" in bare.ok("show", made["plan"]).out
+    bare.fails("refused", 6, "apply", made["plan"], "--store", name, "--yes")
+    assert written.reopened().tip() == written.tip()
