@@ -263,6 +263,8 @@ def test_logs_of_pruned_ancestors(tmp_path: Path) -> None:
     assert by_id[ids[3]].parent == FIRST
     assert set(by_id[ids[3]].pruned) == set(ids[:3])
     assert by_id[ids[4]].pruned == ()
+    # To expire is to take out of ``repo``: nobody can refer to them from then on.
+    assert by_id.keys() == {FIRST, *ids[3:]}
     written.repository.garbage_collect(datetime.now(UTC))
     assert {one.id for one in repo(written).snapshots} == {FIRST, *ids[3:]}
     # The library keeps them, and collects the snapshots themselves.

@@ -8,5 +8,6 @@ own and the history is in the snapshots; in version 2 the one file ``repo`` has 
 each ``repo`` that was replaced is kept as a *backup*.
 
 ``object_ids``, ``envelope`` and ``flatbuffer`` know the encodings; ``repo_file``, ``ref_files``,
-``snapshot_file`` and ``manifest_file`` know one noun each. None of them does any I/O.
+``snapshot_file`` and ``manifest_file`` know one noun each. ``flatbuffer_schema``, ``repo_schema``
+and ``repo_document`` write a changed ``repo``. None of them does any I/O.
 """

@@ -1,0 +1,143 @@
+"""A ``repo`` that is changed and written again, with every field of it carried over.
+
+It is how snapshots are taken out of a repository: what ``repo`` does not list, nobody can refer to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from reclaim.clock import to_micros
+from reclaim.errors import Conflict
+from reclaim.model import SnapshotId
+from reclaim.stores.icechunk.decoding import decoding
+from reclaim.stores.icechunk.envelope import MAGIC, FileType, unwrap
+from reclaim.stores.icechunk.flatbuffer_schema import Values, read_values, write_values
+from reclaim.stores.icechunk.object_ids import name
+from reclaim.stores.icechunk.repo_file import SPEC as SPEC_VERSION
+from reclaim.stores.icechunk.repo_file import decode_repo
+from reclaim.stores.icechunk.repo_schema import (
+    BRANCHES,
+    GC_RAN,
+    INFO_ID,
+    INFO_PARENT,
+    REF_SNAPSHOT,
+    REPO,
+    SNAPSHOTS,
+    TAGS,
+    UPDATE_AT,
+    UPDATE_BACKUP,
+    UPDATE_TYPE,
+    UPDATE_VALUE,
+    UPDATES,
+)
+
+WRITER = b"reclaim".ljust(24)
+_NO_PARENT = -1
+_YEAR_3000 = 32_503_680_000_000
+"""In milliseconds since 1970; the names of backups count down to it: the newest comes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A snapshot in ``repo``, with its parent by id, so that it can be put into another one."""
+
+    parent: SnapshotId | None
+    values: Mapping[int, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RepoDocument:
+    """A ``repo`` with all that is in it."""
+
+    values: Values
+
+    @classmethod
+    def read(cls, data: bytes, address: str) -> RepoDocument:
+        """The document in the bytes of a file, which is checked as any ``repo`` is."""
+        decode_repo(data, address)
+        _, payload = unwrap(data, FileType.REPO, address)
+        with decoding(address):
+            return cls(read_values(payload, REPO))
+
+    def encode(self) -> bytes:
+        """The bytes of a file; it is read again before anybody gets it."""
+        header = MAGIC + WRITER + bytes((SPEC_VERSION, FileType.REPO, 1))
+        frame: bytes = pa.compress(write_values(self.values, REPO), codec="zstd", asbytes=True)
+        data = header + frame
+        if RepoDocument.read(data, "the new repo").values != self.values:
+            raise AssertionError("repo was not written as it is")
+        return data
+
+    def entries(self) -> dict[SnapshotId, Entry]:
+        """The snapshots, by id."""
+        infos = self.values[SNAPSHOTS]
+        ids = [SnapshotId(name(info[INFO_ID])) for info in infos]
+        entries = {}
+        for id, info in zip(ids, infos, strict=True):
+            above = info.get(INFO_PARENT, 0)
+            parent = None if above == _NO_PARENT else ids[above]
+            entries[id] = Entry(parent, {k: v for k, v in info.items() if k != INFO_PARENT})
+        return entries
+
+    def tips(self) -> frozenset[SnapshotId]:
+        """The snapshots that branches and tags name."""
+        ids = list(self.entries())
+        refs = (ref for slot in (BRANCHES, TAGS) for ref in self.values[slot])
+        return frozenset(ids[ref.get(REF_SNAPSHOT, 0)] for ref in refs)
+
+    def without(self, dropped: Collection[SnapshotId]) -> RepoDocument:
+        """The document without some snapshots. Nothing that stays may refer to them."""
+        entries = self.entries()
+        stays = {id: entry for id, entry in entries.items() if id not in dropped}
+        named = self.tips().union(entry.parent for entry in stays.values() if entry.parent)
+        if needed := sorted(named.intersection(dropped)):
+            raise Conflict(
+                f"the snapshot {needed[0]} was to be removed, and something refers to it by now",
+                hint="nothing was deleted; run it again",
+            )
+        return self._with_entries(stays)
+
+    def with_entries(self, added: Mapping[SnapshotId, Entry]) -> RepoDocument:
+        """The document with some snapshots as well, unless it has them. Their parents must be
+        among them, or be there."""
+        return self._with_entries({**added, **self.entries()})
+
+    def _with_entries(self, entries: Mapping[SnapshotId, Entry]) -> RepoDocument:
+        ordered = sorted(entries)
+        numbers = {id: number for number, id in enumerate(ordered)}
+        before = list(self.entries())
+        infos = [
+            {**entries[id].values, INFO_PARENT: _number(entries[id].parent, numbers)}
+            for id in ordered
+        ]
+        moved = {
+            slot: [
+                {**ref, REF_SNAPSHOT: numbers[before[ref.get(REF_SNAPSHOT, 0)]]}
+                for ref in self.values[slot]
+            ]
+            for slot in (BRANCHES, TAGS)
+        }
+        return RepoDocument({**self.values, **moved, SNAPSHOTS: infos})
+
+    def updated(self, now: datetime, backup: str) -> RepoDocument:
+        """The document after a collection: an entry in the log, and in the one before it the
+        backup that has the ``repo`` as it was."""
+        ran = {UPDATE_TYPE: GC_RAN, UPDATE_VALUE: {}, UPDATE_AT: to_micros(now)}
+        updates = list(self.values[UPDATES])
+        updates[:1] = [{**latest, UPDATE_BACKUP: backup} for latest in updates[:1]]
+        return RepoDocument({**self.values, UPDATES: [ran, *updates]})
+
+
+def backup_name(now: datetime, id: bytes) -> str:
+    """The name of a backup that is made now, in the folder of backups."""
+    return f"repo.{_YEAR_3000 - to_micros(now) // 1000}.{name(id)}"
+
+
+def _number(parent: SnapshotId | None, numbers: Mapping[SnapshotId, int]) -> int:
+    return _NO_PARENT if parent is None else numbers[parent]
