@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +24,32 @@ FOLDERS = ("snapshots", "transactions", "manifests", "chunks")
 class WrittenRepository:
     """A repository in a folder, as its users work with it."""
 
-    def __init__(self, folder: Path, repository: Any) -> None:
+    def __init__(
+        self, folder: Path, repository: Any, storage: Callable[[], Any] | None = None
+    ) -> None:
         self.folder = folder
         self.repository = repository
+        self._storage = storage or partial(icechunk.local_filesystem_storage, str(folder))
 
     @classmethod
-    def create(cls, folder: Path, spec: int, config: Any = None) -> WrittenRepository:
+    def create(
+        cls,
+        folder: Path,
+        spec: int,
+        config: Any = None,
+        *,
+        storage: Callable[[], Any] | None = None,
+    ) -> WrittenRepository:
         """A new one; unless a configuration is given, every chunk is an object."""
         config = config or icechunk.RepositoryConfig(inline_chunk_threshold_bytes=0)
         asked: dict[str, Any] = {"spec_version": spec} if NEWEST_SPEC > 1 else {}
-        storage = icechunk.local_filesystem_storage(str(folder))
-        return cls(folder, icechunk.Repository.create(storage, config=config, **asked))
+        made = cls(folder, None, storage)
+        made.repository = icechunk.Repository.create(made._storage(), config=config, **asked)
+        return made
 
     def reopened(self) -> WrittenRepository:
-        storage = icechunk.local_filesystem_storage(str(self.folder))
-        return type(self)(self.folder, icechunk.Repository.open(storage))
+        opened = icechunk.Repository.open(self._storage())
+        return type(self)(self.folder, opened, self._storage)
 
     @contextmanager
     def session(self, branch: str = "main", message: str = "change") -> Iterator[Any]:

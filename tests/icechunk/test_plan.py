@@ -25,22 +25,18 @@ from reclaim.testing.storage import StorageWrapper
 from tests.cli.conftest import CommandLine, bare, plain
 from tests.icechunk.later_version import with_fields
 from tests.icechunk.repositories import NEWEST_SPEC, WrittenRepository
-from tests.icechunk.world import DAY, candidates, collected_by_library, plan
+from tests.icechunk.world import (
+    DAY,
+    build_randomly,
+    bury,
+    candidates,
+    collected_by_library,
+    plan,
+)
 
 __all__ = ["bare", "plain"]
 
 spec_2 = pytest.mark.skipif(NEWEST_SPEC < 2, reason="the installed library writes spec 1 only")
-
-
-def bury(written: WrittenRepository) -> list[str]:
-    """A branch with two snapshots that nothing reaches any more; all is old."""
-    written.write(1)
-    written.branch("side", written.tip())
-    dead = [written.write(value, branch="side") for value in (2, 3)]
-    written.repository.delete_branch("side")
-    written.write(4)
-    written.age()
-    return dead
 
 
 def test_the_plan_is_what_the_library_collects(written: WrittenRepository) -> None:
@@ -60,32 +56,7 @@ def test_the_plan_is_what_the_library_collects(written: WrittenRepository) -> No
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_repositories(written: WrittenRepository, seed: int) -> None:
-    """Overwrites, appends, groups, branches, tags, resets, expirations: the same goes."""
-    generator = Random(seed)
-    repository = written.repository
-    for number in range(12):
-        branches = sorted(repository.list_branches())
-        branch, known = generator.choice(branches), written.tip()
-        action = generator.choice(["write", "write", "part", "group", "branch", "reset", "tag"])
-        if action == "write":
-            written.write(number, generator.choice("ab"), branch=branch)
-        elif action == "part":
-            written.write(number, "c", branch=branch)
-            with written.session(branch) as group:
-                group["c"][0:2] = number + 100
-        elif action == "group":
-            with written.session(branch) as group:
-                group.require_group(f"g{number}")
-        elif action == "branch":
-            written.branch(f"b{number}", generator.choice([known, written.tip(branch)]))
-        elif action == "reset":
-            above = [info.id for info in repository.ancestry(branch=branch)]
-            repository.reset_branch(branch, generator.choice(above))
-        else:
-            repository.create_tag(f"t{number}", written.tip(branch))
-    ages = sorted(info.written_at for info in repository.ancestry(branch="main"))
-    repository.expire_snapshots(ages[len(ages) // 2])
-    written.age()
+    build_randomly(written, Random(seed))
     assert candidates(plan(written)) == collected_by_library(written)
 
 
@@ -332,7 +303,7 @@ def test_rules_are_refused(written: WrittenRepository) -> None:
 
 
 @pytest.mark.usefixtures("plain")
-def test_plan_and_show(bare: CommandLine, written: WrittenRepository) -> None:
+def test_the_whole_way(bare: CommandLine, written: WrittenRepository) -> None:
     dead = bury(written)
     name = f"icechunk:{written.folder}"
     made = bare.ok("plan", name, "--min-age", "1d", "--json").json
@@ -346,5 +317,13 @@ def test_plan_and_show(bare: CommandLine, written: WrittenRepository) -> None:
     shown = bare.ok("show", made["plan"], "--objects", "--json").json
     assert {Path(row["address"]).name for row in shown["listed"]} >= set(dead)
     assert "2 were already unreachable" in bare.ok("show", made["plan"]).out
-    bare.fails("refused", 6, "apply", made["plan"], "--store", name, "--yes")
-    assert written.reopened().tip() == written.tip()
+    tip = written.tip()
+    done = bare.ok("apply", made["plan"], "--store", name, "--yes", "--json").json
+    assert (done["objects"], done["collected"], done["failed"]) == (14, 2, 0)
+    assert written.names("snapshots").isdisjoint(dead)
+    assert written.reopened().tip() == tip
+    back = bare.ok("undo", done["run"], "--store", name, "--json").json
+    assert (back["restored"], back["left"]) == (2, [])
+    again = written.reopened()
+    again.branch("back", dead[1])
+    assert again.tip("back") == dead[1]

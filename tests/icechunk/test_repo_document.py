@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +162,15 @@ def test_a_field_that_is_not_known_is_refused(written: WrittenRepository) -> Non
     data = with_fields(_bytes(written), FileType.REPO, {13: b""})
     with pytest.raises(UnknownVersion):
         RepoDocument.read(data, "repo")
+
+
+def test_a_clock_that_is_ahead_holds_nobody_up(written: WrittenRepository) -> None:
+    """The library refuses to write after an update of the future."""
+    written.write(1)
+    ahead = datetime.now(UTC) + timedelta(minutes=4)
+    data = document(written).updated(ahead, backup_name(ahead, bytes(12))).encode()
+    (written.folder / "repo").write_bytes(data)
+    written.reopened().write(2)
 
 
 def test_more_updates_than_the_library_keeps_in_one_file(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from reclaim.engine.tasks.parts import open_storage, read_part
@@ -57,3 +58,42 @@ def collected_by_library(written: WrittenRepository) -> dict[str, set[str]]:
         copy.repository.garbage_collect(datetime.now(UTC) - DAY)
         after = copy.objects()
     return {folder: before[folder] - after[folder] for folder in FOLDERS}
+
+
+def bury(written: WrittenRepository) -> list[str]:
+    """A branch with two snapshots that nothing reaches any more; all is old."""
+    written.write(1)
+    written.branch("side", written.tip())
+    dead = [written.write(value, branch="side") for value in (2, 3)]
+    written.repository.delete_branch("side")
+    written.write(4)
+    written.age()
+    return dead
+
+
+def build_randomly(written: WrittenRepository, generator: Random) -> None:
+    """Overwrites, parts, groups, branches, tags, resets, an expiration; all is old then."""
+    repository = written.repository
+    for number in range(12):
+        branch = generator.choice(sorted(repository.list_branches()))
+        tip = written.tip(branch)
+        action = generator.choice(["write", "write", "part", "group", "branch", "reset", "tag"])
+        if action == "write":
+            written.write(number, generator.choice("ab"), branch=branch)
+        elif action == "part":
+            written.write(number, "c", branch=branch)
+            with written.session(branch) as group:
+                group["c"][0:2] = number + 100
+        elif action == "group":
+            with written.session(branch) as group:
+                group.require_group(f"g{number}")
+        elif action == "branch":
+            written.branch(f"b{number}", tip)
+        elif action == "reset":
+            above = [info.id for info in repository.ancestry(branch=branch)]
+            repository.reset_branch(branch, generator.choice(above))
+        else:
+            repository.create_tag(f"t{number}", tip)
+    ages = sorted(info.written_at for info in repository.ancestry(branch="main"))
+    repository.expire_snapshots(ages[len(ages) // 2])
+    written.age()

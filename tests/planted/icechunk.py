@@ -6,6 +6,8 @@ from tests.planted.bug import Bug
 
 DECODERS = "tests/icechunk/test_decoders.py"
 PLAN = "tests/icechunk/test_plan.py"
+APPLY = "tests/icechunk/test_apply.py"
+CONTRACT = "tests/icechunk/test_contract.py::TestIcechunkStore"
 
 BUGS: dict[str, Bug] = {
     "fields of a later version of Icechunk are passed over": Bug(
@@ -62,5 +64,59 @@ BUGS: dict[str, Bug] = {
         right="for info in repo.snapshots if info.pruned}",
         wrong="for info in repo.snapshots if False}",
         test=f"{PLAN}::test_logs_of_pruned_ancestors_stay",
+    ),
+    "repo on a disk is written over what others wrote": Bug(
+        "reclaim.storage.objects",
+        right="                if self.get_version(address)[1] != version:\n",
+        wrong="                if not version:\n",
+        test=f"{APPLY}::test_a_commit_between_our_read_and_our_write",
+    ),
+    "an object is written over what others wrote": Bug(
+        "reclaim.storage.objects",
+        right='obstore.put(self._store, address, data, mode={"e_tag": version})',
+        wrong="obstore.put(self._store, address, data)",
+        test="tests/storage/test_swap.py::test_who_comes_second_writes_nothing[memory]",
+    ),
+    "what is taken out of repo is not written down": Bug(
+        "reclaim.stores.icechunk.repo_editor",
+        right="            self._withdrawn.write(known)\n",
+        wrong="            pass\n",
+        test=f"{APPLY}::test_a_run_that_dies_right_after_it_wrote_repo",
+    ),
+    "what has a ref is taken out of repo": Bug(
+        "reclaim.stores.icechunk.repo_editor",
+        right="if one in listed and one not in kept}",
+        wrong="if one in listed}",
+        test=f"{APPLY}::test_a_branch_that_is_made_before_a_snapshot_is_taken_out",
+    ),
+    "what is condemned can be referred to": Bug(
+        "reclaim.stores.icechunk.held",
+        right="        return self._editor.follow(listed, self.lock.check)\n",
+        wrong="        return frozenset()\n",
+        test=f"{CONTRACT}::test_a_mark_is_provisional[spec 2]",
+    ),
+    "a snapshot that is gone is put back into repo": Bug(
+        "reclaim.stores.icechunk.repo_editor",
+        right="        except NotFound:\n            return False\n",
+        wrong="        except NotFound:\n            return True\n",
+        test=f"{APPLY}::test_a_snapshot_without_its_file_is_not_put_back",
+    ),
+    "a parent that comes back late is lost": Bug(
+        "reclaim.stores.icechunk.repo_editor",
+        right="            if found.is_back and one in there and",
+        wrong="            if not found.is_back and one in there and",
+        test=f"{CONTRACT}::test_a_part_can_come_back_before_the_rest[spec 2]",
+    ),
+    "an update of repo is of the future": Bug(
+        "reclaim.stores.icechunk.repo_document",
+        right="to_micros(now - SAFETY.clock_skew)",
+        wrong="to_micros(now)",
+        test="tests/icechunk/test_repo_document.py::test_a_clock_that_is_ahead_holds_nobody_up",
+    ),
+    "what a ref in a file names is condemned": Bug(
+        "reclaim.stores.icechunk.held",
+        right="        named = self._tips() | leased\n",
+        wrong="        named = leased\n",
+        test=f"{CONTRACT}::test_what_a_ref_names_is_not_marked[spec 1]",
     ),
 }

@@ -5,7 +5,7 @@ folder's listing. *Buckets* are what obstore does not
 ask of S3: versions, delete markers, odd keys.
 """
 
-from reclaim.storage.base import LISTED, LastCheck, Payload, Storage, unchecked
+from reclaim.storage.base import LISTED, LastCheck, Payload, Storage, SwapsObjects, unchecked
 from reclaim.storage.key_range import KeyRange, spread
 from reclaim.storage.objects import PIECE, ObjectStorage, make_folder
 from reclaim.storage.translation import translated
@@ -18,6 +18,7 @@ __all__ = [
     "ObjectStorage",
     "Payload",
     "Storage",
+    "SwapsObjects",
     "make_folder",
     "spread",
     "translated",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -26,6 +26,24 @@ LISTED = pa.schema(
     ]
 )
 """A listing: the columns that every object has."""
+
+
+@runtime_checkable
+class SwapsObjects(Protocol):
+    """A storage in which an object can be replaced if nobody else has replaced it."""
+
+    @property
+    def swaps_atomically(self) -> bool:
+        """Whether nobody can come in between; on a local disk somebody can, for a moment."""
+        ...
+
+    def get_version(self, address: str) -> tuple[bytes, str]:
+        """An object, and the version of it that this is."""
+        ...
+
+    def swap(self, address: str, data: bytes, *, version: str) -> None:
+        """Write an object in the place of a version of it; a ``Conflict`` if it has another."""
+        ...
 
 
 class Storage(Protocol):

@@ -22,6 +22,7 @@ from obstore.store import LocalStore, MemoryStore, from_url
 
 from reclaim.clock import from_micros
 from reclaim.errors import (
+    Conflict,
     Corrupt,
     InvalidInput,
     NotFound,
@@ -101,6 +102,32 @@ class ObjectStorage:
     def get(self, address: str) -> bytes:
         with translated("read", address):
             return bytes(obstore.get(self._store, address).bytes())
+
+    @property
+    def swaps_atomically(self) -> bool:
+        return self._local is None
+
+    def get_version(self, address: str) -> tuple[bytes, str]:
+        with translated("read", address):
+            found = obstore.get(self._store, address)
+            return bytes(found.bytes()), found.meta["e_tag"] or ""
+
+    def swap(self, address: str, data: bytes, *, version: str) -> None:
+        changed = Conflict(
+            f"{address} was changed by somebody else meanwhile",
+            hint="read it again, then try again",
+        )
+        with translated("replace", address):
+            if self._local is not None:
+                # A disk cannot compare and write at once.
+                if self.get_version(address)[1] != version:
+                    raise changed
+                obstore.put(self._store, address, data)
+                return
+            try:
+                obstore.put(self._store, address, data, mode={"e_tag": version})
+            except foreign.PreconditionError as error:
+                raise changed from error
 
     def stream(self, address: str) -> Iterator[bytes]:
         with translated("read", address):

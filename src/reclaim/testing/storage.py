@@ -13,7 +13,15 @@ import pyarrow as pa
 
 from reclaim.clock import Clock
 from reclaim.model import StoredObject
-from reclaim.storage import LISTED, LastCheck, ObjectStorage, Payload, Storage, unchecked
+from reclaim.storage import (
+    LISTED,
+    LastCheck,
+    ObjectStorage,
+    Payload,
+    Storage,
+    SwapsObjects,
+    unchecked,
+)
 
 
 class StorageWrapper:
@@ -29,6 +37,21 @@ class StorageWrapper:
 
     def get(self, address: str) -> bytes:
         return self.inner.get(address)
+
+    @property
+    def swaps_atomically(self) -> bool:
+        return self._swapping.swaps_atomically
+
+    def get_version(self, address: str) -> tuple[bytes, str]:
+        return self._swapping.get_version(address)
+
+    def swap(self, address: str, data: bytes, *, version: str) -> None:
+        self._swapping.swap(address, data, version=version)
+
+    @property
+    def _swapping(self) -> SwapsObjects:
+        assert isinstance(self.inner, SwapsObjects)
+        return self.inner
 
     def stream(self, address: str) -> Iterator[bytes]:
         return self.inner.stream(address)
@@ -104,6 +127,10 @@ class ClockedStorage(StorageWrapper):
 
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
         super().put(address, data, create=create)
+        self._stamp(address)
+
+    def swap(self, address: str, data: bytes, *, version: str) -> None:
+        super().swap(address, data, version=version)
         self._stamp(address)
 
     def copy(self, source: str, target: str) -> None:

@@ -70,6 +70,13 @@ class IcechunkFormat:
     def address(self, folder: str, id: str) -> str:
         return f"{self.prefix}{folder}/{id}"
 
+    def containers_of(self, snapshot: str) -> dict[str, str]:
+        """The containers that a snapshot names itself, by kind."""
+        return {
+            SNAPSHOT: self.address(SNAPSHOTS, snapshot),
+            TRANSACTION: self.address(TRANSACTIONS, snapshot),
+        }
+
     def quarantine_path(self, run_id: str) -> str:
         return f"{self.prefix}{OURS}/{QUARANTINE}/{run_id}/"
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from reclaim.stores.icechunk.format import SNAPSHOT, TRANSACTION, IcechunkFormat
 from reclaim.stores.icechunk.history import RepositoryHistory
 from reclaim.stores.icechunk.object_ids import is_id
 from reclaim.stores.icechunk.repo_file import Availability, RepoFile, decode_repo
+from reclaim.stores.icechunk.withdrawn import WithdrawnSnapshots
 from reclaim.stores.observation import (
     Observation,
     ObserveRequest,
@@ -26,6 +28,7 @@ from reclaim.stores.observation import (
     Survey,
     YoungSnapshots,
 )
+from reclaim.stores.sidecar.condemned import Condemnation
 from reclaim.stores.sidecar.sidecar import Sidecar
 
 NAMED_BY_SNAPSHOT = 2
@@ -35,14 +38,17 @@ NOT_IN_HISTORY = "(not in the history)"
 _HELD = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Observer:
     """Looks at one repository."""
 
     storage: Storage
     format: IcechunkFormat
     sidecar: Sidecar
+    withdrawn: WithdrawnSnapshots
     clock: Clock
+    last_reached: frozenset[SnapshotId] = frozenset()
+    """What the last look found to be reached."""
 
     def check(self) -> None:
         """Refuse a repository that is not there, or that is not to be changed now."""
@@ -67,6 +73,16 @@ class Observer:
             return decode_repo(self.storage.get(address), address)
         except NotFound as error:
             raise self._absent() from error
+
+    def is_there(self, snapshot: SnapshotId) -> bool:
+        """Whether a snapshot can be referred to."""
+        if self.format.spec > 1:
+            return any(info.id == snapshot for info in self.read_repo().snapshots)
+        try:
+            self.storage.head(self.format.address(SNAPSHOTS, snapshot))
+        except NotFound:
+            return False
+        return True
 
     def read_history(self, survey: Survey, reader: Reader) -> RepositoryHistory:
         """The history as of now, of which a survey has the files that were there before."""
@@ -95,11 +111,14 @@ class Observer:
         history = self.read_history(survey, request.reader)
         read_at = self.clock.now()
         leases = self.sidecar.leases.valid(read_at)
-        states = self.sidecar.lists.states()
+        lists = self.sidecar.lists
+        states, taken = lists.states(), lists.taken_by_each().values()
         modified = _modified(survey)
-        unlisted = self._unlisted(history, modified)
-        snapshots = {**history.snapshots, **unlisted}
+        withdrawn = self._provisional(history, states)
+        unlisted = self._unlisted(history, modified, {*withdrawn, *chain.from_iterable(taken)})
+        snapshots = {**history.snapshots, **withdrawn, **unlisted}
         young = _young(snapshots, modified, survey.started_at - request.margin)
+        self._check_young(young, history)
         reached = history.reached(
             [
                 *(ref.snapshot for ref in history.refs),
@@ -107,10 +126,14 @@ class Observer:
                 *young,
             ]
         )
-        self._check_young(young, history)
+        self.last_reached = frozenset(reached)
         held = self._write_held(request, history, reached)
         everything = sorted({*snapshots, *states})
-        expected = history.count + (len(unlisted) if self.format.spec > 1 else 0)
+        expected = history.count
+        if self.format.spec > 1:
+            expected += len(withdrawn) + len(unlisted)
+        read = len(snapshots)
+        snapshots = _without_condemned(snapshots, states, reached)
         return Observation(
             refs=tuple(history.refs),
             ids=frozenset(snapshots),
@@ -128,26 +151,42 @@ class Observer:
             held_count=sum(len(history.pruned.get(one, ())) for one in reached),
             read_at=read_at,
             expected=SnapshotCounts(expected, NAMED_BY_SNAPSHOT * expected),
-            read=SnapshotCounts(len(snapshots), NAMED_BY_SNAPSHOT * len(snapshots)),
+            read=SnapshotCounts(read, NAMED_BY_SNAPSHOT * read),
             unreadable=frozenset(history.faults),
             too_young=frozenset(young),
             young=self._only_young(history, leases, young, modified),
         )
 
+    def _provisional(
+        self, history: RepositoryHistory, states: Mapping[SnapshotId, Condemnation]
+    ) -> dict[SnapshotId, Snapshot]:
+        """Snapshots that a run has taken out of ``repo``, and would put back if it ended here."""
+        provisional = {one for one, state in states.items() if state is Condemnation.PROVISIONAL}
+        away = provisional - history.snapshots.keys()
+        entries = self.withdrawn.read() if away else {}
+        known = {one: entries[one].entry for one in away if one in entries}
+        return {
+            one: entry.snapshot(one, lambda parent: parent in known or parent in history.snapshots)
+            for one, entry in known.items()
+        }
+
     def _unlisted(
-        self, history: RepositoryHistory, modified: Mapping[SnapshotId, datetime]
+        self,
+        history: RepositoryHistory,
+        modified: Mapping[SnapshotId, datetime],
+        others: Collection[SnapshotId],
     ) -> dict[SnapshotId, Snapshot]:
         """Snapshots that are in no history, and of which there is a file.
 
         In spec 1 they cannot be read; in spec 2 ``repo`` does not list them, because their commit
-        is not finished yet, or never was.
+        is not finished yet, or never was. What runs have taken out is among the ``others``.
         """
         files = history.faults if self.format.spec == 1 else modified
-        never = self.clock.now()
+        now = self.clock.now()
         return {
-            one: Snapshot(one, (), modified.get(one, never), message=NOT_IN_HISTORY)
+            one: Snapshot(one, (), modified.get(one, now), message=NOT_IN_HISTORY)
             for one in files
-            if one not in history.snapshots
+            if one not in history.snapshots and (self.format.spec == 1 or one not in others)
         }
 
     def _check_spec(self) -> None:
@@ -215,6 +254,28 @@ def _modified(survey: Survey) -> dict[SnapshotId, datetime]:
     """When the file of each snapshot was written, by the storage's clock."""
     rows = survey.rows.select(["id", "last_modified"]).to_pylist()
     return {SnapshotId(row["id"]): row["last_modified"] for row in rows if row["id"] is not None}
+
+
+def _without_condemned(
+    snapshots: Mapping[SnapshotId, Snapshot],
+    states: Mapping[SnapshotId, Condemnation],
+    reached: Collection[SnapshotId],
+) -> dict[SnapshotId, Snapshot]:
+    """Snapshots without those that were condemned for good, unless something reaches them.
+
+    In spec 1 their files are as they were; nobody judges them again.
+    """
+    judged = {
+        one: snapshot
+        for one, snapshot in snapshots.items()
+        if states.get(one) is not Condemnation.CONDEMNED or one in reached
+    }
+    return {
+        one: snapshot
+        if judged.keys() >= set(snapshot.parents)
+        else replace(snapshot, parents=tuple(at for at in snapshot.parents if at in judged))
+        for one, snapshot in judged.items()
+    }
 
 
 def _young(

@@ -5,16 +5,17 @@ It is how snapshots are taken out of a repository: what ``repo`` does not list, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
-from reclaim.clock import to_micros
+from reclaim.clock import from_micros, to_micros
 from reclaim.errors import Conflict
-from reclaim.model import SnapshotId
+from reclaim.model import Snapshot, SnapshotId
+from reclaim.safety import SAFETY
 from reclaim.stores.icechunk.decoding import decoding
 from reclaim.stores.icechunk.envelope import MAGIC, FileType, unwrap
 from reclaim.stores.icechunk.flatbuffer_schema import Values, read_values, write_values
@@ -24,7 +25,9 @@ from reclaim.stores.icechunk.repo_file import decode_repo
 from reclaim.stores.icechunk.repo_schema import (
     BRANCHES,
     GC_RAN,
+    INFO_FLUSHED_AT,
     INFO_ID,
+    INFO_MESSAGE,
     INFO_PARENT,
     REF_SNAPSHOT,
     REPO,
@@ -49,6 +52,12 @@ class Entry:
 
     parent: SnapshotId | None
     values: Mapping[int, Any]
+
+    def snapshot(self, id: SnapshotId, is_known: Callable[[SnapshotId], bool]) -> Snapshot:
+        """The snapshot; without its parent, if that is not known any more."""
+        parents = (self.parent,) if self.parent is not None and is_known(self.parent) else ()
+        written_at = from_micros(self.values.get(INFO_FLUSHED_AT, 0))
+        return Snapshot(id, parents, written_at, message=self.values.get(INFO_MESSAGE, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +112,10 @@ class RepoDocument:
             )
         return self._with_entries(stays)
 
-    def with_entries(self, added: Mapping[SnapshotId, Entry]) -> RepoDocument:
-        """The document with some snapshots as well, unless it has them. Their parents must be
+    def with_entries(self, changed: Mapping[SnapshotId, Entry]) -> RepoDocument:
+        """The document with some snapshots as well, or as they are given. Their parents must be
         among them, or be there."""
-        return self._with_entries({**added, **self.entries()})
+        return self._with_entries({**self.entries(), **changed})
 
     def _with_entries(self, entries: Mapping[SnapshotId, Entry]) -> RepoDocument:
         ordered = sorted(entries)
@@ -127,9 +136,15 @@ class RepoDocument:
 
     def updated(self, now: datetime, backup: str) -> RepoDocument:
         """The document after a collection: an entry in the log, and in the one before it the
-        backup that has the ``repo`` as it was."""
-        ran = {UPDATE_TYPE: GC_RAN, UPDATE_VALUE: {}, UPDATE_AT: to_micros(now)}
+        backup that has the ``repo`` as it was.
+
+        The library refuses to write after an entry of the future. So that nobody whose clock is
+        behind this one is held up, the entry is as old as clocks may differ.
+        """
         updates = list(self.values[UPDATES])
+        latest = max((update.get(UPDATE_AT, 0) for update in updates), default=0)
+        at = max(latest + 1, to_micros(now - SAFETY.clock_skew))
+        ran: Values = {UPDATE_TYPE: GC_RAN, UPDATE_VALUE: {}, UPDATE_AT: at}
         updates[:1] = [{**latest, UPDATE_BACKUP: backup} for latest in updates[:1]]
         return RepoDocument({**self.values, UPDATES: [ran, *updates]})
 

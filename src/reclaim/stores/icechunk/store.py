@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from urllib.parse import unquote
 
 from reclaim.clock import Clock, SystemClock
-from reclaim.errors import InvalidInput, NotFound, Refused
-from reclaim.storage import ObjectStorage, Storage
-from reclaim.stores.icechunk.addresses import OURS, REPO
-from reclaim.stores.icechunk.format import IcechunkFormat
+from reclaim.errors import Conflict, Gone, InvalidInput, NotFound
+from reclaim.ids import new_uid
+from reclaim.model import Lease, SnapshotId
+from reclaim.storage import ObjectStorage, Storage, SwapsObjects
+from reclaim.stores.icechunk.addresses import OURS, REPO, SNAPSHOTS, TRANSACTIONS
+from reclaim.stores.icechunk.format import SNAPSHOT, TRANSACTION, IcechunkFormat
+from reclaim.stores.icechunk.held import HeldIcechunk
+from reclaim.stores.icechunk.object_ids import ID_LETTERS, is_id
 from reclaim.stores.icechunk.observing import Observer
+from reclaim.stores.icechunk.withdrawn import WithdrawnSnapshots
 from reclaim.stores.observation import Observation, ObserveRequest
-from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.stores.sidecar.sidecar import Sidecar
 from reclaim.stores.sidecar.store import SidecarStore
 from reclaim.urls import normalize
@@ -20,6 +26,13 @@ from reclaim.urls import normalize
 SAFETY_BASIS = (
     "Branches, tags and snapshots were read after the objects were listed. A commit in the making "
     "is protected by the margin alone, and so is what a snapshot that nothing refers to yet uses."
+)
+IN_FILES = (
+    " In spec 1 nothing keeps a writer from making a branch at a snapshot while it is collected."
+)
+ON_DISK = (
+    " On a local disk two writers of `repo` can miss each other for a moment, as with Icechunk's "
+    "own library: apply while nobody commits."
 )
 
 
@@ -31,8 +44,7 @@ class IcechunkStore(SidecarStore):
     exact = False
     deleted = False
     quarantine_by_default = True
-    safety_basis = SAFETY_BASIS
-    handle = HeldSidecar
+    handle = HeldIcechunk
 
     def __init__(
         self, location: str, *, clock: Clock | None = None, storage: Storage | None = None
@@ -47,9 +59,18 @@ class IcechunkStore(SidecarStore):
         self.clock: Clock = clock or SystemClock()
         self.storage: Storage = storage or ObjectStorage.open(root)
         self.format = IcechunkFormat(root, self.name, _spec(self.storage, self.name))
-        sidecar = Sidecar(self.storage, f"{self.format.prefix}{OURS}/", self.clock)
+        ours = f"{self.format.prefix}{OURS}/"
+        sidecar = Sidecar(self.storage, ours, self.clock)
         super().__init__(sidecar)
-        self._observer = Observer(self.storage, self.format, sidecar, self.clock)
+        self.safety_basis = f"{SAFETY_BASIS}{self._not_promised()}"
+        withdrawn = WithdrawnSnapshots(self.storage, ours)
+        self._observer = Observer(self.storage, self.format, sidecar, withdrawn, self.clock)
+
+    def _not_promised(self) -> str:
+        if self.format.spec == 1:
+            return IN_FILES
+        swaps = isinstance(self.storage, SwapsObjects) and self.storage.swaps_atomically
+        return "" if swaps else ON_DISK
 
     def check(self) -> None:
         self._observer.check()
@@ -57,12 +78,50 @@ class IcechunkStore(SidecarStore):
     def observe(self, request: ObserveRequest) -> Observation:
         return self._observer.observe(request)
 
-    def lock(self, run_id: str) -> AbstractContextManager[HeldSidecar]:
-        raise Refused(
-            f"the repository {self.name} can be planned for and not collected yet: run {run_id} "
-            "has changed nothing",
-            hint="look at the plan with `reclaim show`; let Icechunk's own library collect",
+    @contextmanager
+    def lock(self, run_id: str) -> Iterator[HeldIcechunk]:
+        with self._sidecar.lock(run_id) as lock:
+            yield HeldIcechunk(lock, self._sidecar, self._observer)
+
+    def clean(self) -> None:
+        if self._sidecar.lists.any_provisional():
+            with suppress(Conflict), self.lock(new_uid()) as held:
+                held.begin()
+
+    # The way back
+
+    def taken(self, run_id: str) -> Mapping[SnapshotId, Mapping[str, str]]:
+        return {
+            one: {SNAPSHOT: self.format.address(SNAPSHOTS, one)}
+            for one in self._sidecar.lists.taken_by(run_id)
+        }
+
+    def promised(self, runs: Collection[str]) -> Mapping[str, Mapping[str, Collection[str]]]:
+        taken = {run_id: self._sidecar.lists.taken_by(run_id) for run_id in runs}
+        return {
+            run_id: {
+                SNAPSHOT: [self.format.address(SNAPSHOTS, one) for one in snapshots],
+                TRANSACTION: [self.format.address(TRANSACTIONS, one) for one in snapshots],
+            }
+            for run_id, snapshots in taken.items()
+        }
+
+    # Leases
+
+    def take_lease(self, snapshot: str, *, holder: str, length: timedelta) -> Lease:
+        if not is_id(snapshot):
+            raise InvalidInput(
+                f"{snapshot!r} is not the id of a snapshot",
+                hint=f"an id has {ID_LETTERS} capital letters and digits",
+            )
+        return self._sidecar.leases.take(
+            SnapshotId(snapshot), self._needs, holder=holder, length=length
         )
+
+    def _needs(self, snapshot: SnapshotId) -> Collection[SnapshotId]:
+        if not self._observer.is_there(snapshot):
+            raise Gone(f"there is no snapshot {snapshot}", hint="see the repository's history")
+        return {snapshot}
 
 
 def open_store(location: str) -> IcechunkStore:

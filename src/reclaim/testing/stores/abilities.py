@@ -304,7 +304,13 @@ class AbilityContract(Contract):
         ]
         rows = store.format.survey(store.storage, ranges)
         assert rows.schema.equals(SNAPSHOTS)
-        assert set(rows.column("address").to_pylist()) == subject.objects()
+        surveyed = {
+            stored.address
+            for keys in ranges
+            for stored in store.storage.list(keys.prefix, after=keys.after, until=keys.until)
+        }
+        assert set(rows.column("address").to_pylist()) == surveyed
+        assert surveyed <= subject.objects()
         assert made <= set(rows.column("id").to_pylist())
         assert not [fault for fault in rows.column("fault").to_pylist() if fault]
         some = [

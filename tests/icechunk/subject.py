@@ -1,0 +1,186 @@
+"""A repository under the contract of stores: what goes around the adapter goes through the library.
+
+The library writes in real time. The clock of the test goes far behind it, because the library
+refuses to write after an update of the future; its files get the time of that clock, less an hour.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import icechunk
+
+from reclaim.errors import Gone
+from reclaim.model import SnapshotId
+from reclaim.storage import ObjectStorage, Storage
+from reclaim.stores import abilities
+from reclaim.stores.base import Store
+from reclaim.stores.format import DecodesSnapshots, ReadsContainers
+from reclaim.stores.icechunk.manifest_file import decode_manifest
+from reclaim.stores.icechunk.object_ids import names
+from reclaim.stores.icechunk.store import IcechunkStore
+from reclaim.testing import ClockedStorage, FakeClock
+from reclaim.testing.stores import InterruptedStorage
+from reclaim.urls import normalize
+from tests.icechunk.repositories import FOLDERS, WrittenRepository
+
+
+class IcechunkSubject:
+    abilities: frozenset[type] = frozenset(
+        {
+            ReadsContainers,
+            DecodesSnapshots,
+            abilities.CompactsMetadata,
+            abilities.HoldsLeases,
+            abilities.KeepsPolicy,
+            abilities.ListsLeases,
+            abilities.Quarantines,
+            abilities.SetsAside,
+            abilities.TakesOver,
+        }
+    )
+
+    def __init__(self, folder: Path, spec: int) -> None:
+        self._written = WrittenRepository.create(folder / "repository", spec)
+        self._spec = spec
+        self._made = 0
+        self._clock = FakeClock(datetime.now(UTC) - timedelta(days=2_000))
+        self._storage = ClockedStorage(ObjectStorage.open(normalize(str(folder))), self._clock)
+        self._stamp()
+        self.store: Store = self._open(self._storage)
+
+    def _open(self, storage: Storage) -> IcechunkStore:
+        return IcechunkStore(str(self._written.folder), clock=self._clock, storage=storage)
+
+    def _stamp(self) -> None:
+        """Give the files that the library has just written the time of the clock."""
+        written_at = (self._clock.now() - timedelta(hours=1)).timestamp()
+        for folder in FOLDERS:
+            for file in (self._written.folder / folder).glob("*"):
+                if file.stat().st_mtime > self._clock.now().timestamp():
+                    os.utime(file, (written_at, written_at))
+
+    def another(self) -> Store:
+        return self._open(self._storage)
+
+    def interrupted(self, call: Callable[[], None]) -> Store:
+        return self._open(InterruptedStorage(self._storage, call))
+
+    def objects(self) -> set[str]:
+        return {
+            f"repository/{folder}/{name}"
+            for folder in FOLDERS
+            for name in self._written.names(folder)
+        }
+
+    def _write(self, array: str, branch: str = "main") -> SnapshotId:
+        self._made += 1
+        # What others wrote is seen by who opens the repository again.
+        self._written = self._written.reopened()
+        made = SnapshotId(self._written.write(self._made, array, branch=branch, chunks=2))
+        self._stamp()
+        return made
+
+    def live(self) -> SnapshotId:
+        return self._write("a")
+
+    def live_otherwise(self) -> Mapping[str, SnapshotId]:
+        _, on_branch = self._on_branch("side")
+        branch, tagged = self._on_branch("tagged")
+        self._written.repository.create_tag("v1", tagged)
+        self._written.repository.delete_branch(branch)
+        return {"branch": on_branch, "tag": tagged}
+
+    def _on_branch(self, name: str) -> tuple[str, SnapshotId]:
+        """A branch of its own, and a snapshot there."""
+        self._made += 1
+        branch = f"{name}-{self._made}"
+        self._written = self._written.reopened()
+        self._written.branch(branch, self._written.tip())
+        return branch, self._write(f"c{self._made}", branch)
+
+    def dead(self) -> SnapshotId:
+        branch, made = self._on_branch("old")
+        self._written.repository.delete_branch(branch)
+        return made
+
+    def dead_pair(self) -> tuple[SnapshotId, SnapshotId]:
+        branch, first = self._on_branch("old")
+        second = self._write(f"d{self._made}", branch)
+        self._written.repository.delete_branch(branch)
+        return first, second
+
+    def needs(self, snapshot: SnapshotId) -> Mapping[str, str]:
+        self._written = self._written.reopened()
+        needed = {
+            f"repository/snapshots/{snapshot}": "snapshot",
+            f"repository/transactions/{snapshot}": "transaction log",
+        }
+        for info in self._written.repository.list_manifest_files(snapshot):
+            address = f"repository/manifests/{info.id}"
+            needed[address] = "manifest"
+            manifest = decode_manifest(self._written.data("manifests", info.id), address)
+            chunks = names(manifest.chunks, "repository/chunks/").to_pylist()
+            needed |= dict.fromkeys(chunks, "data")
+        return needed
+
+    def swept(self, snapshot: SnapshotId) -> None:
+        for folder in ("snapshots", "transactions"):
+            (self._written.folder / folder / snapshot).unlink()
+
+    def usable(self, snapshot: SnapshotId) -> bool:
+        if self._spec == 1:
+            return self._leasable(snapshot)
+        written = self._written.reopened()
+        try:
+            written.repository.create_branch("used", snapshot)
+        except icechunk.IcechunkError:
+            return False
+        written.repository.delete_branch("used")
+        return True
+
+    def _leasable(self, snapshot: SnapshotId) -> bool:
+        """Whether holders of leases can use it: the library asks nobody."""
+        store = self._open(self._storage)
+        try:
+            lease = store.take_lease(snapshot, holder="use", length=timedelta(hours=2))
+        except Gone:
+            return False
+        store.release_lease(lease.id)
+        return True
+
+    def staged(self) -> None:
+        """Nothing is staged: a commit is written whole."""
+
+    def uploading(self) -> None:
+        """What a commit in the making wrote is protected by the margin alone."""
+
+    def unfinished(self) -> str:
+        """A chunk of a commit that did not come to its end."""
+        name = "0" * 20
+        (self._written.folder / "chunks").mkdir(exist_ok=True)
+        (self._written.folder / "chunks" / name).write_bytes(b"left")
+        self._stamp()
+        return f"repository/chunks/{name}"
+
+    def lose(self, snapshot: SnapshotId) -> None:
+        (self._written.folder / "snapshots" / snapshot).unlink()
+
+    def shorten(self) -> bool:
+        return False
+
+    def age(self) -> None:
+        self._clock.advance(days=30)
+
+    def wait(self, time: timedelta) -> None:
+        self._clock.advance(seconds=time.total_seconds())
+
+    def hold(self, snapshot: SnapshotId, length: timedelta) -> str:
+        store = self._open(self._storage)
+        return store.take_lease(snapshot, holder="contract", length=length).id
+
+    def line(self) -> Sequence[SnapshotId]:
+        raise NotImplementedError
