@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 import zarr
 
+from reclaim.errors import Conflict
 from reclaim.model import SnapshotId
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE
+from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run.undo import undo_run
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.testing.engine import OracleEngine
@@ -135,6 +137,64 @@ def test_a_branch_that_is_made_before_a_snapshot_is_taken_out(tmp_path: Path) ->
     assert after.tip("saved") == first
     assert contents(after)["{'branch': 'saved'}"]["a"] == [2] * 8
     assert second not in written.names("snapshots")
+
+
+class LosesAnswer(StorageWrapper):
+    """A storage that replaces an object, and says that it did not: the request was sent twice."""
+
+    def __init__(self, inner: Storage, call: Callable[[], object]) -> None:
+        super().__init__(inner)
+        self._call = call
+
+    def swap(self, address: str, data: bytes, *, version: str) -> None:
+        super().swap(address, data, version=version)
+        self._call()
+        raise Conflict("it is not that version any more")
+
+
+@spec_2
+@pytest.mark.parametrize("written_since", [False, True])
+def test_an_answer_that_is_lost(tmp_path: Path, written_since: bool) -> None:
+    written = WrittenRepository.create(tmp_path / "repository", 2)
+    dead = bury(written)
+    commits: list[str] = []
+
+    def commit() -> None:
+        if written_since and not commits:
+            commits.append(written.reopened().write(66))
+
+    storage = LosesAnswer(ObjectStorage.open(normalize(str(tmp_path))), commit)
+    apply(written, plan(written), storage)
+    after = written.reopened()
+    assert written.names("snapshots").isdisjoint(dead)
+    log = list(after.repository.ops_log())
+    assert {one.backup_path for one in log} - {None} == written.names("overwritten")
+    assert len([one for one in log if "GCRan" in str(one.kind)]) == 1
+    assert contents(after)["{'branch': 'main'}"]["a"] == [66 if written_since else 4] * 8
+
+
+@spec_2
+def test_logs_that_a_snapshot_in_quarantine_needs_stay(tmp_path: Path) -> None:
+    """It has lost ancestors to an expiration, and comes back with an undo."""
+    written = WrittenRepository.create(tmp_path / "repository", 2)
+    written.branch("side", written.tip())
+    ids = [written.write(value, branch="side") for value in range(3)]
+    times = {info.id: info.written_at for info in written.repository.ancestry(branch="side")}
+    written.repository.expire_snapshots(times[ids[2]])
+    written.age(excluding=ids[:2])
+    written.repository.delete_branch("side")
+    store = IcechunkStore(str(written.folder))
+    made = plan(written)
+    run = apply_plan(
+        store, OracleEngine(), made.place, removal=MoveToQuarantine(timedelta(days=7))
+    ).run
+    # Too young for that run, and of use to nobody but what it has in quarantine.
+    written.age()
+    assert set(ids[:2]) <= written.names("transactions")
+    apply(written, plan(written))
+    assert set(ids[:2]) <= written.names("transactions")
+    undo_run(store, OracleEngine(), run)
+    written.reopened().branch("back", ids[2])
 
 
 class Died(Exception):

@@ -119,4 +119,16 @@ BUGS: dict[str, Bug] = {
         wrong="        named = leased\n",
         test=f"{CONTRACT}::test_what_a_ref_names_is_not_marked[spec 1]",
     ),
+    "an answer that is lost counts as a write that failed": Bug(
+        "reclaim.stores.icechunk.repo_editor",
+        right="            if not self._has_landed(backup):\n",
+        wrong="            if True:\n",
+        test=f"{APPLY}::test_an_answer_that_is_lost[True]",
+    ),
+    "logs that a snapshot in quarantine needs go": Bug(
+        "reclaim.stores.icechunk.store",
+        right="withdrawn[one].entry.pruned() if one in withdrawn else ()",
+        wrong="()",
+        test=f"{APPLY}::test_logs_that_a_snapshot_in_quarantine_needs_stay",
+    ),
 }

@@ -19,7 +19,7 @@ from reclaim.safety import SAFETY
 from reclaim.stores.icechunk.decoding import decoding
 from reclaim.stores.icechunk.envelope import MAGIC, FileType, unwrap
 from reclaim.stores.icechunk.flatbuffer_schema import Values, read_values, write_values
-from reclaim.stores.icechunk.object_ids import name
+from reclaim.stores.icechunk.object_ids import ID_BYTES, name
 from reclaim.stores.icechunk.repo_file import SPEC as SPEC_VERSION
 from reclaim.stores.icechunk.repo_file import decode_repo
 from reclaim.stores.icechunk.repo_schema import (
@@ -29,6 +29,7 @@ from reclaim.stores.icechunk.repo_schema import (
     INFO_ID,
     INFO_MESSAGE,
     INFO_PARENT,
+    INFO_PRUNED,
     REF_SNAPSHOT,
     REPO,
     SNAPSHOTS,
@@ -52,6 +53,11 @@ class Entry:
 
     parent: SnapshotId | None
     values: Mapping[int, Any]
+
+    def pruned(self) -> list[str]:
+        """The ancestors that are gone and whose transaction logs it still needs."""
+        packed: bytes = self.values.get(INFO_PRUNED, b"")
+        return [name(packed[at : at + ID_BYTES]) for at in range(0, len(packed), ID_BYTES)]
 
     def snapshot(self, id: SnapshotId, is_known: Callable[[SnapshotId], bool]) -> Snapshot:
         """The snapshot; without its parent, if that is not known any more."""

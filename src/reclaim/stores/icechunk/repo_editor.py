@@ -14,6 +14,7 @@ from reclaim.stores.icechunk.addresses import OVERWRITTEN, REPO, SNAPSHOTS
 from reclaim.stores.icechunk.format import IcechunkFormat
 from reclaim.stores.icechunk.object_ids import ID_BYTES
 from reclaim.stores.icechunk.repo_document import Entry, RepoDocument, backup_name
+from reclaim.stores.icechunk.repo_file import decode_repo
 from reclaim.stores.icechunk.withdrawn import Withdrawn, WithdrawnSnapshots
 
 ROUNDS = 50
@@ -119,11 +120,17 @@ class RepoEditor:
             self._swaps.swap(self._address, data, version=version)
         except Conflict:
             # An answer may have been lost, and the request sent once more.
-            if self._storage.get(self._address) == data:
-                return True
-            self._storage.delete(address)
-            return False
+            if not self._has_landed(backup):
+                self._storage.delete(address)
+                return False
+        # Nothing may be deleted of what could still be listed after a power cut.
+        self._storage.flush([address, self._address])
         return True
+
+    def _has_landed(self, backup: str) -> bool:
+        """Whether ``repo`` is what was written, or has been made from it since."""
+        repo = decode_repo(self._storage.get(self._address), self._address)
+        return backup in {update.backup for update in repo.updates}
 
 
 def _reached(
