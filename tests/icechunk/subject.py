@@ -34,6 +34,7 @@ class IcechunkSubject:
             ReadsContainers,
             DecodesSnapshots,
             abilities.CompactsMetadata,
+            abilities.Examines,
             abilities.HoldsLeases,
             abilities.KeepsPolicy,
             abilities.ListsLeases,

@@ -12,7 +12,9 @@ from reclaim.errors import Conflict, Gone, InvalidInput, NotFound
 from reclaim.ids import new_uid
 from reclaim.model import Lease, SnapshotId
 from reclaim.storage import ObjectStorage, Storage, SwapsObjects
+from reclaim.stores.findings import Advance, Finding
 from reclaim.stores.icechunk.addresses import OURS, REPO, SNAPSHOTS, TRANSACTIONS
+from reclaim.stores.icechunk.examination import Examination
 from reclaim.stores.icechunk.format import SNAPSHOT, TRANSACTION, IcechunkFormat
 from reclaim.stores.icechunk.held import HeldIcechunk
 from reclaim.stores.icechunk.object_ids import ID_LETTERS, is_id
@@ -127,6 +129,11 @@ class IcechunkStore(SidecarStore):
         if not self._observer.is_there(snapshot):
             raise Gone(f"there is no snapshot {snapshot}", hint="see the repository's history")
         return {snapshot}
+
+    # For the doctor
+
+    def findings(self, *, deep: bool, advance: Advance | None) -> Iterator[Finding]:
+        return Examination(self._observer, self.name).findings(deep=deep, advance=advance)
 
 
 def open_store(location: str) -> IcechunkStore:
