@@ -139,6 +139,55 @@ def test_a_branch_that_is_made_before_a_snapshot_is_taken_out(tmp_path: Path) ->
     assert second not in written.names("snapshots")
 
 
+class WrittenOver(StorageWrapper):
+    """A storage on a disk, where somebody who has read an object before it was replaced writes it
+    over, once."""
+
+    def __init__(self, inner: Storage, call: Callable[[], object]) -> None:
+        super().__init__(inner)
+        self._calls = [call]
+
+    def swap(self, address: str, data: bytes, *, version: str) -> None:
+        before = self.get(address)
+        super().swap(address, data, version=version)
+        if self._calls:
+            self.put(address, before)
+            self._calls.pop()()
+
+
+@spec_2
+def test_a_repo_that_is_written_over(tmp_path: Path) -> None:
+    """What was taken out is there again; it is taken out once more."""
+    written = WrittenRepository.create(tmp_path / "repository", 2)
+    dead = bury(written)
+    storage = WrittenOver(ObjectStorage.open(normalize(str(tmp_path))), lambda: written.write(77))
+    with IcechunkStore(str(written.folder), storage=storage).lock("run") as held:
+        held.begin()
+        held.condemn({SnapshotId(one): "a rule" for one in dead})
+        after = written.reopened()
+        for snapshot in dead:
+            with pytest.raises(icechunk.IcechunkError, match="not found"):
+                after.branch("late", snapshot)
+    assert contents(after)["{'branch': 'main'}"]["a"] == [77] * 8
+
+
+@spec_2
+def test_a_repo_that_is_written_over_late(tmp_path: Path) -> None:
+    """Somebody has made a branch there meanwhile: nothing is made terminal."""
+    written = WrittenRepository.create(tmp_path / "repository", 2)
+    first, second = map(SnapshotId, bury(written))
+    before = (written.folder / "repo").read_bytes()
+    with IcechunkStore(str(written.folder)).lock("run") as held:
+        held.begin()
+        assert held.condemn({first: "a rule", second: "a rule"}) == 2
+        (written.folder / "repo").write_bytes(before)
+        written.reopened().branch("saved", first)
+        with pytest.raises(Conflict, match="refers to the snapshot"):
+            held.promote()
+        held.abandon()
+    assert written.reopened().tip("saved") == first
+
+
 class LosesAnswer(StorageWrapper):
     """A storage that replaces an object, and says that it did not: the request was sent twice."""
 

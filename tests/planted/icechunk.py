@@ -121,8 +121,8 @@ BUGS: dict[str, Bug] = {
     ),
     "an answer that is lost counts as a write that failed": Bug(
         "reclaim.stores.icechunk.repo_editor",
-        right="            if not self._has_landed(backup):\n",
-        wrong="            if True:\n",
+        right="        if not certain and not self._has_landed(backup):\n",
+        wrong="        if not certain and version:\n",
         test=f"{APPLY}::test_an_answer_that_is_lost[True]",
     ),
     "logs that a snapshot in quarantine needs go": Bug(
@@ -130,5 +130,17 @@ BUGS: dict[str, Bug] = {
         right="withdrawn[one].entry.pruned() if one in withdrawn else ()",
         wrong="()",
         test=f"{APPLY}::test_logs_that_a_snapshot_in_quarantine_needs_stay",
+    ),
+    "a repo on a disk that is written over is not looked at again": Bug(
+        "reclaim.stores.icechunk.repo_editor",
+        right="            certain = self._swaps.swaps_atomically\n",
+        wrong="            certain = True\n",
+        test=f"{APPLY}::test_a_repo_that_is_written_over",
+    ),
+    "what is referred to again is made terminal": Bug(
+        "reclaim.stores.icechunk.held",
+        right="        back = self._follow_lists() & ",
+        wrong="        back = frozenset() & ",
+        test=f"{APPLY}::test_a_repo_that_is_written_over_late",
     ),
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from reclaim.errors import Conflict
 from reclaim.model import SnapshotId
 from reclaim.stores.icechunk import history as histories
 from reclaim.stores.icechunk.addresses import SNAPSHOTS
@@ -52,6 +53,20 @@ class HeldIcechunk(HeldSidecar):
         if kept:
             super().release(kept)
         return len(free) - len(kept)
+
+    def promote(self) -> int:
+        """Make what is provisional terminal, if ``repo`` still does not list it.
+
+        On a disk a writer may have put an older ``repo`` in its place.
+        """
+        run = self._working()
+        back = self._follow_lists() & self._lists.of(run, Condemnation.PROVISIONAL).keys()
+        if back:
+            raise Conflict(
+                f"something refers to the snapshot {min(back)} again, which was to be removed",
+                hint="nothing was deleted; apply the plan again",
+            )
+        return super().promote()
 
     def release(self, ids: Collection[SnapshotId]) -> None:
         """Release snapshots; in spec 1 also those that were condemned for good and that a ref

@@ -118,11 +118,14 @@ class RepoEditor:
         check()
         try:
             self._swaps.swap(self._address, data, version=version)
+            # On a disk somebody may have written over it, who had read what was there before.
+            certain = self._swaps.swaps_atomically
         except Conflict:
             # An answer may have been lost, and the request sent once more.
-            if not self._has_landed(backup):
-                self._storage.delete(address)
-                return False
+            certain = False
+        if not certain and not self._has_landed(backup):
+            self._storage.delete(address)
+            return False
         # Nothing may be deleted of what could still be listed after a power cut.
         self._storage.flush([address, self._address])
         return True
