@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -71,6 +72,12 @@ class WrittenRepository:
 
     def branch(self, name: str, snapshot: str) -> None:
         self.repository.create_branch(name, snapshot)
+
+    def manifests(self, snapshot: str) -> list[tuple[str, int, int]]:
+        """The manifests of a snapshot, as the library lists them: id, size, number of refs."""
+        told = self.repository.inspect_snapshot(snapshot)
+        listed = (json.loads(told) if isinstance(told, str) else told)["manifests"]
+        return [(one["id"], one["size_bytes"], one["num_chunk_refs"]) for one in listed]
 
     def names(self, folder: str) -> set[str]:
         """The names of the files in a folder."""

@@ -120,10 +120,10 @@ class IcechunkSubject:
             f"repository/snapshots/{snapshot}": "snapshot",
             f"repository/transactions/{snapshot}": "transaction log",
         }
-        for info in self._written.repository.list_manifest_files(snapshot):
-            address = f"repository/manifests/{info.id}"
+        for id, _, _ in self._written.manifests(snapshot):
+            address = f"repository/manifests/{id}"
             needed[address] = "manifest"
-            manifest = decode_manifest(self._written.data("manifests", info.id), address)
+            manifest = decode_manifest(self._written.data("manifests", id), address)
             chunks = names(manifest.chunks, "repository/chunks/").to_pylist()
             needed |= dict.fromkeys(chunks, "data")
         return needed

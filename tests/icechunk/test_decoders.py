@@ -66,7 +66,7 @@ def test_a_snapshot(written: WrittenRepository, spec: int) -> None:
         assert (decoded.written_at, decoded.message) == (told[id].written_at, told[id].message)
         # In spec 2 the parent is in ``repo`` alone.
         assert decoded.parent == (above if spec == 1 else None)
-        listed = written.repository.list_manifest_files(id)
+        listed = written.manifests(id)
         assert sorted(
             zip(
                 manifests_of(written, id),
@@ -74,7 +74,7 @@ def test_a_snapshot(written: WrittenRepository, spec: int) -> None:
                 decoded.manifests.refs.tolist(),
                 strict=True,
             )
-        ) == sorted((info.id, info.size_bytes, info.num_chunk_refs) for info in listed)
+        ) == sorted(listed)
     assert snapshot(written, FIRST).nodes == 0
     assert snapshot(written, empty).nodes == 4
 
@@ -111,8 +111,8 @@ def test_chunks_of_a_manifest(written: WrittenRepository) -> None:
     assert [len(chunks) for chunks in everything] == [50, 50]
     assert set().union(*everything) == written.names("chunks")
     assert all(map(is_id, written.names("chunks")))
-    for info in written.repository.list_manifest_files(ids[1]):
-        assert manifest(written, info.id).refs == info.num_chunk_refs == 50
+    for id, _, refs in written.manifests(ids[1]):
+        assert manifest(written, id).refs == refs == 50
 
 
 def test_inline_and_virtual_refs_are_no_objects(tmp_path: Path, spec: int) -> None:

@@ -206,7 +206,7 @@ def _cut(folder: str) -> Callable[[WrittenRepository], None]:
 
 
 def _swap(written: WrittenRepository) -> None:
-    [live] = [info.id for info in written.repository.list_manifest_files(written.tip())]
+    [(live, _, _)] = written.manifests(written.tip())
     [other, *_] = written.names("manifests") - {live}
     shutil.copy(written.folder / "manifests" / other, written.folder / "manifests" / live)
 
