@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import icechunk
+import pyarrow as pa
 import pytest
 
 from reclaim.engine.tasks.parts import open_storage, read_part
@@ -18,6 +19,7 @@ from reclaim.run.plan import Plan
 from reclaim.run.snapshot_reasons import TOO_YOUNG
 from reclaim.storage import Storage
 from reclaim.stores.icechunk.envelope import FileType
+from reclaim.stores.icechunk.format import IcechunkFormat
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Observation, ObserveRequest
 from reclaim.testing.engine import OracleEngine
@@ -297,6 +299,40 @@ def test_no_repository(tmp_path: Path) -> None:
 def test_rules_are_refused(written: WrittenRepository) -> None:
     with pytest.raises(Refused, match="no history to expire"):
         plan(written, policy=Policy(Rules(older_than=Duration.parse("1d"))))
+
+
+@pytest.mark.parametrize(
+    ("address", "kind"),
+    [
+        ("chunks/0123456789ABCDEFGHJ0", "chunk"),
+        ("manifests/0123456789ABCDEFGHJG", "manifest"),
+        ("snapshots/1CECHNKREP0F1RSTCMT0", "snapshot"),
+        ("transactions/1CECHNKREP0F1RSTCMT0", "transaction log"),
+        ("chunks/0123456789ABCDEFGHJ1", "unknown"),
+        ("chunks/0123456789abcdefghj0", "unknown"),
+        ("chunks/00123456789ABCDEFGHJ0", "unknown"),
+        ("chunks/x/0123456789ABCDEFGHJ0", "unknown"),
+        ("chunks0123456789ABCDEFGHJ0", "unknown"),
+        ("attributes/0123456789ABCDEFGHJ0", "unknown"),
+        ("chunks/0123456789ABCDEFGHJ0\n", "unknown"),
+        ("repo", "unknown"),
+        ("config.yaml", "unknown"),
+        ("refs/branch.main/ref.json", "unknown"),
+        ("overwritten/repo.30708776939581.B3574EXAQNRY6BHY0B5G", "backup"),
+        ("_reclaim/withdrawn.json", "unknown"),
+        ("_reclaim/lock/1", "unknown"),
+        ("_reclaim/runs/a/run.json", "run"),
+        ("_reclaim/runs/a/work/x", "work"),
+        ("_reclaim/runs/a/plan.json", "record"),
+        ("_reclaim/quarantine/a/repository/chunks/0123456789ABCDEFGHJ0", "quarantine"),
+    ],
+)
+def test_the_kind_of_each_object(address: str, kind: str) -> None:
+    """What has another name than the library gives is of no kind that is collected."""
+    format = IcechunkFormat("file:///data", "a.b (c)", 2)
+    addresses = pa.array([f"a.b (c)/{address}", f"a.b (d)/{address}", address])
+    kinds = format.describe(addresses).field("kind").to_pylist()
+    assert kinds == [kind, "unknown", "unknown"]
 
 
 # The command line

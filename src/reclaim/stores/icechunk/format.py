@@ -132,7 +132,7 @@ class IcechunkFormat:
             *(CHUNK, MANIFEST, TRANSACTION, SNAPSHOT, BACKUP, RUN, WORK, RECORD, QUARANTINE),
             UNKNOWN,
         )
-        blank = pa.array([""]).take(pa.array([0] * len(addresses), pa.int64()))
+        blank = pa.repeat(pa.scalar("", pa.string()), len(addresses))
         return pc.make_struct(kind, blank, blank, field_names=["kind", "belongs_to", "guard"])
 
     # Containers
