@@ -25,8 +25,9 @@ from reclaim.run.removal import MARKED
 from reclaim.run.undo import Undone
 from reclaim.storage import Storage
 from reclaim.testing.faults import FaultyStorage, ListingStorage
-from tests.collect.aside_machine import DEATHS, NOT_KEPT, AsideMachine
+from tests.collect.aside_machine import DEATHS, NOT_KEPT
 from tests.collect.removals import ENABLED
+from tests.collect.strangers_machine import StrangersMachine
 from tests.collect.test_machine import FATAL, Stepping, writes
 from tests.collect.world import NAME, At, stepped, whole
 from tests.dying import Died
@@ -37,7 +38,7 @@ POINTS = st.sampled_from(
 AGES = st.sampled_from([None, timedelta(0), timedelta(days=1)])
 
 
-class QuarantineMachine(AsideMachine):
+class QuarantineMachine(StrangersMachine):
     """Undos and purges of runs that have set something aside."""
 
     def teardown(self) -> None:

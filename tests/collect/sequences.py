@@ -73,6 +73,15 @@ LEAVE_OUT, LEAVE_OUT_MORE = (
 )
 LEAVE_OUT_AGAIN = step("leave_out_again", which={0, 1})
 HALFWAY = step("ends_halfway", nth=5, keep=WEEK)
+ODD_KEYS = tuple(
+    step("leave_an_odd_key", place=place) for place in ("object", "partition", "container")
+)
+ODD_KEY_ASIDE = step("leave_an_odd_key", place="quarantine")
+UPLOADS = tuple(
+    step("give_up_uploads", old=old, writing=writing)
+    for old, writing in ((True, False), (True, True), (False, False))
+)
+IN_PARTS = step("copy_in_parts")
 
 
 def dying(rule: Step, at: str) -> Step:
@@ -136,6 +145,12 @@ SEQUENCES: dict[str, tuple[str, Sequence[Step]]] = {
         MARKERS_OFF,
         (DEAD, ON, PLAN, APPLY, SUSPEND, WRITE, ON, UNDO),
     ),
+    "odd keys": (LOCAL, (*ODD_KEYS, SET_ASIDE, ODD_KEY_ASIDE, UNDO, AGE, COLLECT)),
+    "odd keys in a bucket": (BUCKET, (*ODD_KEYS, SET_ASIDE, ODD_KEY_ASIDE, PURGE_ALL)),
+    "odd keys under markers": (MARKERS, (*ODD_KEYS, SET_ASIDE, UNDO, AGE, COLLECT)),
+    "uploads that were never finished": (BUCKET, (*UPLOADS, SET_ASIDE, UNDO)),
+    "copies in parts": (BUCKET, (IN_PARTS, SET_ASIDE, UNDO)),
+    "copies in parts, of what markers cover": (MARKERS, (IN_PARTS, SET_ASIDE, UNDO)),
     "markers that were not written": (MARKERS, (dying(SET_ASIDE, "bucket cover"), UNDO)),
     "markers without a journal, and a purge": (
         MARKERS,

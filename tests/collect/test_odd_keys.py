@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from reclaim.engine.tasks.judging import ODD
 from reclaim.run.plan import Plan
 from reclaim.run.removal import MoveToQuarantine
-from reclaim.storage.buckets import open_bucket
 from reclaim.stores.catalog import CatalogStore
-from reclaim.urls import path_of
+from tests.collect.odd_keys import write_odd_key
 from tests.collect.world import NAME, World, bury
-
-
-def write(world: World, address: str) -> None:
-    """Write an object around everything that would refuse its name."""
-    if world.backend.name == "embedded":
-        path = Path(path_of(world.storage.url)) / address
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"odd")
-        return
-    bucket = open_bucket(world.storage.url)
-    bucket._client.put_object(Bucket=bucket.name, Key=bucket._root + address, Body=b"odd")
 
 
 def plant(world: World) -> set[str]:
@@ -35,7 +21,7 @@ def plant(world: World) -> set[str]:
         f"{own}_reclaim/meta/{'0' * 32}\n/x",
     }
     for address in found:
-        write(world, address)
+        write_odd_key(world, address)
     return found
 
 
@@ -57,7 +43,7 @@ def test_odd_keys_do_not_stop_a_run(world: World) -> None:
     before = world.there()
     run = world.apply(plan, removal=MoveToQuarantine()).run
     assert odd <= world.there()
-    write(world, f"repos/{world.repo.uid}/_reclaim/quarantine/{run}/branches/\n/x")
+    write_odd_key(world, f"repos/{world.repo.uid}/_reclaim/quarantine/{run}/branches/\n/x")
     undone = world.undo(run)
     assert (undone.left, undone.snapshots) == ((), 2)
     assert world.there() == before
@@ -68,7 +54,7 @@ def test_a_purge_leaves_odd_keys(world: World) -> None:
     bury(world)
     run = world.apply(world.plan(), removal=MoveToQuarantine()).run
     odd = f"repos/{world.repo.uid}/_reclaim/quarantine/{run}/branches/\n/x"
-    write(world, odd)
+    write_odd_key(world, odd)
     world.clock.advance(days=8)
     assert world.purge() is not None
     assert [stored.address for stored in world.storage.list(odd.partition("branches")[0])] == [odd]

@@ -8,6 +8,7 @@ BETWEEN = "tests/collect/test_between.py"
 IN_FLIGHT = "tests/collect/test_in_flight.py"
 RACES = "tests/collect/test_races.py"
 ODD_KEYS = "tests/collect/test_odd_keys.py"
+UPLOADS = "tests/collect/test_uploads.py"
 REFUSED_PLANS = "tests/collect/test_refused_plans.py"
 STALE = "tests/collect/test_stale_copies.py"
 EPOCHS = "tests/catalog/test_epochs.py"
@@ -321,12 +322,42 @@ SEEN: dict[str, RangeInfo] = {}""",
         right="    odd = pc.match_substring_regex(address, ODD_ADDRESS)\n",
         wrong='    odd = pc.equal(address, "")\n',
         test=f"{ODD_KEYS}::test_odd_keys_in_a_deleted_repository[embedded]",
+        sequence="odd keys",
     ),
     "an odd key stops the listing": Bug(
         "reclaim.storage.objects",
         right="UNREADABLE_KEY = (foreign.InvalidPathError, ValueError)",
         wrong="UNREADABLE_KEY = (KeyError,)",
         test="tests/storage/test_odd_keys.py::test_every_key_is_listed_once",
+        sequence="odd keys in a bucket",
+    ),
+    "uploads of writers at work are given up": Bug(
+        "reclaim.stores.catalog.uploads",
+        right="        done = partition not in not_closed and upload",
+        wrong="        done = upload",
+        test=f"{UPLOADS}::test_a_writer_that_is_at_work_is_left_alone",
+        sequence="uploads that were never finished",
+    ),
+    "young uploads are given up": Bug(
+        "reclaim.stores.catalog.uploads",
+        right="not in not_closed and upload.begun_at < cutoff",
+        wrong="not in not_closed",
+        test=f"{UPLOADS}::test_a_young_upload_is_left_alone",
+        sequence="uploads that were never finished",
+    ),
+    "large objects are moved by one request": Bug(
+        "reclaim.storage.objects",
+        right="        if size > buckets.LARGEST_COPY:\n",
+        wrong="        if False:\n",
+        test=f"{UPLOADS}::test_a_large_object_is_moved_in_parts",
+        sequence="copies in parts",
+    ),
+    "large versions are renewed by one request": Bug(
+        "reclaim.storage.buckets",
+        right="            if size <= LARGEST_COPY:\n",
+        wrong="            if True:\n",
+        test=f"{UPLOADS}::test_a_large_version_is_renewed_in_parts",
+        sequence="copies in parts, of what markers cover",
     ),
     "a second lease that shortens the first": Bug(
         "reclaim.catalog.refs.leases",
