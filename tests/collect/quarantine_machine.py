@@ -229,8 +229,8 @@ class QuarantineMachine(StrangersMachine):
                     covered = self.driver.covered(home) if name == MARKED else ()
                     freed = moved is None and data not in covered
                     assert freed or home in self.deleted, f"{home} was not freed"
-            if purged or died:
-                # One that died has perhaps begun with it.
+            if purged or run.purging:
+                # One that died may have begun with it, and says so before anything goes.
                 self.promises.forget(run_id)
         for home, data in self.deleted.items():
             assert data in self.driver.covered(home), f"{home} was somebody's"

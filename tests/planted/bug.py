@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-SEQUENCE = "tests/collect/test_quarantine_machine.py::test_a_known_sequence"
+QUARANTINE_MACHINE = "tests/collect/test_quarantine_machine.py"
+TROUBLED_MACHINE = "tests/terminus/test_troubled_machine.py"
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,8 @@ class Change:
 class Bug:
     """A change to one module, and the test that it must make fail.
 
-    Where a hole is closed in several places, ``besides`` opens the others. ``sequence`` is one of
-    the machine of quarantine, which must find the bug as well.
+    Where a hole is closed in several places, ``besides`` opens the others. ``sequence`` is one
+    that takes a state machine through the hole: the machine must find the bug as well.
     """
 
     module: str
@@ -29,12 +30,13 @@ class Bug:
     wrong: str
     test: str = ""
     sequence: str = ""
+    machine: str = QUARANTINE_MACHINE
     besides: tuple[Change, ...] = ()
 
     @property
     def tests(self) -> list[str]:
-        machine = f"{SEQUENCE}[{self.sequence}]" if self.sequence else ""
-        return [test for test in (self.test, machine) if test]
+        known = f"{self.machine}::test_a_known_sequence[{self.sequence}]" if self.sequence else ""
+        return [test for test in (self.test, known) if test]
 
     @property
     def changes(self) -> tuple[Change, ...]:

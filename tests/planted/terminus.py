@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from tests.planted.bug import Bug
+from tests.planted.bug import TROUBLED_MACHINE, Bug, Change
 
 HERE = "tests/terminus"
+ANY_NAME = Change(
+    "reclaim.stores.terminus.format",
+    right="                pc.and_(\n                    set_aside,\n",
+    wrong="                pc.or_(\n                    set_aside,\n",
+)
 
 BUGS: dict[str, Bug] = {
     "layers are counted as they were read": Bug(
@@ -133,11 +138,14 @@ BUGS: dict[str, Bug] = {
         right="            return [one for one in found if _is_of_run(one)], []\n",
         wrong="            return found, [self.head(file) for file in files]\n",
         test=f"{HERE}/test_strays.py::test_a_listing_of_quarantine_has_no_strays",
+        sequence="notes in a quarantine",
+        machine=TROUBLED_MACHINE,
+        besides=(ANY_NAME,),
     ),
     "what lies in quarantine is a layer, whatever its name": Bug(
-        "reclaim.stores.terminus.format",
-        right="                pc.and_(\n                    set_aside,\n",
-        wrong="                pc.or_(\n                    set_aside,\n",
+        ANY_NAME.module,
+        right=ANY_NAME.right,
+        wrong=ANY_NAME.wrong,
         test=f"{HERE}/test_strays.py::test_of_quarantine_only_layers_are_known",
     ),
     "a layer may lie in any shard": Bug(
@@ -145,36 +153,55 @@ BUGS: dict[str, Bug] = {
         right='pc.and_(like(rf"{layer}(\\.larch)?"), in_shard(below))',
         wrong='like(rf"{layer}(\\.larch)?")',
         test=f"{HERE}/test_strays.py::test_a_file_in_the_wrong_shard[False-{{}}.larch]",
+        sequence="files in the wrong shard",
+        machine=TROUBLED_MACHINE,
     ),
     "links in a store are followed": Bug(
         "reclaim.stores.terminus.folder",
         right="        if stat.S_ISLNK(status.st_mode):\n",
         wrong="        if False:\n",
         test=f"{HERE}/test_links.py::test_a_shard_that_points_nowhere",
+        sequence="a shard has two names",
+        machine=TROUBLED_MACHINE,
     ),
     "other file systems in a store are entered": Bug(
         "reclaim.stores.terminus.folder",
         right="        if status.st_dev != self.device:\n",
         wrong="        if False:\n",
         test=f"{HERE}/test_links.py::test_another_file_system[directory]",
+        sequence="a shard is on another file system",
+        machine=TROUBLED_MACHINE,
     ),
     "of two copies one is dropped, whatever is in them": Bug(
         "reclaim.stores.terminus.folder",
         right="        if not self.same(source, target):\n",
         wrong="        if False:\n",
         test=f"{HERE}/test_torn.py::test_a_copy_is_dropped_only_for_the_same_bytes[False-archive]",
+        sequence="other bytes at a home",
+        machine=TROUBLED_MACHINE,
+        besides=(
+            Change(
+                "reclaim.engine.tasks.restoring",
+                right="        elif copy is not None and not storage.same(home, target.address):\n",
+                wrong="        elif False:\n",
+            ),
+        ),
     ),
     "ids that no layer has are nothing": Bug(
         "reclaim.stores.terminus.observing",
         right="        if not missing or self.allow_missing:\n",
         wrong="        if True:\n",
         test=f"{HERE}/test_missing.py::test_a_graph_that_is_gone[commits-shards]",
+        sequence="shards are missing",
+        machine=TROUBLED_MACHINE,
     ),
     "a purge does not look for missing layers": Bug(
         "reclaim.stores.terminus.observing",
         right="        self._missing(every, marked)\n",
         wrong="",
         test=f"{HERE}/test_missing.py::test_a_second_mark_misses_what_is_gone",
+        sequence="shards are missing",
+        machine=TROUBLED_MACHINE,
     ),
     "a predicate counts for its own layer only": Bug(
         "reclaim.stores.terminus.missing",
@@ -188,6 +215,8 @@ BUGS: dict[str, Bug] = {
         wrong="        young = [one for one in young if found.graph.numbers[one] not in "
         "found.graph.faults]\n        spared |= dict.fromkeys(sorted(young), ",
         test=f"{HERE}/test_torn.py::test_one_that_is_being_written_again[-True]",
+        sequence="what was torn is written again",
+        machine=TROUBLED_MACHINE,
     ),
     "what the system would not let us read is garbage": Bug(
         "reclaim.stores.terminus.reading",
@@ -200,36 +229,80 @@ BUGS: dict[str, Bug] = {
         right="        kept = now.live - decided.live | torn\n",
         wrong="        kept = now.live - decided.live\n",
         test=f"{HERE}/test_torn.py::test_one_that_was_whole_when_it_was_planned",
+        sequence="what is torn after the plan",
+        machine=TROUBLED_MACHINE,
     ),
     "labels are read once": Bug(
         "reclaim.stores.terminus.roots",
         right="        if found is not None and found == before:\n",
         wrong="        if found is not None:\n",
         test=f"{HERE}/test_label_reads.py::test_a_layer_that_goes_from_one_label_to_another",
+        sequence="labels that move",
+        machine=TROUBLED_MACHINE,
+    ),
+    "a label that names nothing is passed over": Bug(
+        "reclaim.stores.terminus.graph",
+        right="            raise _unusable(root, None, (why, root))\n",
+        wrong="            return reach(graph, {}, spared=spared)\n",
+        test=f"{HERE}/test_missing.py::test_a_parent_may_be_allowed_to_be_missing_and_a_label_not",
+        sequence="a label names nothing",
+        machine=TROUBLED_MACHINE,
+    ),
+    "a torn layer below a young one stops a run": Bug(
+        "reclaim.stores.terminus.graph",
+        right="                elif fault is None or not sparing:\n",
+        wrong="                else:\n",
+        test=f"{HERE}/test_torn.py::test_a_young_layer_above_a_torn_one",
+        sequence="a young layer above a torn one",
+        machine=TROUBLED_MACHINE,
+    ),
+    "leases may be of any length": Bug(
+        "reclaim.lease",
+        right="    if not timedelta(0) < length <= LONGEST:\n",
+        wrong="    if not timedelta(0) < length:\n",
+        test=f"{HERE}/test_sidecar.py::test_a_lease_of_such_a_length_is_not_taken[length1]",
+        sequence="a lease for years",
+        machine=TROUBLED_MACHINE,
+    ),
+    "a run whose record cannot be read has nothing aside": Bug(
+        "reclaim.stores.sidecar.records",
+        right="            return Run(run_id, UNREADABLE, UNREADABLE",
+        wrong="            return None and Run(run_id, UNREADABLE, UNREADABLE",
+        test=f"{HERE}/test_sidecar.py::test_a_record_that_cannot_be_read[empty]",
+        sequence="a record that is lost",
+        machine=TROUBLED_MACHINE,
     ),
     "a lock that cannot be read is free": Bug(
         "reclaim.stores.sidecar.lock",
         right='return _State(number, "", "", latest, f"{file} cannot be read: {error}")',
         wrong='return _State(number, "", "", None)',
         test=f"{HERE}/test_sidecar.py::test_a_lock_that_cannot_be_read[empty]",
+        sequence="a lock is empty",
+        machine=TROUBLED_MACHINE,
     ),
     "a lock lasts as long as it says": Bug(
         "reclaim.stores.sidecar.lock",
         right="        if expires_at is not None and expires_at > latest + SKEW:\n",
         wrong="        if False:\n",
         test=f"{HERE}/test_sidecar.py::test_a_lock_that_claims_years[2030-01-01T00:00:00+00:00]",
+        sequence="a lock claims years",
+        machine=TROUBLED_MACHINE,
     ),
     "a lease that cannot be read holds nothing": Bug(
         "reclaim.stores.sidecar.leases",
         right="            except NotFound:\n                # Given",
         wrong="            except (NotFound, ReclaimError):\n                # Given",
         test=f"{HERE}/test_refusals.py::test_a_lease_that_cannot_be_read",
+        sequence="a lease is empty",
+        machine=TROUBLED_MACHINE,
     ),
     "a renewal is not timed": Bug(
         "reclaim.stores.sidecar.leases",
         right="        if not current.valid_at(self._clock.now() + SKEW):\n            # Whoever",
         wrong="        if False:\n            # Whoever",
         test=f"{HERE}/test_sidecar.py::test_a_holder_that_slept_while_it_renewed",
+        sequence="a holder that slept",
+        machine=TROUBLED_MACHINE,
     ),
     "only runs that are known have anything aside": Bug(
         "reclaim.stores.terminus.store",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from reclaim.stores.terminus.labels import Label, parse_label
 from reclaim.stores.terminus.layer import Layer, decode_archive, decode_directory
 
 FIXTURES = Path(__file__).parent / "fixtures"
+LAYER_ID = re.compile("[0-9a-f]{40}")
 FORMATS = ("archive", "directory")
 
 
@@ -63,9 +65,10 @@ def read_store(folder: Path) -> Contents:
     """Every layer and label of a store in a folder, in either format."""
     contents = Contents({}, {}, {})
     for path in folder.glob("[0-9a-f]" * 3 + "/*"):
-        if path.name.endswith(".rollup.hex"):
-            continue
         layer = SnapshotId(path.name.removesuffix(".larch"))
+        if not LAYER_ID.fullmatch(layer) or not layer.startswith(path.parent.name):
+            # A rollup file, or no layer's at all.
+            continue
         try:
             contents.layers[layer] = _read_layer(layer, path)
         except Corrupt as fault:

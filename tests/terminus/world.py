@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from reclaim.engine.tasks.parts import read_part
 from reclaim.model import SnapshotId
 from reclaim.run.applied import Applied
 from reclaim.run.apply import apply_plan
@@ -140,6 +141,11 @@ class World:
             return ClockedStorage(ObjectStorage.open(normalize(url)), self.clock)
 
         return opened
+
+    def candidates(self, plan: Plan) -> set[str]:
+        """The addresses that a plan lists."""
+        rows = [read_part(self.storage, file.part) for file in plan.document.files]
+        return {address for table in rows for address in table["address"].to_pylist()}
 
     def contents(self) -> Contents:
         return read_store(self.folder)
