@@ -21,29 +21,37 @@ from reclaim.stores.base import Store
 from reclaim.stores.format import DecodesSnapshots, ReadsContainers
 from reclaim.stores.icechunk.manifest_file import decode_manifest
 from reclaim.stores.icechunk.object_ids import names
+from reclaim.stores.icechunk.repo_file import decode_repo
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.stores import InterruptedStorage
 from reclaim.urls import normalize
 from tests.icechunk.repositories import FOLDERS, WrittenRepository
+from tests.icechunk.written_at import set_written_at
+
+
+OF_BOTH_SPECS: frozenset[type] = frozenset(
+    {
+        ReadsContainers,
+        DecodesSnapshots,
+        abilities.CompactsMetadata,
+        abilities.Examines,
+        abilities.ExpiresItself,
+        abilities.ExpiresUnderLock,
+        abilities.HoldsLeases,
+        abilities.KeepsParents,
+        abilities.KeepsPolicy,
+        abilities.ListsLeases,
+        abilities.NeedsMoreOnceEdited,
+        abilities.Quarantines,
+        abilities.SetsAside,
+        abilities.ShowsHistory,
+        abilities.TakesOver,
+    }
+)
 
 
 class IcechunkSubject:
-    abilities: frozenset[type] = frozenset(
-        {
-            ReadsContainers,
-            DecodesSnapshots,
-            abilities.CompactsMetadata,
-            abilities.Examines,
-            abilities.HoldsLeases,
-            abilities.KeepsPolicy,
-            abilities.ListsLeases,
-            abilities.Quarantines,
-            abilities.SetsAside,
-            abilities.TakesOver,
-        }
-    )
-
     def __init__(self, folder: Path, spec: int) -> None:
         self._written = WrittenRepository.create(folder / "repository", spec)
         self._spec = spec
@@ -53,16 +61,23 @@ class IcechunkSubject:
         self._stamp()
         self.store: Store = self._open(self._storage)
 
+    @property
+    def abilities(self) -> frozenset[type]:
+        """What only one file can have compared and swapped, only spec 2 can."""
+        return OF_BOTH_SPECS | ({abilities.EditsHistory} if self._spec > 1 else set())
+
     def _open(self, storage: Storage) -> IcechunkStore:
         return IcechunkStore(str(self._written.folder), clock=self._clock, storage=storage)
 
     def _stamp(self) -> None:
-        """Give the files that the library has just written the time of the clock."""
-        written_at = (self._clock.now() - timedelta(hours=1)).timestamp()
+        """Give the files that the library has just written the time of the clock, and snapshots
+        as the time at which they were written."""
+        written_at = self._clock.now() - timedelta(hours=1)
+        set_written_at(self._written, written_at, after=self._clock.now())
         for folder in FOLDERS:
             for file in (self._written.folder / folder).glob("*"):
                 if file.stat().st_mtime > self._clock.now().timestamp():
-                    os.utime(file, (written_at, written_at))
+                    os.utime(file, (written_at.timestamp(), written_at.timestamp()))
 
     def another(self) -> Store:
         return self._open(self._storage)
@@ -89,7 +104,8 @@ class IcechunkSubject:
         return self._write("a")
 
     def live_otherwise(self) -> Mapping[str, SnapshotId]:
-        _, on_branch = self._on_branch("side")
+        side, _ = self._on_branch("side")
+        on_branch = self._write("b", side)
         branch, tagged = self._on_branch("tagged")
         self._written.repository.create_tag("v1", tagged)
         self._written.repository.delete_branch(branch)
@@ -110,16 +126,18 @@ class IcechunkSubject:
 
     def dead_pair(self) -> tuple[SnapshotId, SnapshotId]:
         branch, first = self._on_branch("old")
+        self._clock.advance(days=10)
         second = self._write(f"d{self._made}", branch)
         self._written.repository.delete_branch(branch)
+        # What is young keeps its ancestors.
+        self._clock.advance(days=2)
         return first, second
 
     def needs(self, snapshot: SnapshotId) -> Mapping[str, str]:
         self._written = self._written.reopened()
-        needed = {
-            f"repository/snapshots/{snapshot}": "snapshot",
-            f"repository/transactions/{snapshot}": "transaction log",
-        }
+        needed = {f"repository/snapshots/{snapshot}": "snapshot"}
+        if not self._has_children(snapshot):
+            needed[f"repository/transactions/{snapshot}"] = "transaction log"
         for id, _, _ in self._written.manifests(snapshot):
             address = f"repository/manifests/{id}"
             needed[address] = "manifest"
@@ -127,6 +145,13 @@ class IcechunkSubject:
             chunks = names(manifest.chunks, "repository/chunks/").to_pylist()
             needed |= dict.fromkeys(chunks, "data")
         return needed
+
+    def _has_children(self, snapshot: SnapshotId) -> bool:
+        """Whether its log may be needed by others: in spec 2, if it expires, its children do."""
+        if self._spec == 1:
+            return False
+        repo = decode_repo((self._written.folder / "repo").read_bytes(), "repo")
+        return any(info.parent == snapshot for info in repo.snapshots)
 
     def swept(self, snapshot: SnapshotId) -> None:
         for folder in ("snapshots", "transactions"):
@@ -171,6 +196,8 @@ class IcechunkSubject:
         (self._written.folder / "snapshots" / snapshot).unlink()
 
     def shorten(self) -> bool:
+        """No read can be short: in spec 2 one file has them all, with their number, and whoever
+        loses a snapshot of spec 1 while the folder is read finds its name in the next listing."""
         return False
 
     def age(self) -> None:
@@ -184,4 +211,19 @@ class IcechunkSubject:
         return store.take_lease(snapshot, holder="contract", length=length).id
 
     def line(self) -> Sequence[SnapshotId]:
-        raise NotImplementedError
+        made = []
+        for _ in range(3):
+            self._clock.advance(days=10)
+            made.append(self._write("a"))
+        return made
+
+    def tag(self, name: str, snapshot: SnapshotId) -> None:
+        self._written = self._written.reopened()
+        self._written.repository.create_tag(name, snapshot)
+
+    def reached(self) -> set[SnapshotId]:
+        self._written = self._written.reopened()
+        repository = self._written.repository
+        refs = [{"branch": name} for name in repository.list_branches()]
+        refs += [{"tag": name} for name in repository.list_tags()]
+        return {SnapshotId(info.id) for ref in refs for info in repository.ancestry(**ref)}

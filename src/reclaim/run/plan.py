@@ -39,7 +39,7 @@ from reclaim.run.library_edit import find_library_edit, predicting
 from reclaim.run.orphans import protected_folders
 from reclaim.run.plan_file import LibraryEdit, Noncurrent, PlanDocument
 from reclaim.run.plan_summary import PlanFindings, summarize
-from reclaim.run.promises import keep_needed, keep_promises
+from reclaim.run.promises import keep_for_edited, keep_needed, keep_promises
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.storage import LISTED, KeyRange, buckets
 from reclaim.stores.abilities import Expiration
@@ -201,6 +201,7 @@ class _Planning:
             check_clock(self._store, self._storage, work)
         with stage("decide") as deciding:
             decided = self._decide(seen)
+            seen = keep_for_edited(seen, self._store, decided, place=work, opener=self._opener)
             dead = find_dead_ids(seen, decided)
             deciding.facts |= {"live": len(decided.live), "dead": len(dead)}
         with stage("mark", unit=CONTAINERS) as marking:

@@ -23,9 +23,15 @@ from reclaim.engine.tasks.promised import COVERED, PROMISED, Unread, promised_co
 from reclaim.errors import Conflict, Corrupt, IncompleteRead, PlanRefused, Refused
 from reclaim.ids import new_uid
 from reclaim.model import Run, RunState, SnapshotId
+from reclaim.run.decide import Decided
 from reclaim.run.released import still_promised
 from reclaim.run.removal import MARKED, find_record
-from reclaim.stores.abilities import KeepsParents, NeedsOtherSnapshots, Quarantines
+from reclaim.stores.abilities import (
+    KeepsParents,
+    NeedsMoreOnceEdited,
+    NeedsOtherSnapshots,
+    Quarantines,
+)
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation
 from reclaim.stores.registry import name_of
@@ -100,6 +106,19 @@ def keep_needed(
     if needed.unread.count:
         raise _not_read(store, needed.unread, runs.values(), besides=besides)
     return _holding(seen, needed.parts)
+
+
+def keep_for_edited(
+    seen: Observation, store: Store, decided: Decided, *, place: Place, opener: Opener
+) -> Observation:
+    """An observation in which what snapshots need once the history is edited is needed already."""
+    if decided.edit.empty or not isinstance(store, NeedsMoreOnceEdited):
+        return seen
+    addresses = sorted(store.needed_once_edited(decided.history, decided.edit))
+    if not addresses:
+        return seen
+    rows = pa.table({"address": pa.array(addresses, pa.string())})
+    return _holding(seen, [write_hashed(opener(place.url), place.at(f"edited-{new_uid()}"), rows)])
 
 
 def _not_read(

@@ -187,6 +187,16 @@ class ExpiresUnderLock(Protocol):
 
 
 @runtime_checkable
+class NeedsMoreOnceEdited(Protocol):
+    """A store whose snapshots need more than their own objects once their parents are others."""
+
+    def needed_once_edited(self, history: History, edit: Edit) -> Collection[str]:
+        """Addresses that edited snapshots need from then on, and did not need before. Pure: so
+        that a plan does not name them. An apply sees them when it observes."""
+        ...
+
+
+@runtime_checkable
 class ClosesOverdue(Protocol):
     """A held store in which what is out of time has to be ended as a state."""
 

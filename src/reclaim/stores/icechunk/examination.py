@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -10,29 +10,15 @@ import pyarrow.compute as pc
 
 from reclaim.errors import Corrupt, NotFound, ReclaimError
 from reclaim.model import RefKind, SnapshotId
-from reclaim.storage import KeyRange, Storage
 from reclaim.stores.findings import Advance, Finding, Level, failed, some
-from reclaim.stores.format import DecodesSnapshots
 from reclaim.stores.icechunk.addresses import CHUNKS, SNAPSHOTS
+from reclaim.stores.icechunk.driver_reader import DriverReader
 from reclaim.stores.icechunk.history import RepositoryHistory
 from reclaim.stores.icechunk.observing import Observer
 
 REPOSITORY, OBJECTS = "repository", "objects"
 """The names of the checks."""
 RESTORE = "restore them from a backup"
-
-
-class DriverReader:
-    """Reads snapshots in this process."""
-
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
-
-    def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
-        return format.survey(self._storage, ranges)
-
-    def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
-        return format.snapshots(self._storage, addresses)
 
 
 class Examination:

@@ -1,122 +1,146 @@
-"""A repository whose lock is held.
+"""A repository whose lock is held; and one of spec 1, where nothing can keep a writer from a
+snapshot: the margins and a second look protect it.
 
-Lists beside the repository say what is condemned. In spec 2 ``repo`` follows them: what is on a
-list is taken out of it, so that nobody can refer to it any more, and put back if it is released. In
-spec 1 nothing can keep a writer from a snapshot; the margins and a second look protect it.
+Lists beside the repository say what is condemned. See ``held_repo`` for spec 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 
-from reclaim.errors import Conflict
-from reclaim.model import SnapshotId
+from reclaim.model import EDITED_BY_LIBRARY, Ref, Run, SnapshotId
+from reclaim.stores.abilities import Expiration, HistorySeen, Restored
 from reclaim.stores.icechunk import history as histories
 from reclaim.stores.icechunk.addresses import SNAPSHOTS
+from reclaim.stores.icechunk.expiration import bound
 from reclaim.stores.icechunk.format import SNAPSHOT, IcechunkFormat
+from reclaim.stores.icechunk.history import HistoryRead
+from reclaim.stores.icechunk.library import expire_snapshots, load_library
 from reclaim.stores.icechunk.observing import Observer
-from reclaim.stores.icechunk.repo_editor import RepoEditor
-from reclaim.stores.sidecar.condemned import Condemnation
 from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
+from reclaim.urls import url_of
 
 
 class HeldIcechunk(HeldSidecar):
-    """The handle of a repository under its lock."""
+    """The handle of a repository under its lock, in either spec."""
 
     def __init__(self, lock: SidecarLock, sidecar: Sidecar, observer: Observer) -> None:
         super().__init__(lock, sidecar.lists, sidecar.records, sidecar.leases)
         self._observer = observer
-        self._withdrawn = observer.withdrawn
-        self._editor: RepoEditor | None = None
-        if observer.format.spec > 1:
-            self._editor = RepoEditor(
-                observer.storage, observer.format, observer.withdrawn, observer.clock
-            )
 
     @property
     def _format(self) -> IcechunkFormat:
         return self._observer.format
 
-    def begin(self) -> None:
-        super().begin()
-        self._follow_lists()
-
     def condemn(self, rules: Mapping[SnapshotId, str]) -> int:
         leased = {lease.snapshot for lease in self._leases.valid(self._observer.clock.now())}
-        named = self._tips() | leased
+        named = {ref.snapshot for ref in self._refs()} | leased
         free = {one: rule for one, rule in rules.items() if one not in named}
         super().condemn(free)
-        # A ref may have been made there before it was taken out.
-        kept = self._follow_lists() & free.keys()
-        if kept:
-            super().release(kept)
-        return len(free) - len(kept)
-
-    def promote(self) -> int:
-        """Make what is provisional terminal, if ``repo`` still does not list it.
-
-        On a disk a writer may have put an older ``repo`` in its place.
-        """
-        run = self._working()
-        back = self._follow_lists() & self._lists.of(run, Condemnation.PROVISIONAL).keys()
-        if back:
-            raise Conflict(
-                f"something refers to the snapshot {min(back)} again, which was to be removed",
-                hint="nothing was deleted; apply the plan again",
-            )
-        return super().promote()
-
-    def release(self, ids: Collection[SnapshotId]) -> None:
-        """Release snapshots; in spec 1 also those that were condemned for good and that a ref
-        reaches: no writer reads the lists."""
-        reached = self._observer.last_reached if self._editor is None else ()
-        self._release(ids, reached)
-        self._follow_lists()
-
-    def abandon(self) -> None:
-        super().abandon()
-        self._follow_lists()
-
-    def collect(self, ids: Collection[SnapshotId]) -> int:
-        self._working()
-        self._withdrawn.remove(self._condemned_by_others(ids, excluding=self._undoable()).keys())
-        return super().collect(ids)
-
-    def forget(self, run_id: str) -> int:
-        self._working()
-        self._withdrawn.remove(self._lists.taken_by(run_id).keys())
-        return super().forget(run_id)
-
-    # The way back
-
-    def _brought_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:  # noqa: ARG002
-        self._follow_lists()
+        return len(free)
 
     def left_condemned(self) -> Mapping[SnapshotId, Mapping[str, str]]:
         return {
             one: {SNAPSHOT: self._format.address(SNAPSHOTS, one)} for one in self._left_by_others()
         }
 
-    # The file ``repo``
+    # History
 
-    def _tips(self) -> set[SnapshotId]:
-        storage, prefix = self._observer.storage, self._format.prefix
-        if self._editor is None:
-            refs = histories.read_refs(storage, prefix)
-        else:
-            refs = histories.of_repo(self._observer.read_repo()).refs
-        return {ref.snapshot for ref in refs}
+    def read_history(self) -> HistoryRead:
+        return self._observer.current_history()
 
-    def _follow_lists(self) -> frozenset[SnapshotId]:
-        """Let ``repo`` follow the lists; what is on one and referred to nevertheless."""
-        if self._editor is None:
-            return frozenset()
-        listed = {
+    def _refs(self) -> Sequence[Ref]:
+        raise NotImplementedError
+
+    def _are_refs_as_seen(self, seen: HistorySeen) -> bool:
+        return set(self._refs()) == set(seen.refs)
+
+    def _ask_library(self, expiration: Expiration) -> None:
+        """Let the library expire snapshots."""
+        library = load_library()
+        self._working()
+        expire_snapshots(
+            library,
+            url_of(self._format.root, self._format.name),
+            bound(expiration),
+            delete_tags=expiration.delete_expired_tags,
+            delete_branches=expiration.delete_expired_branches,
+        )
+
+    def hold_released(
+        self, run_id: str, ids: Collection[SnapshotId], until: datetime
+    ) -> Collection[SnapshotId]:
+        listed = self._listed()
+        there = [one for one in self._those_there(ids) if one not in listed]
+        self._leases.hold_returned(there, run_id, until)
+        return there
+
+    def _those_there(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
+        raise NotImplementedError
+
+    def _listed(self) -> set[SnapshotId]:
+        """The snapshots that are on some list."""
+        return {
             one
             for lists in self._lists.all().values()
-            for state in Condemnation
-            for one in lists.get(state, {})
+            for condemned in lists.values()
+            for one in condemned
         }
-        return self._editor.follow(listed, self.lock.check)
+
+    # The way back
+
+    def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
+        """Bring snapshots back. If the run edited the history they are held for the rest of its
+        window: the rules that took them out would do so again."""
+        run = self._records.find(run_id)
+        if self._has_edited(run_id, run):
+            back = [one for one in self._lists.taken_by(run_id) if one in set(whole)]
+            until = run.quarantine.until if run and run.quarantine else None
+            self._leases.hold_returned(back, run_id, until)
+        restored = super().restore(run_id, whole, complete=complete)
+        left = self._left_of_edit(run_id, run)
+        return replace(restored, left=(*restored.left, *left))
+
+    def _has_edited(self, run_id: str, run: Run | None) -> bool:  # noqa: ARG002
+        return run is not None and bool(run.summary.get(EDITED_BY_LIBRARY))
+
+    def _left_of_edit(self, run_id: str, run: Run | None) -> Sequence[str]:
+        """What of the run's edit of the history could not be taken back, in sentences."""
+        raise NotImplementedError
+
+
+class HeldFiles(HeldIcechunk):
+    """The handle of a repository of spec 1."""
+
+    def release(self, ids: Collection[SnapshotId]) -> None:
+        """Release snapshots, also those that were condemned for good and that a ref reaches: no
+        writer reads the lists."""
+        self._release(ids, self._observer.last_reached)
+
+    def expire_by_library(self, expiration: Expiration, seen: HistorySeen) -> bool:
+        load_library()
+        # There is nothing that compares and edits at once.
+        self._observer.check()
+        if not self._are_refs_as_seen(seen):
+            return False
+        self._ask_library(expiration)
+        return True
+
+    def _refs(self) -> Sequence[Ref]:
+        return histories.read_refs(self._observer.storage, self._format.prefix)
+
+    def _those_there(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
+        return [one for one in ids if self._observer.is_there(one)]
+
+    def _left_of_edit(self, run_id: str, run: Run | None) -> Sequence[str]:
+        if not self._has_edited(run_id, run):
+            return ()
+        return (
+            "the history, which Icechunk's library edited; leases hold what came back, make a "
+            "branch or a tag there",
+        )
+

@@ -25,6 +25,15 @@ ROUNDS = 10
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryRead:
+    """The history of a repository as it was read at once, to decide on an edit of it."""
+
+    snapshots: Sequence[Snapshot]
+    refs: Sequence[Ref]
+    busy: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class RepositoryHistory:
     """The history of a repository, as it was read."""
 
@@ -37,6 +46,10 @@ class RepositoryHistory:
     faults: Mapping[SnapshotId, str] = field(default_factory=dict)
     """Snapshots that cannot be read, and why. They are not among the others."""
     busy: frozenset[str] = frozenset()
+
+    def read(self) -> HistoryRead:
+        """The history as it is decided on."""
+        return HistoryRead(tuple(self.snapshots.values()), tuple(self.refs))
 
     def reached(self, roots: Iterable[SnapshotId]) -> set[SnapshotId]:
         """The snapshots that some others reach, themselves included."""

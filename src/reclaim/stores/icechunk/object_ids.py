@@ -49,6 +49,15 @@ def name(id: bytes) -> str:
     return text
 
 
+def packed(name: str) -> bytes:
+    """The id of a name."""
+    bits = 0
+    for letter in name:
+        bits = bits << 5 | ALPHABET.index(letter)
+    # The name has four bits more than the id.
+    return (bits >> ID_LETTERS * 5 - ID_BYTES * 8).to_bytes(ID_BYTES, "big")
+
+
 def _letters(ids: Ids) -> npt.NDArray[np.uint8]:
     rows = len(ids)
     groups = -(-ID_BYTES // _GROUP_BYTES)

@@ -11,14 +11,17 @@ import pyarrow as pa
 
 from reclaim.clock import Clock
 from reclaim.errors import Conflict, Corrupt, NotFound, Refused
-from reclaim.model import Lease, Snapshot, SnapshotId
+from reclaim.model import Lease, RunState, Snapshot, SnapshotId
 from reclaim.storage import Storage, hashed_files
 from reclaim.stores.format import Reader
 from reclaim.stores.icechunk import history as histories
 from reclaim.stores.icechunk.addresses import REPO, SNAPSHOTS, TRANSACTIONS
+from reclaim.stores.icechunk.driver_reader import DriverReader
+from reclaim.stores.icechunk.edit_records import EditRecord, EditRecords
 from reclaim.stores.icechunk.format import SNAPSHOT, TRANSACTION, IcechunkFormat
-from reclaim.stores.icechunk.history import RepositoryHistory
+from reclaim.stores.icechunk.history import HistoryRead, RepositoryHistory
 from reclaim.stores.icechunk.object_ids import is_id
+from reclaim.stores.icechunk.repo_document import Entry
 from reclaim.stores.icechunk.repo_file import Availability, RepoFile, decode_repo
 from reclaim.stores.icechunk.withdrawn import WithdrawnSnapshots
 from reclaim.stores.observation import (
@@ -46,6 +49,7 @@ class Observer:
     format: IcechunkFormat
     sidecar: Sidecar
     withdrawn: WithdrawnSnapshots
+    edits: EditRecords
     clock: Clock
     last_reached: frozenset[SnapshotId] = frozenset()
     """What the last look found to be reached."""
@@ -96,6 +100,13 @@ class Observer:
             return histories.of_files(refs, survey.rows, named, self.format, reader)
         return histories.of_repo(self.read_repo())
 
+    def current_history(self) -> HistoryRead:
+        """The history as of now, read in this process."""
+        reader = DriverReader(self.storage)
+        if self.format.spec > 1:
+            return histories.of_repo(self.read_repo()).read()
+        return self.read_history(self.survey(reader), reader).read()
+
     def _listed(self) -> Iterator[str]:
         """The addresses in the folder of snapshots, as of now."""
         return (one.address for one in self.storage.list(f"{self.format.prefix}{SNAPSHOTS}"))
@@ -114,7 +125,8 @@ class Observer:
         lists = self.sidecar.lists
         states, taken = lists.states(), lists.taken_by_each().values()
         modified = _modified(survey)
-        withdrawn = self._provisional(history, states)
+        away = self._away(history, states, modified)
+        withdrawn = _as_snapshots(away, history)
         unlisted = self._unlisted(history, modified, {*withdrawn, *chain.from_iterable(taken)})
         snapshots = {**history.snapshots, **withdrawn, **unlisted}
         young = _young(snapshots, modified, survey.started_at - request.margin)
@@ -127,7 +139,10 @@ class Observer:
             ]
         )
         self.last_reached = frozenset(reached)
-        held = self._write_held(request, history, reached)
+        pruned = [log for one in sorted(reached) for log in history.pruned.get(one, ())]
+        pruned += [log for one in sorted(away) for log in away[one].pruned()]
+        held = self._write_held(request, pruned)
+        logs = frozenset(map(SnapshotId, pruned))
         everything = sorted({*snapshots, *states})
         expected = history.count
         if self.format.spec > 1:
@@ -142,33 +157,66 @@ class Observer:
             busy=frozenset(),
             containers={
                 SNAPSHOT: {one: self.format.address(SNAPSHOTS, one) for one in everything},
-                TRANSACTION: {one: self.format.address(TRANSACTIONS, one) for one in everything},
+                # The log of one that expired may be needed by those above it, and is theirs then.
+                TRANSACTION: {
+                    one: self.format.address(TRANSACTIONS, one)
+                    for one in everything
+                    if one in reached or one not in logs
+                },
             },
             marked={one: state.value for one, state in states.items()},
             closed=frozenset(),
             open=frozenset(),
             held=held,
-            held_count=sum(len(history.pruned.get(one, ())) for one in reached),
+            held_count=len(pruned),
             read_at=read_at,
             expected=SnapshotCounts(expected, NAMED_BY_SNAPSHOT * expected),
             read=SnapshotCounts(read, NAMED_BY_SNAPSHOT * read),
             unreadable=frozenset(history.faults),
             too_young=frozenset(young),
             young=self._only_young(history, leases, young, modified),
+            editor=self._editor(),
         )
 
-    def _provisional(
-        self, history: RepositoryHistory, states: Mapping[SnapshotId, Condemnation]
-    ) -> dict[SnapshotId, Snapshot]:
-        """Snapshots that a run has taken out of ``repo``, and would put back if it ended here."""
+    def _away(
+        self,
+        history: RepositoryHistory,
+        states: Mapping[SnapshotId, Condemnation],
+        modified: Mapping[SnapshotId, datetime],
+    ) -> dict[SnapshotId, Entry]:
+        """Snapshots that a run, or the library for it, has taken out of ``repo``, and that would be
+        put back if the run ended here."""
+        if self.format.spec == 1:
+            return {}
         provisional = {one for one, state in states.items() if state is Condemnation.PROVISIONAL}
-        away = provisional - history.snapshots.keys()
-        entries = self.withdrawn.read() if away else {}
-        known = {one: entries[one].entry for one in away if one in entries}
         return {
-            one: entry.snapshot(one, lambda parent: parent in known or parent in history.snapshots)
-            for one, entry in known.items()
+            one: found.entry
+            for one, found in self.withdrawn.read().items()
+            if one not in history.snapshots
+            and (one in provisional or (found.pending and one not in states and one in modified))
         }
+
+    def _editor(self) -> str | None:
+        """A run whose own edit of the history may still be taken back."""
+        return next(iter(self.unfinished_edits()), None) if self.format.spec > 1 else None
+
+    def unfinished_edits(self) -> dict[str, EditRecord]:
+        """The edits of runs that have condemned nothing yet, or died before they did.
+
+        One that the library made stands: the run that let it edit may promise what it released.
+        """
+        return {
+            run_id: record
+            for run_id, record in self.edits.all().items()
+            if not record.by_library and self._is_unfinished(run_id)
+        }
+
+    def _is_unfinished(self, run_id: str) -> bool:
+        run = self.sidecar.records.find(run_id)
+        if run is None:
+            return True
+        early = run.state == RunState.STARTED and not run.promoted
+        return early and not self.sidecar.lists.taken_by(run_id)
 
     def _unlisted(
         self,
@@ -209,15 +257,9 @@ class Observer:
                 hint="if no writer needs it, remove its file; nothing was deleted",
             )
 
-    def _write_held(
-        self, request: ObserveRequest, history: RepositoryHistory, reached: Collection[SnapshotId]
-    ) -> tuple[str, ...]:
+    def _write_held(self, request: ObserveRequest, pruned: Collection[str]) -> tuple[str, ...]:
         """Write down the transaction logs that snapshots need beside their own."""
-        addresses = [
-            self.format.address(TRANSACTIONS, ancestor)
-            for snapshot in sorted(reached)
-            for ancestor in history.pruned.get(snapshot, ())
-        ]
+        addresses = [self.format.address(TRANSACTIONS, ancestor) for ancestor in pruned]
         if not addresses:
             return ()
         rows = pa.table([pa.array(addresses, pa.string())], schema=_HELD)
@@ -243,6 +285,15 @@ class Observer:
             f"there is no Icechunk repository at {self.format.root}/{self.format.name}",
             hint="name the folder or prefix that has its snapshots",
         )
+
+
+def _as_snapshots(
+    away: Mapping[SnapshotId, Entry], history: RepositoryHistory
+) -> dict[SnapshotId, Snapshot]:
+    return {
+        one: entry.snapshot(one, lambda parent: parent in away or parent in history.snapshots)
+        for one, entry in away.items()
+    }
 
 
 def _snapshot_of(address: str) -> SnapshotId | None:

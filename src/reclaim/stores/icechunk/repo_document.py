@@ -5,7 +5,7 @@ It is how snapshots are taken out of a repository: what ``repo`` does not list, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,22 +14,25 @@ import pyarrow as pa
 
 from reclaim.clock import from_micros, to_micros
 from reclaim.errors import Conflict
-from reclaim.model import Snapshot, SnapshotId
+from reclaim.model import RefKind, Snapshot, SnapshotId
 from reclaim.safety import SAFETY
 from reclaim.stores.icechunk.decoding import decoding
 from reclaim.stores.icechunk.envelope import MAGIC, FileType, unwrap
 from reclaim.stores.icechunk.flatbuffer_schema import Values, read_values, write_values
-from reclaim.stores.icechunk.object_ids import ID_BYTES, name
+from reclaim.stores.icechunk.object_ids import ID_BYTES, name, packed
 from reclaim.stores.icechunk.repo_file import SPEC as SPEC_VERSION
 from reclaim.stores.icechunk.repo_file import decode_repo
 from reclaim.stores.icechunk.repo_schema import (
     BRANCHES,
+    DELETED_TAGS,
     GC_RAN,
     INFO_FLUSHED_AT,
     INFO_ID,
     INFO_MESSAGE,
+    INFO_METADATA,
     INFO_PARENT,
     INFO_PRUNED,
+    REF_NAME,
     REF_SNAPSHOT,
     REPO,
     SNAPSHOTS,
@@ -40,9 +43,11 @@ from reclaim.stores.icechunk.repo_schema import (
     UPDATE_VALUE,
     UPDATES,
 )
+from reclaim.stores.icechunk.snapshot_file import SnapshotFile
 
 WRITER = b"reclaim".ljust(24)
 _NO_PARENT = -1
+_REF_SLOTS = {RefKind.BRANCH: BRANCHES, RefKind.TAG: TAGS}
 _YEAR_3000 = 32_503_680_000_000
 """In milliseconds since 1970; the names of backups count down to it: the newest comes first."""
 
@@ -54,10 +59,28 @@ class Entry:
     parent: SnapshotId | None
     values: Mapping[int, Any]
 
+    @classmethod
+    def of_file(cls, file: SnapshotFile) -> Entry:
+        """The entry of a snapshot of spec 1, whose file has its parent."""
+        values = {
+            INFO_ID: packed(file.id),
+            INFO_FLUSHED_AT: to_micros(file.written_at),
+            INFO_MESSAGE: file.message,
+            INFO_METADATA: [],
+        }
+        return cls(None if file.parent is None else SnapshotId(file.parent), values)
+
     def pruned(self) -> list[str]:
         """The ancestors that are gone and whose transaction logs it still needs."""
-        packed: bytes = self.values.get(INFO_PRUNED, b"")
-        return [name(packed[at : at + ID_BYTES]) for at in range(0, len(packed), ID_BYTES)]
+        logs: bytes = self.values.get(INFO_PRUNED, b"")
+        return [name(logs[at : at + ID_BYTES]) for at in range(0, len(logs), ID_BYTES)]
+
+    def below(self, parent: SnapshotId | None, pruned: Sequence[str]) -> Entry:
+        """It below another parent, with the ancestors in between whose logs it needs then."""
+        values = {slot: value for slot, value in self.values.items() if slot != INFO_PRUNED}
+        if pruned:
+            values[INFO_PRUNED] = b"".join(map(packed, pruned))
+        return Entry(parent, values)
 
     def snapshot(self, id: SnapshotId, is_known: Callable[[SnapshotId], bool]) -> Snapshot:
         """The snapshot; without its parent, if that is not known any more."""
@@ -106,6 +129,33 @@ class RepoDocument:
         refs = (ref for slot in (BRANCHES, TAGS) for ref in self.values[slot])
         return frozenset(ids[ref.get(REF_SNAPSHOT, 0)] for ref in refs)
 
+    def refs(self) -> dict[tuple[RefKind, str], SnapshotId]:
+        """The snapshot at which each branch and tag is."""
+        ids = list(self.entries())
+        return {
+            (kind, ref[REF_NAME]): ids[ref.get(REF_SNAPSHOT, 0)]
+            for kind, slot in _REF_SLOTS.items()
+            for ref in self.values[slot]
+        }
+
+    def with_refs(self, refs: Mapping[tuple[RefKind, str], SnapshotId]) -> RepoDocument:
+        """The document with other branches and tags. The name of a tag that goes is noted as that
+        of a deleted one, and that of one which comes is not any more."""
+        numbers = {id: number for number, id in enumerate(self.entries())}
+        slots = {
+            slot: [
+                {REF_NAME: named, REF_SNAPSHOT: numbers[refs[of, named]]}
+                for of, named in sorted(refs)
+                if of is kind
+            ]
+            for kind, slot in _REF_SLOTS.items()
+        }
+        before, after = (
+            {named for kind, named in given if kind is RefKind.TAG} for given in (self.refs(), refs)
+        )
+        deleted = set(self.values.get(DELETED_TAGS, ())) - after | (before - after)
+        return RepoDocument({**self.values, **slots, DELETED_TAGS: sorted(deleted)})
+
     def without(self, dropped: Collection[SnapshotId]) -> RepoDocument:
         """The document without some snapshots. Nothing that stays may refer to them."""
         entries = self.entries()
@@ -140,9 +190,9 @@ class RepoDocument:
         }
         return RepoDocument({**self.values, **moved, SNAPSHOTS: infos})
 
-    def updated(self, now: datetime, backup: str) -> RepoDocument:
-        """The document after a collection: an entry in the log, and in the one before it the
-        backup that has the ``repo`` as it was.
+    def updated(self, now: datetime, backup: str, kind: int = GC_RAN) -> RepoDocument:
+        """The document after a collection or an expiration: an entry in the log, and in the one
+        before it the backup that has the ``repo`` as it was.
 
         The library refuses to write after an entry of the future. So that nobody whose clock is
         behind this one is held up, the entry is as old as clocks may differ.
@@ -150,7 +200,7 @@ class RepoDocument:
         updates = list(self.values[UPDATES])
         latest = max((update.get(UPDATE_AT, 0) for update in updates), default=0)
         at = max(latest + 1, to_micros(now - SAFETY.clock_skew))
-        ran: Values = {UPDATE_TYPE: GC_RAN, UPDATE_VALUE: {}, UPDATE_AT: at}
+        ran: Values = {UPDATE_TYPE: kind, UPDATE_VALUE: {}, UPDATE_AT: at}
         updates[:1] = [{**latest, UPDATE_BACKUP: backup} for latest in updates[:1]]
         return RepoDocument({**self.values, UPDATES: [ran, *updates]})
 

@@ -1,24 +1,37 @@
-"""The editor of ``repo``: takes snapshots out and puts them back, by compare and swap."""
+"""The editor of ``repo``: takes snapshots out, puts them back and edits the history, by compare
+and swap."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from reclaim.clock import Clock
 from reclaim.errors import Conflict, NotFound, OutOfTime
-from reclaim.model import SnapshotId
+from reclaim.model import RefKind, SnapshotId
 from reclaim.storage import Storage, SwapsObjects
 from reclaim.stores.icechunk.addresses import OVERWRITTEN, REPO, SNAPSHOTS
+from reclaim.stores.icechunk.edit_records import EditedParent, EditRecord
 from reclaim.stores.icechunk.format import IcechunkFormat
 from reclaim.stores.icechunk.object_ids import ID_BYTES
 from reclaim.stores.icechunk.repo_document import Entry, RepoDocument, backup_name
 from reclaim.stores.icechunk.repo_file import decode_repo
+from reclaim.stores.icechunk.repo_schema import EXPIRATION_RAN, GC_RAN
 from reclaim.stores.icechunk.withdrawn import Withdrawn, WithdrawnSnapshots
 
 ROUNDS = 50
 """So often it is tried again when somebody else was faster."""
+FEW = 8
+"""So many files are looked for one by one; for more the folder is listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """How much of an edit was taken back, and sentences about the rest."""
+
+    changed: int
+    left: list[str]
 
 
 class RepoEditor:
@@ -52,19 +65,104 @@ class RepoEditor:
             )
             dropped = {one for one in entries if one in listed and one not in kept}
             before = self._withdrawn.read()
+            # The library has taken them out for an expiration, and they are collected from now on.
+            adopted = {one for one, found in before.items() if found.pending and one in listed}
             known = _dropping(_settled(before, entries, listed), entries, dropped)
             changed = document.without(dropped)
             fitted = self._fitted(known, changed.entries(), listed)
             check()
             # Before they are out: what is written down nowhere could not come back.
             self._withdrawn.write(known)
-            if dropped or fitted:
-                if not self._write(changed.with_entries(fitted), data, version, check):
+            if dropped or fitted or adopted:
+                kind = GC_RAN
+                if fitted and all(one in known and known[one].pending for one in fitted):
+                    kind = EXPIRATION_RAN
+                target = changed.with_entries(fitted)
+                if not self._write(target, data, version, check, kind=kind):
                     continue
-                there = changed.with_entries(fitted).entries()
-                self._withdrawn.write(_settled(known, there, listed))
+                settled = adopted.union(fitted)
+                known = {
+                    one: replace(found, pending=found.pending and one not in settled)
+                    for one, found in known.items()
+                }
+                self._withdrawn.write(_settled(known, target.entries(), listed))
             return kept.intersection(listed)
-        raise OutOfTime(
+        raise self._out_of_time()
+
+    def read(self) -> RepoDocument:
+        """The document as it is now."""
+        return RepoDocument.read(self._storage.get(self._address), self._address)
+
+    def edit(
+        self,
+        reparent: Mapping[SnapshotId, SnapshotId | None],
+        delete_refs: Collection[tuple[RefKind, str]],
+        is_as_seen: Callable[[RepoDocument], bool],
+        note: Callable[[EditRecord], None],
+        check: Callable[[], None],
+    ) -> bool:
+        """Give snapshots other parents and delete refs, as an expiration does, all at once.
+
+        False, with nothing done, if ``repo`` is not as it was seen, or somebody else was faster.
+        ``note`` is told of the edit before it is made.
+        """
+        data, version = self._swaps.get_version(self._address)
+        document = RepoDocument.read(data, self._address)
+        if not is_as_seen(document):
+            return False
+        entries, refs = document.entries(), document.refs()
+        record = EditRecord(
+            {
+                one: EditedParent(entries[one].parent, new, tuple(entries[one].pruned()))
+                for one, new in reparent.items()
+            },
+            {named: refs[named] for named in delete_refs},
+        )
+        edited = {
+            one: entries[one].below(new, pruned_between(entries, one, new))
+            for one, new in reparent.items()
+        }
+        left = {named: at for named, at in refs.items() if named not in record.refs}
+        check()
+        note(record)
+        target = document.with_entries(edited).with_refs(left)
+        return self._write(target, data, version, check, kind=EXPIRATION_RAN)
+
+    def take_back(self, record: EditRecord, check: Callable[[], None]) -> TakenBack:
+        """Give snapshots the parents back that an edit took from them, and put refs back that it
+        deleted, where nothing has changed since."""
+        for _ in range(ROUNDS):
+            data, version = self._swaps.get_version(self._address)
+            document = RepoDocument.read(data, self._address)
+            entries, refs = document.entries(), document.refs()
+            left: list[str] = []
+            fitted: dict[SnapshotId, Entry] = {}
+            for one, edited in record.parents.items():
+                if one in entries and entries[one].parent == edited.old:
+                    continue
+                if one not in entries or entries[one].parent != edited.new:
+                    left.append(f"the parent of {one}, which is gone or was changed since")
+                elif edited.old is not None and edited.old not in entries:
+                    left.append(f"the parent of {one}, which was {edited.old} and is gone")
+                else:
+                    fitted[one] = entries[one].below(edited.old, edited.pruned)
+            back = {}
+            for (kind, name), at in record.refs.items():
+                if (kind, name) not in refs and at in entries:
+                    back[kind, name] = at
+                elif refs.get((kind, name)) != at:
+                    why = "was made again elsewhere" if (kind, name) in refs else f"was at {at}"
+                    left.append(f"the {kind} {name}, which {why}")
+            if not fitted and not back:
+                return TakenBack(0, left)
+            target = document.with_entries(fitted).with_refs({**refs, **back})
+            check()
+            if self._write(target, data, version, check, kind=EXPIRATION_RAN):
+                return TakenBack(len(fitted) + len(back), left)
+        raise self._out_of_time()
+
+    def _out_of_time(self) -> OutOfTime:
+        return OutOfTime(
             f"{self._address} was changed by others each time that it was to be written",
             hint="nothing was deleted; run it again when fewer commits are being made",
         )
@@ -76,11 +174,13 @@ class RepoEditor:
         listed: Collection[SnapshotId],
     ) -> dict[SnapshotId, Entry]:
         """The snapshots that come back, and those that get back a parent which does."""
-        back = {
+        wanted = {
             one: found.entry
             for one, found in known.items()
-            if one not in listed and one not in there and not found.is_back and self._is_whole(one)
+            if one not in listed and one not in there and not found.is_back
         }
+        whole = self._whole(wanted.keys())
+        back = {one: entry for one, entry in wanted.items() if one in whole}
         first = next((one for one, entry in there.items() if entry.parent is None), None)
 
         def nearest(parent: SnapshotId | None) -> SnapshotId | None:
@@ -98,8 +198,16 @@ class RepoEditor:
                     fitted[one] = replace(there[one], parent=parent)
         return fitted
 
+    def _whole(self, snapshots: Collection[SnapshotId]) -> frozenset[SnapshotId]:
+        """Those of some snapshots whose files are there; without them nobody could read what is
+        listed."""
+        if len(snapshots) > FEW:
+            listed = self._storage.list(f"{self._format.prefix}{SNAPSHOTS}")
+            names = {stored.address.rpartition("/")[2] for stored in listed}
+            return frozenset(one for one in snapshots if one in names)
+        return frozenset(filter(self._is_whole, snapshots))
+
     def _is_whole(self, snapshot: SnapshotId) -> bool:
-        """Whether the file of a snapshot is there; without it nobody could read what is listed."""
         try:
             self._storage.head(self._format.address(SNAPSHOTS, snapshot))
         except NotFound:
@@ -107,12 +215,18 @@ class RepoEditor:
         return True
 
     def _write(
-        self, document: RepoDocument, before: bytes, version: str, check: Callable[[], None]
+        self,
+        document: RepoDocument,
+        before: bytes,
+        version: str,
+        check: Callable[[], None],
+        *,
+        kind: int,
     ) -> bool:
         """Write ``repo`` in the place of what it was; False if it is that no more."""
         now = self._clock.now()
         backup = backup_name(now, secrets.token_bytes(ID_BYTES))
-        data = document.updated(now, backup).encode()
+        data = document.updated(now, backup, kind).encode()
         address = f"{self._format.prefix}{OVERWRITTEN}/{backup}"
         self._storage.put(address, before, create=True)
         check()
@@ -134,6 +248,20 @@ class RepoEditor:
         """Whether ``repo`` is what was written, or has been made from it since."""
         repo = decode_repo(self._storage.get(self._address), self._address)
         return backup in {update.backup for update in repo.updates}
+
+
+def pruned_between(
+    entries: Mapping[SnapshotId, Entry], snapshot: SnapshotId, parent: SnapshotId | None
+) -> list[str]:
+    """The ancestors whose transaction logs a snapshot needs if it hangs on an ancestor that is not
+    its parent; the oldest first, as the library has them."""
+    skipped: list[SnapshotId] = []
+    at = entries[snapshot].parent
+    while at is not None and at != parent:
+        skipped.append(at)
+        at = entries[at].parent
+    logs = [log for one in reversed(skipped) for log in (*entries[one].pruned(), str(one))]
+    return [*logs, *entries[snapshot].pruned()]
 
 
 def _reached(
@@ -173,6 +301,8 @@ def _settled(
     """What is written down, without what is back as it was."""
     settled = {}
     for one, found in known.items():
+        if one in entries and found.pending:
+            continue
         if one in entries and one not in listed:
             if entries[one].parent == found.entry.parent:
                 continue

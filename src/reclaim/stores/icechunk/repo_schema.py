@@ -42,6 +42,8 @@ _STATUS = TableSchema({0: BYTE, 1: INSTANT, 2: Text()})
 
 GC_RAN = 13
 """The type of the update that a collection leaves in the operations log."""
+EXPIRATION_RAN = 14
+"""The same of an expiration."""
 _NOTHING = TableSchema({})
 _NAME = TableSchema({0: Text()})
 _NAME_AND_SNAPSHOT = TableSchema({0: Text(), 1: ID})
@@ -59,7 +61,7 @@ _UPDATE_KINDS = {
     11: TableSchema({0: Text(), 1: ID, 2: ID}),  # a commit was amended
     12: TableSchema({0: ID}),  # a snapshot on no branch
     GC_RAN: _NOTHING,
-    14: _NOTHING,  # an expiration
+    EXPIRATION_RAN: _NOTHING,
     15: TableSchema({0: Number("<H"), 1: BOOL, 2: BOOL}),  # a feature flag changed
     16: TableSchema({0: _STATUS}),  # the status changed
 }

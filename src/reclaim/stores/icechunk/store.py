@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import unquote
 
 from reclaim.clock import Clock, SystemClock
-from reclaim.errors import Conflict, Gone, InvalidInput, NotFound
+from reclaim.errors import Conflict, Corrupt, Gone, InvalidInput, NotFound
+from reclaim.history import Edit
 from reclaim.ids import new_uid
-from reclaim.model import Lease, SnapshotId
+from reclaim.model import History, Lease, SnapshotId
 from reclaim.storage import ObjectStorage, Storage, SwapsObjects
+from reclaim.stores.abilities import Expiration
 from reclaim.stores.findings import Advance, Finding
 from reclaim.stores.icechunk.addresses import OURS, REPO, SNAPSHOTS, TRANSACTIONS
+from reclaim.stores.icechunk.edit_records import EditRecords
 from reclaim.stores.icechunk.examination import Examination
+from reclaim.stores.icechunk.expiration import RULES, predict_edit
 from reclaim.stores.icechunk.format import SNAPSHOT, TRANSACTION, IcechunkFormat
-from reclaim.stores.icechunk.held import HeldIcechunk
+from reclaim.stores.icechunk.held import HeldFiles
+from reclaim.stores.icechunk.held_repo import HeldRepo
+from reclaim.stores.icechunk.history import HistoryRead
 from reclaim.stores.icechunk.object_ids import ID_LETTERS, is_id
 from reclaim.stores.icechunk.observing import Observer
+from reclaim.stores.icechunk.snapshot_file import SnapshotFile, decode_snapshot
 from reclaim.stores.icechunk.withdrawn import WithdrawnSnapshots
 from reclaim.stores.observation import Observation, ObserveRequest
 from reclaim.stores.sidecar.sidecar import Sidecar
@@ -38,6 +48,13 @@ ON_DISK = (
 )
 
 
+IRREVERSIBLE = (
+    "in spec 1 Icechunk's own library edits the history, which cannot be taken back: an undo "
+    "brings back snapshots and their objects, and holds them for the rest of the quarantine; it "
+    "brings back neither parents nor refs"
+)
+
+
 class IcechunkStore(SidecarStore):
     """One repository."""
 
@@ -46,7 +63,6 @@ class IcechunkStore(SidecarStore):
     exact = False
     deleted = False
     quarantine_by_default = True
-    handle = HeldIcechunk
 
     def __init__(
         self, location: str, *, clock: Clock | None = None, storage: Storage | None = None
@@ -65,8 +81,18 @@ class IcechunkStore(SidecarStore):
         sidecar = Sidecar(self.storage, ours, self.clock)
         super().__init__(sidecar)
         self.safety_basis = f"{SAFETY_BASIS}{self._not_promised()}"
-        withdrawn = WithdrawnSnapshots(self.storage, ours)
-        self._observer = Observer(self.storage, self.format, sidecar, withdrawn, self.clock)
+        self._observer = Observer(
+            self.storage,
+            self.format,
+            sidecar,
+            WithdrawnSnapshots(self.storage, ours),
+            EditRecords(self.storage, ours),
+            self.clock,
+        )
+
+    @property
+    def handle(self) -> type[HeldFiles] | type[HeldRepo]:
+        return HeldFiles if self.format.spec == 1 else HeldRepo
 
     def _not_promised(self) -> str:
         if self.format.spec == 1:
@@ -81,14 +107,51 @@ class IcechunkStore(SidecarStore):
         return self._observer.observe(request)
 
     @contextmanager
-    def lock(self, run_id: str) -> Iterator[HeldIcechunk]:
+    def lock(self, run_id: str) -> Iterator[HeldFiles | HeldRepo]:
         with self._sidecar.lock(run_id) as lock:
-            yield HeldIcechunk(lock, self._sidecar, self._observer)
+            yield self.handle(lock, self._sidecar, self._observer)
 
     def clean(self) -> None:
-        if self._sidecar.lists.any_provisional():
+        if self._sidecar.lists.any_provisional() or self._observer.unfinished_edits():
             with suppress(Conflict), self.lock(new_uid()) as held:
                 held.begin()
+
+    # History
+
+    def expressible_rules(self) -> frozenset[str]:
+        return RULES
+
+    def predict_edit(
+        self,
+        history: History,
+        kept: AbstractSet[SnapshotId],  # noqa: ARG002
+        expiration: Expiration,
+    ) -> Edit:
+        return predict_edit(history, expiration, spec=self.format.spec)
+
+    def needed_once_edited(self, history: History, edit: Edit) -> Collection[str]:
+        """The transaction logs of ancestors that edited snapshots pass over, in spec 2."""
+        if self.format.spec == 1:
+            return ()
+        passed: set[tuple[int, int | None]] = set()
+        gone = set(edit.unreachable)
+        for one, parents in edit.reparent.items():
+            if one in gone:
+                continue
+            end = history.numbers[parents[0]] if parents else None
+            above = history.parents[history.numbers[one]]
+            while above and above[0] != end and (above[0], end) not in passed:
+                passed.add((above[0], end))
+                above = history.parents[above[0]]
+        logs = {history.snapshots[number].id for number, _ in passed}
+        return [self.format.address(TRANSACTIONS, one) for one in logs]
+
+    def irreversible(self) -> str:
+        return IRREVERSIBLE if self.format.spec == 1 else ""
+
+    def current_history(self) -> HistoryRead:
+        self._observer.check()
+        return self._observer.current_history()
 
     # The way back
 
@@ -112,6 +175,44 @@ class IcechunkStore(SidecarStore):
             }
             for run_id, snapshots in taken.items()
         }
+
+    def keep_parents(self, seen: Observation, *, besides: str) -> Observation:
+        """An observation in which what runs would build on is held; see ``KeepsParents``."""
+        runs = [run.id for run in self.runs() if run.undoable and run.id != besides]
+        return replace(seen, promised=seen.promised | (self._passed_over(runs) & seen.ids))
+
+    def _passed_over(self, runs: Collection[str]) -> frozenset[SnapshotId]:
+        """The parents of snapshots that runs took, and what they took out of history."""
+        taken = [one for run_id in runs for one in self._sidecar.lists.taken_by(run_id)]
+        if self.format.spec == 1:
+            return frozenset(self._parents_in_files(runs))
+        withdrawn = self._observer.withdrawn.read() if taken else {}
+        entries = (withdrawn[one].entry for one in taken if one in withdrawn)
+        edits = filter(None, map(self._observer.edits.read, runs))
+        return frozenset(
+            (
+                *(entry.parent for entry in entries if entry.parent is not None),
+                *(one for edit in edits for one in edit.passed_over()),
+            )
+        )
+
+    def _parents_in_files(self, runs: Collection[str]) -> Iterator[SnapshotId]:
+        """The parents of snapshots that runs took, as their files say, wherever these are."""
+        for run_id in runs:
+            ids = sorted(self._sidecar.lists.taken_by(run_id))
+            aside = self.format.quarantine_path(run_id)
+            with ThreadPoolExecutor(max(self.storage.at_once, 1)) as readers:
+                files = list(readers.map(lambda one: self._find_taken(one, aside), ids))  # noqa: B023
+            yield from (SnapshotId(file.parent) for file in files if file and file.parent)
+
+    def _find_taken(self, snapshot: SnapshotId, aside: str) -> SnapshotFile | None:
+        """A snapshot that a run took, from its quarantine or from where it was; None if it cannot
+        be read, which whoever asks what it needs will say."""
+        at_home = self.format.address(SNAPSHOTS, snapshot)
+        for address in (f"{aside}{SNAPSHOTS}/{snapshot}", at_home):
+            with suppress(NotFound, Corrupt):
+                return decode_snapshot(self.storage.get(address), address)
+        return None
 
     # Leases
 

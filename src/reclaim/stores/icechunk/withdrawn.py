@@ -26,11 +26,13 @@ _BYTES, _TABLE = "bytes", "table"
 class Withdrawn:
     """A snapshot that was taken out of ``repo``, as it was.
 
-    One that came back before its parent did hangs on a ``stand_in`` until that comes too.
+    One that came back before its parent did hangs on a ``stand_in`` until that comes too. One that
+    is ``pending`` was taken out by the library, and no run has condemned it yet.
     """
 
     entry: Entry
     stand_in: SnapshotId | None = None
+    pending: bool = False
 
     @property
     def is_back(self) -> bool:
@@ -49,7 +51,9 @@ class WithdrawnSnapshots:
             document = read_document(self._storage, self._address, largest=LARGEST)
             return {
                 SnapshotId(id): Withdrawn(
-                    Entry(found["parent"], _decoded(found["values"])), found["stand_in"]
+                    Entry(found["parent"], _decoded(found["values"])),
+                    found["stand_in"],
+                    bool(found.get("pending", False)),
                 )
                 for id, found in document.items()
             }
@@ -72,6 +76,7 @@ class WithdrawnSnapshots:
             id: {
                 "parent": found.entry.parent,
                 "stand_in": found.stand_in,
+                "pending": found.pending,
                 "values": _encoded(dict(found.entry.values)),
             }
             for id, found in snapshots.items()

@@ -1,0 +1,123 @@
+"""Records of edits of the history in ``repo``: what each run changed, so that it can be undone.
+
+They lie beside the repository, one file for a run, written before ``repo`` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from reclaim.errors import NotFound
+from reclaim.model import RefKind, SnapshotId
+from reclaim.storage import Storage
+from reclaim.stores.sidecar.condemned import LARGEST
+from reclaim.stores.sidecar.files import (
+    SUFFIX,
+    Unreadable,
+    damaged,
+    read_document,
+    write_document,
+)
+
+FOLDER = "edits/"
+
+
+@dataclass(frozen=True, slots=True)
+class EditedParent:
+    """The parent of a snapshot before an edit and after it, and the ancestors whose logs it needed
+    before."""
+
+    old: SnapshotId | None
+    new: SnapshotId | None
+    pruned: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EditRecord:
+    """The edit of a run."""
+
+    parents: Mapping[SnapshotId, EditedParent]
+    refs: Mapping[tuple[RefKind, str], SnapshotId]
+    """The refs that were deleted, and where they were."""
+    by_library: bool = False
+
+    def after(self, earlier: EditRecord | None) -> EditRecord:
+        """The edit together with an earlier one of the same run."""
+        if earlier is None:
+            return self
+        parents = dict(earlier.parents)
+        for one, edited in self.parents.items():
+            first = parents.get(one)
+            parents[one] = edited if first is None else replace(first, new=edited.new)
+        return EditRecord(parents, {**self.refs, **earlier.refs}, self.by_library)
+
+    def passed_over(self) -> frozenset[SnapshotId]:
+        """The snapshots that it took out of history, or of which an ancestor of one."""
+        parents = (edited.old for edited in self.parents.values() if edited.old is not None)
+        return frozenset((*parents, *self.refs.values()))
+
+
+class EditRecords:
+    """The records of a repository, by run. Written only under the lock."""
+
+    def __init__(self, storage: Storage, prefix: str) -> None:
+        self._storage = storage
+        self._prefix = f"{prefix}{FOLDER}"
+
+    def read(self, run_id: str) -> EditRecord | None:
+        address = self._address(run_id)
+        try:
+            return _decode(read_document(self._storage, address, largest=LARGEST))
+        except NotFound:
+            return None
+        except (Unreadable, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise damaged(
+                self._storage,
+                address,
+                f"the edit of the history by run {run_id}",
+                error,
+                hint="restore the file from a backup; without it the edit cannot be undone",
+            ) from error
+
+    def write(self, run_id: str, record: EditRecord) -> None:
+        write_document(self._storage, self._address(run_id), _encode(record))
+
+    def remove(self, run_id: str) -> None:
+        self._storage.delete(self._address(run_id))
+
+    def all(self) -> dict[str, EditRecord]:
+        found = {}
+        for one in self._storage.list(self._prefix.rstrip("/")):
+            name = one.address.removeprefix(self._prefix)
+            if name.endswith(SUFFIX) and "/" not in name:
+                run_id = name.removesuffix(SUFFIX)
+                if (record := self.read(run_id)) is not None:
+                    found[run_id] = record
+        return found
+
+    def _address(self, run_id: str) -> str:
+        return f"{self._prefix}{run_id}{SUFFIX}"
+
+
+def _encode(record: EditRecord) -> dict[str, Any]:
+    return {
+        "by_library": record.by_library,
+        "parents": {
+            one: {"old": edited.old, "new": edited.new, "pruned": list(edited.pruned)}
+            for one, edited in record.parents.items()
+        },
+        "refs": [[kind.value, name, at] for (kind, name), at in record.refs.items()],
+    }
+
+
+def _decode(document: Mapping[str, Any]) -> EditRecord:
+    return EditRecord(
+        {
+            SnapshotId(one): EditedParent(edited["old"], edited["new"], tuple(edited["pruned"]))
+            for one, edited in document["parents"].items()
+        },
+        {(RefKind(kind), name): SnapshotId(at) for kind, name, at in document["refs"]},
+        bool(document["by_library"]),
+    )

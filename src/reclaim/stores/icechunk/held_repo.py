@@ -1,0 +1,271 @@
+"""A repository of spec 2 whose lock is held.
+
+``repo`` follows the lists: what is condemned is taken out of it, so that nobody can refer to it any
+more, and put back if it is released. What the library takes out when it expires snapshots is
+written down before, and comes back unless the run condemns it. Edits of the history, by us or by
+the library, are recorded and can be taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from reclaim.errors import Conflict, Refused
+from reclaim.history import build
+from reclaim.model import EDIT_TAKEN_BACK, Ref, Run, RunState, Snapshot, SnapshotId
+from reclaim.stores.abilities import Expiration, HistorySeen, Restored
+from reclaim.stores.icechunk import history as histories
+from reclaim.stores.icechunk.addresses import SNAPSHOTS
+from reclaim.stores.icechunk.edit_records import EditedParent, EditRecord
+from reclaim.stores.icechunk.expiration import leaving_repo, predict_edit
+from reclaim.stores.icechunk.format import read_snapshot
+from reclaim.stores.icechunk.held import HeldIcechunk
+from reclaim.stores.icechunk.library import load_library
+from reclaim.stores.icechunk.observing import Observer
+from reclaim.stores.icechunk.repo_document import Entry, RepoDocument
+from reclaim.stores.icechunk.repo_editor import RepoEditor, TakenBack
+from reclaim.stores.icechunk.repo_file import RepoFile
+from reclaim.stores.icechunk.withdrawn import Withdrawn
+from reclaim.stores.sidecar.condemned import Condemnation
+from reclaim.stores.sidecar.lock import SidecarLock
+from reclaim.stores.sidecar.sidecar import Sidecar
+
+
+class HeldRepo(HeldIcechunk):
+    """The handle of a repository of spec 2."""
+
+    def __init__(self, lock: SidecarLock, sidecar: Sidecar, observer: Observer) -> None:
+        super().__init__(lock, sidecar, observer)
+        self._withdrawn = observer.withdrawn
+        self._edits = observer.edits
+        self._editor = RepoEditor(
+            observer.storage, observer.format, observer.withdrawn, observer.clock
+        )
+        self._left: Sequence[str] = ()
+        """What of an edit could not be taken back."""
+
+    def begin(self) -> None:
+        """Put back what runs that died had taken out, and take back their edits."""
+        super().begin()
+        self._follow_lists()
+        for run_id, record in self._observer.unfinished_edits().items():
+            if run_id == self.lock.run_id:
+                continue
+            left = self._take_back(record).left
+            if (run := self._records.find(run_id)) is not None:
+                facts = {**run.summary, EDIT_TAKEN_BACK: True, "left": left}
+                self.finish(run_id, RunState.STOPPED, facts)
+            self._edits.remove(run_id)
+
+    def condemn(self, rules: Mapping[SnapshotId, str]) -> int:
+        super().condemn(rules)
+        # A ref may have been made there before it was taken out.
+        kept = self._follow_lists() & rules.keys()
+        if kept:
+            super().release(kept)
+        condemned = self._lists.of(self.lock.run_id, Condemnation.PROVISIONAL)
+        return len(rules.keys() & condemned.keys())
+
+    def promote(self) -> int:
+        """Make what is provisional terminal, if ``repo`` still does not list it.
+
+        On a disk a writer may have put an older ``repo`` in its place.
+        """
+        run = self._working()
+        back = self._follow_lists() & self._lists.of(run, Condemnation.PROVISIONAL).keys()
+        if back:
+            raise Conflict(
+                f"something refers to the snapshot {min(back)} again, which was to be removed",
+                hint="nothing was deleted; apply the plan again",
+            )
+        return super().promote()
+
+    def release(self, ids: Collection[SnapshotId]) -> None:
+        super().release(ids)
+        self._follow_lists()
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._follow_lists()
+
+    def collect(self, ids: Collection[SnapshotId]) -> int:
+        self._working()
+        self._withdrawn.remove(self._condemned_by_others(ids, excluding=self._undoable()).keys())
+        return super().collect(ids)
+
+    def forget(self, run_id: str) -> int:
+        self._working()
+        self._withdrawn.remove(self._lists.taken_by(run_id).keys())
+        self._edits.remove(run_id)
+        return super().forget(run_id)
+
+    # History
+
+    def edit_history(
+        self,
+        reparent: Mapping[SnapshotId, tuple[SnapshotId, ...]],
+        delete_refs: Sequence[Ref],
+        seen: HistorySeen,
+    ) -> bool:
+        run = self._working()
+
+        def is_as_seen(document: RepoDocument) -> bool:
+            return _parts(document) == _seen_parts(seen)
+
+        return self._editor.edit(
+            {one: parents[0] if parents else None for one, parents in reparent.items()},
+            {(ref.kind, ref.name) for ref in delete_refs},
+            is_as_seen,
+            lambda record: self._edits.write(run, record.after(self._edits.read(run))),
+            self.lock.check,
+        )
+
+    def expire_by_library(self, expiration: Expiration, seen: HistorySeen) -> bool:
+        run = self._working()
+        load_library()
+        history = build(*_of_repo(self._observer.read_repo()))
+        # The library compares and swaps on its own, but not with what was decided on.
+        if set(history.refs) != set(seen.refs):
+            return False
+        entries = self._editor.read().entries()
+        edit = predict_edit(history, expiration, spec=self._format.spec)
+        record = EditRecord(
+            {
+                one: EditedParent(entries[one].parent, new[0], tuple(entries[one].pruned()))
+                for one, new in edit.reparent.items()
+                if one in entries
+            },
+            {(ref.kind, ref.name): ref.snapshot for ref in edit.delete_refs},
+            by_library=True,
+        )
+        leaving = leaving_repo(history, expiration)
+        pending = {
+            one: Withdrawn(entry, pending=True) for one, entry in entries.items() if one in leaving
+        }
+        # Before the library is asked: what is written down nowhere could not come back.
+        self._edits.write(run, record.after(self._edits.read(run)))
+        self._withdrawn.write({**self._withdrawn.read(), **pending})
+        self._ask_library(expiration)
+        after = self._editor.read().entries()
+        # What it took beyond that, because somebody moved a ref in that moment.
+        beyond = entries.keys() - after.keys() - leaving
+        known = {
+            one: found
+            for one, found in self._withdrawn.read().items()
+            if not found.pending or one not in after
+        }
+        more = {one: Withdrawn(entries[one], pending=True) for one in beyond}
+        self._withdrawn.write({**known, **more})
+        return True
+
+    def undo_edit(self) -> Sequence[str]:
+        run_id = self._working()
+        run, record = self._records.find(run_id), self._edits.read(run_id)
+        is_done = run is not None and run.state == RunState.DONE
+        if run is not None and run.promoted and not is_done:
+            raise Refused(
+                f"run {run_id} put nothing in quarantine and has deleted something, which cannot "
+                "be brought back",
+                hint="finish it: apply its plan again; then its edit of the history can be undone, "
+                "as far as snapshots are left",
+            )
+        if record is None:
+            raise Refused(
+                f"run {run_id} edited no history that could be taken back, and put nothing in "
+                "quarantine: there is nothing to bring back",
+                hint="apply with --quarantine to be able to undo it",
+            )
+        self._follow_lists()
+        done = self._take_back(record)
+        if done.left and not done.changed:
+            raise Refused(
+                f"nothing of the edit of run {run_id} can be taken back: {'; '.join(done.left)}",
+                hint="make a branch or a tag at a snapshot that is still there",
+            )
+        self._end(run_id)
+        return done.left
+
+    def roll_back(self) -> Sequence[str] | None:
+        run_id = self._working()
+        run = self._records.find(run_id)
+        if self._lists.taken_by(run_id) or (run is not None and run.promoted):
+            return None
+        self.abandon()
+        record = self._edits.read(run_id)
+        if record is None:
+            return []
+        left = self._take_back(record).left
+        if not left:
+            self._edits.remove(run_id)
+        return left
+
+    def _take_back(self, record: EditRecord) -> TakenBack:
+        return self._editor.take_back(record, self.lock.check)
+
+    # The way back
+
+    def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
+        self._write_down(one for one in self._lists.taken_by(run_id) if one in set(whole))
+        return super().restore(run_id, whole, complete=complete)
+
+    def _write_down(self, snapshots: Iterable[SnapshotId]) -> None:
+        """Write down snapshots that were taken before the repository was upgraded to spec 2, which
+        does not know them. Their own files tell all that ``repo`` needs, but for metadata, which
+        stays in the file alone: spec 2 has another form for it."""
+        known, entries = self._withdrawn.read(), self._editor.read().entries()
+        more = {}
+        for one in snapshots:
+            if one not in known and one not in entries:
+                address = self._format.address(SNAPSHOTS, one)
+                file = read_snapshot(self._observer.storage, address)
+                # What spec 2 wrote and does not list was never finished, or expired long ago.
+                if file.spec == 1:
+                    more[one] = Withdrawn(Entry.of_file(file))
+        if more:
+            self._withdrawn.write({**known, **more})
+
+    def _brought_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:  # noqa: ARG002
+        self._follow_lists()
+        record = self._edits.read(run_id)
+        self._left = () if record is None else self._take_back(record).left
+
+    def _end(self, run_id: str) -> None:
+        super()._end(run_id)
+        self._edits.remove(run_id)
+
+    def _has_edited(self, run_id: str, run: Run | None) -> bool:
+        return super()._has_edited(run_id, run) or self._edits.read(run_id) is not None
+
+    def _left_of_edit(self, run_id: str, run: Run | None) -> Sequence[str]:  # noqa: ARG002
+        return self._left
+
+    # The file ``repo``
+
+    def _refs(self) -> Sequence[Ref]:
+        return histories.of_repo(self._observer.read_repo()).refs
+
+    def _those_there(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
+        self._follow_lists()
+        entries = self._editor.read().entries()
+        return [one for one in ids if one in entries]
+
+    def _follow_lists(self) -> frozenset[SnapshotId]:
+        """Let ``repo`` follow the lists; what is on one and referred to nevertheless."""
+        return self._editor.follow(self._listed(), self.lock.check)
+
+
+def _of_repo(repo: RepoFile) -> tuple[Sequence[Snapshot], Sequence[Ref]]:
+    read = histories.of_repo(repo).read()
+    return read.snapshots, read.refs
+
+
+def _parts(document: RepoDocument) -> tuple[object, object]:
+    """The refs and parents of a document, as they are compared."""
+    return document.refs(), {one: entry.parent for one, entry in document.entries().items()}
+
+
+def _seen_parts(seen: HistorySeen) -> tuple[object, object]:
+    return (
+        {(ref.kind, ref.name): ref.snapshot for ref in seen.refs},
+        {one.id: one.parents[0] if one.parents else None for one in seen.snapshots},
+    )
