@@ -29,7 +29,6 @@ from reclaim.urls import normalize
 from tests.icechunk.repositories import FOLDERS, WrittenRepository
 from tests.icechunk.written_at import set_written_at
 
-
 OF_BOTH_SPECS: frozenset[type] = frozenset(
     {
         ReadsContainers,
@@ -39,9 +38,11 @@ OF_BOTH_SPECS: frozenset[type] = frozenset(
         abilities.ExpiresItself,
         abilities.ExpiresUnderLock,
         abilities.HoldsLeases,
+        abilities.KeepsBackups,
         abilities.KeepsParents,
         abilities.KeepsPolicy,
         abilities.ListsLeases,
+        abilities.NeedsLibrary,
         abilities.NeedsMoreOnceEdited,
         abilities.Quarantines,
         abilities.SetsAside,
@@ -49,6 +50,8 @@ OF_BOTH_SPECS: frozenset[type] = frozenset(
         abilities.TakesOver,
     }
 )
+
+IN_REPO: frozenset[type] = frozenset({abilities.EditsHistory, abilities.FreesKinds})
 
 
 class IcechunkSubject:
@@ -64,7 +67,7 @@ class IcechunkSubject:
     @property
     def abilities(self) -> frozenset[type]:
         """What only one file can have compared and swapped, only spec 2 can."""
-        return OF_BOTH_SPECS | ({abilities.EditsHistory} if self._spec > 1 else set())
+        return OF_BOTH_SPECS | (IN_REPO if self._spec > 1 else set())
 
     def _open(self, storage: Storage) -> IcechunkStore:
         return IcechunkStore(str(self._written.folder), clock=self._clock, storage=storage)

@@ -14,7 +14,6 @@ import pytest
 from reclaim.engine.tasks.parts import open_storage, read_part
 from reclaim.errors import Conflict, Corrupt, NotFound, ReclaimError, Refused, UnknownVersion
 from reclaim.model import StoredObject
-from reclaim.policy import Duration, Policy, Rules
 from reclaim.run.plan import Plan
 from reclaim.run.snapshot_reasons import TOO_YOUNG
 from reclaim.storage import Storage
@@ -294,11 +293,6 @@ def test_no_repository(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotFound, match="no Icechunk repository"):
         IcechunkStore(str(tmp_path / "empty")).check()
-
-
-def test_rules_are_refused(written: WrittenRepository) -> None:
-    with pytest.raises(Refused, match="no history to expire"):
-        plan(written, policy=Policy(Rules(older_than=Duration.parse("1d"))))
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from tests.planted.bug import Bug
+from tests.planted.bug import Bug, Change
 
 DECODERS = "tests/icechunk/test_decoders.py"
 PLAN = "tests/icechunk/test_plan.py"
 APPLY = "tests/icechunk/test_apply.py"
+EXPIRATION = "tests/icechunk/test_expiration.py"
+OWN_EDIT = "tests/icechunk/test_own_edit.py"
+BACKUPS = "tests/icechunk/test_backups.py"
 CONTRACT = "tests/icechunk/test_contract.py::TestIcechunkStore"
 
 OF_BOTH_SPECS: dict[str, Bug] = {
@@ -63,9 +66,39 @@ OF_BOTH_SPECS: dict[str, Bug] = {
     ),
     "what a ref in a file names is condemned": Bug(
         "reclaim.stores.icechunk.held",
-        right="        named = self._tips() | leased\n",
+        right="        named = {ref.snapshot for ref in self._refs()} | leased\n",
         wrong="        named = leased\n",
         test=f"{CONTRACT}::test_what_a_ref_names_is_not_marked[spec 1]",
+    ),
+    "the library of spec 1 is asked by an old reading": Bug(
+        "reclaim.stores.icechunk.held",
+        right="        if not self._are_refs_as_seen(seen):\n",
+        wrong="        if not seen:\n",
+        test=f"{CONTRACT}::test_the_library_is_not_asked_by_an_old_reading[spec 1]",
+    ),
+    "what the library of spec 1 does to tips is not predicted": Bug(
+        "reclaim.stores.icechunk.expiration",
+        right="in reversed(line) if young[number]), tip)\n",
+        wrong="in reversed(line) if young[number]), line[-1])\n",
+        test=f"{EXPIRATION}::test_the_library_does_what_is_predicted[spec 1-0]",
+    ),
+    "a library that is not installed counts as one that has edited": Bug(
+        "reclaim.run.library_edit",
+        right="    check_library(store)\n    for _ in range(ROUNDS):\n",
+        wrong="    for _ in range(ROUNDS):\n",
+        test=f"{EXPIRATION}::test_without_the_library[spec 1]",
+    ),
+    "parents of what is in quarantine go in spec 1": Bug(
+        "reclaim.stores.icechunk.store",
+        right="            return frozenset(self._parents_in_files(runs))\n",
+        wrong="            return frozenset()\n",
+        test=f"{CONTRACT}::test_parents_of_promised_snapshots_stay[spec 1]",
+    ),
+    "what an undo brings back after an edit is held by nothing": Bug(
+        "reclaim.stores.icechunk.held",
+        right="        if self._has_edited(run_id, run):\n            back",
+        wrong="        if run is None:\n            back",
+        test=f"{CONTRACT}::test_an_edit_that_cannot_be_undone_leaves_time[spec 1]",
     ),
 }
 
@@ -101,8 +134,8 @@ OF_SPEC_2: dict[str, Bug] = {
         test=f"{APPLY}::test_a_branch_that_is_made_before_a_snapshot_is_taken_out",
     ),
     "what is condemned can be referred to": Bug(
-        "reclaim.stores.icechunk.held",
-        right="        return self._editor.follow(listed, self.lock.check)\n",
+        "reclaim.stores.icechunk.held_repo",
+        right="        return self._editor.follow(self._listed(), self.lock.check)\n",
         wrong="        return frozenset()\n",
         test=f"{CONTRACT}::test_a_mark_is_provisional[spec 2]",
     ),
@@ -143,10 +176,113 @@ OF_SPEC_2: dict[str, Bug] = {
         test=f"{APPLY}::test_a_repo_that_is_written_over",
     ),
     "what is referred to again is made terminal": Bug(
-        "reclaim.stores.icechunk.held",
+        "reclaim.stores.icechunk.held_repo",
         right="        back = self._follow_lists() & ",
         wrong="        back = frozenset() & ",
         test=f"{APPLY}::test_a_repo_that_is_written_over_late",
+    ),
+    "the library of spec 2 is asked by an old reading": Bug(
+        "reclaim.stores.icechunk.held_repo",
+        right="        if set(history.refs) != set(seen.refs):\n",
+        wrong="        if not seen:\n",
+        test=f"{CONTRACT}::test_the_library_is_not_asked_by_an_old_reading[spec 2]",
+    ),
+    "what the library of spec 2 does to tips is not predicted": Bug(
+        "reclaim.stores.icechunk.expiration",
+        right="            stays[tip] = True\n",
+        wrong="            stays[tip] = stays[tip]\n",
+        test=f"{EXPIRATION}::test_the_library_does_what_is_predicted[spec 2-0]",
+    ),
+    "what the library takes out of repo is not written down": Bug(
+        "reclaim.stores.icechunk.held_repo",
+        right="        self._withdrawn.write({**self._withdrawn.read(), **pending})\n",
+        wrong="",
+        test=f"{EXPIRATION}::test_a_lease_holds_what_expires[spec 2-delete]",
+    ),
+    "what the library takes out beyond the plan does not come back": Bug(
+        "reclaim.stores.icechunk.held_repo",
+        right="        beyond = entries.keys() - after.keys() - leaving\n",
+        wrong="        beyond = frozenset()\n",
+        test=f"{EXPIRATION}::test_a_branch_that_goes_right_before_the_library_is_asked[spec 2]",
+    ),
+    "an edit by the library is not recorded": Bug(
+        "reclaim.stores.icechunk.held_repo",
+        right="        self._edits.write(run, record.after(self._edits.read(run)))\n",
+        wrong="",
+        test=f"{EXPIRATION}::test_undo_brings_back_what_expired[spec 2]",
+    ),
+    "a plan names logs that are needed once the history is edited": Bug(
+        "reclaim.stores.icechunk.store",
+        right="                passed.add((above[0], end))\n",
+        wrong="                pass\n",
+        test=f"{EXPIRATION}::test_a_plan_names_no_log_that_is_needed[spec 2]",
+    ),
+    "our edit of repo is not recorded": Bug(
+        "reclaim.stores.icechunk.repo_editor",
+        right="        note(record)\n",
+        wrong="",
+        test=f"{OWN_EDIT}::test_one_run_edits_and_collects_and_comes_back",
+    ),
+    "our edit of repo is made by an old reading": Bug(
+        "reclaim.stores.icechunk.repo_editor",
+        right="        if not is_as_seen(document):\n",
+        wrong="        if not document:\n",
+        test=f"{CONTRACT}::test_an_edit_by_an_old_reading_is_not_made[spec 2]",
+    ),
+    "logs of what our edit passes over are lost": Bug(
+        "reclaim.stores.icechunk.repo_editor",
+        right="            one: entries[one].below(new, pruned_between(entries, one, new))\n",
+        wrong="            one: entries[one].below(new, entries[one].pruned())\n",
+        test=f"{OWN_EDIT}::test_logs_of_what_is_passed_over_are_kept",
+    ),
+    "our edit of repo stays when the run died": Bug(
+        "reclaim.stores.icechunk.held_repo",
+        right="            left = self._take_back(record).left\n            if (run :=",
+        wrong="            left = []\n            if (run :=",
+        test=f"{OWN_EDIT}::test_the_edit_of_a_run_that_died_is_taken_back",
+    ),
+    "an edit of repo that may be taken back is planned on": Bug(
+        "reclaim.stores.icechunk.observing",
+        right="            editor=self._editor(),\n",
+        wrong="",
+        test=f"{OWN_EDIT}::test_the_edit_of_a_run_that_died_is_taken_back",
+    ),
+    "what our edit of repo passed over is not promised": Bug(
+        "reclaim.stores.icechunk.edit_records",
+        right="        return frozenset((*parents, *self.refs.values()))\n",
+        wrong="        return frozenset()\n",
+        test=f"{OWN_EDIT}::test_what_a_lease_held_is_promised_for_the_window",
+    ),
+    "snapshots that were taken before an upgrade are unknown afterwards": Bug(
+        "reclaim.stores.icechunk.held_repo",
+        right="                if file.spec == 1:\n",
+        wrong="                if file.spec == 3:\n",
+        test="tests/icechunk/test_upgrade.py::test_what_was_taken_before_an_upgrade_comes_back",
+    ),
+    "backups go that the log names": Bug(
+        "reclaim.stores.icechunk.held_repo",
+        right="            self._editor.rotate_log(self.lock.check)\n",
+        wrong="",
+        besides=(
+            Change(
+                "reclaim.stores.icechunk.backups",
+                right="        if not rotated:\n",
+                wrong="        if not repo:\n",
+            ),
+        ),
+        test=f"{BACKUPS}::test_the_log_is_whole_afterwards[0 more updates]",
+    ),
+    "backups go in which the log goes on": Bug(
+        "reclaim.stores.icechunk.backups",
+        right="        names = set(self._chain(repo.before_updates))\n",
+        wrong="        names: set[str] = set()\n",
+        test=f"{BACKUPS}::test_the_log_is_whole_afterwards[0 more updates]",
+    ),
+    "backups are not looked for again before they go": Bug(
+        "reclaim.stores.icechunk.held_repo",
+        right="            self._observer.collects_backups = True\n",
+        wrong="",
+        test=f"{BACKUPS}::test_the_log_is_whole_afterwards[1 more updates]",
     ),
 }
 

@@ -46,7 +46,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what a library has edited counts as taken back": Bug(
         "reclaim.run.undo_edit",
-        right="        if run.summary.get(EDITED_BY_LIBRARY):\n",
+        right="        if run.summary.get(EDITED_BY_LIBRARY) and _is_irreversible(store, held):\n",
         wrong="        if run.summary.get('none'):\n",
         test=f"{EXPIRES}::test_a_library_that_fails_halfway[True-deletes]",
     ),

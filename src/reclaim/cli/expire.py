@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.describe import commits
+from reclaim.cli.describe import snapshots
 from reclaim.cli.output import Block
 from reclaim.cli.places import parse_repository
-from reclaim.cli.plans import STORED
-from reclaim.cli.repo import RepositoryArgument
+from reclaim.cli.plans import STORE, STORED
 from reclaim.cli.rules import RuleOptions
 from reclaim.cli.session import Session
 from reclaim.cli.snapshot_rows import (
@@ -31,9 +30,9 @@ from reclaim.cli.snapshot_rows import (
 
 if TYPE_CHECKING:
     from reclaim.model import Run
+    from reclaim.policy import Policy
     from reclaim.run.expire import ExpirePlan
-
-NOUN = "commit"
+    from reclaim.stores.base import Store
 
 
 def register(app: typer.Typer) -> None:
@@ -48,6 +47,11 @@ class Expired:
     run: Run | None
     only_planned: bool
     policy_source: str
+    noun: str
+    name: str
+    """The store as commands name it; "" for a repository of the catalog."""
+    irreversible: str = ""
+    """What cannot be taken back, in a sentence."""
     everything: bool = False
     all_reasons: bool = False
 
@@ -76,29 +80,29 @@ class Expired:
         yield from going_view(
             (row for row in rows if row.decision == EXPIRED),
             expired,
-            NOUN,
+            self.noun,
             everything=self.everything,
             all_reasons=self.all_reasons,
         )
         if self.everything:
-            yield snapshot_table(kept, NOUN, all_reasons=self.all_reasons)
+            yield snapshot_table(kept, self.noun, all_reasons=self.all_reasons)
         else:
-            yield from kept_view(Counter(row.reasons[0] for row in kept), NOUN)
+            yield from kept_view(Counter(row.reasons[0] for row in kept), self.noun)
         verb = "would get" if self.only_planned else "got"
-        yield f"Of {commits(len(rows))}, {len(kept)} stay and {expired} expire."
+        yield f"Of {snapshots(len(rows), self.noun)}, {len(kept)} stay and {expired} expire."
         if edit.empty:
             yield "History stays as it is."
         else:
             released = len(self.plan.released())
-            yield f"{commits(len(edit.reparent))} {verb} other parents."
+            yield f"{snapshots(len(edit.reparent), self.noun)} {verb} other parents."
             reached = "would be" if self.only_planned else "will be"
-            yield f"{commits(released)} {reached} unreachable."
+            yield f"{snapshots(released, self.noun)} {reached} unreachable."
         for ref in edit.delete_refs:
             gone = "would be deleted" if self.only_planned else "was deleted"
-            yield f"The {ref.kind} {ref.name} {gone}: its commit is expired."
+            yield f"The {ref.kind} {ref.name} {gone}: its {self.noun} is expired."
         for ref in edit.expired_tips:
             if ref not in edit.delete_refs:
-                yield f"The {ref.kind} {ref.name} is at an expired commit, and stays with it."
+                yield f"The {ref.kind} {ref.name} is at an expired {self.noun}, and stays with it."
         reports = "would report" if self.only_planned else "will report"
         for base in edit.touched_bases:
             yield (
@@ -108,7 +112,11 @@ class Expired:
         for warning in self.plan.warnings():
             yield f"Note: {warning}."
         if self.run is not None:
-            yield f"No bytes were deleted. To take it back: reclaim undo {self.run.id}"
+            option = f" --store {self.name}" if self.name else ""
+            if self.irreversible:
+                yield f"No bytes were deleted. Note: {self.irreversible}."
+            else:
+                yield f"No bytes were deleted. To take it back: reclaim undo {self.run.id}{option}"
 
     def _rows(self) -> Iterator[SnapshotRow]:
         read = self.plan.read
@@ -117,7 +125,7 @@ class Expired:
 
 def expire(
     session: Session,
-    repository: RepositoryArgument,
+    store: Annotated[str, typer.Argument(metavar="STORE", help=STORE, show_default=False)],
     rules: RuleOptions,
     ref: Annotated[
         list[str] | None,
@@ -128,25 +136,83 @@ def expire(
     reasons: ReasonsOption = False,
 ) -> None:
     """Take snapshots out of history by rules. Deletes no bytes, so it does not ask."""
+    from reclaim.stores.registry import find_foreign
+
+    given = rules.read()
+    foreign = find_foreign(store)
+    if foreign is not None:
+        expired = _of_store(foreign, given, rules, ref or (), only_plan=plan)
+    else:
+        expired = _of_catalog(session, store, given, rules, ref or (), only_plan=plan)
+    session.output.answer(replace(expired, everything=everything, all_reasons=reasons))
+
+
+def _of_catalog(
+    session: Session,
+    repository: str,
+    given: Policy | None,
+    rules: RuleOptions,
+    refs: Sequence[str],
+    *,
+    only_plan: bool,
+) -> Expired:
+    """Expire commits of a repository of the catalog."""
     from reclaim.policy import decode_stored
     from reclaim.run.expire import apply_expire, plan_expire
     from reclaim.run.stored_policy import choose_policy
 
-    given = rules.read()
     with session.open_for_run() as catalog:
         repo = catalog.repository(parse_repository(repository))
         document = repo.stored_policy() if given is None else None
         stored = None if document is None else decode_stored(document, repository=repo.name)
         chosen = choose_policy(given, stored)
-        if not plan:
+        if not only_plan:
             # An edit that a run left which died is not planned from.
             repo.release_left_over()
         planned = plan_expire(
             repo,
             chosen.policy,
-            refs=ref or (),
+            refs=refs,
             delete_expired_tags=rules.delete_expired_tags,
             delete_expired_branches=rules.delete_expired_branches,
         )
-        run = None if plan else apply_expire(repo, planned)
-    session.output.answer(Expired(planned, run, plan, chosen.source, everything, reasons))
+        run = None if only_plan else apply_expire(repo, planned)
+    return Expired(planned, run, only_plan, chosen.source, "commit", "")
+
+
+def _of_store(
+    store: Store,
+    given: Policy | None,
+    rules: RuleOptions,
+    refs: Sequence[str],
+    *,
+    only_plan: bool,
+) -> Expired:
+    """Expire snapshots of a store that is not of the catalog."""
+    from reclaim.run.store_expire import apply_store_expire, plan_store_expire
+    from reclaim.run.stored_policy import choose_policy, find_stored
+    from reclaim.stores.abilities import CompactsMetadata, ExpiresItself
+    from reclaim.stores.registry import name_of
+
+    chosen = choose_policy(given, find_stored(store) if given is None else None)
+    if not only_plan and isinstance(store, CompactsMetadata):
+        # An edit that a run left which died is not planned from.
+        store.clean()
+    planned = plan_store_expire(
+        store,
+        chosen.policy,
+        refs=refs,
+        delete_expired_tags=rules.delete_expired_tags,
+        delete_expired_branches=rules.delete_expired_branches,
+    )
+    run = None if only_plan else apply_store_expire(store, planned)
+    by_library = planned.library_edit is not None and isinstance(store, ExpiresItself)
+    return Expired(
+        planned,
+        run,
+        only_plan,
+        chosen.source,
+        store.noun,
+        name_of(store.kind, store.name, store.uid),
+        store.irreversible() if by_library and isinstance(store, ExpiresItself) else "",
+    )

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import typer
 
 from reclaim.cli.ages import parse_age
+from reclaim.cli.backups import BackupsOption, collect_backups
 from reclaim.cli.describe import instant, objects, percent, size, snapshots
 from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block, Table
@@ -90,6 +91,7 @@ class PlanningOptions:
     ] = None
 
     unsafe_allow_missing_layers: MissingOption = False
+    old_backups: BackupsOption = False
 
     def read(self, rules: RuleOptions) -> Callable[[Store], PlanOptions]:
         """The options of a plan for a store; what does not depend on the store is checked now."""
@@ -105,6 +107,7 @@ class PlanningOptions:
 
         def options(store: Store) -> PlanOptions:
             allow_missing(store, asked=self.unsafe_allow_missing_layers)
+            collect_backups(store, asked=self.old_backups)
             stored = find_stored(store) if given is None else None
             chosen = choose_policy(given, stored)
             return PlanOptions(

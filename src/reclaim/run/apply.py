@@ -73,6 +73,7 @@ from reclaim.stores.abilities import (
     ClosesOverdue,
     EditsHistory,
     Expiration,
+    FreesKinds,
     HistorySeen,
     TakesOver,
 )
@@ -325,6 +326,8 @@ class _Applying:
             # Before the roots are read: it lists the store, which may take longer than what was
             # read may be old. Under the lock nobody else takes anything of them.
             left_whole = self._find_left_whole()
+            if isinstance(self._held, FreesKinds):
+                self._held.free_kinds(self._basis.kinds)
         with stage("expire") as expiring:
             edit = self._edit(decided)
             self._facts |= (EditCounts.of_record(self._facts) + edit).record()

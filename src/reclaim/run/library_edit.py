@@ -27,6 +27,7 @@ from reclaim.stores.abilities import (
     Expiration,
     ExpiresItself,
     ExpiresUnderLock,
+    NeedsLibrary,
 )
 from reclaim.stores.base import Held, Store
 
@@ -69,6 +70,12 @@ def find_library_edit(
     )
 
 
+def check_library(store: Store) -> None:
+    """Refuse to go on with an edit by the store's own library where that is not installed."""
+    if isinstance(store, NeedsLibrary):
+        store.check_library()
+
+
 def _rules_asked(policy: Policy) -> Iterator[str]:
     """Each rule of a policy in its words, with the refs that it is for."""
     if policy.matches:
@@ -98,6 +105,7 @@ def edit_by_library(
             f"the plan lets the library of {store.name} edit its history, which it cannot do here",
             hint="plan it again",
         )
+    check_library(store)
     for _ in range(ROUNDS):
         seen = held.read_history()
         history = build(seen.snapshots, seen.refs)

@@ -35,7 +35,7 @@ from reclaim.run.checks import (
     find_landmarks,
 )
 from reclaim.run.decide import KEEPS_ALL, Decided, Predict, decide_seen
-from reclaim.run.library_edit import find_library_edit, predicting
+from reclaim.run.library_edit import check_library, find_library_edit, predicting
 from reclaim.run.orphans import protected_folders
 from reclaim.run.plan_file import LibraryEdit, Noncurrent, PlanDocument
 from reclaim.run.plan_summary import PlanFindings, summarize
@@ -164,6 +164,8 @@ class _Planning:
         stage, work = self._stages.stage, self._place.below("work")
         with stage("check"):
             self._library_edit = self._find_library_edit()
+            if self._library_edit is not None:
+                check_library(self._store)
             self._store.check()
             check_clock(self._store, self._storage, work)
             inventory = self._inventory()

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reclaim.catalog.collection.editors import EXPIRE
 from reclaim.errors import Conflict, NotFound, Refused
 from reclaim.model import EDITED_BY_LIBRARY, Run, RunState
 from reclaim.run.admission import COLLECT
 from reclaim.run.removal import removal_of
-from reclaim.stores.abilities import EditsHistory
-from reclaim.stores.base import Store
+from reclaim.stores.abilities import EditsHistory, ExpiresItself
+from reclaim.stores.base import Held, Store
 
 ENDED = (RunState.UNDONE, RunState.PURGED)
 
 
 def edits_alone(run: Run) -> bool:
     """Whether an edit of the history is all of a run that could be taken back."""
-    return run.kind == COLLECT and run.state not in ENDED and removal_of(run) is None
+    return run.kind in (COLLECT, EXPIRE) and run.state not in ENDED and removal_of(run) is None
 
 
 def undo_edit(store: Store, run_id: str) -> Sequence[str]:
@@ -36,16 +37,22 @@ def undo_edit(store: Store, run_id: str) -> Sequence[str]:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
         if not edits_alone(run):
             raise Conflict(f"run {run_id} is {run.state} now", hint="see `reclaim runs`")
-        if run.summary.get(EDITED_BY_LIBRARY):
+        if run.summary.get(EDITED_BY_LIBRARY) and _is_irreversible(store, held):
             edited = (
                 f"run {run_id} let the library of {store.name} edit the history, which cannot be "
                 "taken back"
             )
-            if run.promoted:
+            if run.promoted and run.kind == COLLECT:
                 raise Refused(
                     f"{edited}, and put nothing in quarantine: what it deleted cannot be brought "
                     "back",
                     hint="apply with --quarantine to be able to undo it",
+                )
+            if run.kind == EXPIRE:
+                raise Refused(
+                    edited,
+                    hint=f"nothing was deleted; make a branch or a tag at a {store.noun} that is "
+                    "still there",
                 )
             raise Refused(
                 f"{edited}, and stopped before it deleted anything",
@@ -60,3 +67,10 @@ def undo_edit(store: Store, run_id: str) -> Sequence[str]:
         store.check()
         held.begin()
         return held.undo_edit()
+
+
+def _is_irreversible(store: Store, held: Held) -> bool:
+    """Whether nobody can take back what the store's own library edited."""
+    if not isinstance(store, ExpiresItself) or not isinstance(held, EditsHistory):
+        return True
+    return bool(store.irreversible())

@@ -158,6 +158,16 @@ class ExpiresItself(Protocol):
 
 
 @runtime_checkable
+class NeedsLibrary(Protocol):
+    """A store that expires itself, and whose library need not be installed."""
+
+    def check_library(self) -> None:
+        """Refuse if the library is not there, with a hint at how to install it. Asked when an edit
+        by it is planned, and again before anything is noted of the edit."""
+        ...
+
+
+@runtime_checkable
 class ExpiresUnderLock(Protocol):
     """The held handle of a store that expires itself."""
 
@@ -385,6 +395,25 @@ class Adopts(Protocol):
 
     def adopt(self, unknown: Collection[str]) -> None:
         """Register them as closed: a person says that the store is the right one."""
+        ...
+
+
+@runtime_checkable
+class KeepsBackups(Protocol):
+    """A store that keeps copies of what it replaces, for ever; see ``FreesKinds``."""
+
+    def collect_backups(self) -> None:
+        """Let plans name the copies that nothing will need: a person asks for it."""
+        ...
+
+
+@runtime_checkable
+class FreesKinds(Protocol):
+    """The held handle of a store that has to change something before objects of a kind may go."""
+
+    def free_kinds(self, kinds: Collection[str]) -> None:
+        """Make sure that nothing needs, now or later, what a plan names of some kinds. Asked
+        before the roots are read: what is needed then stays."""
         ...
 
 

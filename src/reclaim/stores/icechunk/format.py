@@ -29,7 +29,7 @@ from reclaim.stores.sidecar.records import FILE as RUN_FILE
 
 SNAPSHOT, TRANSACTION, MANIFEST, CHUNK = "snapshot", "transaction log", "manifest", "chunk"
 BACKUP = "backup"
-"""A ``repo`` that was replaced. The operations log needs some of them; none is collected."""
+"""A ``repo`` that was replaced. The operations log needs some of them."""
 WORK, RECORD, RUN, UNKNOWN = "work", "record", "run", "unknown"
 
 PIECES = {CHUNKS: 64, MANIFESTS: 8, TRANSACTIONS: 8, SNAPSHOTS: 8}
@@ -40,12 +40,14 @@ PIECES = {CHUNKS: 64, MANIFESTS: 8, TRANSACTIONS: 8, SNAPSHOTS: 8}
 class IcechunkFormat:
     """The files of a repository. The root is the folder above it.
 
-    In ``spec`` 1 the history is in the snapshots, and a survey reads them.
+    In ``spec`` 1 the history is in the snapshots, and a survey reads them. Backups are listed only
+    if somebody asked for ``backups`` to be collected.
     """
 
     root: str
     name: str
     spec: int
+    backups: bool = False
 
     @property
     def prefix(self) -> str:
@@ -61,7 +63,7 @@ class IcechunkFormat:
     @property
     def order(self) -> Sequence[str]:
         # The library's own: what a crash leaves is listed by nothing, and goes with the next run.
-        return SNAPSHOT, TRANSACTION, MANIFEST, CHUNK, WORK, RECORD
+        return SNAPSHOT, TRANSACTION, MANIFEST, CHUNK, BACKUP, WORK, RECORD
 
     @property
     def reads(self) -> frozenset[str]:
@@ -83,6 +85,8 @@ class IcechunkFormat:
     def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
         for folder in PIECES:
             yield from self.ranges_of(folder)
+        if self.backups:
+            yield KeyRange(f"{self.prefix}{OVERWRITTEN}")
         runs, _ = storage.folders(f"{self.prefix}{OURS}/runs")
         yield from map(KeyRange, runs)
 
@@ -95,6 +99,7 @@ class IcechunkFormat:
         unfinished = "nothing lists it: of a commit that was not finished, or of one long gone"
         return {
             **dict.fromkeys((SNAPSHOT, TRANSACTION, MANIFEST, CHUNK), unfinished),
+            BACKUP: "an old copy of repo that the operations log does not need",
             WORK: "left behind by a run",
             RECORD: "a record of an old run",
         }
@@ -123,7 +128,7 @@ class IcechunkFormat:
                 like(f"{MANIFESTS}/{PATTERN}"),
                 like(f"{TRANSACTIONS}/{PATTERN}"),
                 like(f"{SNAPSHOTS}/{PATTERN}"),
-                like(f"{OVERWRITTEN}/.+"),
+                like(rf"{OVERWRITTEN}/repo\.[0-9]+\.{PATTERN}"),
                 like(f"{runs}/{RUN_FILE}"),
                 like(f"{runs}/(.+/)?work/.+"),
                 like(f"{runs}/.+"),

@@ -143,4 +143,3 @@ class HeldFiles(HeldIcechunk):
             "the history, which Icechunk's library edited; leases hold what came back, make a "
             "branch or a tag there",
         )
-

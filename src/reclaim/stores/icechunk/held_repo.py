@@ -18,7 +18,7 @@ from reclaim.stores.icechunk import history as histories
 from reclaim.stores.icechunk.addresses import SNAPSHOTS
 from reclaim.stores.icechunk.edit_records import EditedParent, EditRecord
 from reclaim.stores.icechunk.expiration import leaving_repo, predict_edit
-from reclaim.stores.icechunk.format import read_snapshot
+from reclaim.stores.icechunk.format import BACKUP, read_snapshot
 from reclaim.stores.icechunk.held import HeldIcechunk
 from reclaim.stores.icechunk.library import load_library
 from reclaim.stores.icechunk.observing import Observer
@@ -98,6 +98,13 @@ class HeldRepo(HeldIcechunk):
         self._withdrawn.remove(self._lists.taken_by(run_id).keys())
         self._edits.remove(run_id)
         return super().forget(run_id)
+
+    def free_kinds(self, kinds: Collection[str]) -> None:
+        """Let the operations log need no backup that it names, if such are to go."""
+        self._working()
+        if BACKUP in kinds:
+            self._editor.rotate_log(self.lock.check)
+            self._observer.collects_backups = True
 
     # History
 

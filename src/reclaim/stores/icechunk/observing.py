@@ -10,12 +10,13 @@ from itertools import chain
 import pyarrow as pa
 
 from reclaim.clock import Clock
-from reclaim.errors import Conflict, Corrupt, NotFound, Refused
+from reclaim.errors import Conflict, Corrupt, NotFound, ReclaimError, Refused
 from reclaim.model import Lease, RunState, Snapshot, SnapshotId
 from reclaim.storage import Storage, hashed_files
 from reclaim.stores.format import Reader
 from reclaim.stores.icechunk import history as histories
-from reclaim.stores.icechunk.addresses import REPO, SNAPSHOTS, TRANSACTIONS
+from reclaim.stores.icechunk.addresses import OVERWRITTEN, REPO, SNAPSHOTS, TRANSACTIONS
+from reclaim.stores.icechunk.backups import Backups
 from reclaim.stores.icechunk.driver_reader import DriverReader
 from reclaim.stores.icechunk.edit_records import EditRecord, EditRecords
 from reclaim.stores.icechunk.format import SNAPSHOT, TRANSACTION, IcechunkFormat
@@ -51,6 +52,8 @@ class Observer:
     withdrawn: WithdrawnSnapshots
     edits: EditRecords
     clock: Clock
+    collects_backups: bool = False
+    """Whether old backups may go, so that it has to be known which of them are needed."""
     last_reached: frozenset[SnapshotId] = frozenset()
     """What the last look found to be reached."""
 
@@ -141,7 +144,9 @@ class Observer:
         self.last_reached = frozenset(reached)
         pruned = [log for one in sorted(reached) for log in history.pruned.get(one, ())]
         pruned += [log for one in sorted(away) for log in away[one].pruned()]
-        held = self._write_held(request, pruned)
+        needed = [self.format.address(TRANSACTIONS, ancestor) for ancestor in pruned]
+        needed += self._needed_backups(settled=request.settled)
+        held = self._write_held(request, needed)
         logs = frozenset(map(SnapshotId, pruned))
         everything = sorted({*snapshots, *states})
         expected = history.count
@@ -168,7 +173,7 @@ class Observer:
             closed=frozenset(),
             open=frozenset(),
             held=held,
-            held_count=len(pruned),
+            held_count=len(needed),
             read_at=read_at,
             expected=SnapshotCounts(expected, NAMED_BY_SNAPSHOT * expected),
             read=SnapshotCounts(read, NAMED_BY_SNAPSHOT * read),
@@ -176,6 +181,7 @@ class Observer:
             too_young=frozenset(young),
             young=self._only_young(history, leases, young, modified),
             editor=self._editor(),
+            warnings=() if request.settled else self._notes(read_at - request.margin),
         )
 
     def _away(
@@ -257,13 +263,39 @@ class Observer:
                 hint="if no writer needs it, remove its file; nothing was deleted",
             )
 
-    def _write_held(self, request: ObserveRequest, pruned: Collection[str]) -> tuple[str, ...]:
-        """Write down the transaction logs that snapshots need beside their own."""
-        addresses = [self.format.address(TRANSACTIONS, ancestor) for ancestor in pruned]
+    def _needed_backups(self, *, settled: bool) -> list[str]:
+        """The backups that the operations log needs, if others may go.
+
+        A plan counts on the apply, which lets the log need fewer of them before it reads the roots.
+        """
+        if not self.collects_backups:
+            return []
+        backups = Backups(self.storage, self.format)
+        return sorted(backups.needed(self.read_repo(), rotated=not settled))
+
+    def _notes(self, cutoff: datetime) -> tuple[str, ...]:
+        """A sentence on old backups, unless they are in the plan."""
+        if self.format.spec == 1 or self.collects_backups:
+            return ()
+        backups = Backups(self.storage, self.format)
+        try:
+            count, size = backups.old(backups.needed(self.read_repo(), rotated=True), cutoff)
+        except ReclaimError:
+            # It is a note; whoever wants them to go is told what is wrong.
+            return ()
+        if not count:
+            return ()
+        return (
+            f"{count} old copies of repo in {OVERWRITTEN}/ ({size} bytes) are not needed: "
+            "--old-backups lets them go",
+        )
+
+    def _write_held(self, request: ObserveRequest, addresses: Collection[str]) -> tuple[str, ...]:
+        """Write down what is needed beside the own objects of snapshots: logs and backups."""
         if not addresses:
             return ()
-        rows = pa.table([pa.array(addresses, pa.string())], schema=_HELD)
-        file, _ = hashed_files.write(request.destination, f"{request.prefix}held/pruned", rows)
+        rows = pa.table([pa.array(list(addresses), pa.string())], schema=_HELD)
+        file, _ = hashed_files.write(request.destination, f"{request.prefix}held/needed", rows)
         return (file,)
 
     def _only_young(

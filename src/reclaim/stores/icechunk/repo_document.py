@@ -23,6 +23,7 @@ from reclaim.stores.icechunk.object_ids import ID_BYTES, name, packed
 from reclaim.stores.icechunk.repo_file import SPEC as SPEC_VERSION
 from reclaim.stores.icechunk.repo_file import decode_repo
 from reclaim.stores.icechunk.repo_schema import (
+    BEFORE_UPDATES,
     BRANCHES,
     DELETED_TAGS,
     GC_RAN,
@@ -203,6 +204,16 @@ class RepoDocument:
         ran: Values = {UPDATE_TYPE: kind, UPDATE_VALUE: {}, UPDATE_AT: at}
         updates[:1] = [{**latest, UPDATE_BACKUP: backup} for latest in updates[:1]]
         return RepoDocument({**self.values, UPDATES: [ran, *updates]})
+
+    def rotated(self, backup: str) -> RepoDocument:
+        """The document with the newest entry of its log alone; the backup has all the others.
+
+        The library drops an entry from a log that is full, and from then on finds what is before it
+        by the backup that this entry names. So each backup that is named in a log will be needed;
+        of one that is rotated that is the one backup.
+        """
+        newest = self.values[UPDATES][:1]
+        return RepoDocument({**self.values, UPDATES: newest, BEFORE_UPDATES: backup})
 
 
 def backup_name(now: datetime, id: bytes) -> str:

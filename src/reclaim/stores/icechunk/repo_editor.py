@@ -161,6 +161,19 @@ class RepoEditor:
                 return TakenBack(len(fitted) + len(back), left)
         raise self._out_of_time()
 
+    def rotate_log(self, check: Callable[[], None]) -> None:
+        """Let the operations log need one backup and those before it, and no other that it names
+        now."""
+        for _ in range(ROUNDS):
+            data, version = self._swaps.get_version(self._address)
+            if not any(update.backup for update in decode_repo(data, self._address).updates):
+                return
+            document = RepoDocument.read(data, self._address)
+            check()
+            if self._write(document, data, version, check, kind=GC_RAN, rotate=True):
+                return
+        raise self._out_of_time()
+
     def _out_of_time(self) -> OutOfTime:
         return OutOfTime(
             f"{self._address} was changed by others each time that it was to be written",
@@ -222,11 +235,13 @@ class RepoEditor:
         check: Callable[[], None],
         *,
         kind: int,
+        rotate: bool = False,
     ) -> bool:
         """Write ``repo`` in the place of what it was; False if it is that no more."""
         now = self._clock.now()
         backup = backup_name(now, secrets.token_bytes(ID_BYTES))
-        data = document.updated(now, backup, kind).encode()
+        updated = document.updated(now, backup, kind)
+        data = (updated.rotated(backup) if rotate else updated).encode()
         address = f"{self._format.prefix}{OVERWRITTEN}/{backup}"
         self._storage.put(address, before, create=True)
         check()
@@ -247,7 +262,7 @@ class RepoEditor:
     def _has_landed(self, backup: str) -> bool:
         """Whether ``repo`` is what was written, or has been made from it since."""
         repo = decode_repo(self._storage.get(self._address), self._address)
-        return backup in {update.backup for update in repo.updates}
+        return backup in {repo.before_updates, *(update.backup for update in repo.updates)}
 
 
 def pruned_between(

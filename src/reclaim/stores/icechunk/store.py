@@ -26,6 +26,7 @@ from reclaim.stores.icechunk.format import SNAPSHOT, TRANSACTION, IcechunkFormat
 from reclaim.stores.icechunk.held import HeldFiles
 from reclaim.stores.icechunk.held_repo import HeldRepo
 from reclaim.stores.icechunk.history import HistoryRead
+from reclaim.stores.icechunk.library import load_library
 from reclaim.stores.icechunk.object_ids import ID_LETTERS, is_id
 from reclaim.stores.icechunk.observing import Observer
 from reclaim.stores.icechunk.snapshot_file import SnapshotFile, decode_snapshot
@@ -129,6 +130,9 @@ class IcechunkStore(SidecarStore):
     ) -> Edit:
         return predict_edit(history, expiration, spec=self.format.spec)
 
+    def check_library(self) -> None:
+        load_library()
+
     def needed_once_edited(self, history: History, edit: Edit) -> Collection[str]:
         """The transaction logs of ancestors that edited snapshots pass over, in spec 2."""
         if self.format.spec == 1:
@@ -230,6 +234,18 @@ class IcechunkStore(SidecarStore):
         if not self._observer.is_there(snapshot):
             raise Gone(f"there is no snapshot {snapshot}", hint="see the repository's history")
         return {snapshot}
+
+    # Backups
+
+    def collect_backups(self) -> None:
+        if self.format.spec == 1:
+            raise InvalidInput(
+                f"{self.name} is of spec 1, which keeps no copies of what it replaces",
+                hint="leave --old-backups out",
+            )
+        self.format = replace(self.format, backups=True)
+        self._observer.format = self.format
+        self._observer.collects_backups = True
 
     # For the doctor
 

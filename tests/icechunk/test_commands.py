@@ -1,0 +1,118 @@
+"""``icechunk:PATH`` on the command line: expiring by rules, explaining them, old backups."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import CommandLine, bare, plain
+from tests.icechunk.repositories import WrittenRepository
+from tests.icechunk.trees import SampleTree
+
+__all__ = ["bare", "plain"]
+
+pytestmark = pytest.mark.usefixtures("plain")
+
+
+@pytest.fixture
+def tree(written: WrittenRepository) -> SampleTree:
+    return SampleTree(written)
+
+
+@pytest.fixture
+def bound(tree: SampleTree) -> str:
+    return tree.bound.isoformat()
+
+
+def test_expire_by_age(bare: CommandLine, tree: SampleTree, bound: str, spec: int) -> None:
+    name = f"icechunk:{tree.written.folder}"
+    shown = bare.ok("expire", name, "--older-than", bound, "--plan", "--json").json
+    assert (shown["run"], shown["applied"]) == (None, False)
+    assert {tree.number(one) for one in shown["released"]} == {1, 2, 4, 6, 7}
+    lines = tree.lines()
+    text = bare.ok("expire", name, "--older-than", bound, "--plan").out
+    assert "Of 15 snapshots, 8 stay and 7 expire." in text
+    assert "The tag tag1 is at an expired snapshot, and stays with it." in text
+    assert tree.lines() == lines
+    done = bare.ok("expire", name, "--older-than", bound, "--json").json
+    assert done["applied"]
+    assert tree.lines() != lines
+    [run] = bare.ok("runs", name, "--json").json["runs"]
+    assert (run["kind"], run["state"]) == ("expire", "done")
+    again = bare.ok("expire", name, "--older-than", bound, "--json").json
+    assert (again["run"], again["released"]) == (None, [])
+    if spec == 1:
+        refused = bare.fails("refused", 6, "undo", done["run"], "--store", name)
+        assert "cannot be taken back" in refused["message"]
+        return
+    back = bare.ok("undo", done["run"], "--store", name).out
+    assert f"Undid run {done['run']}" in back
+    assert tree.lines() == lines
+
+
+def test_the_way_back_is_told(bare: CommandLine, tree: SampleTree, bound: str, spec: int) -> None:
+    name = f"icechunk:{tree.written.folder}"
+    text = bare.ok("expire", name, "--older-than", bound, "--delete-expired-tags").out
+    assert "The tag tag1 was deleted: its snapshot is expired." in text
+    if spec == 1:
+        assert "No bytes were deleted. Note: in spec 1 Icechunk's own library edits" in text
+    else:
+        assert f"--store {name}" in text
+
+
+def test_gc_by_age(bare: CommandLine, tree: SampleTree, bound: str, spec: int) -> None:
+    name = f"icechunk:{tree.written.folder}"
+    [done] = bare.ok("gc", name, "--older-than", bound, "--json").json["stores"]
+    assert (done["state"], done["released"], done["unplanned"], done["spared"]) == ("done", 5, 0, 0)
+    assert tree.files() == {0, 3, 5, *range(8, 15)}
+    bare.ok("doctor", name, "--deep")
+    undone = bare.ok("undo", done["run"], "--store", name, "--json").json
+    assert undone["restored"] == 5
+    assert tree.files() == set(range(15))
+    assert bool(undone["left"]) == (spec == 1)
+
+
+def test_rules_beyond_the_library(bare: CommandLine, tree: SampleTree, spec: int) -> None:
+    name = f"icechunk:{tree.written.folder}"
+    if spec == 1:
+        refused = bare.fails("refused", 6, "expire", name, "--keep-last", "2")
+        assert "does not support keep_last 2" in refused["message"]
+        assert "older_than" in refused["hint"]
+        bare.fails("refused", 6, "gc", name, "--keep-last", "2")
+        bare.fails("refused", 6, "expire", name, "--older-than", "1d", "--ref", "main")
+        return
+    done = bare.ok("expire", name, "--keep-last", "2", "--json").json
+    assert len(done["released"]) == 3
+    bare.ok("undo", done["run"], "--store", name)
+
+
+def test_a_policy_is_kept_and_explained(bare: CommandLine, tree: SampleTree, bound: str) -> None:
+    name = f"icechunk:{tree.written.folder}"
+    bare.ok("policy", "set", name, "--older-than", bound)
+    assert "older_than" in bare.ok("policy", "explain", name).out
+    shown = bare.ok("expire", name, "--plan", "--json").json
+    assert (shown["policy_source"], len(shown["released"])) == ("stored", 5)
+
+
+def test_a_plan_shows_the_history(bare: CommandLine, tree: SampleTree, bound: str) -> None:
+    name = f"icechunk:{tree.written.folder}"
+    made = bare.ok("plan", name, "--older-than", bound, "--json").json
+    assert made["library_edit"] == {
+        "delete_expired_tags": False,
+        "delete_expired_branches": False,
+    }
+    shown = bare.ok("show", made["plan"], "--all", "--json").json["commits"]
+    assert (shown["going"], shown["kept"]) == (5, 10)
+    reasons = {tree.number(one["commit"]): one["reasons"] for one in shown["listed"]}
+    assert set(reasons) == set(range(15))
+    assert all(reasons.values())
+
+
+def test_old_backups(bare: CommandLine, tree: SampleTree, spec: int) -> None:
+    name = f"icechunk:{tree.written.folder}"
+    if spec == 1:
+        bare.fails("invalid_input", 2, "plan", name, "--old-backups")
+        return
+    made = bare.ok("plan", name, "--old-backups", "--min-age", "0s", "--json").json
+    assert {one["kind"] for one in made["going"]} == {"backup"}
+    bare.ok("apply", made["plan"], "--store", name, "--yes", "--no-quarantine")
+    tree.written.reopened().write(20)
