@@ -170,9 +170,11 @@ def test_what_is_at_the_first_snapshot(written: WrittenRepository, spec: int) ->
 
 
 @pytest.mark.parametrize("removal", [DELETE, MoveToQuarantine(WINDOW)], ids=["delete", "aside"])
-def test_a_lease_holds_what_expires(written: WrittenRepository, removal: Removal) -> None:
+def test_a_lease_holds_what_expires(
+    written: WrittenRepository, spec: int, removal: Removal
+) -> None:
     tree = SampleTree(written)
-    store = open_store(written)
+    store, lines = open_store(written), tree.lines()
     held = tree.ids[4]
     store.take_lease(held, holder="reader", length=timedelta(hours=2))
     made = plan(written, policy=aged(tree.bound))
@@ -183,6 +185,10 @@ def test_a_lease_holds_what_expires(written: WrittenRepository, removal: Removal
     assert [tree.number(one.id) for one in after.ancestry(snapshot_id=held)] == [4, 2, 1, 0]
     assert tree.files() == {0, 1, 2, 3, 4, 5, *range(8, 15)}
     assert tree.lines()["main"][:3] == [14, 13, 12]
+    if removal is not DELETE:
+        undo_run(store, OracleEngine(), done.run)
+        assert tree.files() == set(range(15))
+        assert spec == 1 or tree.lines() == lines
 
 
 def test_undo_brings_back_what_expired(written: WrittenRepository, spec: int) -> None:
@@ -279,6 +285,27 @@ def test_a_library_that_fails(
     apply(written, made, MoveToQuarantine(WINDOW))
     assert tree.files() == {0, 3, 5, *range(8, 15)}
     assert tree.lines() == LINES[spec]
+
+
+def test_a_run_whose_library_failed_can_be_undone(
+    written: WrittenRepository, spec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = SampleTree(written)
+    lines = tree.lines()
+    made = plan(written, policy=aged(tree.bound))
+    with monkeypatch.context() as patch:
+        patch.setattr(f"{HELD}.expire_snapshots", fails_with(Unavailable("no answer"), True))
+        with pytest.raises(Exception, match="no answer"):
+            apply(written, made, MoveToQuarantine(WINDOW))
+    store = open_store(written)
+    done = undo_run(store, OracleEngine(), made.document.run)
+    if spec == 2:
+        assert tree.lines() == lines
+    else:
+        assert "leases hold" in done.left[0]
+    # What came back stays for the window, also if somebody collects.
+    apply(written, plan(written))
+    assert tree.files() == set(range(15))
 
 
 def test_a_branch_that_goes_right_before_the_library_is_asked(

@@ -87,15 +87,15 @@ class EditRecords:
     def remove(self, run_id: str) -> None:
         self._storage.delete(self._address(run_id))
 
-    def all(self) -> dict[str, EditRecord]:
-        found = {}
-        for one in self._storage.list(self._prefix.rstrip("/")):
-            name = one.address.removeprefix(self._prefix)
-            if name.endswith(SUFFIX) and "/" not in name:
-                run_id = name.removesuffix(SUFFIX)
-                if (record := self.read(run_id)) is not None:
-                    found[run_id] = record
-        return found
+    def runs(self) -> list[str]:
+        """The runs that have one."""
+        names = (
+            one.address.removeprefix(self._prefix)
+            for one in self._storage.list(self._prefix.rstrip("/"))
+        )
+        return sorted(
+            name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX) and "/" not in name
+        )
 
     def _address(self, run_id: str) -> str:
         return f"{self._prefix}{run_id}{SUFFIX}"

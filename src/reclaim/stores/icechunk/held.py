@@ -10,11 +10,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from reclaim.history import build
 from reclaim.model import EDITED_BY_LIBRARY, Ref, Run, SnapshotId
 from reclaim.stores.abilities import Expiration, HistorySeen, Restored
 from reclaim.stores.icechunk import history as histories
 from reclaim.stores.icechunk.addresses import SNAPSHOTS
-from reclaim.stores.icechunk.expiration import bound
+from reclaim.stores.icechunk.expiration import bound, predict_edit
 from reclaim.stores.icechunk.format import SNAPSHOT, IcechunkFormat
 from reclaim.stores.icechunk.history import HistoryRead
 from reclaim.stores.icechunk.library import expire_snapshots, load_library
@@ -70,6 +71,11 @@ class HeldIcechunk(HeldSidecar):
             delete_tags=expiration.delete_expired_tags,
             delete_branches=expiration.delete_expired_branches,
         )
+
+    def _flush(self, addresses: Sequence[str]) -> None:
+        """See to it that what the library wrote is still there after a power cut: what it released
+        may be deleted next."""
+        self._observer.storage.flush(addresses)
 
     def hold_released(
         self, run_id: str, ids: Collection[SnapshotId], until: datetime
@@ -127,7 +133,10 @@ class HeldFiles(HeldIcechunk):
         self._observer.check()
         if not self._are_refs_as_seen(seen):
             return False
+        history = build(seen.snapshots, seen.refs)
+        edited = predict_edit(history, expiration, spec=self._format.spec).reparent
         self._ask_library(expiration)
+        self._flush([self._format.address(SNAPSHOTS, one) for one in edited])
         return True
 
     def _refs(self) -> Sequence[Ref]:

@@ -15,7 +15,7 @@ from reclaim.history import build
 from reclaim.model import EDIT_TAKEN_BACK, Ref, Run, RunState, Snapshot, SnapshotId
 from reclaim.stores.abilities import Expiration, HistorySeen, Restored
 from reclaim.stores.icechunk import history as histories
-from reclaim.stores.icechunk.addresses import SNAPSHOTS
+from reclaim.stores.icechunk.addresses import REPO, SNAPSHOTS
 from reclaim.stores.icechunk.edit_records import EditedParent, EditRecord
 from reclaim.stores.icechunk.expiration import leaving_repo, predict_edit
 from reclaim.stores.icechunk.format import BACKUP, read_snapshot
@@ -55,6 +55,8 @@ class HeldRepo(HeldIcechunk):
             if (run := self._records.find(run_id)) is not None:
                 facts = {**run.summary, EDIT_TAKEN_BACK: True, "left": left}
                 self.finish(run_id, RunState.STOPPED, facts)
+            self._edits.remove(run_id)
+        for run_id in self._observer.ended_edits():
             self._edits.remove(run_id)
 
     def condemn(self, rules: Mapping[SnapshotId, str]) -> int:
@@ -153,6 +155,7 @@ class HeldRepo(HeldIcechunk):
         self._edits.write(run, record.after(self._edits.read(run)))
         self._withdrawn.write({**self._withdrawn.read(), **pending})
         self._ask_library(expiration)
+        self._flush([f"{self._format.prefix}{REPO}"])
         after = self._editor.read().entries()
         # What it took beyond that, because somebody moved a ref in that moment.
         beyond = entries.keys() - after.keys() - leaving

@@ -12,6 +12,7 @@ import pyarrow as pa
 from reclaim.clock import Clock
 from reclaim.errors import Conflict, Corrupt, NotFound, ReclaimError, Refused
 from reclaim.model import Lease, RunState, Snapshot, SnapshotId
+from reclaim.safety import SAFETY
 from reclaim.storage import Storage, hashed_files
 from reclaim.stores.format import Reader
 from reclaim.stores.icechunk import history as histories
@@ -39,6 +40,7 @@ NAMED_BY_SNAPSHOT = 2
 """The containers that each snapshot names: its file and its transaction log."""
 NOT_IN_HISTORY = "(not in the history)"
 """Stands for the message of a snapshot that nobody has told."""
+ENDED = (RunState.UNDONE, RunState.PURGED)
 _HELD = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
@@ -211,11 +213,27 @@ class Observer:
 
         One that the library made stands: the run that let it edit may promise what it released.
         """
+        unfinished = {run_id: self.edits.read(run_id) for run_id in self._unfinished_editors()}
         return {
             run_id: record
-            for run_id, record in self.edits.all().items()
-            if not record.by_library and self._is_unfinished(run_id)
+            for run_id, record in unfinished.items()
+            if record is not None and not record.by_library
         }
+
+    def _unfinished_editors(self) -> list[str]:
+        return [run_id for run_id in self.edits.runs() if self._is_unfinished(run_id)]
+
+    def ended_edits(self) -> list[str]:
+        """The runs whose edits nobody can take back any more, or that ended long ago."""
+        runs = {run_id: self.sidecar.records.find(run_id) for run_id in self.edits.runs()}
+        long_ago = self.clock.now() - SAFETY.records
+        return [
+            run_id
+            for run_id, run in runs.items()
+            if run is not None
+            and run.quarantine is None
+            and (run.state in ENDED or (run.state == RunState.DONE and run.started_at < long_ago))
+        ]
 
     def _is_unfinished(self, run_id: str) -> bool:
         run = self.sidecar.records.find(run_id)
