@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import icechunk
 import pytest
 
+from reclaim.testing.servers import ACCESS_KEY, SECRET_KEY, SeaweedFS
 from tests.cli.conftest import CommandLine, bare, plain
-from tests.icechunk.repositories import WrittenRepository
+from tests.icechunk.repositories import FIRST, WrittenRepository
 from tests.icechunk.trees import SampleTree
 
 __all__ = ["bare", "plain"]
@@ -116,3 +121,36 @@ def test_old_backups(bare: CommandLine, tree: SampleTree, spec: int) -> None:
     assert {one["kind"] for one in made["going"]} == {"backup"}
     bare.ok("apply", made["plan"], "--store", name, "--yes", "--no-quarantine")
     tree.written.reopened().write(20)
+
+
+def test_in_a_bucket(
+    bare: CommandLine, s3: SeaweedFS, spec: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The library finds the bucket, and its keys, by what the environment says."""
+    for variable, value in s3.environment.items():
+        monkeypatch.setenv(variable, value)
+    bucket = s3.new_bucket()
+
+    def storage() -> Any:
+        return icechunk.s3_storage(
+            bucket=bucket.removeprefix("s3://"),
+            prefix="data/repository",
+            endpoint_url=s3.endpoint,
+            allow_http=True,
+            force_path_style=True,
+            region="us-east-1",
+            access_key_id=ACCESS_KEY,
+            secret_access_key=SECRET_KEY,
+        )
+
+    written = WrittenRepository.create(tmp_path, spec, storage=storage)
+    ids = [written.write(value) for value in range(3)]
+    tip = next(written.repository.ancestry(branch="main"))
+    name = f"icechunk:{bucket}/data/repository"
+    asked = ("--older-than", tip.written_at.isoformat(), "--min-age", "0s")
+    [done] = bare.ok("gc", name, *asked, "--json").json["stores"]
+    assert (done["released"], done["condemned"], done["unplanned"]) == (2, 2, 0)
+    repository = written.reopened().repository
+    assert [info.id for info in repository.ancestry(branch="main")] == [ids[2], FIRST]
+    bare.ok("undo", done["run"], "--store", name)
+    written.reopened().branch("back", ids[1])
