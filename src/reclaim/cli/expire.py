@@ -50,8 +50,8 @@ class Expired:
     noun: str
     name: str
     """The store as commands name it; "" for a repository of the catalog."""
-    irreversible: str = ""
-    """What cannot be taken back, in a sentence."""
+    is_final: bool = False
+    """Whether it cannot be taken back."""
     everything: bool = False
     all_reasons: bool = False
 
@@ -113,8 +113,12 @@ class Expired:
             yield f"Note: {warning}."
         if self.run is not None:
             option = f" --store {self.name}" if self.name else ""
-            if self.irreversible:
-                yield f"No bytes were deleted. Note: {self.irreversible}."
+            if self.is_final:
+                yield (
+                    "No bytes were deleted. The store's own library edited the history, which "
+                    "cannot be taken back; until they are collected, a branch or a tag can be "
+                    f"made at the {self.noun}s."
+                )
             else:
                 yield f"No bytes were deleted. To take it back: reclaim undo {self.run.id}{option}"
 
@@ -206,7 +210,7 @@ def _of_store(
         delete_expired_branches=rules.delete_expired_branches,
     )
     run = None if only_plan else apply_store_expire(store, planned)
-    by_library = planned.library_edit is not None and isinstance(store, ExpiresItself)
+    is_final = isinstance(store, ExpiresItself) and bool(store.irreversible())
     return Expired(
         planned,
         run,
@@ -214,5 +218,5 @@ def _of_store(
         chosen.source,
         store.noun,
         name_of(store.kind, store.name, store.uid),
-        store.irreversible() if by_library and isinstance(store, ExpiresItself) else "",
+        is_final=is_final and planned.library_edit is not None,
     )

@@ -18,6 +18,8 @@ from reclaim.errors import Refused, Unavailable
 from reclaim.urls import path_of
 
 MODULE = "icechunk"
+LOG = "ICECHUNK_LOG"
+"""The variable by which one chooses what the library logs."""
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _PANIC = "PanicException"
@@ -26,6 +28,8 @@ _PANIC = "PanicException"
 
 def load_library() -> ModuleType:
     """The library; refused where it is not installed."""
+    # It warns of local disks, on each that it opens; plans say so in their own words.
+    os.environ.setdefault(LOG, "error")
     try:
         return importlib.import_module(MODULE)
     except ImportError as error:
