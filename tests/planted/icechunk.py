@@ -207,8 +207,15 @@ OF_SPEC_2: dict[str, Bug] = {
     ),
     "an edit by the library is not recorded": Bug(
         "reclaim.stores.icechunk.held_repo",
-        right="        self._edits.write(run, record.after(self._edits.read(run)))\n",
+        right="        self._edits.write(run, record.after(earlier))\n",
         wrong="",
+        besides=(
+            Change(
+                "reclaim.stores.icechunk.held_repo",
+                right="record.without_refs(document.refs()).after(earlier)",
+                wrong="EditRecord({}, {})",
+            ),
+        ),
         test=f"{EXPIRATION}::test_undo_brings_back_what_expired[spec 2]",
     ),
     "a plan names logs that are needed once the history is edited": Bug(

@@ -5,7 +5,7 @@ They lie beside the repository, one file for a run, written before ``repo`` is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,6 +52,11 @@ class EditRecord:
             first = parents.get(one)
             parents[one] = edited if first is None else replace(first, new=edited.new)
         return EditRecord(parents, {**self.refs, **earlier.refs}, self.by_library)
+
+    def without_refs(self, names: Container[tuple[RefKind, str]]) -> EditRecord:
+        """The edit without refs that are there after all."""
+        refs = {named: at for named, at in self.refs.items() if named not in names}
+        return replace(self, refs=refs)
 
     def passed_over(self) -> frozenset[SnapshotId]:
         """The snapshots that it took out of history, or of which an ancestor of one."""

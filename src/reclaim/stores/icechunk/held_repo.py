@@ -55,7 +55,8 @@ class HeldRepo(HeldIcechunk):
             if (run := self._records.find(run_id)) is not None:
                 facts = {**run.summary, EDIT_TAKEN_BACK: True, "left": left}
                 self.finish(run_id, RunState.STOPPED, facts)
-            self._edits.remove(run_id)
+            if not left:
+                self._edits.remove(run_id)
         for run_id in self._observer.ended_edits():
             self._edits.remove(run_id)
 
@@ -121,13 +122,19 @@ class HeldRepo(HeldIcechunk):
         def is_as_seen(document: RepoDocument) -> bool:
             return _parts(document) == _seen_parts(seen)
 
-        return self._editor.edit(
+        earlier = self._edits.read(run)
+        is_edited = self._editor.edit(
             {one: parents[0] if parents else None for one, parents in reparent.items()},
             {(ref.kind, ref.name) for ref in delete_refs},
             is_as_seen,
-            lambda record: self._edits.write(run, record.after(self._edits.read(run))),
+            lambda record: self._edits.write(run, record.after(earlier)),
             self.lock.check,
         )
+        if not is_edited and earlier is not None:
+            self._edits.write(run, earlier)
+        elif not is_edited:
+            self._edits.remove(run)
+        return is_edited
 
     def expire_by_library(self, expiration: Expiration, seen: HistorySeen) -> bool:
         run = self._working()
@@ -152,11 +159,15 @@ class HeldRepo(HeldIcechunk):
             one: Withdrawn(entry, pending=True) for one, entry in entries.items() if one in leaving
         }
         # Before the library is asked: what is written down nowhere could not come back.
-        self._edits.write(run, record.after(self._edits.read(run)))
+        earlier = self._edits.read(run)
+        self._edits.write(run, record.after(earlier))
         self._withdrawn.write({**self._withdrawn.read(), **pending})
         self._ask_library(expiration)
         self._flush([f"{self._format.prefix}{REPO}"])
-        after = self._editor.read().entries()
+        document = self._editor.read()
+        after = document.entries()
+        # A ref that it left, and that somebody deletes later, is nothing to put back.
+        self._edits.write(run, record.without_refs(document.refs()).after(earlier))
         # What it took beyond that, because somebody moved a ref in that moment.
         beyond = entries.keys() - after.keys() - leaving
         known = {
