@@ -79,7 +79,7 @@ def test_the_log_is_whole_afterwards(logged: WrittenRepository, more: int) -> No
     before = log(logged)
     _, made = plan_backups(logged)
     assert {(one.kind, one.reason) for one in made.document.going} == {
-        ("backup", "an old copy of repo that the operations log does not need")
+        ("old backup", "an old copy of repo that the operations log does not need")
     }
     assert made.document.candidates == len(logged.names("overwritten")) - len(chain(logged))
     for number in range(more):

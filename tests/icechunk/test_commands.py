@@ -118,7 +118,7 @@ def test_old_backups(bare: CommandLine, tree: SampleTree, spec: int) -> None:
         bare.fails("invalid_input", 2, "plan", name, "--old-backups")
         return
     made = bare.ok("plan", name, "--old-backups", "--min-age", "0s", "--json").json
-    assert {one["kind"] for one in made["going"]} == {"backup"}
+    assert {one["kind"] for one in made["going"]} == {"old backup"}
     bare.ok("apply", made["plan"], "--store", name, "--yes", "--no-quarantine")
     tree.written.reopened().write(20)
 

@@ -28,8 +28,9 @@ from reclaim.stores.icechunk.snapshot_file import SnapshotFile, decode_snapshot
 from reclaim.stores.sidecar.records import FILE as RUN_FILE
 
 SNAPSHOT, TRANSACTION, MANIFEST, CHUNK = "snapshot", "transaction log", "manifest", "chunk"
-BACKUP = "backup"
-"""A ``repo`` that was replaced. The operations log needs some of them."""
+BACKUP, OLD_BACKUP = "backup", "old backup"
+"""A ``repo`` that was replaced. The operations log needs some of them; the others are collected if
+somebody asked for that, and only then do they count as old."""
 WORK, RECORD, RUN, UNKNOWN = "work", "record", "run", "unknown"
 
 PIECES = {CHUNKS: 64, MANIFESTS: 8, TRANSACTIONS: 8, SNAPSHOTS: 8}
@@ -63,7 +64,7 @@ class IcechunkFormat:
     @property
     def order(self) -> Sequence[str]:
         # The library's own: what a crash leaves is listed by nothing, and goes with the next run.
-        return SNAPSHOT, TRANSACTION, MANIFEST, CHUNK, BACKUP, WORK, RECORD
+        return SNAPSHOT, TRANSACTION, MANIFEST, CHUNK, OLD_BACKUP, WORK, RECORD
 
     @property
     def reads(self) -> frozenset[str]:
@@ -99,7 +100,7 @@ class IcechunkFormat:
         unfinished = "nothing lists it: of a commit that was not finished, or of one long gone"
         return {
             **dict.fromkeys((SNAPSHOT, TRANSACTION, MANIFEST, CHUNK), unfinished),
-            BACKUP: "an old copy of repo that the operations log does not need",
+            OLD_BACKUP: "an old copy of repo that the operations log does not need",
             WORK: "left behind by a run",
             RECORD: "a record of an old run",
         }
@@ -134,7 +135,9 @@ class IcechunkFormat:
                 like(f"{runs}/.+"),
                 like(f"{OURS}/{QUARANTINE}/.+"),
             ),
-            *(CHUNK, MANIFEST, TRANSACTION, SNAPSHOT, BACKUP, RUN, WORK, RECORD, QUARANTINE),
+            *(CHUNK, MANIFEST, TRANSACTION, SNAPSHOT),
+            OLD_BACKUP if self.backups else BACKUP,
+            *(RUN, WORK, RECORD, QUARANTINE),
             UNKNOWN,
         )
         blank = pa.repeat(pa.scalar("", pa.string()), len(addresses))

@@ -18,7 +18,7 @@ from reclaim.stores.icechunk import history as histories
 from reclaim.stores.icechunk.addresses import REPO, SNAPSHOTS
 from reclaim.stores.icechunk.edit_records import EditedParent, EditRecord
 from reclaim.stores.icechunk.expiration import leaving_repo, predict_edit
-from reclaim.stores.icechunk.format import BACKUP, read_snapshot
+from reclaim.stores.icechunk.format import OLD_BACKUP, read_snapshot
 from reclaim.stores.icechunk.held import HeldIcechunk
 from reclaim.stores.icechunk.library import load_library
 from reclaim.stores.icechunk.observing import Observer
@@ -105,7 +105,7 @@ class HeldRepo(HeldIcechunk):
     def free_kinds(self, kinds: Collection[str]) -> None:
         """Let the operations log need no backup that it names, if such are to go."""
         self._working()
-        if BACKUP in kinds:
+        if OLD_BACKUP in kinds:
             self._editor.rotate_log(self.lock.check)
             self._observer.collects_backups = True
 
