@@ -6,23 +6,26 @@ refuses to write after an update of the future; its files get the time of that c
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import icechunk
 
 from reclaim.errors import Gone
-from reclaim.model import SnapshotId
+from reclaim.model import RefKind, SnapshotId
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores import abilities
 from reclaim.stores.base import Store
 from reclaim.stores.format import DecodesSnapshots, ReadsContainers
 from reclaim.stores.icechunk.manifest_file import decode_manifest
 from reclaim.stores.icechunk.object_ids import names
+from reclaim.stores.icechunk.repo_document import RepoDocument
 from reclaim.stores.icechunk.repo_file import decode_repo
 from reclaim.stores.icechunk.store import IcechunkStore
+from reclaim.stores.icechunk.withdrawn import WithdrawnSnapshots
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.stores import InterruptedStorage
 from reclaim.urls import normalize
@@ -45,6 +48,7 @@ OF_BOTH_SPECS: frozenset[type] = frozenset(
         abilities.NeedsLibrary,
         abilities.NeedsMoreOnceEdited,
         abilities.Quarantines,
+        abilities.ReportsRereferenced,
         abilities.SetsAside,
         abilities.ShowsHistory,
         abilities.TakesOver,
@@ -126,6 +130,23 @@ class IcechunkSubject:
         branch, made = self._on_branch("old")
         self._written.repository.delete_branch(branch)
         return made
+
+    def name(self, snapshot: SnapshotId) -> None:
+        """In spec 1 a file is enough; in spec 2 a ``repo`` is put back that has the snapshot."""
+        folder = self._written.folder
+        if self._spec == 1:
+            ref = folder / "refs/branch.again/ref.json"
+            ref.parent.mkdir(parents=True)
+            ref.write_text(json.dumps({"snapshot": snapshot}))
+            return
+        withdrawn = WithdrawnSnapshots(self._storage, "repository/_reclaim/").read()
+        document = RepoDocument.read((folder / "repo").read_bytes(), "repo")
+        document = document.with_entries({snapshot: withdrawn[snapshot].entry})
+        refs = {**document.refs(), (RefKind.BRANCH, "again"): snapshot}
+        (folder / "repo").write_bytes(document.with_refs(refs).encode())
+
+    def below(self, snapshot: SnapshotId) -> Collection[SnapshotId]:
+        return ()
 
     def dead_pair(self) -> tuple[SnapshotId, SnapshotId]:
         branch, first = self._on_branch("old")

@@ -38,7 +38,7 @@ def test_a_repository_that_is_well(
     assert examined(bare, written, "--deep", "--bytes") == whole
 
 
-@pytest.mark.parametrize("folder", ["snapshots", "manifests", "chunks"])
+@pytest.mark.parametrize("folder", ["snapshots", "transactions", "manifests", "chunks"])
 def test_live_objects_that_are_missing(
     bare: CommandLine, written: WrittenRepository, spec: int, folder: str
 ) -> None:
@@ -52,6 +52,14 @@ def test_live_objects_that_are_missing(
     check = "repository" if (folder, spec) == ("snapshots", 1) else "objects"
     assert said[check].startswith("problem")
     assert lost in said[check]
+
+
+def test_a_chunk_that_is_cut_off(bare: CommandLine, written: WrittenRepository) -> None:
+    written.write(1)
+    [chunk, *_] = sorted(written.names("chunks"))
+    (written.folder / "chunks" / chunk).write_bytes(b"")
+    said = examined(bare, written, "--deep")["objects"]
+    assert f"{chunk} (cut off)" in said
 
 
 def test_dead_objects_are_not_missed(bare: CommandLine, written: WrittenRepository) -> None:

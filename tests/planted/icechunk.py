@@ -12,9 +12,22 @@ APPLY = "tests/icechunk/test_apply.py"
 EXPIRATION = "tests/icechunk/test_expiration.py"
 OWN_EDIT = "tests/icechunk/test_own_edit.py"
 BACKUPS = "tests/icechunk/test_backups.py"
+LOST = "tests/icechunk/test_lost_files.py"
 CONTRACT = "tests/icechunk/test_contract.py::TestIcechunkStore"
 
 OF_BOTH_SPECS: dict[str, Bug] = {
+    "what refers to something in an Icechunk quarantine is not looked for": Bug(
+        "reclaim.stores.icechunk.rereferenced",
+        right="    waiting = sorted(taken & observer.referred_to(reader))\n",
+        wrong="    waiting = sorted(taken & frozenset())\n",
+        test=f"{LOST}::test_a_branch_made_right_after_the_last_look[spec 1]",
+    ),
+    "an ancestor in an Icechunk quarantine is not brought back": Bug(
+        "reclaim.stores.icechunk.rereferenced",
+        right="            if parent is not None and parent in taken:\n",
+        wrong="            if False:\n",
+        test=f"{LOST}::test_a_branch_made_right_after_the_last_look[spec 1]",
+    ),
     "fields of a later version of Icechunk are passed over": Bug(
         "reclaim.stores.icechunk.flatbuffer",
         right="            if self._field(slot, 1):\n",
@@ -103,6 +116,43 @@ OF_BOTH_SPECS: dict[str, Bug] = {
 }
 
 OF_SPEC_2: dict[str, Bug] = {
+    "an undo of Icechunk counts what repo does not get back": Bug(
+        "reclaim.stores.icechunk.held_repo",
+        right="                elif one not in never_listed:\n",
+        wrong="                elif False:\n",
+        test=f"{LOST}::test_what_was_taken_out_is_written_down_no_more",
+    ),
+    "what Icechunk never listed is missed": Bug(
+        "reclaim.stores.icechunk.held_repo",
+        right="        self._withdrawn.note_never_listed(rules.keys() - kept)\n",
+        wrong="",
+        test=f"{LOST}::test_what_was_never_listed_comes_back_without_an_entry",
+    ),
+    "a repo that is lost makes a repository of spec 1": Bug(
+        "reclaim.stores.icechunk.observing",
+        right="            self._check_repo_is_not_lost()\n",
+        wrong="",
+        besides=(
+            Change(
+                "reclaim.stores.icechunk.survey",
+                right="        elif file.spec > latest_spec:\n",
+                wrong="        elif False:\n",
+            ),
+        ),
+        test=f"{LOST}::test_repo_is_lost[True]",
+    ),
+    "snapshots of spec 2 count in a repository of spec 1": Bug(
+        "reclaim.stores.icechunk.survey",
+        right="        elif file.spec > latest_spec:\n",
+        wrong="        elif False:\n",
+        test=f"{LOST}::test_repo_is_lost[False]",
+    ),
+    "a log of Icechunk is read only as far as repo has it": Bug(
+        "reclaim.stores.icechunk.repo_editor",
+        right="            if not repo.before_updates:\n                return False\n",
+        wrong="            return False\n",
+        test=f"{LOST}::test_a_log_that_the_library_has_cut_short",
+    ),
     "an unfinished commit keeps nothing": Bug(
         "reclaim.stores.icechunk.observing",
         right="files = history.faults if self.format.spec == 1 else modified\n",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -10,10 +10,12 @@ import pyarrow.compute as pc
 
 from reclaim.errors import Corrupt, NotFound, ReclaimError
 from reclaim.model import RefKind, SnapshotId
+from reclaim.storage import LISTED
 from reclaim.stores.findings import Advance, Finding, Level, failed, some
-from reclaim.stores.icechunk.addresses import CHUNKS, SNAPSHOTS
+from reclaim.stores.icechunk.addresses import CHUNKS, SNAPSHOTS, TRANSACTIONS
 from reclaim.stores.icechunk.driver_reader import DriverReader
 from reclaim.stores.icechunk.history import RepositoryHistory
+from reclaim.stores.icechunk.manifest_file import chunk_ends
 from reclaim.stores.icechunk.observing import Observer
 
 REPOSITORY, OBJECTS = "repository", "objects"
@@ -57,6 +59,7 @@ class Examination:
         manifests: dict[str, dict[str, object]] = {}
         for snapshot in sorted(live):
             self._add_manifests(snapshot, manifests, missing)
+        missing += self._missing_logs(history, live)
         listed = self._chunks()
         read: set[str] = set()
         for container in manifests.values():
@@ -66,8 +69,9 @@ class Examination:
                 missing.append(error.message)
                 continue
             chunks = pc.unique(entries.column("address"))
-            there = pc.is_in(chunks, value_set=listed)
+            there = pc.is_in(chunks, value_set=listed.column("address"))
             missing += chunks.filter(pc.invert(there)).to_pylist()
+            missing += self._cut_off(str(container["address"]), entries, listed)
             if advance is not None:
                 missing += self._read(set(chunks.filter(there).to_pylist()) - read, advance)
                 read.update(chunks.to_pylist())
@@ -88,11 +92,30 @@ class Examination:
             return
         manifests.update((row["address"], row) for row in listed.to_pylist())
 
-    def _chunks(self) -> pa.Array:
-        """The addresses of all chunks that there are."""
-        batches = self._storage.batches(f"{self._format.prefix}{CHUNKS}")
-        columns = [batch.column("address") for batch in batches]
-        return pa.concat_arrays([pa.array([], pa.string()), *columns])
+    def _chunks(self) -> pa.Table:
+        """The addresses and sizes of all chunks that there are."""
+        batches = list(self._storage.batches(f"{self._format.prefix}{CHUNKS}"))
+        return pa.Table.from_batches(batches, schema=LISTED).combine_chunks()
+
+    def _cut_off(self, manifest: str, entries: pa.Table, listed: pa.Table) -> list[str]:
+        """Chunks that are shorter than the refs of a manifest say."""
+        ends = chunk_ends(self._storage.get(manifest), manifest)
+        at = pc.index_in(entries.column("address"), value_set=listed.column("address"))
+        sizes = pc.take(listed.column("size"), at)
+        short = pc.fill_null(pc.less(sizes, pa.array(ends.astype("i8"))), False)
+        return [
+            f"{address} (cut off)"
+            for address in pc.unique(entries.column("address").filter(short)).to_pylist()
+        ]
+
+    def _missing_logs(self, history: RepositoryHistory, live: Collection[SnapshotId]) -> list[str]:
+        """Transaction logs that live snapshots need and that are not there. The first snapshot of
+        a repository has none."""
+        needed = {one for one in live if history.snapshots[one].parents}
+        needed.update(SnapshotId(log) for one in live for log in history.pruned.get(one, ()))
+        listed = self._storage.list(f"{self._format.prefix}{TRANSACTIONS}")
+        there = {stored.address.rpartition("/")[2] for stored in listed}
+        return [self._format.address(TRANSACTIONS, one) for one in sorted(needed - there)]
 
     def _read(self, chunks: set[str], advance: Advance) -> list[str]:
         """Those of some chunks that cannot be read."""

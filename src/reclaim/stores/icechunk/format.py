@@ -194,7 +194,7 @@ class IcechunkFormat:
         listed = survey.listed(storage, ranges)
         if self.spec == 1:
             # What goes while it is listed was not there.
-            return survey.read(storage, listed, vanished=None)
+            return survey.read(storage, listed, vanished=None, latest_spec=1)
         return survey.by_name(listed)
 
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:

@@ -9,6 +9,7 @@ the library, are recorded and can be taken back.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from reclaim.errors import Conflict, Refused
 from reclaim.history import build
@@ -25,10 +26,15 @@ from reclaim.stores.icechunk.observing import Observer
 from reclaim.stores.icechunk.repo_document import Entry, RepoDocument
 from reclaim.stores.icechunk.repo_editor import RepoEditor, TakenBack
 from reclaim.stores.icechunk.repo_file import RepoFile
-from reclaim.stores.icechunk.withdrawn import Withdrawn
+from reclaim.stores.icechunk.withdrawn import FILE, Withdrawn
 from reclaim.stores.sidecar.condemned import Condemnation
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
+
+NOT_WRITTEN_DOWN = (
+    f"what `repo` had of it is not in {FILE} beside the repository any more; restore that file "
+    "from a backup"
+)
 
 
 class HeldRepo(HeldIcechunk):
@@ -64,6 +70,7 @@ class HeldRepo(HeldIcechunk):
         super().condemn(rules)
         # A ref may have been made there before it was taken out.
         kept = self._follow_lists() & rules.keys()
+        self._withdrawn.note_never_listed(rules.keys() - kept)
         if kept:
             super().release(kept)
         condemned = self._lists.of(self.lock.run_id, Condemnation.PROVISIONAL)
@@ -226,24 +233,36 @@ class HeldRepo(HeldIcechunk):
     # The way back
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
-        self._write_down(one for one in self._lists.taken_by(run_id) if one in set(whole))
-        return super().restore(run_id, whole, complete=complete)
+        taken = [one for one in self._lists.taken_by(run_id) if one in set(whole)]
+        lost = set(self._write_down(taken))
+        usable = [one for one in whole if one not in lost]
+        restored = super().restore(run_id, usable, complete=complete and not lost)
+        waits = [one for one in restored.waits if one.partition(":")[0] not in lost]
+        waits += [f"{one}: {NOT_WRITTEN_DOWN}" for one in sorted(lost)]
+        return replace(restored, waits=waits)
 
-    def _write_down(self, snapshots: Iterable[SnapshotId]) -> None:
+    def _write_down(self, snapshots: Iterable[SnapshotId]) -> Sequence[SnapshotId]:
         """Write down snapshots that were taken before the repository was upgraded to spec 2, which
         does not know them. Their own files tell all that ``repo`` needs, but for metadata, which
-        stays in the file alone: spec 2 has another form for it."""
-        known, entries = self._withdrawn.read(), self._editor.read().entries()
-        more = {}
+        stays in the file alone: spec 2 has another form for it.
+
+        What spec 2 wrote and of which nothing is written down cannot come back, and is returned.
+        """
+        known, never_listed = self._withdrawn.read(), self._withdrawn.never_listed()
+        entries = self._editor.read().entries()
+        more: dict[SnapshotId, Withdrawn] = {}
+        lost: list[SnapshotId] = []
         for one in snapshots:
             if one not in known and one not in entries:
                 address = self._format.address(SNAPSHOTS, one)
                 file = read_snapshot(self._observer.storage, address)
-                # What spec 2 wrote and does not list was never finished, or expired long ago.
                 if file.spec == 1:
                     more[one] = Withdrawn(Entry.of_file(file))
+                elif one not in never_listed:
+                    lost.append(one)
         if more:
             self._withdrawn.write({**known, **more})
+        return lost
 
     def _brought_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:  # noqa: ARG002
         self._follow_lists()

@@ -170,6 +170,21 @@ def _add(
 def _named(
     tips: Collection[SnapshotId], snapshots: Mapping[SnapshotId, Snapshot]
 ) -> set[SnapshotId]:
+    return led_to(tips, {one: snapshot.parents for one, snapshot in snapshots.items()})
+
+
+def parents_in(rows: pa.Table) -> dict[SnapshotId, Sequence[SnapshotId]]:
+    """The parents of snapshots that were surveyed; none of those that could not be read."""
+    return {
+        SnapshotId(row["id"]): (SnapshotId(row["parent"]),) if row["parent"] else ()
+        for row in rows.select(["id", "parent"]).to_pylist()
+        if row["id"] is not None
+    }
+
+
+def led_to(
+    tips: Collection[SnapshotId], parents: Mapping[SnapshotId, Sequence[SnapshotId]]
+) -> set[SnapshotId]:
     """What tips reach, and the snapshots at the ends that are not known."""
     named: set[SnapshotId] = set()
     waiting = list(tips)
@@ -177,8 +192,7 @@ def _named(
         snapshot = waiting.pop()
         if snapshot not in named:
             named.add(snapshot)
-            if known := snapshots.get(snapshot):
-                waiting += known.parents
+            waiting += parents.get(snapshot, ())
     return named
 
 

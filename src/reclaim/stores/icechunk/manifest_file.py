@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from reclaim.stores.icechunk.decoding import decoding
 from reclaim.stores.icechunk.envelope import FileType, unwrap
@@ -13,7 +14,7 @@ from reclaim.stores.icechunk.object_ids import ID_BYTES, Ids, name
 
 _ID, _ARRAYS, _MANIFEST_EXTRA, _MANIFEST_SLOTS = 0, 1, 4, 5
 _REFS, _ARRAY_EXTRA, _ARRAY_SLOTS = 1, 2, 3
-_INLINE, _CHUNK_ID, _LOCATION, _PACKED_LOCATION = 1, 4, 5, 8
+_INLINE, _OFFSET, _LENGTH, _CHUNK_ID, _LOCATION, _PACKED_LOCATION = 1, 2, 3, 4, 5, 8
 _REF_EXTRA, _REF_SLOTS = 9, 10
 
 
@@ -37,6 +38,25 @@ def decode_manifest(data: bytes, address: str) -> Manifest:
         return _decode(payload, spec)
 
 
+def chunk_ends(data: bytes, address: str) -> npt.NDArray[np.uint64]:
+    """How many bytes the chunk of each native ref must have, in the order of ``chunks``."""
+    _, payload = unwrap(data, FileType.MANIFEST, address)
+    with decoding(address):
+        buffer = FlatBuffer(payload)
+        refs = _refs(buffer)
+        native = refs.has(_CHUNK_ID)
+        ends: npt.NDArray[np.uint64] = refs.numbers(_OFFSET, "<u8") + refs.numbers(_LENGTH, "<u8")
+        return ends[native]
+
+
+def _refs(buffer: FlatBuffer) -> Tables:
+    positions = []
+    for array in buffer.root.tables(_ARRAYS):
+        array.check_slots(_ARRAY_SLOTS, empty=(_ARRAY_EXTRA,))
+        positions.append(array.targets(_REFS))
+    return Tables(buffer, np.concatenate(positions) if positions else np.empty(0, np.int64))
+
+
 def _decode(payload: bytes, spec: int) -> Manifest:
     buffer = FlatBuffer(payload)
     root = buffer.root
@@ -44,11 +64,7 @@ def _decode(payload: bytes, spec: int) -> Manifest:
     id = root.fixed(_ID, ID_BYTES)
     if id is None:
         raise Damaged("it has no id")
-    positions = []
-    for array in root.tables(_ARRAYS):
-        array.check_slots(_ARRAY_SLOTS, empty=(_ARRAY_EXTRA,))
-        positions.append(array.targets(_REFS))
-    refs = Tables(buffer, np.concatenate(positions) if positions else np.empty(0, np.int64))
+    refs = _refs(buffer)
     refs.check_slots(_REF_SLOTS, empty=(_REF_EXTRA,))
     inline, native = refs.has(_INLINE), refs.has(_CHUNK_ID)
     virtual = refs.has(_LOCATION) | refs.has(_PACKED_LOCATION)

@@ -27,6 +27,7 @@ from reclaim.stores.icechunk.repo_document import Entry
 from reclaim.stores.icechunk.repo_file import Availability, RepoFile, decode_repo
 from reclaim.stores.icechunk.withdrawn import WithdrawnSnapshots
 from reclaim.stores.observation import (
+    Margins,
     Observation,
     ObserveRequest,
     SnapshotCounts,
@@ -63,6 +64,7 @@ class Observer:
         """Refuse a repository that is not there, or that is not to be changed now."""
         if self.format.spec == 1:
             self._check_spec()
+            self._check_repo_is_not_lost()
             if not histories.read_refs(self.storage, self.format.prefix):
                 raise self._absent()
             return
@@ -104,6 +106,22 @@ class Observer:
             named = [one for one in map(_snapshot_of, self._listed()) if one is not None]
             return histories.of_files(refs, survey.rows, named, self.format, reader)
         return histories.of_repo(self.read_repo())
+
+    def referred_to(self, reader: Reader) -> frozenset[SnapshotId]:
+        """The snapshots that refs, leases and young snapshots lead to, also if they are away."""
+        survey = self.survey(reader)
+        if self.format.spec == 1:
+            refs = histories.read_refs(self.storage, self.format.prefix)
+            parents = histories.parents_in(survey.rows)
+        else:
+            history = histories.of_repo(self.read_repo())
+            refs = history.refs
+            parents = {one.id: one.parents for one in history.snapshots.values()}
+        cutoff = survey.started_at - Margins().objects
+        young = _young(modified := _modified(survey), modified, cutoff)
+        leases = self.sidecar.leases.valid(self.clock.now())
+        tips = {*(ref.snapshot for ref in refs), *(lease.snapshot for lease in leases), *young}
+        return frozenset(histories.led_to(tips, parents))
 
     def current_history(self) -> HistoryRead:
         """The history as of now, read in this process."""
@@ -271,6 +289,17 @@ class Observer:
             f"the repository {self.format.name} was upgraded to spec 2 meanwhile",
             hint="run it again; make a new plan",
         )
+
+    def _check_repo_is_not_lost(self) -> None:
+        """Refuse a repository of spec 2 whose ``repo`` is missing: refs of spec 1 that were left
+        when it was upgraded tell nothing of what was committed since."""
+        backups = self.storage.list(f"{self.format.prefix}{OVERWRITTEN}")
+        if backup := next(iter(backups), None):
+            raise Refused(
+                f"the repository {self.format.name} has no file {REPO}, and a copy of one in "
+                f"{backup.address}",
+                hint=f"put the newest copy in {OVERWRITTEN}/ back as {REPO}; nothing was deleted",
+            )
 
     def _check_young(self, young: Collection[SnapshotId], history: RepositoryHistory) -> None:
         """Refuse to go on when something must stay of which nobody can tell what it needs."""

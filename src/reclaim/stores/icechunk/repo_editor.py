@@ -252,17 +252,30 @@ class RepoEditor:
         except Conflict:
             # An answer may have been lost, and the request sent once more.
             certain = False
-        if not certain and not self._has_landed(backup):
-            self._storage.delete(address)
+        if not certain and not (landed := self._has_landed(backup)):
+            if landed is not None:
+                self._storage.delete(address)
             return False
         # Nothing may be deleted of what could still be listed after a power cut.
         self._storage.flush([address, self._address])
         return True
 
-    def _has_landed(self, backup: str) -> bool:
-        """Whether ``repo`` is what was written, or has been made from it since."""
-        repo = decode_repo(self._storage.get(self._address), self._address)
-        return backup in {repo.before_updates, *(update.backup for update in repo.updates)}
+    def _has_landed(self, backup: str) -> bool | None:
+        """Whether ``repo`` is what was written, or has been made from it since: its log names the
+        backup then, also if the library has put a part of the log into other backups. None if a
+        part of the log is missing, so that nobody can tell."""
+        address = self._address
+        for _ in range(ROUNDS):
+            try:
+                repo = decode_repo(self._storage.get(address), address)
+            except NotFound:
+                return None
+            if backup in {repo.before_updates, *(update.backup for update in repo.updates)}:
+                return True
+            if not repo.before_updates:
+                return False
+            address = f"{self._format.prefix}{OVERWRITTEN}/{repo.before_updates}"
+        return None
 
 
 def pruned_between(

@@ -18,6 +18,7 @@ from reclaim.model import History, Lease, SnapshotId
 from reclaim.storage import ObjectStorage, Storage, SwapsObjects
 from reclaim.stores.abilities import Expiration
 from reclaim.stores.findings import Advance, Finding
+from reclaim.stores.format import Reader
 from reclaim.stores.icechunk.addresses import OURS, REPO, SNAPSHOTS, TRANSACTIONS
 from reclaim.stores.icechunk.edit_records import EditRecords
 from reclaim.stores.icechunk.examination import Examination
@@ -29,6 +30,7 @@ from reclaim.stores.icechunk.history import HistoryRead
 from reclaim.stores.icechunk.library import load_library
 from reclaim.stores.icechunk.object_ids import ID_LETTERS, is_id
 from reclaim.stores.icechunk.observing import Observer
+from reclaim.stores.icechunk.rereferenced import rereferenced
 from reclaim.stores.icechunk.snapshot_file import SnapshotFile, decode_snapshot
 from reclaim.stores.icechunk.withdrawn import WithdrawnSnapshots
 from reclaim.stores.observation import Observation, ObserveRequest
@@ -179,6 +181,9 @@ class IcechunkStore(SidecarStore):
             }
             for run_id, snapshots in taken.items()
         }
+
+    def needed(self, run_id: str, reader: Reader) -> Collection[str]:
+        return rereferenced(self._observer, run_id, reader)
 
     def keep_parents(self, seen: Observation, *, besides: str) -> Observation:
         """An observation in which what runs would build on is held; see ``KeepsParents``."""

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.clock import from_micros, to_micros
-from reclaim.errors import Corrupt, NotFound
+from reclaim.errors import Corrupt, NotFound, Refused
 from reclaim.storage import LISTED, KeyRange, Storage
 from reclaim.stores.format import SNAPSHOTS
+from reclaim.stores.icechunk.addresses import REPO
 from reclaim.stores.icechunk.object_ids import ID_LETTERS, PATTERN
 from reclaim.stores.icechunk.snapshot_file import SnapshotFile, decode_snapshot
 
@@ -59,10 +60,13 @@ def by_name(objects: pa.Table) -> pa.Table:
     )
 
 
-def read(storage: Storage, objects: pa.Table, *, vanished: str | None) -> pa.Table:
+def read(
+    storage: Storage, objects: pa.Table, *, vanished: str | None, latest_spec: int = 2
+) -> pa.Table:
     """Objects as ``SNAPSHOTS``, read.
 
     One that has gone since it was listed has the fault ``vanished``, or is left out without one.
+    One of a spec after ``latest_spec`` is refused: the history is elsewhere then, and missing.
     """
     rows = by_name(objects).to_pylist()
     snapshots = [row for row in rows if row["id"] is not None]
@@ -74,6 +78,12 @@ def read(storage: Storage, objects: pa.Table, *, vanished: str | None) -> pa.Tab
             row["fault"] = vanished
         elif isinstance(file, Corrupt):
             row["fault"] = file.message
+        elif file.spec > latest_spec:
+            raise Refused(
+                f"the snapshot {row['address']} is of spec {file.spec}, and the repository has no "
+                f"file {REPO}, which every repository of that spec has",
+                hint=f"restore {REPO} from a backup; nothing was deleted",
+            )
         else:
             row["parent"] = file.parent
             row["note"] = f"{to_micros(file.written_at)} {file.message}"

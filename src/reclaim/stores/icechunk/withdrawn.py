@@ -47,10 +47,19 @@ class WithdrawnSnapshots:
         self._address = f"{prefix}{FILE}"
 
     def read(self) -> dict[SnapshotId, Withdrawn]:
+        return {one: found for one, found in self._all().items() if found is not None}
+
+    def never_listed(self) -> frozenset[SnapshotId]:
+        """Those that were taken and that ``repo`` had not listed: there is no entry of them."""
+        return frozenset(one for one, found in self._all().items() if found is None)
+
+    def _all(self) -> dict[SnapshotId, Withdrawn | None]:
         try:
             document = read_document(self._storage, self._address, largest=LARGEST)
             return {
-                SnapshotId(id): Withdrawn(
+                SnapshotId(id): None
+                if found is None
+                else Withdrawn(
                     Entry(found["parent"], _decoded(found["values"])),
                     found["stand_in"],
                     bool(found.get("pending", False)),
@@ -69,11 +78,24 @@ class WithdrawnSnapshots:
             ) from error
 
     def write(self, snapshots: Mapping[SnapshotId, Withdrawn]) -> None:
-        """Put all of them in the place of what is there."""
-        if snapshots == self.read():
+        """Put all of them in the place of those that are there."""
+        self._write({**dict.fromkeys(self.never_listed()), **snapshots})
+
+    def note_never_listed(self, ids: Collection[SnapshotId]) -> None:
+        """Write down that there is no entry of snapshots, so that none is missed."""
+        self._write({**dict.fromkeys(ids), **self._all()})
+
+    def remove(self, ids: Collection[SnapshotId]) -> None:
+        """Forget snapshots that are gone for good."""
+        self._write({id: found for id, found in self._all().items() if id not in ids})
+
+    def _write(self, snapshots: Mapping[SnapshotId, Withdrawn | None]) -> None:
+        if snapshots == self._all():
             return
         document = {
-            id: {
+            id: None
+            if found is None
+            else {
                 "parent": found.entry.parent,
                 "stand_in": found.stand_in,
                 "pending": found.pending,
@@ -82,10 +104,6 @@ class WithdrawnSnapshots:
             for id, found in snapshots.items()
         }
         write_document(self._storage, self._address, document)
-
-    def remove(self, ids: Collection[SnapshotId]) -> None:
-        """Forget snapshots that are gone for good."""
-        self.write({id: found for id, found in self.read().items() if id not in ids})
 
 
 def _encoded(value: Any) -> Any:

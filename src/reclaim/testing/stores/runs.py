@@ -402,9 +402,11 @@ class RunContract(Contract):
         needs = subject.objects() & set(subject.needs(dead))
         run = self.quarantine(subject)
         assert not store.needed(run, self.engine(subject))
+        moved = needs - subject.objects()
+        assert moved
         subject.name(dead)
         aside = store.format.quarantine_path(run)
         needed = store.needed(run, self.engine(subject))
-        assert {aside + one.removeprefix(store.format.prefix) for one in needs} <= set(needed)
+        assert {aside + one.removeprefix(store.format.prefix) for one in moved} <= set(needed)
         self.purge(subject)
         assert needs | set(subject.needs(live)) <= subject.objects()

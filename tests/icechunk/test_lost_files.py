@@ -1,0 +1,173 @@
+"""Files of a repository that somebody lost, or put back; and refs to what is in quarantine."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import icechunk
+import pytest
+
+from reclaim.errors import Partial, Refused
+from reclaim.run.apply import apply_plan
+from reclaim.run.purge import purge
+from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.undo import Undone, undo_run
+from reclaim.storage import ObjectStorage
+from reclaim.stores.icechunk.held import HeldIcechunk
+from reclaim.stores.icechunk.store import IcechunkStore
+from reclaim.testing import StorageWrapper
+from reclaim.testing.engine import OracleEngine
+from reclaim.urls import normalize
+from tests.icechunk.repositories import WrittenRepository
+from tests.icechunk.test_apply import apply, contents, spec_2
+from tests.icechunk.world import bury, plan
+
+WINDOW = MoveToQuarantine(timedelta(days=7))
+
+
+def set_aside(written: WrittenRepository) -> str:
+    made = plan(written)
+    store = IcechunkStore(str(written.folder))
+    apply_plan(store, OracleEngine(), made.place, removal=WINDOW)
+    return made.document.run
+
+
+def undo(written: WrittenRepository, run: str) -> Undone:
+    return undo_run(IcechunkStore(str(written.folder)), OracleEngine(), run)
+
+
+@spec_2
+def test_what_was_taken_out_is_written_down_no_more(tmp_path: Path) -> None:
+    """The undo says what it could not do, and does it once the file is back."""
+    written = WrittenRepository.create(tmp_path / "repository", 2)
+    dead = bury(written)
+    run = set_aside(written)
+    document = written.folder / "_reclaim/withdrawn.json"
+    kept = document.read_bytes()
+    document.unlink()
+    with pytest.raises(Partial, match=r"withdrawn\.json") as error:
+        undo(written, run)
+    assert all(any(one in line for line in error.value.details["waits"]) for one in dead)
+    document.write_bytes(kept)
+    assert undo(written, run).snapshots == len(dead)
+    after = written.reopened()
+    for number, snapshot in enumerate(dead):
+        after.branch(f"back-{number}", snapshot)
+
+
+@spec_2
+def test_what_was_never_listed_comes_back_without_an_entry(tmp_path: Path) -> None:
+    """As the snapshot of a commit that was not finished: there is nothing to put into ``repo``."""
+    written = WrittenRepository.create(tmp_path / "repository", 2)
+    dead = bury(written)
+    set_aside(written)
+    orphan = written.folder / "snapshots" / dead[0]
+    quarantined = next(written.folder.glob(f"_reclaim/quarantine/*/snapshots/{dead[0]}"))
+    orphan.write_bytes(quarantined.read_bytes())
+    purge(IcechunkStore(str(written.folder)), OracleEngine(), older_than=timedelta(0))
+    written.age()
+    run = set_aside(written)
+    assert not orphan.exists()
+    assert undo(written, run).left == ()
+    assert orphan.exists()
+
+
+@spec_2
+@pytest.mark.parametrize("changed", [True, False])
+def test_repo_is_lost(tmp_path: Path, changed: bool) -> None:
+    """Refs of spec 1 that an upgrade left tell nothing of what was committed since."""
+    written = WrittenRepository.create(tmp_path / "repository", 1)
+    written.write(1)
+    icechunk.upgrade_icechunk_repository(
+        written.reopened().repository, dry_run=False, delete_unused_v1_files=False
+    )
+    written = written.reopened()
+    written.write(2)
+    written.age()
+    before = contents(written)
+    repo = written.folder / "repo"
+    kept = repo.read_bytes()
+    repo.unlink()
+    if not changed:
+        for backup in (written.folder / "overwritten").iterdir():
+            backup.unlink()
+    with pytest.raises(Refused, match="has no file repo"):
+        plan(written)
+    repo.write_bytes(kept)
+    assert contents(written.reopened()) == before
+
+
+def test_a_branch_made_right_after_the_last_look(
+    written: WrittenRepository, spec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In spec 1 nothing keeps a writer from it: the purge brings it back, whole."""
+    if spec > 1:
+        pytest.skip("repo keeps writers from it")
+    dead = bury(written)
+    before = contents(written)
+    promote = HeldIcechunk.promote
+
+    def promote_late(held: HeldIcechunk) -> int:
+        promoted = promote(held)
+        written.reopened().branch("late", dead[1])
+        return promoted
+
+    monkeypatch.setattr(HeldIcechunk, "promote", promote_late)
+    set_aside(written)
+    monkeypatch.undo()
+    done = purge(IcechunkStore(str(written.folder)), OracleEngine(), older_than=timedelta(0))
+    assert done is not None
+    assert done.summary()["rescued"]
+    after = written.reopened()
+    assert [one.id for one in after.repository.ancestry(branch="late")][:2] == dead[::-1]
+    assert contents(after)["{'branch': 'late'}"]["a"] == [3] * 8
+    assert contents(after)["{'branch': 'main'}"] == before["{'branch': 'main'}"]
+
+
+@spec_2
+def test_an_older_repo_is_put_back(tmp_path: Path) -> None:
+    """A branch in it is at what is in quarantine: the purge brings that back."""
+    written = WrittenRepository.create(tmp_path / "repository", 2)
+    written.write(1)
+    written.branch("side", written.tip())
+    written.write(2, branch="side")
+    older = (written.folder / "repo").read_bytes()
+    written.repository.delete_branch("side")
+    written.age()
+    set_aside(written)
+    (written.folder / "repo").write_bytes(older)
+    done = purge(IcechunkStore(str(written.folder)), OracleEngine(), older_than=timedelta(0))
+    assert done is not None
+    assert done.summary()["rescued"]
+    assert contents(written.reopened())["{'branch': 'side'}"]["a"] == [2] * 8
+
+
+class CommitsAfterSwap(StorageWrapper):
+    """A storage in which others commit right after ``repo`` was replaced for the first time."""
+
+    def __init__(self, written: WrittenRepository) -> None:
+        super().__init__(ObjectStorage.open(normalize(str(written.folder.parent))))
+        self._values = [70, 71, 72]
+        self._written = written
+
+    def swap(self, address: str, data: bytes, *, version: str) -> None:
+        super().swap(address, data, version=version)
+        while self._values:
+            self._written.write(self._values.pop())
+
+
+@spec_2
+def test_a_log_that_the_library_has_cut_short(tmp_path: Path) -> None:
+    """Our write is found in it all the same, and the backup that it names stays."""
+    config = icechunk.RepositoryConfig(
+        inline_chunk_threshold_bytes=0, num_updates_per_repo_info_file=1
+    )
+    written = WrittenRepository.create(tmp_path / "repository", 2, config)
+    bury(written)
+    written.repository.save_config()
+    made = plan(written)
+    apply(written, made, CommitsAfterSwap(written))
+    log = list(written.reopened().repository.ops_log())
+    assert {one.backup_path for one in log if one.backup_path} <= written.names("overwritten")
+    assert sum("GCRan" in str(one.kind) for one in log) == 1
