@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
 import icechunk
 import pytest
 
-from reclaim.errors import Partial, Refused
+from reclaim.errors import Conflict, Partial, Refused
 from reclaim.run.apply import apply_plan
 from reclaim.run.purge import purge
 from reclaim.run.removal import MoveToQuarantine
@@ -19,9 +20,9 @@ from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.testing import StorageWrapper
 from reclaim.testing.engine import OracleEngine
 from reclaim.urls import normalize
-from tests.icechunk.repositories import WrittenRepository
+from tests.icechunk.repositories import FIRST, WrittenRepository
 from tests.icechunk.test_apply import apply, contents, spec_2
-from tests.icechunk.world import bury, plan
+from tests.icechunk.world import bury, candidates, plan
 
 WINDOW = MoveToQuarantine(timedelta(days=7))
 
@@ -171,3 +172,55 @@ def test_a_log_that_the_library_has_cut_short(tmp_path: Path) -> None:
     log = list(written.reopened().repository.ops_log())
     assert {one.backup_path for one in log if one.backup_path} <= written.names("overwritten")
     assert sum("GCRan" in str(one.kind) for one in log) == 1
+
+
+def test_a_file_with_the_name_of_a_snapshot_further_below(
+    written: WrittenRepository, spec: int
+) -> None:
+    """As a copy that somebody keeps there: neither its age nor what is in it counts."""
+    dead = bury(written)
+    young = written.folder / "snapshots" / dead[1]
+    stray = written.folder / "snapshots/kept" / dead[1]
+    stray.parent.mkdir()
+    # With the age of another time, and the parents of another snapshot.
+    stray.write_bytes((written.folder / "snapshots" / written.tip()).read_bytes())
+    os.utime(stray, (1, 1))
+    os.utime(young)
+    taken = candidates(plan(written))
+    assert not any(taken.values())
+    before = contents(written)
+    main = [one.id for one in written.repository.ancestry(branch="main")]
+    above = written.folder / "snapshots/kept" / main[0]
+    above.write_bytes((written.folder / "snapshots" / FIRST).read_bytes())
+    os.utime(young, (1, 1))
+    apply(written, plan(written))
+    after = written.reopened()
+    assert [one.id for one in after.repository.ancestry(branch="main")] == main
+    assert contents(after) == before
+
+
+@spec_2
+def test_it_becomes_read_only_between_plan_and_apply(tmp_path: Path) -> None:
+    written = WrittenRepository.create(tmp_path / "repository", 2)
+    bury(written)
+    made = plan(written)
+    read_only = icechunk.RepoAvailability.read_only
+    status = icechunk.RepoStatus(read_only, limited_availability_reason="audit")
+    written.repository.set_status(status)
+    before = written.objects()
+    with pytest.raises(Refused, match="is read only: audit"):
+        apply(written, made)
+    assert written.objects() == before
+
+
+@spec_2
+def test_it_is_upgraded_between_plan_and_apply(tmp_path: Path) -> None:
+    written = WrittenRepository.create(tmp_path / "repository", 1)
+    bury(written)
+    made = plan(written)
+    store = IcechunkStore(str(written.folder))
+    icechunk.upgrade_icechunk_repository(written.reopened().repository, dry_run=False)
+    before = written.objects()
+    with pytest.raises(Conflict, match="was upgraded"):
+        apply_plan(store, OracleEngine(), made.place, removal=WINDOW)
+    assert written.objects() == before

@@ -16,6 +16,12 @@ LOST = "tests/icechunk/test_lost_files.py"
 CONTRACT = "tests/icechunk/test_contract.py::TestIcechunkStore"
 
 OF_BOTH_SPECS: dict[str, Bug] = {
+    "a file with the name of a snapshot counts wherever it lies": Bug(
+        "reclaim.stores.icechunk.survey",
+        right='    inside = pc.and_(pc.starts_with(address, f"{folder}/"), direct)\n',
+        wrong='    inside = pc.starts_with(address, f"{folder}/")\n',
+        test=f"{LOST}::test_a_file_with_the_name_of_a_snapshot_further_below[spec 1]",
+    ),
     "what refers to something in an Icechunk quarantine is not looked for": Bug(
         "reclaim.stores.icechunk.rereferenced",
         right="    waiting = sorted(taken & observer.referred_to(reader))\n",
@@ -116,6 +122,20 @@ OF_BOTH_SPECS: dict[str, Bug] = {
 }
 
 OF_SPEC_2: dict[str, Bug] = {
+    "an Icechunk repository is not looked at again before it is changed": Bug(
+        "reclaim.stores.icechunk.held",
+        right="        # It may have become read-only or been upgraded since it was planned.\n"
+        "        self._observer.check()\n",
+        wrong="",
+        besides=(
+            Change(
+                "reclaim.stores.icechunk.held",
+                right="    def promote(self) -> int:\n        self._observer.check()\n",
+                wrong="    def promote(self) -> int:\n",
+            ),
+        ),
+        test=f"{LOST}::test_it_becomes_read_only_between_plan_and_apply",
+    ),
     "an undo of Icechunk counts what repo does not get back": Bug(
         "reclaim.stores.icechunk.held_repo",
         right="                elif one not in never_listed:\n",
@@ -124,7 +144,7 @@ OF_SPEC_2: dict[str, Bug] = {
     ),
     "what Icechunk never listed is missed": Bug(
         "reclaim.stores.icechunk.held_repo",
-        right="        self._withdrawn.note_never_listed(rules.keys() - kept)\n",
+        right="        self._withdrawn.note_never_listed(rules.keys() & condemned.keys())\n",
         wrong="",
         test=f"{LOST}::test_what_was_never_listed_comes_back_without_an_entry",
     ),
@@ -209,7 +229,7 @@ OF_SPEC_2: dict[str, Bug] = {
     ),
     "an answer that is lost counts as a write that failed": Bug(
         "reclaim.stores.icechunk.repo_editor",
-        right="        if not certain and not self._has_landed(backup):\n",
+        right="        if not certain and not (landed := self._has_landed(backup)):\n",
         wrong="        if not certain and version:\n",
         test=f"{APPLY}::test_an_answer_that_is_lost[True]",
     ),

@@ -113,8 +113,7 @@ class Examination:
         a repository has none."""
         needed = {one for one in live if history.snapshots[one].parents}
         needed.update(SnapshotId(log) for one in live for log in history.pruned.get(one, ()))
-        listed = self._storage.list(f"{self._format.prefix}{TRANSACTIONS}")
-        there = {stored.address.rpartition("/")[2] for stored in listed}
+        there = self._format.ids_in(self._storage, TRANSACTIONS)
         return [self._format.address(TRANSACTIONS, one) for one in sorted(needed - there)]
 
     def _read(self, chunks: set[str], advance: Advance) -> list[str]:

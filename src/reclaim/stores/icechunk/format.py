@@ -23,7 +23,7 @@ from reclaim.stores.icechunk.addresses import (
     TRANSACTIONS,
 )
 from reclaim.stores.icechunk.manifest_file import decode_manifest
-from reclaim.stores.icechunk.object_ids import ALPHABET, ID_LETTERS, PATTERN, names
+from reclaim.stores.icechunk.object_ids import ALPHABET, ID_LETTERS, PATTERN, is_id, names
 from reclaim.stores.icechunk.snapshot_file import SnapshotFile, decode_snapshot
 from reclaim.stores.sidecar.records import FILE as RUN_FILE
 
@@ -72,6 +72,12 @@ class IcechunkFormat:
 
     def address(self, folder: str, id: str) -> str:
         return f"{self.prefix}{folder}/{id}"
+
+    def ids_in(self, storage: Storage, folder: str) -> set[str]:
+        """The ids of the objects in a folder; what lies further below it is none of them."""
+        path = f"{self.prefix}{folder}"
+        found = (one.address.removeprefix(f"{path}/") for one in storage.list(path))
+        return {name for name in found if is_id(name)}
 
     def containers_of(self, snapshot: str) -> dict[str, str]:
         """The containers that a snapshot names itself, by kind."""
@@ -191,18 +197,21 @@ class IcechunkFormat:
 
     def survey(self, storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
         """The objects in the folder of snapshots; in spec 1 they are read as well."""
-        listed = survey.listed(storage, ranges)
+        listed, folder = survey.listed(storage, ranges), f"{self.prefix}{SNAPSHOTS}"
         if self.spec == 1:
             # What goes while it is listed was not there.
-            return survey.read(storage, listed, vanished=None, latest_spec=1)
-        return survey.by_name(listed)
+            return survey.read(storage, listed, folder, vanished=None, latest_spec=1)
+        return survey.by_name(listed, folder)
 
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
         """Some snapshots, read in either spec."""
         there, gone = survey.heads(storage, addresses)
-        missing = "it is not there"
+        missing, folder = "it is not there", f"{self.prefix}{SNAPSHOTS}"
         return pa.concat_tables(
-            [survey.read(storage, there, vanished=missing), survey.faulty(gone, missing)]
+            [
+                survey.read(storage, there, folder, vanished=missing),
+                survey.faulty(gone, folder, missing),
+            ]
         )
 
 

@@ -38,11 +38,17 @@ class HeldIcechunk(HeldSidecar):
         return self._observer.format
 
     def condemn(self, rules: Mapping[SnapshotId, str]) -> int:
+        # It may have become read-only or been upgraded since it was planned.
+        self._observer.check()
         leased = {lease.snapshot for lease in self._leases.valid(self._observer.clock.now())}
         named = {ref.snapshot for ref in self._refs()} | leased
         free = {one: rule for one, rule in rules.items() if one not in named}
         super().condemn(free)
         return len(free)
+
+    def promote(self) -> int:
+        self._observer.check()
+        return super().promote()
 
     def left_condemned(self) -> Mapping[SnapshotId, Mapping[str, str]]:
         return {

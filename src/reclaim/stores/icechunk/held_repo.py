@@ -70,10 +70,10 @@ class HeldRepo(HeldIcechunk):
         super().condemn(rules)
         # A ref may have been made there before it was taken out.
         kept = self._follow_lists() & rules.keys()
-        self._withdrawn.note_never_listed(rules.keys() - kept)
         if kept:
             super().release(kept)
         condemned = self._lists.of(self.lock.run_id, Condemnation.PROVISIONAL)
+        self._withdrawn.note_never_listed(rules.keys() & condemned.keys())
         return len(rules.keys() & condemned.keys())
 
     def promote(self) -> int:

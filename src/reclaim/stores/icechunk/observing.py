@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
@@ -22,7 +22,6 @@ from reclaim.stores.icechunk.driver_reader import DriverReader
 from reclaim.stores.icechunk.edit_records import EditRecord, EditRecords
 from reclaim.stores.icechunk.format import SNAPSHOT, TRANSACTION, IcechunkFormat
 from reclaim.stores.icechunk.history import HistoryRead, RepositoryHistory
-from reclaim.stores.icechunk.object_ids import is_id
 from reclaim.stores.icechunk.repo_document import Entry
 from reclaim.stores.icechunk.repo_file import Availability, RepoFile, decode_repo
 from reclaim.stores.icechunk.withdrawn import WithdrawnSnapshots
@@ -103,7 +102,7 @@ class Observer:
             if not refs:
                 raise self._absent()
             # A snapshot that was written and left while refs were read is known by its name.
-            named = [one for one in map(_snapshot_of, self._listed()) if one is not None]
+            named = [SnapshotId(one) for one in self.format.ids_in(self.storage, SNAPSHOTS)]
             return histories.of_files(refs, survey.rows, named, self.format, reader)
         return histories.of_repo(self.read_repo())
 
@@ -129,10 +128,6 @@ class Observer:
         if self.format.spec > 1:
             return histories.of_repo(self.read_repo()).read()
         return self.read_history(self.survey(reader), reader).read()
-
-    def _listed(self) -> Iterator[str]:
-        """The addresses in the folder of snapshots, as of now."""
-        return (one.address for one in self.storage.list(f"{self.format.prefix}{SNAPSHOTS}"))
 
     def survey(self, reader: Reader) -> Survey:
         started_at = self.clock.now()
@@ -373,11 +368,6 @@ def _as_snapshots(
         one: entry.snapshot(one, lambda parent: parent in away or parent in history.snapshots)
         for one, entry in away.items()
     }
-
-
-def _snapshot_of(address: str) -> SnapshotId | None:
-    name = address.rpartition("/")[2]
-    return SnapshotId(name) if is_id(name) else None
 
 
 def _modified(survey: Survey) -> dict[SnapshotId, datetime]:

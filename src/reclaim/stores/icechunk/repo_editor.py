@@ -215,8 +215,7 @@ class RepoEditor:
         """Those of some snapshots whose files are there; without them nobody could read what is
         listed."""
         if len(snapshots) > FEW:
-            listed = self._storage.list(f"{self._format.prefix}{SNAPSHOTS}")
-            names = {stored.address.rpartition("/")[2] for stored in listed}
+            names = self._format.ids_in(self._storage, SNAPSHOTS)
             return frozenset(one for one in snapshots if one in names)
         return frozenset(filter(self._is_whole, snapshots))
 

@@ -44,12 +44,15 @@ def heads(storage: Storage, addresses: Sequence[str]) -> tuple[pa.Table, Sequenc
     return pa.Table.from_pylist(rows, schema=LISTED), gone
 
 
-def by_name(objects: pa.Table) -> pa.Table:
-    """Objects as ``SNAPSHOTS``, of which only the names tell something."""
+def by_name(objects: pa.Table, folder: str) -> pa.Table:
+    """Objects as ``SNAPSHOTS``, of which only the names tell something.
+
+    ``folder`` is that of snapshots. A file of the same name further below it is no snapshot.
+    """
     rows = objects.num_rows
     columns = {
         **{name: objects.column(name) for name in LISTED.names},
-        "id": _ids(objects),
+        "id": _ids(objects, folder),
     }
     return pa.table(
         [
@@ -61,14 +64,19 @@ def by_name(objects: pa.Table) -> pa.Table:
 
 
 def read(
-    storage: Storage, objects: pa.Table, *, vanished: str | None, latest_spec: int = 2
+    storage: Storage,
+    objects: pa.Table,
+    folder: str,
+    *,
+    vanished: str | None,
+    latest_spec: int = 2,
 ) -> pa.Table:
     """Objects as ``SNAPSHOTS``, read.
 
     One that has gone since it was listed has the fault ``vanished``, or is left out without one.
     One of a spec after ``latest_spec`` is refused: the history is elsewhere then, and missing.
     """
-    rows = by_name(objects).to_pylist()
+    rows = by_name(objects, folder).to_pylist()
     snapshots = [row for row in rows if row["id"] is not None]
     # Each is small, and the answers of a bucket take their time.
     with ThreadPoolExecutor(max(storage.at_once, 1)) as readers:
@@ -119,22 +127,24 @@ def noted(note: str) -> tuple[datetime, str]:
     return from_micros(int(micros)), message
 
 
-def faulty(addresses: Sequence[str], fault: str) -> pa.Table:
+def faulty(addresses: Sequence[str], folder: str, fault: str) -> pa.Table:
     """Objects with a fault, as ``SNAPSHOTS``."""
     never = datetime(1970, 1, 1, tzinfo=UTC)
     objects = pa.table(
         [pa.array(addresses, pa.string()), [0] * len(addresses), [never] * len(addresses)],
         schema=LISTED,
     )
-    rows = by_name(objects)
+    rows = by_name(objects, folder)
     at = SNAPSHOTS.get_field_index("fault")
     faults = pa.repeat(pa.scalar(fault, pa.string()), len(addresses))
     return rows.set_column(at, SNAPSHOTS.field(at), faults)
 
 
-def _ids(objects: pa.Table) -> pa.ChunkedArray:
+def _ids(objects: pa.Table, folder: str) -> pa.ChunkedArray:
     """The snapshot of each object, by its name; null for what is not one's."""
     address = objects.column("address")
-    named = pc.match_substring_regex(address, f"/{PATTERN}$")
+    direct = pc.equal(pc.utf8_length(address), len(folder) + 1 + ID_LETTERS)
+    inside = pc.and_(pc.starts_with(address, f"{folder}/"), direct)
+    named = pc.and_(inside, pc.match_substring_regex(address, f"/{PATTERN}$"))
     end = pc.utf8_slice_codeunits(address, -ID_LETTERS)
     return pc.if_else(named, end, pa.scalar(None, pa.string()))
