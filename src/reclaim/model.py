@@ -140,6 +140,8 @@ INTENDED = "intended"
 LISTS = "lists"
 """Facts in a run's record: how many objects it was about to take; what the lists of its applies
 hash to, by their names below the folder of applies."""
+ADOPT = "adopt"
+"""The kind of a record that partitions were adopted, which only the storage knew."""
 PLAN_DIGEST = "plan"
 """A fact in a run's record: what the plan hashes to that it was made from."""
 VOUCHED = "vouched"

@@ -40,6 +40,8 @@ from reclaim.run.decide import KEEPS_ALL
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.purge import Purged, purge
 from reclaim.run.removal import DELETE, Removal
+from reclaim.run.uncommitted.planning import UncommittedOptions, plan_uncommitted
+from reclaim.run.uncommitted.scope import Mode
 from reclaim.run.undo import Undone, undo_run
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
@@ -53,6 +55,8 @@ from tests.conftest import Backend
 from tests.resting import Resting
 
 NAME = "sales"
+OF_RUNS = ("epoch/", "runs/", "quarantine/", "uncommitted/", "index/")
+"""Folders of what runs write for themselves."""
 Step = Callable[[str], None]
 Files = dict[str, bytes]
 
@@ -116,6 +120,27 @@ class World:
             store or self.store(), self.engine(step, found), asked, opener=opening(found)
         )
 
+    def uncommitted(
+        self,
+        mode: Mode = Mode.AUTO,
+        *,
+        branch: str | None = None,
+        step: Step = nothing,
+        store: Store | None = None,
+        storage: Storage | None = None,
+        **options: Any,
+    ) -> Plan:
+        """A plan of a run on uncommitted data."""
+        asked = PlanOptions(margins=self.margins, **options)
+        found = storage or self.storage
+        return plan_uncommitted(
+            store or self.store(),
+            self.engine(step, found),
+            asked,
+            UncommittedOptions(mode, branch),
+            opener=opening(found),
+        )
+
     def apply(
         self,
         plan: Plan,
@@ -176,7 +201,7 @@ class World:
         return {
             address
             for address in raw.objects(self.repo)
-            if not address.startswith((ours + "epoch/", ours + "runs/", ours + "quarantine/"))
+            if not address.startswith(tuple(ours + folder for folder in OF_RUNS))
         }
 
     def aside(self) -> set[str]:

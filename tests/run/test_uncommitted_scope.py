@@ -106,7 +106,7 @@ class Model:
 
     def needed(self) -> set[str]:
         ranges = self.live_ranges()
-        return ranges | {a for r in ranges for a in self.ranges[r]} | self.staged
+        return {*ranges, *(a for r in ranges for a in self.ranges[r]), *self.staged}
 
     def live_ranges(self) -> frozenset[str]:
         return frozenset(r for commit in self.live for r in self.commits[commit])
@@ -146,9 +146,7 @@ class Model:
         self.checkpoint = Checkpoint(
             replace(KNOWN, final=final, live=frozenset(self.live)),
             live,
-            scope.find_carried(
-                ((a, partition_of(a)) for a in survivors), final=final, taken=garbage
-            ),
+            {a for a in survivors - garbage if partition_of(a) in final},
         )
         return garbage
 
@@ -246,7 +244,3 @@ def test_parts_of_the_index_that_are_read() -> None:
     assert scope.find_overlapping(parts, ["e"]) == [3]
     assert scope.find_overlapping(parts, []) == []
     assert scope.find_overlapping(parts, ["0", "zz"]) == []
-
-
-def test_what_is_known_of_a_store() -> None:
-    assert scope.count_known(5, {"p": 100, "q": 10}, {"q", "r"}) == 105

@@ -232,7 +232,7 @@ class Repository:
         with self._workspace.database.read() as connection:
             return read_settings(connection, self.uid)
 
-    def change_settings(self, **changes: bool) -> RepositorySettings:
+    def change_settings(self, **changes: Any) -> RepositorySettings:
         """Change some settings, such as ``hard_delete=True``; returns all of them."""
         from reclaim.catalog.settings import change_settings
 

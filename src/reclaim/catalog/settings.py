@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from sqlalchemy import Connection, delete, insert, or_, select
 
@@ -20,6 +21,9 @@ from reclaim.catalog.workspace import Workspace
 from reclaim.errors import InvalidInput, UnknownVersion
 
 ON, OFF = "on", "off"
+BETWEEN = ","
+"""Stands between the globs of a setting."""
+MOST_GLOBS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +34,15 @@ class RepositorySettings:
     """Whether the reaper deletes bytes that were never committed, soon after nothing refers to
     them; otherwise an offline run does."""
 
+    protect: tuple[str, ...] = ()
+    """Globs of paths and addresses of which no run takes anything."""
+
     def words(self) -> dict[str, str]:
         """Each setting as it is written: name → value."""
-        return {name: ON if getattr(self, name) else OFF for name in names()}
+        return {
+            "hard_delete": ON if self.hard_delete else OFF,
+            "protect": BETWEEN.join(self.protect),
+        }
 
 
 def names() -> list[str]:
@@ -40,18 +50,34 @@ def names() -> list[str]:
     return [field.name for field in fields(RepositorySettings)]
 
 
-def parse(changes: Mapping[str, str]) -> dict[str, bool]:
+def parse(changes: Mapping[str, str]) -> dict[str, Any]:
     """Values of settings, as people write them."""
-    parsed: dict[str, bool] = {}
+    parsed: dict[str, Any] = {}
     for name, word in changes.items():
         if name not in names():
             raise InvalidInput(
                 f"there is no setting {name!r}", hint=f"settings are: {', '.join(names())}"
             )
-        if word not in (ON, OFF):
-            raise InvalidInput(f"{name} cannot be {word!r}", hint=f"say {ON} or {OFF}")
-        parsed[name] = word == ON
+        parsed[name] = _parse_globs(word) if name == "protect" else _parse_switch(name, word)
     return parsed
+
+
+def _parse_switch(name: str, word: str) -> bool:
+    if word not in (ON, OFF):
+        raise InvalidInput(f"{name} cannot be {word!r}", hint=f"say {ON} or {OFF}")
+    return word == ON
+
+
+def _parse_globs(word: str) -> tuple[str, ...]:
+    """Globs with commas between them; none at all for an empty word."""
+    globs = tuple(dict.fromkeys(glob.strip() for glob in word.split(BETWEEN))) if word else ()
+    if "" in globs or len(globs) > MOST_GLOBS:
+        raise InvalidInput(
+            f"protect cannot be {word!r}",
+            hint=f"write at most {MOST_GLOBS} globs with commas between them, such as "
+            "protect='raw/*,*.csv'; * also stands for /",
+        )
+    return globs
 
 
 def read_settings(connection: Connection, repo_uid: str) -> RepositorySettings:
@@ -61,7 +87,7 @@ def read_settings(connection: Connection, repo_uid: str) -> RepositorySettings:
     return _decode(stored)
 
 
-def change_settings(workspace: Workspace, changes: Mapping[str, bool]) -> RepositorySettings:
+def change_settings(workspace: Workspace, changes: Mapping[str, Any]) -> RepositorySettings:
     """Change some settings of a repository; returns all of them."""
     uid = workspace.repo_uid
 
@@ -74,6 +100,8 @@ def change_settings(workspace: Workspace, changes: Mapping[str, bool]) -> Reposi
         rows = [
             {"repo_uid": uid, "name": name, "value": word}
             for name, word in settings.words().items()
+            # An older Reclaim refuses settings that it does not know, so only those that are set.
+            if word
         ]
         connection.execute(insert(repository_settings), rows)
         return settings
@@ -106,10 +134,10 @@ def with_hard_delete(database: Database) -> list[str]:
 
 
 def _decode(stored: Mapping[str, str]) -> RepositorySettings:
-    unknown = {name: word for name, word in stored.items() if name not in names()}
-    if unknown or any(word not in (ON, OFF) for word in stored.values()):
+    try:
+        return RepositorySettings(**parse(stored))
+    except InvalidInput as error:
         raise UnknownVersion(
             f"the repository has settings that this Reclaim does not know: {dict(stored)}",
             hint="upgrade Reclaim",
-        )
-    return RepositorySettings(**{name: word == ON for name, word in stored.items()})
+        ) from error

@@ -20,6 +20,17 @@ from reclaim.engine.tasks.parts import Part, Place, write_part
 from reclaim.engine.tasks.promised import Unread
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import LIVE, as_named
+from reclaim.engine.uncommitted import (
+    Carried,
+    CarryRequest,
+    CopyRequest,
+    DeadEntries,
+    DeadRequest,
+    Indexed,
+    IndexRequest,
+    UncommittedFindings,
+    UncommittedSearch,
+)
 from reclaim.storage import KeyRange, Storage
 from reclaim.stores.format import DecodesSnapshots, Format
 
@@ -100,6 +111,8 @@ class Candidates:
     """All objects that were looked at, and their bytes."""
     landmarks: int = 0
     """How many of the landmarks are among them."""
+    uncommitted: UncommittedFindings | None = None
+    """For a search by the index."""
 
 
 @dataclass(slots=True)
@@ -135,6 +148,8 @@ class FindRequest:
     place: Place
     work: Place
     """For what is not needed afterwards, in the same storage."""
+    search: UncommittedSearch | None = None
+    """How to find them by the index, where that is there: then containers are not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,4 +362,20 @@ class Engine(Protocol):
 
     def incomplete(self, request: IncompleteRequest) -> frozenset[str]:
         """Snapshot containers that need something which is not there, or cannot be read."""
+        ...
+
+    def index(self, request: IndexRequest) -> Indexed:
+        """Read live containers that are not known, and write their entries down by partition."""
+        ...
+
+    def dead_entries(self, request: DeadRequest) -> DeadEntries:
+        """Read dead containers, and write down what they list."""
+        ...
+
+    def carry(self, request: CarryRequest) -> Carried:
+        """Addresses that a run did not take, written down, and what it took by partition."""
+        ...
+
+    def copy(self, request: CopyRequest) -> Sequence[Part]:
+        """Copy parts, each verified by its hash, to another place."""
         ...

@@ -9,6 +9,7 @@ terminal and the first byte deleted. Contents never change, so a plan may be day
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -28,6 +29,7 @@ from reclaim.errors import (
     OutOfTime,
     Partial,
     PlanRefused,
+    ReclaimError,
 )
 from reclaim.ids import new_uid
 from reclaim.model import (
@@ -68,6 +70,8 @@ from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.trust import Basis, find_basis, is_trusted
+from reclaim.run.uncommitted.checkpoint import CHECKPOINT
+from reclaim.run.uncommitted.saving import save_checkpoint
 from reclaim.run.wholeness import find_whole
 from reclaim.stores.abilities import (
     ClosesOverdue,
@@ -79,6 +83,8 @@ from reclaim.stores.abilities import (
 )
 from reclaim.stores.base import Held, Store
 from reclaim.stores.observation import Observation, ObserveRequest
+
+log = logging.getLogger(__name__)
 
 ROUNDS = 20
 """How often dead snapshots are looked for before the writers are asked to pause."""
@@ -335,6 +341,7 @@ class _Applying:
         with stage("condemn") as condemning:
             seen, now = self._condemn(decided)
             condemning.facts["live"] = len(now.live)
+            self._check_protected(seen)
             self._compare(decided, now)
             self._left_out = self._find_left_out(seen)
             self._facts |= self._left_out.record()
@@ -410,8 +417,43 @@ class _Applying:
             EditCounts.of_record(self._facts),
             self._left_out,
         )
+        if not applied.failed:
+            self._save_checkpoint(decided)
         self._finish(applied)
         return applied
+
+    def _save_checkpoint(self, decided: PlannedSnapshots) -> None:
+        """Leave a checkpoint for the next run, if this is a run that leaves one.
+
+        Whatever stops that: the next run starts from the older one.
+        """
+        if self._planned.uncommitted is None or self._basis.compared:
+            return
+        with self._stages.stage("checkpoint"):
+            try:
+                saved = save_checkpoint(
+                    self._store,
+                    self._engine,
+                    self._planned,
+                    self._place,
+                    live=decided.live,
+                    journal=self._journal.parts(),
+                    opener=self._opener,
+                )
+            except ReclaimError as error:
+                log.warning("run %s leaves no checkpoint: %s", self._run, error)
+                return
+        if saved is not None:
+            self._facts[CHECKPOINT] = saved
+
+    def _check_protected(self, seen: Observation) -> None:
+        """Refuse a plan from before something was protected by the setting of the store."""
+        more = [glob for glob in seen.protect if glob not in self._planned.protect]
+        if more and not self._store.deleted:
+            raise PlanRefused(
+                f"{self._store.name} protects {', '.join(more)} since the plan was made",
+                hint="nothing was deleted; plan it again",
+            )
 
     def _give_up_damaged(self) -> None:
         """Give up damaged lists, unless they alone tell what an earlier apply took.

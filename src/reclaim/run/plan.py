@@ -14,7 +14,14 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from reclaim.engine.base import Engine, ExpandRequest, FindRequest, Objects
+from reclaim.engine.base import (
+    Candidates,
+    ContainerFiles,
+    Engine,
+    ExpandRequest,
+    FindRequest,
+    Objects,
+)
 from reclaim.engine.late import wait_for
 from reclaim.engine.tasks.judging import CandidateRules
 from reclaim.engine.tasks.parts import Opener, Place, open_storage, write_part
@@ -37,10 +44,11 @@ from reclaim.run.checks import (
 from reclaim.run.decide import KEEPS_ALL, Decided, Predict, decide_seen
 from reclaim.run.library_edit import check_library, find_library_edit, predicting
 from reclaim.run.orphans import protected_folders
-from reclaim.run.plan_file import LibraryEdit, Noncurrent, PlanDocument
+from reclaim.run.plan_file import LibraryEdit, Noncurrent, PlanDocument, Uncommitted
 from reclaim.run.plan_summary import PlanFindings, summarize
 from reclaim.run.promises import keep_for_edited, keep_needed, keep_promises
 from reclaim.run.stages import Silent, Stages, Watcher
+from reclaim.run.uncommitted.checkpoint import hold_checkpoint
 from reclaim.storage import LISTED, KeyRange, buckets
 from reclaim.stores.abilities import Expiration
 from reclaim.stores.base import Store
@@ -48,6 +56,8 @@ from reclaim.stores.format import DecodesSnapshots
 from reclaim.stores.observation import Margins, Observation, ObserveRequest, Survey
 from reclaim.urls import is_odd
 
+FOLDERS = ("work", "containers", "objects", "index", "carried")
+"""The folders of a plan."""
 MOST = 0.9
 """A plan that takes a larger part of all objects than this needs a word from a person."""
 
@@ -87,17 +97,18 @@ def make_plan(
     opener: Opener = open_storage,
 ) -> Plan:
     """Find what may go, write it down, and let the store note what the plan hashes to."""
-    plan = find_candidates(store, engine, options, watcher=watcher, opener=opener)
-    return replace(plan, not_recorded=_note(store, plan.document))
+    return record_plan(
+        store, find_candidates(store, engine, options, watcher=watcher, opener=opener)
+    )
 
 
-def _note(store: Store, made: PlanDocument) -> str | None:
-    """Why the store could not note a plan, if it could not: to plan, one need not write there."""
+def record_plan(store: Store, plan: Plan) -> Plan:
+    """Let the store note what a plan hashes to, if it can: to plan, one need not write there."""
     try:
-        store.record_plan(made.run, made.digest)
+        store.record_plan(plan.document.run, plan.document.digest)
     except ReclaimError as error:
-        return error.message
-    return None
+        return replace(plan, not_recorded=error.message)
+    return plan
 
 
 def find_candidates(
@@ -113,12 +124,12 @@ def find_candidates(
 
     ``besides`` is a run that goes on with what it took before: what it promised is not spared.
     """
-    return _Planning(
+    return Planning(
         store, engine, options or PlanOptions(), new_uid(), besides, watcher or Silent(), opener
     ).run()
 
 
-class _Planning:
+class Planning:
     """One plan in the making."""
 
     def __init__(
@@ -154,7 +165,7 @@ class _Planning:
         except BaseException:
             # A plan that was refused is no plan; what is left of it would only be listed again.
             with suppress(ReclaimError):
-                self._tidy("work", "containers", "objects")
+                self._tidy(*FOLDERS)
                 self._storage.delete(self._place.at("snapshots.parquet"))
             raise
         self._tidy("work")
@@ -174,12 +185,7 @@ class _Planning:
         with stage("list", unit=OBJECTS) as listing:
             objects = inventory or self._list(work.below("listing"))
             listing.facts["objects"] = sum(part.rows for part in objects.parts)
-        if self._versioning:
-            with stage("versions") as counting:
-                folders = buckets.folders(self._store.storage.url, self._store.format.prefix)
-                count, size = self._engine.noncurrent(self._store.format, folders)
-                self._noncurrent = Noncurrent(objects=count, bytes=size)
-                counting.facts |= {"noncurrent": count, "bytes": size}
+        self._count_versions()
         with stage("observe") as observing:
             seen = self._store.observe(
                 ObserveRequest(
@@ -198,6 +204,9 @@ class _Planning:
                 place=work,
                 opener=self._opener,
             )
+            seen = hold_checkpoint(
+                seen, self._store, self._opener(self._store.storage.url), work, self._storage
+            )
             observing.facts |= {"snapshots": len(seen.ids), "refs": len(seen.refs)}
             # A clock that jumped since has made old what is young.
             check_clock(self._store, self._storage, work)
@@ -208,9 +217,7 @@ class _Planning:
             deciding.facts |= {"live": len(decided.live), "dead": len(dead)}
         with stage("mark", unit=CONTAINERS) as marking:
             named = find_containers(seen, decided)
-            containers = self._engine.expand(
-                ExpandRequest(self._store.format, named, self._place.below("containers"))
-            )
+            containers = self._expand(seen, decided, named)
             marking.facts |= {"containers": containers.containers, "entries": containers.entries}
             seen = keep_needed(
                 seen,
@@ -225,7 +232,7 @@ class _Planning:
             objects = replace(objects, landmarks=landmarks)
         looked_at = sum(part.rows for part in objects.parts)
         with stage("plan", unit=OBJECTS, total=looked_at) as planning:
-            found = self._engine.find(
+            found = self._find(
                 FindRequest(
                     self._store.format,
                     objects,
@@ -234,10 +241,11 @@ class _Planning:
                     self._rules(seen, objects),
                     self._place.below("objects"),
                     work,
-                )
+                ),
+                seen,
             )
             planning.facts |= {"candidates": sum(part.rows for part in found.parts)}
-        check_complete(seen, decided, named, containers, found)
+        check_complete(seen, decided, named, self._counted(containers), found)
         check_kept(self._store, self._survey, decided, found)
         check_inventory(self._store, objects, found)
         check_partitions(self._partitions | found.verdict.strangers.keys(), seen)
@@ -259,14 +267,42 @@ class _Planning:
             seen=seen,
             decided=decided,
             dead=dead,
-            containers=containers,
+            containers=self._counted(containers),
             found=found,
             snapshots=written,
+            uncommitted=self._uncommitted(seen, found),
         )
         made = summarize(self._store, findings)
         check_fraction(made)
         # As it is here, not as it can be read: others may be able to write there.
         return Plan(self._place, plan_file.write(self._storage, self._place, made))
+
+    def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:  # noqa: ARG002
+        """The containers that snapshots need, and those that only dead ones have."""
+        place = self._place.below("containers")
+        return self._engine.expand(ExpandRequest(self._store.format, named, place))
+
+    def _find(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
+        """The objects that may go."""
+        return self._engine.find(request)
+
+    def _counted(self, containers: ContainerFiles) -> ContainerFiles:
+        """The containers with the counts of what had to be read of them."""
+        return containers
+
+    def _uncommitted(self, seen: Observation, found: Candidates) -> Uncommitted | None:  # noqa: ARG002
+        """What the plan says of a run on uncommitted data."""
+        return None
+
+    def _count_versions(self) -> None:
+        """Count what a bucket keeps beside the current objects."""
+        if not self._versioning:
+            return
+        with self._stages.stage("versions") as counting:
+            folders = buckets.folders(self._store.storage.url, self._store.format.prefix)
+            count, size = self._engine.noncurrent(self._store.format, folders)
+            self._noncurrent = Noncurrent(objects=count, bytes=size)
+            counting.facts |= {"noncurrent": count, "bytes": size}
 
     def _inventory(self) -> Objects | None:
         given = self._options.inventory
@@ -343,6 +379,7 @@ class _Planning:
             reasons=format.reasons,
             now=self._started,
             protected=self._protected(),
+            protect=seen.protect,
             paths=seen.paths,
         )
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from reclaim.engine.base import ContainerFiles
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.errors import NotFound, PlanRefused, UnknownVersion
 from reclaim.storage import Storage
@@ -133,6 +134,65 @@ class LibraryEdit(_Model):
     delete_expired_branches: bool = False
 
 
+class IndexFile(File):
+    """A part of the index, with the first and the last partition that it has."""
+
+    span: str = ""
+
+    @classmethod
+    def of(cls, part: Part) -> IndexFile:
+        return cls(address=part.address, rows=part.rows, sha256=part.sha256, span=part.group)
+
+    @property
+    def part(self) -> Part:
+        return Part(self.address, self.rows, self.sha256, self.span)
+
+
+class ContainerCounts(_Model):
+    """How many live containers there were, and how much they list."""
+
+    of_snapshots: int
+    containers: int
+    entries: int
+
+    @classmethod
+    def of(cls, containers: ContainerFiles) -> ContainerCounts:
+        return cls(
+            of_snapshots=containers.of_snapshots,
+            containers=containers.containers,
+            entries=containers.entries,
+        )
+
+
+class Uncommitted(_Model):
+    """How a run on uncommitted data looked for it, and what it leaves for the next one."""
+
+    mode: str
+    why: str
+    branch: str | None
+    """The branch that the listing was limited to."""
+    partitions_listed: int
+    objects_listed: int
+    objects_looked_up: int
+    """Objects that were asked for by their addresses."""
+    bytes_read: int
+    """Bytes of ranges, of the index and of the checkpoint."""
+    ranges_read: int
+    objects_known: int
+    """Objects that are known of the store, without what runs left of themselves."""
+    base: str | None
+    """The run whose checkpoint was the newest."""
+    generation: int
+    barriers: list[str]
+    counts: ContainerCounts
+    index: list[IndexFile]
+    known_index: list[IndexFile]
+    """Parts of the index of earlier runs, in the storage of the store."""
+    carried: list[File]
+    partitions: File | None
+    """Objects and bytes by partition, and whether it is final; None if no checkpoint follows."""
+
+
 class PlanDocument(_Model):
     """Everything that a plan says, but for the lists of objects and snapshots beside it."""
 
@@ -183,6 +243,10 @@ class PlanDocument(_Model):
     files: list[File]
     containers: list[File]
     snapshots: File
+    protect: list[str] = []
+    """Globs of the store's setting, of which nothing goes."""
+    uncommitted: Uncommitted | None = None
+    """For a run on uncommitted data."""
     digest: str = ""
 
     @property
@@ -191,9 +255,14 @@ class PlanDocument(_Model):
 
     @property
     def fraction(self) -> float:
-        """The part of all objects that would go. What runs left of themselves does not count."""
+        """The part of all objects that would go. What runs left of themselves does not count.
+
+        All are those that are known of the store, where a run has looked at a part of it.
+        """
         left = sum(one.objects for one in (*self.going, *self.staying) if one.kind in OF_RUNS)
         going = sum(one.objects for one in self.going if one.kind not in OF_RUNS)
+        if self.uncommitted is not None:
+            return going / max(going, self.uncommitted.objects_known, 1)
         return going / (self.objects - left) if self.objects > left else 0.0
 
     def sealed(self) -> PlanDocument:

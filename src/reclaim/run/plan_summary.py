@@ -27,6 +27,7 @@ from reclaim.run.plan_file import (
     PlanDocument,
     StoreName,
     TooYoung,
+    Uncommitted,
     Where,
 )
 from reclaim.stores.abilities import ExpiresItself
@@ -56,6 +57,7 @@ class PlanFindings:
     containers: ContainerFiles
     found: Candidates
     snapshots: Part
+    uncommitted: Uncommitted | None = None
 
 
 def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
@@ -127,6 +129,8 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         files=[File.of(part) for part in found.parts],
         containers=[File.of(part) for part in containers.parts],
         snapshots=File.of(findings.snapshots),
+        protect=list(seen.protect),
+        uncommitted=findings.uncommitted,
     )
 
 

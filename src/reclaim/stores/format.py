@@ -40,6 +40,20 @@ ENTRIES = pa.schema(
 """Entries of a container: addresses in the store, and the logical path where there is one."""
 
 
+INDEXED = pa.schema(
+    [
+        # The guard of the address: what lies together is read together.
+        pa.field("partition", pa.string(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("path", pa.string()),
+        pa.field("created_at", pa.timestamp("us", tz="UTC")),
+        # The container that lists it.
+        pa.field("range", pa.string(), nullable=False),
+    ]
+)
+"""Entries as an index of containers has them; see ``IndexesEntries``."""
+
+
 SNAPSHOTS = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
@@ -170,6 +184,26 @@ class ReadsContainers(Format, Protocol):
         self, storage: ReadsBytes, container: Mapping[str, Any], *, paths: bool
     ) -> pa.Table:
         """Entries of a container, verified, as ``ENTRIES``; paths only when asked for."""
+        ...
+
+
+@runtime_checkable
+class IndexesEntries(ReadsContainers, Protocol):
+    """A format whose entries can be kept in an index, so that containers are read once."""
+
+    def indexed(self, storage: ReadsBytes, container: Mapping[str, Any]) -> pa.Table:
+        """Entries of a container, verified, as ``INDEXED``."""
+        ...
+
+    def branch_folder(self, branch: str) -> str:
+        """The folder in which the objects of a branch lie."""
+        ...
+
+    def partition_folders(self, storage: Storage, branch: str | None) -> Iterator[tuple[str, str]]:
+        """The folders in which objects lie, each with its guard, or "" where it has none.
+
+        With a ``branch`` those alone in which its objects lie.
+        """
         ...
 
 

@@ -95,6 +95,10 @@ class Observation:
     """Sentences for whoever reads the plan."""
     young: YoungSnapshots | None = None
     """Where a store keeps snapshots for being young."""
+    final: frozenset[str] = frozenset()
+    """Closed guards below which nobody can write any more, by any margin."""
+    protect: tuple[str, ...] = ()
+    """Globs of what is never taken, as a setting of the store has them."""
     editor: str | None = None
     """A run whose edit of the history was seen and may still be taken back."""
 

@@ -33,7 +33,7 @@ from reclaim.engine.base import (
 )
 from reclaim.engine.tasks import excluding, inventory, judging, promised, reading, recall
 from reclaim.engine.tasks.deleting import FAILED, GOING, JOURNAL, delete
-from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS
+from reclaim.engine.tasks.judging import CANDIDATES
 from reclaim.engine.tasks.parts import (
     Opener,
     Part,
@@ -48,12 +48,13 @@ from reclaim.engine.tasks.recall import RANKED
 from reclaim.storage import LISTED, KeyRange, Storage, buckets, hashed_files
 from reclaim.storage.pace import Pace
 from reclaim.stores.format import CONTAINERS, NO_READ, SNAPSHOTS, DecodesSnapshots, Format
+from reclaim.testing.uncommitted_engine import UncommittedSteps, explained, not_among, rank
 
 SURVEY_TASKS = 4
 """The ranges of a survey are spread over so many tasks: as Spark does it, but with few steps."""
 
 
-class OracleEngine:
+class OracleEngine(UncommittedSteps):
     """Runs tasks in this process. ``step`` is called before each of them."""
 
     def __init__(
@@ -121,6 +122,8 @@ class OracleEngine:
         )
 
     def find(self, request: FindRequest) -> Candidates:
+        if request.search is not None:
+            return self._search(request, request.search)
         format, objects, place = request.format, request.objects, request.place
         found = Candidates()
         live, dead = self._needed(format, request.containers, request.held, place, found)
@@ -131,21 +134,10 @@ class OracleEngine:
             found.objects += rows.num_rows
             found.size += pc.sum(rows.column("size")).as_py() or 0
             found.landmarks += count_landmarks(objects, rows)
-            addresses = rows.column("address").to_pylist()
-            causes = [dead.get(address, (None, None, None)) for address in addresses]
-            columns = [
-                rows.column("address"),
-                rows.column("size"),
-                rows.column("last_modified"),
-                *(
-                    pa.array([c[at] for c in causes], SURVIVORS.field(3 + at).type)
-                    for at in range(3)
-                ),
-            ]
-            table = pa.table(columns, schema=SURVIVORS)
-            needless = [address.lower() not in live for address in addresses]
-            survivors = table.filter(pa.array(needless, pa.bool_()))
-            candidates, verdict = judging.judge(format, survivors, request.rules, paths)
+            survivors = rows.filter(not_among(rows, live))
+            candidates, verdict = judging.judge(
+                format, explained(survivors, dead), request.rules, paths
+            )
             found.verdict.add(verdict)
             kept.append(candidates)
         found.parts = self._write(place, "part", CANDIDATES, kept)
@@ -369,7 +361,7 @@ class OracleEngine:
                     else:
                         told = row["path"], row["kind"], row["cause"]
                         before = dead.get(row["address"], told)
-                        dead[row["address"]] = min(before, told, key=_rank)
+                        dead[row["address"]] = min(before, told, key=rank)
         for file in held:
             addresses = hashed_files.read(own, file, ["address"]).column("address").to_pylist()
             found.read.held += len(addresses)
@@ -402,9 +394,3 @@ class OracleEngine:
         if not whole.num_rows:
             return []
         return [write_part(self._open(place.url), place.at(f"{stem}.parquet"), whole)]
-
-
-def _rank(dead: tuple[str | None, str | None, int]) -> tuple[object, ...]:
-    """The least cause comes first, then the first path; one without a path before all."""
-    path, kind, cause = dead
-    return cause, path is not None, path or "", kind is not None, kind or ""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from reclaim.catalog.collection import epochs
+from sqlalchemy import Connection
+
+from reclaim.catalog.collection import epochs, records
 from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.staging import partitions
+from reclaim.clock import from_micros
 from reclaim.ids import new_uid
+from reclaim.model import ADOPT, Run, RunState
 
 
 def check(access: RepositoryAccess) -> None:
@@ -36,9 +40,17 @@ def adopt(access: RepositoryAccess, run_id: str, unknown: Collection[str]) -> No
     what it does not refer to in those partitions will be collected.
     """
     workspace = access.workspace
-    workspace.database.transact(
-        lambda connection: partitions.adopt(connection, access.uid, unknown, workspace.now())
-    )
+
+    def register(connection: Connection) -> None:
+        now = workspace.now()
+        partitions.adopt(connection, access.uid, unknown, now)
+        # With it: a checkpoint of before does not count any more.
+        if records.find_run(connection, access.uid, run_id) is None:
+            adopted = {"partitions": len(unknown)}
+            run = Run(run_id, ADOPT, RunState.DONE, from_micros(now), adopted)
+            records.insert_run(connection, workspace, run)
+
+    workspace.database.transact(register)
     older = epochs.adopt_epoch(workspace.database, workspace.storage, access.uid)
     _count(access, run_id, older)
     workspace.home.register()

@@ -17,6 +17,7 @@ import pyarrow as pa
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, select
 
 from reclaim.catalog.collection import history_edit
+from reclaim.catalog.collection.final_partitions import final_partitions
 from reclaim.catalog.collection.history_edit import HistoryRead
 from reclaim.catalog.collection.staged_paths import staged_paths
 from reclaim.catalog.database.schema import (
@@ -33,6 +34,7 @@ from reclaim.catalog.database.schema import (
 from reclaim.catalog.database.schema import leases as lease_rows
 from reclaim.catalog.refs import leases as leasing
 from reclaim.catalog.refs.commits import STANDING
+from reclaim.catalog.settings import read_settings
 from reclaim.catalog.staging import tokens
 from reclaim.catalog.staging.partitions import OVERDUE
 from reclaim.catalog.workspace import Workspace
@@ -80,6 +82,10 @@ class Roots:
     """How many staged and pending addresses the files hold."""
     paths: tuple[str, ...]
     """Files of the shape ``STAGED_PATHS``: under which path objects were staged; for a plan."""
+    final: frozenset[str]
+    """Closed partitions into which nobody can write any more; see ``final_partitions``."""
+    protect: tuple[str, ...]
+    """Globs of the repository's setting."""
     read_at: datetime
 
 
@@ -122,6 +128,8 @@ def observe(
         )
         known = _partitions(connection, uid, ended_at)
         valid = _leases(connection, uid, now)
+        final = final_partitions(connection, uid, to_micros(now))
+        protect = read_settings(connection, uid).protect
     return Roots(
         history=history,
         metaranges={row.id: row.metarange for row in rows},
@@ -134,6 +142,8 @@ def observe(
         files=tuple(files),
         held=held,
         paths=paths,
+        final=final,
+        protect=protect,
         read_at=now,
     )
 

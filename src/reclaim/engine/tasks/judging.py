@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.engine.tasks.globs import glob_regex
 from reclaim.engine.tasks.grouping import Places, Tally, folders_of
 from reclaim.storage import Storage, hashed_files
 from reclaim.stores.format import Format
@@ -74,6 +75,8 @@ class CandidateRules:
     now: datetime
     protected: Sequence[str]
     """Folders that nothing is taken from: of the run itself, and of runs that can be undone."""
+    protect: Sequence[str] = ()
+    """Globs of paths and addresses that a setting of the store protects."""
     paths: Sequence[str] = ()
     """Files, in the storage of the plan, with the paths of objects that no container lists."""
 
@@ -182,13 +185,16 @@ def judge(
     for folder in rules.protected:
         protected = pc.or_(protected, pc.starts_with(address, folder))
     young = pc.fill_null(pc.greater_equal(rows.column("last_modified"), cutoff), True)
+    path = _paths(rows, paths)
+    globs = [_matching(address, path, glob) for glob in rules.protect]
     stays = pc.case_when(
-        pc.make_struct(foreign, odd, protected, stranger, opened, young),
+        pc.make_struct(foreign, odd, protected, stranger, opened, *globs, young),
         "outside the store",
         ODD,
         "Reclaim's own, kept",
         f"unknown {format.guard_noun}",
         f"in an open {format.guard_noun}",
+        *(f"protected by {glob}" for glob in rules.protect),
         YOUNG,
     )
     going = pc.is_null(stays)
@@ -202,7 +208,7 @@ def judge(
         "kind": kind,
         "belongs_to": belongs_to,
         "guard": guard,
-        "path": _paths(rows, paths),
+        "path": path,
         "reason": pc.fill_null(reason, "nothing refers to it"),
     }
     judged = pa.table(columns)
@@ -220,6 +226,14 @@ def judge(
         verdict.places.add_rows(_grouped(candidates, rules.now))
     verdict.largest = _largest(candidates)
     return candidates, verdict
+
+
+def _matching(address: pa.ChunkedArray, path: pa.ChunkedArray, glob: str) -> pa.ChunkedArray:
+    """Whether the address or the path of each object matches a glob."""
+    pattern = glob_regex(glob)
+    matches = (pc.match_substring_regex(column, pattern) for column in (address, path))
+    by_address, by_path = (pc.fill_null(column, False) for column in matches)
+    return pc.or_(by_address, by_path)
 
 
 def _young(young: pa.Table, cutoff: pa.ChunkedArray, now: datetime) -> dict[str, tuple[int, int]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow as pa
 from reclaim.errors import NotFound, PlanRefused
 from reclaim.storage import ObjectStorage, Storage, hashed_files
 from reclaim.storage.hashed_files import decode, encode
+from reclaim.stores.format import ReadsBytes
 from reclaim.urls import url_of
 
 ROWS = 500_000
@@ -79,8 +80,25 @@ def write_parts(storage: Storage, stem: str, batches: Iterable[pa.Table]) -> Ite
         yield write_part(storage, f"{stem}-{number}.parquet", pa.concat_tables(waiting))
 
 
-def read_part(storage: Storage, part: Part, columns: Sequence[str] | None = None) -> pa.Table:
+def read_part(storage: ReadsBytes, part: Part, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of a part; refused unless it is as it was written."""
+    rows = decode(_verified(storage, part), part.address, columns)
+    if rows.num_rows != part.rows:
+        raise PlanRefused(
+            f"the file {part.address} has {rows.num_rows} rows; the plan says {part.rows}",
+            hint="plan it again; a plan cannot be edited by hand",
+        )
+    return rows
+
+
+def copy_part(source: ReadsBytes, target: Storage, part: Part, address: str) -> Part:
+    """Write a part to another place as it is; refused unless it is as it was written."""
+    target.put(address, _verified(source, part))
+    return replace(part, address=address)
+
+
+def _verified(storage: ReadsBytes, part: Part) -> bytes:
+    """The bytes of a part, which must have its hash."""
     try:
         data = storage.get(part.address)
     except NotFound as error:
@@ -92,13 +110,7 @@ def read_part(storage: Storage, part: Part, columns: Sequence[str] | None = None
             f"the file {part.address} of the plan was changed after it was written",
             hint="plan it again; a plan cannot be edited by hand",
         )
-    rows = decode(data, part.address, columns)
-    if rows.num_rows != part.rows:
-        raise PlanRefused(
-            f"the file {part.address} has {rows.num_rows} rows; the plan says {part.rows}",
-            hint="plan it again; a plan cannot be edited by hand",
-        )
-    return rows
+    return data
 
 
 def write_hashed(storage: Storage, stem: str, table: pa.Table) -> Part:

@@ -15,7 +15,7 @@ are differences of sets of ids, never comparisons of times.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
@@ -49,6 +49,11 @@ class Known:
     final: frozenset[str]
     live: frozenset[str]
     """The snapshots that were live."""
+
+
+def unread(run: str, format: int) -> Known:
+    """A checkpoint of which nothing but its version is known."""
+    return Known(run, format, "", frozenset(), 0, frozenset(), frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,19 +142,3 @@ def find_overlapping(parts: Sequence[tuple[str, str]], partitions: Iterable[str]
         if at < len(wanted) and wanted[at] <= last:
             overlapping.append(number)
     return overlapping
-
-
-def find_carried(
-    survivors: Iterable[tuple[str, str]], *, final: AbstractSet[str], taken: AbstractSet[str]
-) -> set[str]:
-    """The addresses that a checkpoint carries, of addresses that nothing live lists, with their
-    partitions: those that the next run does not list again, unless they are gone."""
-    return {
-        address for address, partition in survivors if partition in final and address not in taken
-    }
-
-
-def count_known(looked_at: int, counts: Mapping[str, int], listed: AbstractSet[str]) -> int:
-    """How many objects are known of a store: those looked at, and those in partitions that were
-    not listed, as the checkpoint counts them."""
-    return looked_at + sum(count for partition, count in counts.items() if partition not in listed)

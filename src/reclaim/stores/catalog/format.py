@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.catalog.addresses import ROOT
+from reclaim.catalog.addresses import ROOT, segment
 from reclaim.catalog.content import ranges as containers
 from reclaim.catalog.content.ranges import RangeInfo
 from reclaim.errors import Corrupt, NotFound
 from reclaim.storage import KeyRange, Storage
-from reclaim.stores.format import CONTAINERS, ENTRIES, QUARANTINE, Margin, ReadsBytes
+from reclaim.stores.format import (
+    CONTAINERS,
+    ENTRIES,
+    INDEXED,
+    QUARANTINE,
+    Margin,
+    ReadsBytes,
+)
+from reclaim.urls import is_odd
 
 DATA, RANGE, METARANGE, CONTAINER = "data", "range", "metarange", "container"
 WORK, RECORD, EPOCH, UNKNOWN = "work", "record", "epoch", "unknown"
@@ -29,6 +38,10 @@ DELETED = "the repository was deleted"
 MARGINS: Mapping[str, Margin] = {WORK: "work", RECORD: "records"}
 
 MANY_BRANCHES = 64
+ASKED_AT_ONCE = 16
+"""Folders of branches that are asked for at the same time."""
+CHECKPOINTS, INDEX = "uncommitted", "index"
+"""The folders of checkpoints and of the index, which runs on uncommitted data leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +94,34 @@ class CatalogFormat:
         else:
             for branch in branches:
                 yield from _folders(storage, branch)
-        for part in ("meta", "runs"):
-            yield from _folders(storage, f"{self.prefix}_reclaim/{part}")
-        yield f"{self.prefix}_reclaim/epoch"
+        yield from _folders(storage, f"{self.prefix}_reclaim/meta")
+        yield from self._own_folders(storage)
+
+    def _own_folders(self, storage: Storage) -> Iterator[str]:
+        """The folders of what runs leave."""
+        yield from _folders(storage, f"{self.prefix}_reclaim/runs")
+        for part in ("epoch", CHECKPOINTS, INDEX):
+            yield f"{self.prefix}_reclaim/{part}"
+
+    def branch_folder(self, branch: str) -> str:
+        return f"{self.prefix}branches/{segment(branch)}"
+
+    def partition_folders(self, storage: Storage, branch: str | None) -> Iterator[tuple[str, str]]:
+        """The folders of partitions, of all branches and of containers, and those of runs.
+
+        Each branch is asked for its folders, which a storage answers without listing objects.
+        """
+        if branch is not None:
+            parents: Sequence[str] = [self.branch_folder(branch)]
+        else:
+            branches = _folders(storage, f"{self.prefix}branches")
+            parents = [*branches, f"{self.prefix}_reclaim/meta"]
+        for folders in _asked(storage, parents):
+            for folder in folders:
+                odd = is_odd(f"{folder}/_")
+                yield folder, "" if odd else folder.rstrip("/").rsplit("/", 1)[-1]
+        if branch is None:
+            yield from ((folder, "") for folder in self._own_folders(storage))
 
     @property
     def reasons(self) -> Mapping[str, str]:
@@ -111,6 +149,9 @@ class CatalogFormat:
         meta = pc.and_(pc.and_(ours, pc.equal(second, "meta")), pc.equal(depth, 4))
         runs = pc.and_(pc.and_(ours, pc.equal(second, "runs")), pc.greater(depth, 3))
         work = pc.and_(runs, pc.equal(fourth, "work"))
+        # Those of the last run are held; older ones go as other files of runs do.
+        left = pc.and_(ours, pc.is_in(second, pa.array([CHECKPOINTS, INDEX])))
+        work = pc.or_(work, left)
         epoch = pc.and_(pc.and_(ours, pc.equal(second, "epoch")), pc.equal(depth, 3))
         aside = pc.and_(ours, pc.equal(second, QUARANTINE))
         kind = pc.case_when(
@@ -147,6 +188,19 @@ class CatalogFormat:
         path = rows.column("path") if paths else pa.nulls(rows.num_rows, pa.string())
         return pa.table([rows.column("address"), path], schema=ENTRIES)
 
+    def indexed(self, storage: ReadsBytes, container: Mapping[str, Any]) -> pa.Table:
+        rows = self.described(storage, container)
+        addresses = rows.column("address").combine_chunks()
+        partitions = pc.struct_field(self.describe(addresses), "guard")
+        columns = (
+            partitions,
+            addresses,
+            rows.column("path"),
+            rows.column("created_at"),
+            pa.repeat(pa.scalar(container["address"], pa.string()), rows.num_rows),
+        )
+        return pa.table(list(columns), schema=INDEXED)
+
     def described(self, storage: ReadsBytes, container: Mapping[str, Any]) -> pa.Table:
         """The entries of a container with all their columns, of objects that are ours."""
         address = container["address"]
@@ -165,6 +219,15 @@ class CatalogFormat:
 def _folders(storage: Storage, folder: str) -> Sequence[str]:
     found, _ = storage.folders(folder)
     return found
+
+
+def _asked(storage: Storage, parents: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The folders in each of some folders; of very many, several at a time."""
+    if len(parents) <= MANY_BRANCHES:
+        yield from (_folders(storage, parent) for parent in parents)
+        return
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+        yield from pool.map(lambda parent: _folders(storage, parent), parents)
 
 
 def _part(parts: pa.Array, depth: pa.Array, at: int) -> pa.Array:

@@ -99,6 +99,8 @@ class CatalogStore:
             read_at=roots.read_at,
             expected=SnapshotCounts(*roots.history.expected),
             read=SnapshotCounts(len(ids), sum(1 for found in ids if roots.metaranges.get(found))),
+            final=roots.final,
+            protect=roots.protect,
             editor=roots.history.editor,
         )
 

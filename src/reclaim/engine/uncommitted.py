@@ -1,0 +1,123 @@
+"""What runs on uncommitted data ask of an engine, beside what all runs do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from reclaim.engine.tasks.indexing import DeadCounts, IndexCounts
+from reclaim.engine.tasks.looking_up import GuardCounts
+from reclaim.engine.tasks.parts import Part, Place
+from reclaim.stores.format import Format
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRequest:
+    """Which containers to read for the index: the live ones that are not known."""
+
+    format: Format
+    containers: Sequence[Part]
+    known: Sequence[Part]
+    """Containers that an earlier run has indexed, in the storage of the place."""
+    edges: Sequence[str]
+    """Partitions at which the index is cut."""
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """Parts of the index, and what was read for them."""
+
+    parts: Sequence[Part] = ()
+    counts: IndexCounts = field(default_factory=IndexCounts)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadRequest:
+    """Which dead containers to read: those among some containers."""
+
+    format: Format
+    containers: Sequence[Part]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class DeadEntries:
+    """What dead containers list, as ``READ``, and the containers themselves."""
+
+    parts: Sequence[Part] = ()
+    counts: DeadCounts = field(default_factory=DeadCounts)
+
+
+@dataclass(frozen=True, slots=True)
+class UncommittedSearch:
+    """How to find candidates by the index, and what to note for the next run.
+
+    Parts of earlier runs are in the storage with the URL ``url``, those of this run in the storage
+    of the request's place.
+    """
+
+    url: str
+    index: Sequence[Part]
+    """Parts of earlier runs that may have what is looked for."""
+    fresh: Sequence[Part]
+    """Parts of this run: of containers that no earlier one has indexed."""
+    dead: Sequence[Part]
+    """What dead containers list, as ``READ``."""
+    carried: Sequence[Part]
+    """Addresses that the checkpoint carries."""
+    unlisted: frozenset[str]
+    """The partitions that were not listed: carried addresses there, and those of dead containers,
+    are looked up."""
+    below: str
+    """The folder that the run is limited to; "" for none."""
+    final: frozenset[str]
+    """The partitions that the next run need not list."""
+    carry: Place
+    """For the addresses that nothing live lists, and that the next run would not find."""
+
+
+@dataclass(slots=True)
+class UncommittedFindings:
+    """What a search notes beside its candidates."""
+
+    carried: Sequence[Part] = ()
+    guards: GuardCounts = field(default_factory=dict)
+    """Listed objects and bytes by partition."""
+    committed: int = 0
+    """How many addresses live containers were found to list or are, each once."""
+    looked_up: int = 0
+    """Objects that were looked up by their addresses and are there."""
+    bytes: int = 0
+    """Bytes of the index and of checkpoints that were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class CarryRequest:
+    """Which of some addresses were not taken, and how much was taken of each partition."""
+
+    format: Format
+    carried: Sequence[Part]
+    journal: Sequence[Part]
+    source: Place
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """Addresses that are still there, and what is gone by partition."""
+
+    parts: Sequence[Part] = ()
+    taken: GuardCounts = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRequest:
+    """Which parts to copy."""
+
+    parts: Sequence[Part]
+    url: str
+    """The URL of the storage that they are in."""
+    place: Place
+    live: bool = False
+    """Whether they are containers, of which the live ones alone are copied."""

@@ -1,0 +1,384 @@
+"""Planning a run on uncommitted data: a plan like any other, made from less."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.engine.base import (
+    Candidates,
+    ContainerFiles,
+    Engine,
+    ExpandRequest,
+    FindRequest,
+    Objects,
+)
+from reclaim.engine.tasks.indexing import span
+from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
+from reclaim.engine.tasks.reading import LIVE
+from reclaim.engine.uncommitted import (
+    CopyRequest,
+    DeadEntries,
+    DeadRequest,
+    Indexed,
+    IndexRequest,
+    UncommittedSearch,
+)
+from reclaim.errors import (
+    Corrupt,
+    IncompleteRead,
+    InvalidInput,
+    NotFound,
+    PlanRefused,
+    ReclaimError,
+)
+from reclaim.ids import new_uid
+from reclaim.run.decide import Decided
+from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, record_plan
+from reclaim.run.plan_file import OF_RUNS, ContainerCounts, File, IndexFile, Uncommitted
+from reclaim.run.stages import Silent, Watcher
+from reclaim.run.uncommitted import scope
+from reclaim.run.uncommitted.checkpoint import (
+    NONE,
+    PARTITIONS,
+    Checkpoint,
+    find_barriers,
+    find_checkpoint,
+    newest,
+    store_name,
+)
+from reclaim.run.uncommitted.scope import Choice, Mode
+from reclaim.storage import KeyRange
+from reclaim.stores.base import Store
+from reclaim.stores.format import IndexesEntries
+from reclaim.stores.observation import Observation
+
+MOST_BUCKETS = 256
+FEW_BUCKETS = 8
+ROWS_OF_A_BUCKET = 50_000
+"""Entries that are worth a part of the index of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class UncommittedOptions:
+    """Options of a run on uncommitted data, beside those of every plan."""
+
+    mode: Mode = Mode.AUTO
+    branch: str | None = None
+
+
+def plan_uncommitted(
+    store: Store,
+    engine: Engine,
+    options: PlanOptions | None = None,
+    asked: UncommittedOptions | None = None,
+    *,
+    watcher: Watcher | None = None,
+    opener: Opener = open_storage,
+) -> Plan:
+    """Find what nothing refers to, looking at no more than is needed, and write it down."""
+    if not isinstance(store.format, IndexesEntries):
+        raise InvalidInput(
+            f"{store.name} has no uncommitted data of which checkpoints are made",
+            hint=f"use `reclaim plan`, which finds every {store.noun} that nothing refers to",
+        )
+    wanted, how = options or PlanOptions(), asked or UncommittedOptions()
+    if wanted.inventory is not None or not wanted.policy.empty:
+        raise InvalidInput("a run on uncommitted data takes neither rules nor an inventory")
+    watching = watcher or Silent()
+    plan = UncommittedPlanning(store, engine, wanted, how, new_uid(), watching, opener).run()
+    return record_plan(store, plan)
+
+
+class _NeedsCleanRun(Exception):
+    """An optimized run cannot be sure; says why."""
+
+
+class UncommittedPlanning(Planning):
+    """One such plan in the making."""
+
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        options: PlanOptions,
+        asked: UncommittedOptions,
+        run_id: str,
+        watcher: Watcher,
+        opener: Opener,
+    ) -> None:
+        super().__init__(store, engine, options, run_id, None, watcher, opener)
+        self._asked = asked
+        self._runs = list(store.runs())
+        self._barriers = find_barriers(self._runs)
+        self._own = opener(store.storage.url)
+        found = NONE if store.deleted else find_checkpoint(store, self._own)
+        self._choice, self._checkpoint = self._choose(found)
+        self._bytes = self._ranges = 0
+        self._listed: list[str] = []
+        self._containers = ContainerFiles((), 0, 0, 0)
+        self._indexed = Indexed()
+        self._dead = DeadEntries()
+        self._index: Sequence[Part] = ()
+
+    def _choose(self, found: Checkpoint | str) -> tuple[Choice, Checkpoint | None]:
+        known = found if isinstance(found, str) else found.known
+        choice = scope.choose(
+            self._asked.mode, known, store=store_name(self._store), barriers=self._barriers
+        )
+        if choice.mode == Mode.OPTIMIZED and isinstance(found, Checkpoint):
+            return choice, found
+        return choice, None
+
+    def _plan(self) -> Plan:
+        try:
+            return super()._plan()
+        except _NeedsCleanRun as error:
+            self._begin_clean(str(error))
+        except (NotFound, Corrupt, PlanRefused) as error:
+            if self._checkpoint is None or not self._is_of_checkpoint(error):
+                raise
+            self._begin_clean(f"a file of the checkpoint or of the index is damaged: {error}")
+        return super()._plan()
+
+    def _is_of_checkpoint(self, error: ReclaimError) -> bool:
+        """Whether a file that could not be read is one that an earlier run left."""
+        assert self._checkpoint is not None
+        return any(address in error.message for address in self._checkpoint.addresses())
+
+    def _begin_clean(self, why: str) -> None:
+        """Start again, as a clean run; nothing of the optimized one is used."""
+        with suppress(ReclaimError):
+            self._tidy(*FOLDERS)
+        self._choice, self._checkpoint = Choice(Mode.CLEAN, why), None
+        self._bytes = self._ranges = 0
+        self._started = self._store.clock.now()
+        self._partitions = frozenset()
+        self._index = ()
+
+    @property
+    def _final_then(self) -> frozenset[str]:
+        return self._checkpoint.known.final if self._checkpoint else frozenset()
+
+    # What is looked at
+
+    def _count_versions(self) -> None:
+        # It would list everything; `doctor` says what a bucket keeps.
+        if self._checkpoint is None and self._asked.branch is None:
+            super()._count_versions()
+
+    def _list(self, place: Place) -> Objects:
+        format = self._store.format
+        assert isinstance(format, IndexesEntries)
+        if self._store.deleted or (self._checkpoint is None and self._asked.branch is None):
+            objects = super()._list(place)
+            self._listed = sorted(self._partitions)
+            return objects
+        own = self._place.prefix.rstrip("/")
+        folders = list(format.partition_folders(self._store.storage, self._asked.branch))
+        # All that are there are known by name, whether they are listed or not.
+        self._partitions = frozenset(partition for _, partition in folders) - {""}
+        listed = scope.find_listed(folders, self._final_then)
+        self._listed = sorted(
+            {name for folder, name in folders if name not in self._final_then} - {""}
+        )
+        ranges = [KeyRange(folder) for folder in listed if folder.rstrip("/") != own]
+        return self._engine.list(format, ranges, place)
+
+    def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:
+        known: Sequence[Part] = ()
+        if self._checkpoint is None:
+            containers = super()._expand(seen, decided, named)
+            unread = containers.parts
+        else:
+            known = self._copy_known(self._checkpoint)
+            containers, unread = self._expand_changes(self._checkpoint, seen, decided, named, known)
+        self._dead = self._engine.dead_entries(
+            DeadRequest(self._store.format, unread, self._place.below("work").below("dead"))
+        )
+        if self._checkpoint is not None and self._dead.counts.unread:
+            raise _NeedsCleanRun(
+                f"{self._dead.counts.unread} containers of dead commits cannot be read any more"
+            )
+        place = self._place.below("index")
+        edges = self._edges(seen, containers)
+        self._indexed = self._engine.index(
+            IndexRequest(self._store.format, unread, known, edges, place)
+        )
+        self._check_indexed(containers)
+        for counts in (self._dead.counts, self._indexed.counts):
+            self._bytes += counts.bytes
+            self._ranges += counts.ranges
+        return containers
+
+    def _copy_known(self, checkpoint: Checkpoint) -> Sequence[Part]:
+        """The containers of the checkpoint, where all other files of the plan are."""
+        place = self._place.below("containers").below("known")
+        url = self._store.storage.url
+        return self._engine.copy(CopyRequest(checkpoint.containers, url, place, live=True))
+
+    def _expand_changes(
+        self,
+        checkpoint: Checkpoint,
+        seen: Observation,
+        decided: Decided,
+        named: pa.Table,
+        known: Sequence[Part],
+    ) -> tuple[ContainerFiles, Sequence[Part]]:
+        """All containers, and the files with those that the checkpoint need not know.
+
+        While every commit of the checkpoint lives on, so do its containers, and only those of new
+        commits and of dead ones are asked what they list.
+        """
+        changes = scope.find_changes(
+            checkpoint.known, live=decided.live, there=seen.ids | seen.marked.keys()
+        )
+        if changes.lost:
+            raise _NeedsCleanRun(
+                f"{len(changes.lost)} {self._store.noun}s of the checkpoint of run "
+                f"{checkpoint.known.run} were taken by another run"
+            )
+        if changes.died:
+            containers = super()._expand(seen, decided, named)
+            return containers, containers.parts
+        new = [
+            address
+            for addresses in seen.containers.values()
+            for snapshot, address in addresses.items()
+            if snapshot in changes.new
+        ]
+        is_new = pc.is_in(named.column("address"), pa.array(new, pa.string()))
+        changed = named.filter(pc.or_(is_new, pc.not_equal(named.column("cause"), LIVE)))
+        place = self._place.below("containers")
+        more = self._engine.expand(ExpandRequest(self._store.format, changed, place, known=known))
+        then = checkpoint.manifest.counts
+        whole = ContainerFiles(
+            [*known, *more.parts],
+            of_snapshots=then.of_snapshots + more.of_snapshots,
+            containers=then.containers + more.containers,
+            entries=then.entries + more.entries,
+            dead=more.dead,
+        )
+        return whole, more.parts
+
+    def _edges(self, seen: Observation, containers: ContainerFiles) -> Sequence[str]:
+        """Partitions at which the index is cut, so that a part has few of them."""
+        partitions = sorted(seen.closed | seen.open)
+        most = MOST_BUCKETS if self._checkpoint is None else FEW_BUCKETS
+        buckets = min(most, len(partitions), -(-containers.entries // ROWS_OF_A_BUCKET))
+        return [partitions[n * len(partitions) // buckets] for n in range(1, buckets)]
+
+    def _check_indexed(self, containers: ContainerFiles) -> None:
+        """Refuse when less was read for the index than there must be."""
+        counts = self._indexed.counts
+        pairs = [
+            ("containers", counts.expected, counts.containers),
+            ("entries", counts.expected_entries, counts.entries),
+        ]
+        if self._checkpoint is None:
+            pairs += [
+                ("containers", containers.containers, counts.containers),
+                ("entries", containers.entries, counts.entries),
+            ]
+        for what, expected, read in pairs:
+            if expected != read:
+                raise IncompleteRead(
+                    f"{expected} {what} were expected for the index and {read} were read",
+                    hint="nothing was planned; run it again, and look at the storage if it repeats",
+                    expected=expected,
+                    read=read,
+                )
+
+    # What is found
+
+    def _find(self, request: FindRequest, seen: Observation) -> Candidates:
+        checkpoint, prefix = self._checkpoint, ""
+        if self._asked.branch is not None:
+            format = self._store.format
+            assert isinstance(format, IndexesEntries)
+            prefix = f"{format.branch_folder(self._asked.branch)}/"
+        if checkpoint is not None:
+            looked_up = scope.find_looked_up(self._listed, self._dead.counts.partitions)
+            spans = [span(part) for part in checkpoint.index]
+            self._index = [
+                checkpoint.index[number] for number in scope.find_overlapping(spans, looked_up)
+            ]
+        search = UncommittedSearch(
+            url=self._store.storage.url,
+            index=self._index,
+            fresh=self._indexed.parts,
+            dead=self._dead.parts,
+            carried=checkpoint.carried if checkpoint else (),
+            unlisted=self._final_then,
+            below=prefix,
+            final=seen.final,
+            carry=self._place.below("carried"),
+        )
+        found = self._engine.find(replace(request, search=search))
+        # Of other containers an earlier run has counted what was read.
+        found.read.entries = self._indexed.counts.entries
+        return found
+
+    def _counted(self, containers: ContainerFiles) -> ContainerFiles:
+        self._containers = containers
+        return replace(containers, entries=self._indexed.counts.expected_entries)
+
+    def _uncommitted(self, seen: Observation, found: Candidates) -> Uncommitted | None:
+        notes, checkpoint = found.uncommitted, self._checkpoint
+        assert notes is not None
+        whole = self._asked.branch is None and not self._store.deleted
+        counts = dict(notes.guards)
+        if checkpoint is not None:
+            for partition, objects in checkpoint.counts.items():
+                size = checkpoint.sizes[partition]
+                if partition in self._final_then and partition not in counts:
+                    counts[partition] = objects, size
+        return Uncommitted(
+            mode=self._choice.mode,
+            why=self._choice.why,
+            branch=self._asked.branch,
+            partitions_listed=len(self._listed) or len(notes.guards),
+            objects_listed=found.objects - notes.looked_up,
+            objects_looked_up=notes.looked_up,
+            bytes_read=self._bytes + notes.bytes + (checkpoint.bytes if checkpoint else 0),
+            ranges_read=self._ranges,
+            objects_known=self._count_known(found, counts),
+            base=None if (run := newest(self._runs)) is None else run.id,
+            generation=0 if checkpoint is None else checkpoint.known.generation + 1,
+            barriers=sorted(self._barriers),
+            counts=ContainerCounts.of(self._containers),
+            index=[IndexFile.of(part) for part in self._indexed.parts],
+            known_index=[] if checkpoint is None else list(checkpoint.manifest.index),
+            carried=[File.of(part) for part in notes.carried],
+            partitions=File.of(self._write_partitions(seen, counts)) if whole else None,
+        )
+
+    def _count_known(self, found: Candidates, counts: Mapping[str, tuple[int, int]]) -> int:
+        notes = found.uncommitted
+        assert notes is not None
+        tallies = (found.verdict.going, found.verdict.staying)
+        unreferenced = sum(
+            objects
+            for tally in tallies
+            for (kind, *_), (objects, _) in tally.items()
+            if kind not in OF_RUNS
+        )
+        # Of a part of the store alone: all that is referred to, as far as that was read.
+        least = notes.committed + unreferenced
+        return max(least, sum(objects for objects, _ in counts.values()))
+
+    def _write_partitions(self, seen: Observation, counts: Mapping[str, tuple[int, int]]) -> Part:
+        names = sorted(counts.keys() | seen.final)
+        columns = (
+            names,
+            [counts.get(name, (0, 0))[0] for name in names],
+            [counts.get(name, (0, 0))[1] for name in names],
+            [name in seen.final for name in names],
+        )
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, PARTITIONS, strict=True)]
+        table = pa.table(arrays, schema=PARTITIONS)
+        return write_part(self._storage, self._place.at("partitions.parquet"), table)

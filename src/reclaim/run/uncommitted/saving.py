@@ -1,0 +1,118 @@
+"""Saving a checkpoint, after a run on uncommitted data has come to its end.
+
+A plan that was not applied, a run that failed, and one that others came before leave none: then the
+next run starts from the older one, which still counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.engine.base import Engine
+from reclaim.engine.tasks.looking_up import GuardCounts
+from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
+from reclaim.engine.uncommitted import CarryRequest, CopyRequest
+from reclaim.run.plan_file import File, IndexFile, PlanDocument, Uncommitted
+from reclaim.run.uncommitted.checkpoint import (
+    LIVE_SNAPSHOTS,
+    PARTITIONS,
+    Manifest,
+    find_barriers,
+    newest,
+    store_name,
+    write_manifest,
+)
+from reclaim.stores.base import Store
+
+FOLDER, INDEX = "_reclaim/uncommitted", "_reclaim/index"
+
+
+def save_checkpoint(
+    store: Store,
+    engine: Engine,
+    planned: PlanDocument,
+    place: Place,
+    *,
+    live: Collection[str],
+    journal: Sequence[Part],
+    opener: Opener,
+) -> dict[str, str] | None:
+    """Write the checkpoint of a run; the fact for its record, or None if it leaves none.
+
+    ``place`` is where the plan is; ``journal`` has what became of its objects.
+    """
+    notes = planned.uncommitted
+    if notes is None or notes.partitions is None or not _is_next(store, notes):
+        return None
+    own = Place(store.storage.url, f"{store.format.prefix}{FOLDER}/{planned.run}/")
+    index = Place(store.storage.url, f"{store.format.prefix}{INDEX}/{planned.run}/")
+    storage = opener(own.url)
+    copied = engine.copy(CopyRequest([file.part for file in notes.index], place.url, index))
+    containers = engine.copy(
+        CopyRequest(
+            [file.part for file in planned.containers],
+            place.url,
+            own.below("containers"),
+            live=True,
+        )
+    )
+    carried = engine.carry(
+        CarryRequest(
+            store.format,
+            [file.part for file in notes.carried],
+            journal,
+            place,
+            own.below("carried"),
+        )
+    )
+    partitions = write_part(
+        storage,
+        own.at("partitions.parquet"),
+        _without_taken(read_part(opener(place.url), notes.partitions.part), carried.taken),
+    )
+    ids = pa.table({"id": pa.array(sorted(live), pa.string())}, schema=LIVE_SNAPSHOTS)
+    snapshots = write_part(storage, own.at("snapshots.parquet"), ids)
+    parts = (*copied, *containers, *carried.parts, partitions, snapshots)
+    storage.flush(part.address for part in parts)
+    manifest = Manifest(
+        run=planned.run,
+        store=store_name(store),
+        made_at=planned.read_at,
+        generation=notes.generation,
+        barriers=notes.barriers,
+        counts=notes.counts,
+        partitions=File.of(partitions),
+        snapshots=File.of(snapshots),
+        containers=[File.of(part) for part in containers],
+        carried=[File.of(part) for part in carried.parts],
+        index=[*notes.known_index, *(IndexFile.of(part) for part in copied)],
+    )
+    return write_manifest(storage, own, manifest)
+
+
+def _is_next(store: Store, notes: Uncommitted) -> bool:
+    """Whether nothing came between: no other checkpoint, and no undo or adoption."""
+    runs = store.runs()
+    last = newest(runs)
+    return (None if last is None else last.id) == notes.base and find_barriers(runs) <= frozenset(
+        notes.barriers
+    )
+
+
+def _without_taken(partitions: pa.Table, taken: GuardCounts) -> pa.Table:
+    """Objects and bytes by partition, without those that the run took."""
+    names = pa.array(list(taken), pa.string())
+    at = pc.index_in(partitions.column("partition"), names)
+    columns = []
+    for number, name in enumerate(("objects", "bytes")):
+        gone = pa.array([counts[number] for counts in taken.values()], pa.int64()).take(
+            at.combine_chunks()
+        )
+        left = pc.subtract(partitions.column(name), pc.fill_null(gone, 0))
+        columns.append(pc.max_element_wise(left, 0))
+    return pa.table(
+        [partitions.column("partition"), *columns, partitions.column("final")], schema=PARTITIONS
+    )

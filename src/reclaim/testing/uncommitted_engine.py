@@ -1,0 +1,257 @@
+"""The steps of runs on uncommitted data, with sets in memory; a part of the oracle engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.engine.base import Candidates, FindRequest
+from reclaim.engine.tasks import indexing, judging, looking_up
+from reclaim.engine.tasks.deleting import FAILED
+from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS
+from reclaim.engine.tasks.parts import Opener, Part, Place, copy_part, read_part, write_part
+from reclaim.engine.tasks.reading import LIVE, READ
+from reclaim.engine.uncommitted import (
+    Carried,
+    CarryRequest,
+    CopyRequest,
+    DeadEntries,
+    DeadRequest,
+    Indexed,
+    IndexRequest,
+    UncommittedFindings,
+    UncommittedSearch,
+)
+from reclaim.storage import LISTED, Storage, hashed_files
+from reclaim.stores.format import INDEXED
+
+Dead = Mapping[str, tuple[str | None, str | None, int]]
+"""Addresses that dead containers list: path, kind and cause."""
+
+ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
+
+
+class UncommittedSteps:
+    """What the oracle engine does for such runs."""
+
+    _open: Opener
+    _step: Callable[[str], None]
+
+    def index(self, request: IndexRequest) -> Indexed:
+        self._step("index")
+        format, place = request.format, request.place
+        storage, own = format.view(self._open(format.root)), self._open(place.url)
+        known = self._live_names(request.known, own)
+        counts = indexing.IndexCounts()
+        tables: list[pa.Table] = []
+        for part in request.containers:
+            rows = read_part(own, part)
+            fresh = [address not in known for address in rows.column("address").to_pylist()]
+            rows = rows.filter(pa.array(fresh, pa.bool_()))
+            tables += indexing.index_containers(format, storage, rows, counts)
+        whole = pa.concat_tables([INDEXED.empty_table(), *tables])
+        buckets = indexing.bucket_of(whole.column("partition"), request.edges)
+        parts: list[Part] = []
+        for bucket in pc.unique(buckets).to_pylist():
+            rows = whole.filter(pc.equal(buckets, bucket))
+            parts += indexing.write_index(own, place.at(f"part-{bucket}"), [rows])
+        return Indexed(parts, counts)
+
+    def dead_entries(self, request: DeadRequest) -> DeadEntries:
+        self._step("dead")
+        format, place = request.format, request.place
+        storage, own = format.view(self._open(format.root)), self._open(place.url)
+        counts = indexing.DeadCounts()
+        tables = [
+            table
+            for part in request.containers
+            for table in indexing.read_dead(format, storage, read_part(own, part), counts)
+        ]
+        return DeadEntries(self._write(place, "part", READ, tables), counts)
+
+    def carry(self, request: CarryRequest) -> Carried:
+        self._step("carry")
+        source = self._open(request.source.url)
+        taken: set[str] = set()
+        counts: looking_up.GuardCounts = {}
+        for part in request.journal:
+            rows = read_part(source, part)
+            rows = rows.filter(pc.not_equal(rows.column("outcome"), FAILED))
+            taken |= set(rows.column("address").to_pylist())
+            looking_up.add_guards(counts, looking_up.count_guards(request.format, rows))
+        left = {
+            address
+            for part in request.carried
+            for address in read_part(source, part, ["address"]).column("address").to_pylist()
+            if address not in taken
+        }
+        table = pa.table({"address": pa.array(sorted(left), pa.string())}, schema=ADDRESSES)
+        return Carried(self._write(request.place, "part", ADDRESSES, [table]), counts)
+
+    def copy(self, request: CopyRequest) -> Sequence[Part]:
+        self._step("copy")
+        source, target = self._open(request.url), self._open(request.place.url)
+        copied = []
+        for number, part in enumerate(request.parts):
+            address = request.place.at(f"part-{number}.parquet")
+            if not request.live:
+                copied.append(copy_part(source, target, part, address))
+                continue
+            rows = read_part(source, part)
+            rows = rows.filter(pc.equal(rows.column("cause"), LIVE))
+            if rows.num_rows:
+                copied.append(write_part(target, address, rows))
+        return copied
+
+    def _search(self, request: FindRequest, search: UncommittedSearch) -> Candidates:
+        """Find candidates by the index, and note what the next run needs."""
+        format, place = request.format, request.place
+        own = self._open(place.url)
+        found = Candidates(uncommitted=UncommittedFindings())
+        notes = found.uncommitted
+        assert notes is not None
+        committed = self._committed(request, search, found)
+        notes.committed = len(committed)
+        held = self._held(request.held, own, found)
+        dead = self._explanations(search.dead, own)
+        carried = [LISTED.empty_table()]
+        kept: list[pa.Table] = []
+        paths = request.rules.load_paths(own)
+        tables = [
+            read_part(self._open(request.objects.url), part) for part in request.objects.parts
+        ]
+        for rows in tables:
+            found.objects += rows.num_rows
+            found.size += pc.sum(rows.column("size")).as_py() or 0
+            looking_up.add_guards(notes.guards, looking_up.count_guards(format, rows))
+        if search.unlisted:
+            rows, waiting = self._looked_up(request, search, committed, held, notes)
+            notes.looked_up = rows.num_rows
+            found.objects += rows.num_rows
+            found.size += pc.sum(rows.column("size")).as_py() or 0
+            carried.append(waiting)
+            tables.append(rows)
+        for rows in tables:
+            self._step("find")
+            unlisted = rows.filter(not_among(rows, committed))
+            carried.append(unlisted)
+            survivors = explained(unlisted.filter(not_among(unlisted, held)), dead)
+            candidates, verdict = judging.judge(format, survivors, request.rules, paths)
+            found.verdict.add(verdict)
+            kept.append(candidates)
+        found.parts = self._write(place, "part", CANDIDATES, kept)
+        left = [looking_up.in_guards(format, rows, search.final) for rows in carried]
+        notes.carried = self._write(search.carry, "part", LISTED, left)
+        return found
+
+    def _committed(
+        self, request: FindRequest, search: UncommittedSearch, found: Candidates
+    ) -> set[str]:
+        """The live containers and what the index says that they list, in small letters."""
+        own = self._open(request.place.url)
+        store = indexing.CountedReads(self._open(search.url))
+        live: set[str] = set()
+        for part in request.containers.parts:
+            rows = read_part(own, part)
+            rows = rows.filter(pc.equal(rows.column("cause"), LIVE))
+            found.read.containers += rows.num_rows
+            live |= set(rows.column("address").to_pylist())
+        committed = {address.lower() for address in live}
+        for storage, parts in ((store, search.index), (own, search.fresh)):
+            for part in parts:
+                self._step("read")
+                rows = read_part(storage, part, ["address", "range"])
+                listed = zip(
+                    rows.column("address").to_pylist(),
+                    rows.column("range").to_pylist(),
+                    strict=True,
+                )
+                committed |= {address.lower() for address, range_ in listed if range_ in live}
+        assert found.uncommitted is not None
+        found.uncommitted.bytes += store.size
+        return committed
+
+    def _held(self, files: Sequence[str], own: Storage, found: Candidates) -> set[str]:
+        held: set[str] = set()
+        for file in files:
+            addresses = hashed_files.read(own, file, ["address"]).column("address").to_pylist()
+            found.read.held += len(addresses)
+            held.update(address.lower() for address in addresses)
+        return held
+
+    def _explanations(self, parts: Sequence[Part], own: Storage) -> Dead:
+        dead: dict[str, tuple[str | None, str | None, int]] = {}
+        for part in parts:
+            for row in read_part(own, part).to_pylist():
+                told = row["path"], row["kind"], row["cause"]
+                before = dead.get(row["address"], told)
+                dead[row["address"]] = min(before, told, key=rank)
+        return dead
+
+    def _looked_up(
+        self,
+        request: FindRequest,
+        search: UncommittedSearch,
+        committed: set[str],
+        held: set[str],
+        notes: UncommittedFindings,
+    ) -> tuple[pa.Table, pa.Table]:
+        """Objects in partitions that were not listed and that nothing refers to; and what is held
+        there."""
+        format = request.format
+        own = self._open(request.place.url)
+        store = indexing.CountedReads(self._open(search.url))
+        named = {
+            address
+            for storage, parts in ((store, search.carried), (own, search.dead))
+            for part in parts
+            for address in read_part(storage, part, ["address"]).column("address").to_pylist()
+        }
+        notes.bytes += store.size
+        rows = pa.table({"address": pa.array(sorted(named), pa.string())})
+        rows = looking_up.in_guards(format, looking_up.below(search.below, rows), search.unlisted)
+        rows = rows.filter(not_among(rows, committed))
+        free = not_among(rows, held)
+        self._step("look up")
+        storage = format.view(self._open(format.root))
+        found = looking_up.look_up(storage, rows.filter(free).column("address"))
+        return found, looking_up.as_listed(rows.filter(pc.invert(free)).column("address"))
+
+    def _live_names(self, parts: Sequence[Part], storage: Storage) -> set[str]:
+        names: set[str] = set()
+        for part in parts:
+            rows = read_part(storage, part)
+            live = rows.filter(pc.equal(rows.column("cause"), LIVE))
+            names |= set(live.column("address").to_pylist())
+        return names
+
+    def _write(
+        self, place: Place, stem: str, schema: pa.Schema, tables: Iterable[pa.Table]
+    ) -> Sequence[Part]:
+        raise NotImplementedError
+
+
+def not_among(rows: pa.Table, addresses: set[str]) -> pa.Array:
+    """Whether each row's address, in small letters, is not among some."""
+    names = rows.column("address").to_pylist()
+    return pa.array([name.lower() not in addresses for name in names], pa.bool_())
+
+
+def explained(rows: pa.Table, dead: Dead) -> pa.Table:
+    """Objects that nothing live reaches, with where a dead container listed them."""
+    names = rows.column("address").to_pylist()
+    causes = [dead.get(address, (None, None, None)) for address in names]
+    columns = [
+        *rows.select(LISTED.names).columns,
+        *(pa.array([c[at] for c in causes], SURVIVORS.field(3 + at).type) for at in range(3)),
+    ]
+    return pa.table(columns, schema=SURVIVORS)
+
+
+def rank(dead: tuple[str | None, str | None, int]) -> tuple[Any, ...]:
+    """The least cause comes first, then the first path; one without a path before all."""
+    path, kind, cause = dead
+    return cause, path is not None, path or "", kind is not None, kind or ""
