@@ -95,13 +95,18 @@ def test_a_plan_alone_leaves_no_checkpoint(local: World) -> None:
     assert find_checkpoint(local.store(), local.storage) == "there is no checkpoint yet"
 
 
-LEFT: dict[str, Callable[[World, Branch], object]] = {
-    "deleted": lambda _world, main: main.delete("x"),
-    "overwritten": lambda _world, main: main.put("x", b"newer"),
-    "reset": lambda _world, main: main.reset(),
-    "reset path": lambda _world, main: main.reset_path("x"),
-    "moved away": lambda _world, main: (main.move("x", "y"), main.delete("y")),
+LEFT: dict[str, Callable[[Branch], object]] = {
+    "deleted": lambda main: main.delete("x"),
+    "overwritten": lambda main: main.put("x", b"newer"),
+    "reset": lambda main: main.reset(),
+    "reset path": lambda main: main.reset_path("x"),
+    "moved away": lambda main: _move_away(main),
 }
+
+
+def _move_away(main: Branch) -> None:
+    main.move("x", "y")
+    main.delete("y")
 
 
 @pytest.mark.parametrize("deed", LEFT)
@@ -113,7 +118,7 @@ def test_what_was_staged_at_the_last_run_and_is_not_any_more(local: World, deed:
     # The partition is final, and the address is carried.
     assert optimized(local) == set()
     assert staged in local.there()
-    LEFT[deed](local, local.repo.branch("main"))
+    LEFT[deed](local.repo.branch("main"))
     settle(local)
     plan = local.uncommitted(Mode.OPTIMIZED)
     assert set(local.candidates(plan)) & local.there() == {staged}

@@ -26,7 +26,17 @@ from reclaim.engine.base import (
     SweepRequest,
     Swept,
 )
+from reclaim.engine.tasks.indexing import span
 from reclaim.engine.tasks.parts import Part, Place, read_part
+from reclaim.engine.uncommitted import (
+    Carried,
+    CarryRequest,
+    CopyRequest,
+    DeadEntries,
+    DeadRequest,
+    Indexed,
+    IndexRequest,
+)
 from reclaim.storage import KeyRange, Storage
 from reclaim.stores.format import DecodesSnapshots, Format
 
@@ -71,8 +81,13 @@ class PairedEngine:
     def find(self, request: FindRequest) -> Candidates:
         found = self._first.find(request)
         place, work = _beside(request.place), _beside(request.work)
-        other = self._second.find(replace(request, place=place, work=work))
+        again = replace(request, place=place, work=work)
+        if request.search is not None:
+            beside = _beside(request.search.carry)
+            again = replace(again, search=replace(request.search, carry=beside))
+        other = self._second.find(again)
         self._compare(found, other)
+        self._compare_notes(found, other)
         for name in ("going", "staying", "strangers"):
             assert getattr(found.verdict, name) == getattr(other.verdict, name), name
         assert (found.objects, found.size) == (other.objects, other.size)
@@ -131,13 +146,60 @@ class PairedEngine:
         assert found == self._second.incomplete(replace(request, place=_beside(request.place)))
         return found
 
+    def index(self, request: IndexRequest) -> Indexed:
+        found = self._first.index(request)
+        other = self._second.index(replace(request, place=_beside(request.place)))
+        assert found.counts == other.counts
+        assert self._rows(found.parts, grouped=False) == self._rows(other.parts, grouped=False)
+        for part in found.parts:
+            names = read_part(self._storage, part).column("partition").to_pylist()
+            assert names == sorted(names)
+            assert span(part) == (names[0], names[-1])
+        return found
+
+    def dead_entries(self, request: DeadRequest) -> DeadEntries:
+        found = self._first.dead_entries(request)
+        other = self._second.dead_entries(replace(request, place=_beside(request.place)))
+        assert found.counts == other.counts
+        assert self._rows(found.parts) == self._rows(other.parts)
+        return found
+
+    def carry(self, request: CarryRequest) -> Carried:
+        found = self._first.carry(request)
+        other = self._second.carry(replace(request, place=_beside(request.place)))
+        assert found.taken == other.taken
+        assert self._rows(found.parts) == self._rows(other.parts)
+        return found
+
+    def copy(self, request: CopyRequest) -> Sequence[Part]:
+        found = self._first.copy(request)
+        other = self._second.copy(replace(request, place=_beside(request.place)))
+        assert self._rows(found) == self._rows(other)
+        return found
+
+    def _compare_notes(self, found: Candidates, other: Candidates) -> None:
+        ours, theirs = found.uncommitted, other.uncommitted
+        if ours is None or theirs is None:
+            assert ours is theirs
+            return
+        assert (ours.guards, ours.looked_up) == (theirs.guards, theirs.looked_up)
+        assert ours.committed in (0, theirs.committed)
+        assert self._addresses(ours.carried) == self._addresses(theirs.carried)
+
+    def _addresses(self, parts: Sequence[Part]) -> set[str]:
+        return {
+            address
+            for part in parts
+            for address in read_part(self._storage, part).column("address").to_pylist()
+        }
+
     def _compare(self, found: Candidates, other: Candidates) -> None:
         assert found.read == other.read
         assert self._rows(found.parts) == self._rows(other.parts)
 
-    def _rows(self, parts: Sequence[Part]) -> Counter[tuple[Any, ...]]:
+    def _rows(self, parts: Sequence[Part], *, grouped: bool = True) -> Counter[tuple[Any, ...]]:
         return Counter(
-            (part.group, *row.values())
+            (part.group if grouped else "", *row.values())
             for part in parts
             for row in read_part(self._storage, part).to_pylist()
         )

@@ -71,10 +71,8 @@ class UncommittedSearch:
     are looked up."""
     below: str
     """The folder that the run is limited to; "" for none."""
-    final: frozenset[str]
-    """The partitions that the next run need not list."""
     carry: Place
-    """For the addresses that nothing live lists, and that the next run would not find."""
+    """For the addresses that nothing live lists."""
 
 
 @dataclass(slots=True)
@@ -99,6 +97,8 @@ class CarryRequest:
     format: Format
     carried: Sequence[Part]
     journal: Sequence[Part]
+    final: frozenset[str]
+    """The partitions that the next run does not list: addresses elsewhere are not carried."""
     source: Place
     place: Place
 

@@ -89,7 +89,8 @@ class UncommittedSteps:
             if address not in taken
         }
         table = pa.table({"address": pa.array(sorted(left), pa.string())}, schema=ADDRESSES)
-        return Carried(self._write(request.place, "part", ADDRESSES, [table]), counts)
+        kept = looking_up.in_guards(request.format, table, request.final)
+        return Carried(self._write(request.place, "part", ADDRESSES, [kept]), counts)
 
     def copy(self, request: CopyRequest) -> Sequence[Part]:
         self._step("copy")
@@ -143,8 +144,7 @@ class UncommittedSteps:
             found.verdict.add(verdict)
             kept.append(candidates)
         found.parts = self._write(place, "part", CANDIDATES, kept)
-        left = [looking_up.in_guards(format, rows, search.final) for rows in carried]
-        notes.carried = self._write(search.carry, "part", LISTED, left)
+        notes.carried = self._write(search.carry, "part", LISTED, carried)
         return found
 
     def _committed(

@@ -36,6 +36,7 @@ from reclaim.engine.spark.finding import DRIVER_ROW_LIMIT, LOOKUP_LIMIT, Finder
 from reclaim.engine.spark.frames import Frames, map_rows
 from reclaim.engine.spark.keys import KeysOf, keys_of
 from reclaim.engine.spark.meter import SparkMeter
+from reclaim.engine.spark.uncommitted import UncommittedJobs
 from reclaim.engine.spark.work import candidates, containers, listing, parts, taking
 from reclaim.engine.tasks.deleting import GOING, Outcome
 from reclaim.engine.tasks.judging import CANDIDATES, PATHS, add_kinds
@@ -43,6 +44,15 @@ from reclaim.engine.tasks.parts import Part, Place, open_storage
 from reclaim.engine.tasks.promised import LISTED_CONTAINERS, Unread
 from reclaim.engine.tasks.reading import LIVE, NEEDS, OWNED
 from reclaim.engine.tasks.recall import RANKED
+from reclaim.engine.uncommitted import (
+    Carried,
+    CarryRequest,
+    CopyRequest,
+    DeadEntries,
+    DeadRequest,
+    Indexed,
+    IndexRequest,
+)
 from reclaim.storage import KeyRange
 from reclaim.storage.key_range import shares
 from reclaim.stores.format import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
@@ -76,6 +86,8 @@ class SparkEngine:
             driver_row_limit=driver_row_limit,
             keys_of=keys_of,
         )
+
+        self._uncommitted = UncommittedJobs(self._frames, self._finder)
 
     def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
         if not ranges:
@@ -140,7 +152,21 @@ class SparkEngine:
         )
 
     def find(self, request: FindRequest) -> Candidates:
+        if request.search is not None:
+            return self._uncommitted.search(request, request.search)
         return self._finder.find(request)
+
+    def index(self, request: IndexRequest) -> Indexed:
+        return self._uncommitted.index(request)
+
+    def dead_entries(self, request: DeadRequest) -> DeadEntries:
+        return self._uncommitted.dead_entries(request)
+
+    def carry(self, request: CarryRequest) -> Carried:
+        return self._uncommitted.carry(request)
+
+    def copy(self, request: CopyRequest) -> Sequence[Part]:
+        return self._uncommitted.copy(request)
 
     def confirm(self, request: ConfirmRequest) -> Candidates:
         return self._finder.confirm(request)

@@ -49,23 +49,23 @@ class Finder:
         self._frames = frames
         self._lookup_limit = lookup_limit
         self._driver_row_limit = driver_row_limit
-        self._keys_of = keys_of
+        self.keys_of = keys_of
 
     def find(self, request: FindRequest) -> Candidates:
         source = Source(request.format, request.objects)
         judge = partial(candidates.judge, request.format, request.rules, request.place)
         if self._fits_driver(request):
             return self._find_on_driver(request, source, judge)
-        live, read = self._write_keys(
+        live, read = self.write_keys(
             request.format, request.containers, request.held, (), request.work
         )
         found = Candidates(read=read)
         if not request.objects.parts:
             return found
         objects = _rows(request.objects.parts)
-        if request.containers.dead or self._exceed_lookup(live):
-            seen = self._write_survivors(source, live, request.work)
-            _count(found, seen)
+        if request.containers.dead or self.exceed_lookup(live):
+            seen = self.write_survivors(source, live, request.work)
+            count_looked_at(found, seen)
             if not seen.parts:
                 return found
             survivors = self._frames.rows_of(request.place.url, seen.parts, SURVIVORS)
@@ -76,14 +76,14 @@ class Finder:
                 )
             lines = self._frames.run(survivors.select(*SURVIVORS.names), judge, shuffled=objects)
         else:
-            look = partial(candidates.survivors, source, request.work.url, live, self._keys_of)
+            look = partial(candidates.survivors, source, request.work.url, live, self.keys_of)
             files = self._frames.files(request.objects.parts)
             lines = self._frames.run(files, partial(candidates.with_counts, look, judge))
-            _count(found, lines)
-        return _judged(found, lines)
+            count_looked_at(found, lines)
+        return judged(found, lines)
 
     def confirm(self, request: ConfirmRequest) -> Candidates:
-        live, read = self._write_keys(
+        live, read = self.write_keys(
             request.format, request.revived, request.held, request.done, request.work
         )
         if not request.candidates:
@@ -91,14 +91,14 @@ class Finder:
         keep = partial(candidates.keep_closed, request.closed, request.place)
         files = self._frames.files(request.candidates)
         url = request.place.url
-        if self._exceed_lookup(live):
-            with_keys = partial(candidates.with_keys, partial(read_parts, url), self._keys_of)
+        if self.exceed_lookup(live):
+            with_keys = partial(candidates.with_keys, partial(read_parts, url), self.keys_of)
             rows = files.map(with_keys, CANDIDATES.append(JOIN_KEY))
-            left = rows.join(self._key_rows(live, url), on="key", how="left_anti")
+            left = rows.join(self.key_rows(live, url), on="key", how="left_anti")
             shuffled = _rows(request.candidates) + _rows(live)
             lines = self._frames.run(left.select(*CANDIDATES.names), keep, shuffled=shuffled)
         else:
-            drop = partial(candidates.unlisted, url, live, self._keys_of)
+            drop = partial(candidates.unlisted, url, live, self.keys_of)
             lines = self._frames.run(files, partial(after, drop, keep))
         return Candidates(parts=lines.parts, read=read)
 
@@ -121,19 +121,19 @@ class Finder:
         is_live = pc.equal(named.column("cause"), LIVE)
         extra = containers.extra_sources(request.held, ())
         needed = pa.concat_tables([named.filter(is_live), extra])
-        write = partial(containers.write_keys, source.format, work, self._keys_of)
+        write = partial(containers.write_keys, source.format, work, self.keys_of)
         written = _run_here(write, needed)
         found = Candidates(read=_read(written))
         live = tuple(written.parts)
-        look = partial(candidates.survivors, source, work.url, live, self._keys_of)
+        look = partial(candidates.survivors, source, work.url, live, self.keys_of)
         dead = named.filter(pc.invert(is_live)).select(["address", "kind", "cause"])
         explain = partial(candidates.explain, dead, judge)
         with_counts = partial(candidates.with_counts, look, explain)
         lines = _run_here(with_counts, files_table(source.objects.parts))
-        _count(found, lines)
-        return _judged(found, lines)
+        count_looked_at(found, lines)
+        return judged(found, lines)
 
-    def _write_keys(
+    def write_keys(
         self,
         format: Format,
         needed: ContainerFiles,
@@ -153,21 +153,21 @@ class Finder:
             tasks = min(2 * self._frames.tasks, needed.containers)
             live = listed.where(F.col("cause") == LIVE).repartition(tasks)
             rows = live.select(*CONTAINERS.names).union(rows)
-        write = partial(containers.write_keys, format, place, self._keys_of)
+        write = partial(containers.write_keys, format, place, self.keys_of)
         lines = self._frames.run(rows, write)
         return tuple(lines.parts), _read(lines)
 
-    def _write_survivors(self, source: Source, live: Keys, place: Place) -> Lines:
+    def write_survivors(self, source: Source, live: Keys, place: Place) -> Lines:
         """Write down the objects whose keys are not live; the reports count all of them."""
         files = self._frames.files(source.objects.parts)
         write = partial(candidates.write_survivors, place)
-        if not self._exceed_lookup(live):
-            look = partial(candidates.survivors, source, place.url, live, self._keys_of)
+        if not self.exceed_lookup(live):
+            look = partial(candidates.survivors, source, place.url, live, self.keys_of)
             return self._frames.run(files, partial(candidates.with_counts, look, write))
         shuffled = _rows(source.objects.parts) + _rows(live)
-        read = partial(candidates.with_keys, source.read, self._keys_of)
+        read = partial(candidates.with_keys, source.read, self.keys_of)
         rows = files.map(read, LISTED.append(JOIN_KEY))
-        left = rows.join(self._key_rows(live, place.url), on="key", how="left_anti")
+        left = rows.join(self.key_rows(live, place.url), on="key", how="left_anti")
         lines = self._frames.run(left.select(*LISTED.names), write, shuffled=shuffled)
         landmark = F.col("address").isin(list(source.objects.landmarks)).cast("long")
         totals = rows.agg(
@@ -179,11 +179,11 @@ class Finder:
         report = {name: whole[name] or 0 for name in ("objects", "size", "landmarks")}
         return Lines([*lines.rows, {"address": "", "report": json.dumps(report)}])
 
-    def _key_rows(self, live: Keys, url: str) -> DataFrame:
+    def key_rows(self, live: Keys, url: str) -> DataFrame:
         files = self._frames.files(live)
         return files.map(partial(containers.read_keys, url), pa.schema([JOIN_KEY]))
 
-    def _exceed_lookup(self, live: Keys) -> bool:
+    def exceed_lookup(self, live: Keys) -> bool:
         return _rows(live) > self._lookup_limit
 
     def _dead(self, format: Format, needed: ContainerFiles, place: Place) -> DataFrame:
@@ -211,13 +211,13 @@ def _read(lines: Lines) -> Read:
     return Read(lines.sum("containers"), lines.sum("entries"), lines.sum("held"))
 
 
-def _count(found: Candidates, lines: Lines) -> None:
+def count_looked_at(found: Candidates, lines: Lines) -> None:
     found.objects += lines.sum("objects")
     found.size += lines.sum("size")
     found.landmarks += lines.sum("landmarks")
 
 
-def _judged(found: Candidates, lines: Lines) -> Candidates:
+def judged(found: Candidates, lines: Lines) -> Candidates:
     found.parts = lines.parts
     for report in lines.reports():
         found.verdict.add(Verdict.decode(report["verdict"]))

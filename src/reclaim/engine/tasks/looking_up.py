@@ -17,6 +17,9 @@ from reclaim.urls import is_odd
 FEW = 16
 """So many objects are looked up one after the other."""
 
+MANY_FOLDERS = 500
+"""Of a table with more folders one after the other, each row is looked at."""
+
 GuardCounts = dict[str, tuple[int, int]]
 """Objects and bytes by guard."""
 
@@ -65,6 +68,32 @@ def guards_of(format: Format, rows: pa.Table) -> pa.Array:
 
 def count_guards(format: Format, rows: pa.Table) -> GuardCounts:
     """Objects and bytes of each guard; what has none is not counted."""
+    counts: GuardCounts = {}
+    # A listing has the objects of a folder together, and a folder has one guard.
+    folders: GuardCounts = {}
+    addresses = rows.column("address").combine_chunks()
+    sizes = rows.column("size").combine_chunks()
+    start = 0
+    for _ in range(MANY_FOLDERS):
+        if start == len(addresses):
+            break
+        folder = addresses[start].as_py().rpartition("/")[0] + "/"
+        rest = addresses.slice(start)
+        others = pc.index(pc.starts_with(rest, folder), False).as_py()
+        count = len(rest) if others < 0 else others
+        size = pc.sum(sizes.slice(start, count)).as_py()
+        add_guards(folders, {folder: (count, size)})
+        start += count
+    named = pa.array([f"{folder}_" for folder in folders], pa.string())
+    guards = pc.struct_field(format.describe(named), "guard").to_pylist()
+    for guard, sums in zip(guards, folders.values(), strict=True):
+        add_guards(counts, {guard: sums} if guard else {})
+    if start < len(addresses):
+        add_guards(counts, _count_each(format, rows.slice(start)))
+    return counts
+
+
+def _count_each(format: Format, rows: pa.Table) -> GuardCounts:
     table = pa.table({"guard": guards_of(format, rows), "size": rows.column("size")})
     sums = table.group_by("guard").aggregate([("size", "count"), ("size", "sum")])
     columns = (sums.column(name).to_pylist() for name in ("guard", "size_count", "size_sum"))

@@ -295,7 +295,7 @@ class UncommittedPlanning(Planning):
 
     # What is found
 
-    def _find(self, request: FindRequest, seen: Observation) -> Candidates:
+    def _find(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         checkpoint, prefix = self._checkpoint, ""
         if self._asked.branch is not None:
             format = self._store.format
@@ -315,7 +315,6 @@ class UncommittedPlanning(Planning):
             carried=checkpoint.carried if checkpoint else (),
             unlisted=self._final_then,
             below=prefix,
-            final=seen.final,
             carry=self._place.below("carried"),
         )
         found = self._engine.find(replace(request, search=search))

@@ -59,11 +59,14 @@ def save_checkpoint(
             live=True,
         )
     )
+    planned_partitions = read_part(opener(place.url), notes.partitions.part)
+    final = planned_partitions.filter(planned_partitions.column("final")).column("partition")
     carried = engine.carry(
         CarryRequest(
             store.format,
             [file.part for file in notes.carried],
             journal,
+            frozenset(final.to_pylist()),
             place,
             own.below("carried"),
         )
@@ -71,7 +74,7 @@ def save_checkpoint(
     partitions = write_part(
         storage,
         own.at("partitions.parquet"),
-        _without_taken(read_part(opener(place.url), notes.partitions.part), carried.taken),
+        _without_taken(planned_partitions, carried.taken),
     )
     ids = pa.table({"id": pa.array(sorted(live), pa.string())}, schema=LIVE_SNAPSHOTS)
     snapshots = write_part(storage, own.at("snapshots.parquet"), ids)

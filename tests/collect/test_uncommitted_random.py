@@ -1,0 +1,29 @@
+"""Optimized runs over random histories: each takes what a clean one would, and leaves nothing.
+
+``RECLAIM_SOAK=1`` makes it run for long.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.collect.uncommitted_histories import Seen, live_and_run
+from tests.collect.world import World
+from tests.soak import SOAK
+
+SEEDS = range(400 if SOAK else 3)
+_seen = Seen()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_clean_run_after_an_optimized_one_finds_nothing(local: World, seed: int) -> None:
+    seen = Seen()
+    live_and_run(local, random.Random(seed), seen, rounds=4)
+    assert seen.optimized >= 2
+    _seen.optimized += seen.optimized
+    _seen.taken += seen.taken
+    if seed == SEEDS[-1]:
+        # Whatever was not run before, this one alone must do.
+        assert _seen.taken >= 1
