@@ -51,6 +51,7 @@ show {tmp}/plan
 show {tmp}/plan --objects --limit 3
 apply {tmp}/plan --yes
 gc sales --min-age 0 --quarantine --keep 1d
+uncommitted sales --min-age 0 --out {tmp}/uncommitted
 purge sales --older-than 0d --yes
 runs sales
 runs

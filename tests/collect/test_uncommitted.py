@@ -15,11 +15,12 @@ from reclaim.catalog import Branch, Repository
 from reclaim.catalog.database.schema import runs
 from reclaim.errors import PlanRefused, TooMuch
 from reclaim.ids import new_uid
+from reclaim.model import CHECKPOINT
 from reclaim.run.applied import Applied
 from reclaim.run.plan import Plan
 from reclaim.run.plan_file import Uncommitted
 from reclaim.run.removal import MoveToQuarantine
-from reclaim.run.uncommitted.checkpoint import CHECKPOINT, find_checkpoint
+from reclaim.run.uncommitted.checkpoint import find_checkpoint
 from reclaim.run.uncommitted.scope import Mode
 from tests.collect.world import NAME, World, whole
 

@@ -49,6 +49,7 @@ COMMANDS = (
     "show",
     "apply",
     "gc",
+    "uncommitted",
     "undo",
     "purge",
     "runs",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         HistoryChange,
         PlanDocument,
         TooYoung,
+        Uncommitted,
     )
     from reclaim.storage import Storage
     from reclaim.stores.base import Store
@@ -272,10 +273,14 @@ class Summary:
             yield f"  in {shown(self.moved_to)}; written to {where}, and applied only there"
         else:
             yield f"  in {where}"
+        if plan.uncommitted is not None:
+            yield from _looked_at(plan.uncommitted)
+        looked_at = "" if plan.uncommitted is None else " that were looked at,"
+        part = percent(plan.candidate_bytes, plan.bytes)
         yield (
-            f"Of {objects(plan.objects)} ({size(plan.bytes)}) {plan.candidates} would go "
-            f"({size(plan.candidate_bytes)}): {percent(plan.candidate_bytes, plan.bytes)} of the "
-            f"bytes, {percent(plan.candidates, plan.objects)} of the objects."
+            f"Of {objects(plan.objects)} ({size(plan.bytes)}){looked_at} {plan.candidates} would "
+            f"go ({size(plan.candidate_bytes)}): {part} of the bytes, "
+            f"{percent(plan.candidates, plan.objects)} of the objects."
         )
         if plan.too_young:
             yield f"{too_young(plan.too_young, plan.store.noun)}."
@@ -306,6 +311,9 @@ class Summary:
             store = store_option(plan.store.kind, plan.store.uid)
             digest = f" --digest {plan.digest}" if self.not_recorded else ""
             yield f"{self._apply_to()}: reclaim apply {where}{store}{digest}"
+        elif plan.uncommitted is not None and plan.uncommitted.partitions is not None:
+            yield "Nothing was changed, and nothing would go."
+            yield f"To let the next run start from here: reclaim apply {where}"
         elif plan.too_young:
             yield "Nothing was changed, and nothing would go yet. Plan it again then."
         else:
@@ -360,6 +368,20 @@ class Summary:
             yield f"Refs that go with their commits: {', '.join(plan.deleted_refs)}."
         if self.commits is not None:
             yield from self.commits.view()
+
+
+def _looked_at(how: Uncommitted) -> Iterator[Block]:
+    """How a run on uncommitted data went about it."""
+    kind = "An" if how.mode == "optimized" else "A"
+    of = "" if how.branch is None else f" of the branch {how.branch}"
+    yield f"{kind} {how.mode} run{of}: {how.why}."
+    looked_up = f" and looked up {objects(how.objects_looked_up)}" * bool(how.objects_looked_up)
+    yield (
+        f"It listed {objects(how.objects_listed)} in {how.partitions_listed} "
+        f"{_plural('partition', how.partitions_listed)}{looked_up}, and read {how.ranges_read} "
+        f"{_plural('range', how.ranges_read)} ({size(how.bytes_read)} in all). "
+        f"{objects(how.objects_known)} are known."
+    )
 
 
 def too_young(young: TooYoung, noun: str) -> str:

@@ -144,11 +144,18 @@ def set_(
 
     hard_delete=on|off: whether bytes that were never committed go soon after nothing refers to them
     any more. Open catalogs and `reclaim reap` delete them; off, an offline run does.
+
+    protect=GLOBS: what no run takes, by globs of paths and addresses with commas between them, such
+    as protect='raw/*,*.csv'; * also stands for /. An empty value protects nothing.
     """
     from reclaim.catalog.settings import parse
 
     pairs = [change.partition("=") for change in changes]
     wanted = parse({key: value for key, _, value in pairs})
+    if globs := wanted.get("protect"):
+        from reclaim.engine.tasks.excluding import check_globs
+
+        check_globs(globs, named="protect")
     with session.open() as catalog:
         repo = catalog.repository(parse_repository(name))
         repo.change_settings(**wanted)

@@ -15,13 +15,13 @@ from reclaim.cli.describe import history_edit, instant, objects, size
 from reclaim.cli.output import Block, Table
 from reclaim.cli.plans import STORE
 from reclaim.cli.session import Session
-from reclaim.model import EDITED_BY_LIBRARY, LISTS, PLAN_DIGEST, RELEASED_BY_LIBRARY
+from reclaim.model import CHECKPOINT, EDITED_BY_LIBRARY, LISTS, PLAN_DIGEST, RELEASED_BY_LIBRARY
 
 if TYPE_CHECKING:
     from reclaim.model import Run
     from reclaim.stores.abilities import OnlineDeletes
 
-FILES = (LISTS, PLAN_DIGEST, RELEASED_BY_LIBRARY)
+FILES = (CHECKPOINT, LISTS, PLAN_DIGEST, RELEASED_BY_LIBRARY)
 """Facts in a record that name files of the run."""
 _OFFSET = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00")
 
@@ -41,6 +41,8 @@ class Runs:
     """The word of each repository for its snapshots."""
     online: Sequence[tuple[str, OnlineDeletes]] = ()
     """What stores deleted without a run, by repository; of those that do, or did."""
+    late: Sequence[tuple[str, str, str]] = ()
+    """Repositories whose last finished run is too old: what is late, and what to do."""
 
     def document(self) -> Mapping[str, Any]:
         return {
@@ -70,6 +72,10 @@ class Runs:
                 }
                 for repository, deletes in self.online
             ],
+            "late": [
+                {"repository": repository, "message": said, "hint": hint}
+                for repository, said, hint in self.late
+            ],
         }
 
     def view(self) -> Iterable[Block]:
@@ -92,6 +98,8 @@ class Runs:
                 f"Deleted online{of}, because nothing referred to it any more: "
                 f"{objects(deletes.objects)} ({size(deletes.bytes)}); {deletes.due} are due."
             )
+        for repository, said, hint in self.late:
+            yield f"Note: {repository}: {said}; {hint}."
 
 
 def _in_utc(value: Any) -> Any:
@@ -145,11 +153,17 @@ def runs(
     ] = None,
 ) -> None:
     """List what changed history or deleted bytes, the newest first."""
+    from reclaim.run.lateness import find_lateness
     from reclaim.stores.abilities import DeletesOnline
 
     with session.stores(store) as stores:
         nouns = {opened.name: opened.noun for opened in stores}
         listed = [(opened.name, run) for opened in stores for run in opened.runs()]
+        late = [
+            (opened.name, *found)
+            for opened in stores
+            if (found := find_lateness(opened, opened.runs())) is not None
+        ]
         online = [
             (opened.name, deletes)
             for opened in stores
@@ -157,4 +171,4 @@ def runs(
             and ((deletes := opened.online_deletes()).on or deletes.objects)
         ]
     listed.sort(key=lambda row: row[1].started_at, reverse=True)
-    session.output.answer(Runs(listed, store is not None, nouns, online))
+    session.output.answer(Runs(listed, store is not None, nouns, online, late))

@@ -33,6 +33,7 @@ from reclaim.errors import (
 )
 from reclaim.ids import new_uid
 from reclaim.model import (
+    CHECKPOINT,
     EDIT_TAKEN_BACK,
     EDITED_BY_LIBRARY,
     INTENDED,
@@ -70,7 +71,6 @@ from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.trust import Basis, find_basis, is_trusted
-from reclaim.run.uncommitted.checkpoint import CHECKPOINT
 from reclaim.run.uncommitted.saving import save_checkpoint
 from reclaim.run.wholeness import find_whole
 from reclaim.stores.abilities import (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from datetime import timedelta
 
 from reclaim.catalog import Catalog
 from reclaim.catalog.database import migrations
@@ -19,6 +18,7 @@ from reclaim.model import RunState
 from reclaim.policy import unmatched_rules
 from reclaim.run import environment
 from reclaim.run.admission import COLLECT
+from reclaim.run.lateness import find_lateness
 from reclaim.run.orphans import find_orphans
 from reclaim.run.stored_policy import find_stored
 from reclaim.storage import Storage
@@ -26,8 +26,6 @@ from reclaim.stores.abilities import Examines, ListsLeases, ShowsHistory
 from reclaim.stores.base import Store
 from reclaim.stores.findings import Advance, Finding, Level, failed, some
 from reclaim.stores.registry import find_all, name_of
-
-TOO_OLD = timedelta(days=30)
 
 
 def examine_machine() -> Iterator[Finding]:
@@ -154,10 +152,8 @@ def _runs(store: Store) -> Finding:
         hint = f"finish it: reclaim {finish}{where}"
         return Finding(Level.WARNING, "runs", sentence, hint, store.name)
     done = max((run.started_at for run in collects if run.state == RunState.DONE), default=None)
-    since = done or getattr(store, "created_at", None)
-    if since is not None and store.clock.now() - since > TOO_OLD:
-        said = f"the last finished run was on {done:%F}" if done else "it was never collected"
-        hint = f"run `reclaim gc {named}` from a scheduler"
+    if (late := find_lateness(store, collects)) is not None:
+        said, hint = late
         return Finding(Level.WARNING, "runs", said, hint, store.name)
     said = f"last collected {done:%F}" if done else "never collected; the store is new"
     return Finding(Level.OK, "runs", said, "", store.name)

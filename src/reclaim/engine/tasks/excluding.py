@@ -18,7 +18,7 @@ from reclaim.engine.tasks.judging import PATHS
 from reclaim.errors import InvalidInput
 
 
-def check_globs(globs: Sequence[str]) -> tuple[str, ...]:
+def check_globs(globs: Sequence[str], *, named: str = "--exclude") -> tuple[str, ...]:
     """Globs as a person gives them; one that cannot match anything is refused."""
     for glob in globs:
         try:
@@ -27,7 +27,7 @@ def check_globs(globs: Sequence[str]) -> tuple[str, ...]:
             pc.match_substring_regex(pa.array([""], pa.string()), glob_regex(glob))
         except (InvalidInput, pa.ArrowInvalid) as error:
             raise InvalidInput(
-                f"--exclude: {glob!r} is not a glob",
+                f"{named}: {glob!r} is not a glob",
                 hint="write for example 'raw/*' or '*.csv'; * also stands for /",
             ) from error
     return tuple(dict.fromkeys(globs))

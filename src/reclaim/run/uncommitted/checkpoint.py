@@ -18,7 +18,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from reclaim.engine.tasks.parts import Part, Place, read_part, write_hashed
 from reclaim.errors import Corrupt, NotFound, PlanRefused
-from reclaim.model import ADOPT, Quarantine, Run, RunState
+from reclaim.model import ADOPT, CHECKPOINT, Quarantine, Run, RunState
 from reclaim.run.plan_file import ContainerCounts, File, IndexFile
 from reclaim.run.uncommitted.scope import FORMAT, Known, Mode, choose, unread
 from reclaim.storage import Storage
@@ -26,8 +26,6 @@ from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
 
-CHECKPOINT = "checkpoint"
-"""A fact in a run's record: where its checkpoint is, and what its manifest hashes to."""
 MANIFEST = "checkpoint.json"
 NONE = "there is no checkpoint yet"
 

@@ -1,0 +1,113 @@
+"""``reclaim uncommitted``: what was uploaded and is in no commit, found from what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from reclaim.cli.command import command
+from reclaim.cli.plans import PlanningOptions, Summary
+from reclaim.cli.rules import RuleOptions
+from reclaim.cli.running import RunOptions
+from reclaim.cli.session import Session
+from reclaim.errors import InvalidInput
+
+REPEATED = ("mode", "why", "partitions_listed", "objects_listed", "bytes_read", "ranges_read")
+"""What the answer has at its top as well."""
+MODES = ("clean", "optimized", "auto")
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "uncommitted", uncommitted)
+
+
+@dataclass(frozen=True, slots=True)
+class UncommittedOptions:
+    """Options of a plan of uncommitted data."""
+
+    branch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BRANCH",
+            help="List only what was uploaded to this branch, which may be deleted.",
+            show_default=False,
+        ),
+    ] = None
+    mode: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE",
+            help="clean looks at everything; optimized and auto at what may have changed since "
+            "the last run, where its checkpoint counts.",
+        ),
+    ] = "auto"
+    min_age: Annotated[
+        str, typer.Option(metavar="AGE", help="Younger objects stay, whatever they are.")
+    ] = "24h"
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="An empty folder or URL for the plan. Default: in the store.",
+            show_default=False,
+        ),
+    ] = None
+    unsafe_allow_fraction: Annotated[
+        float | None,
+        typer.Option(
+            "--unsafe-allow-fraction",
+            metavar="F",
+            min=0.0,
+            max=1.0,
+            help="Let a plan take more than 0.9 of all known objects.",
+            show_default=False,
+        ),
+    ] = None
+
+    def planning(self) -> PlanningOptions:
+        return PlanningOptions(
+            min_age=self.min_age,
+            out=self.out,
+            unsafe_allow_fraction=self.unsafe_allow_fraction,
+        )
+
+
+class UncommittedSummary(Summary):
+    """The answer that shows such a plan."""
+
+    def document(self) -> Mapping[str, Any]:
+        document = super().document()
+        return {name: document["uncommitted"][name] for name in REPEATED} | dict(document)
+
+
+def uncommitted(
+    session: Session,
+    repository: Annotated[
+        str,
+        typer.Argument(
+            metavar="REPO", help="A repository; a deleted one by its uid.", show_default=False
+        ),
+    ],
+    options: UncommittedOptions,
+    running: RunOptions,
+) -> None:
+    """Find what was uploaded and nothing refers to any more, and write a plan. Changes nothing.
+
+    The plan is reviewed and applied like any other. An apply of it leaves a checkpoint, from which
+    the next run looks only at what may have changed.
+    """
+    from reclaim.run.uncommitted.planning import UncommittedOptions as Asked
+    from reclaim.run.uncommitted.planning import plan_uncommitted
+    from reclaim.run.uncommitted.scope import Mode
+
+    if options.mode not in MODES:
+        raise InvalidInput(f"--mode cannot be {options.mode!r}", hint=f"say {', '.join(MODES)}")
+    find = options.planning().read(RuleOptions(no_policy=True))
+    asked = Asked(Mode(options.mode), options.branch)
+    with session.stores(repository) as [opened], running.watched() as watcher:
+        engine = running.engine(watcher)
+        made = plan_uncommitted(opened, engine, find(opened), asked, watcher=watcher)
+    session.output.answer(UncommittedSummary(made.place, made.document, made.not_recorded))
