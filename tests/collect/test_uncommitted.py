@@ -22,7 +22,7 @@ from reclaim.run.plan_file import Uncommitted
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.uncommitted.checkpoint import find_checkpoint
 from reclaim.run.uncommitted.scope import Mode
-from tests.collect.world import NAME, World, whole
+from tests.collect.world import NAME, World, addresses_of, whole
 
 
 def notes(plan: Plan) -> Uncommitted:
@@ -311,6 +311,62 @@ class TestInvalid:
         local.repo.delete_branch("work")
         local.apply(local.plan(allowed_fraction=1.0))
         assert "taken by another run" in self.why(local)
+
+    def test_of_dead_commits_that_cannot_be_read(self, local: World) -> None:
+        """What they listed is not known, so only a clean run finds it."""
+        begin(local)
+        work = local.repo.create_branch("work", "main")
+        work.put("x", b"x")
+        work.commit("on work")
+        committed = address(work, "x")
+        settle(local)
+        run(local)
+        [lost] = {
+            info.address
+            for info in local.repo._workspace.containers.tree(
+                local.repo.commit("work").metarange
+            ).ranges
+        } - addresses_of(local.repo, head(local))
+        local.storage.delete(lost)
+        local.repo.delete_branch("work")
+        assert "cannot be read any more" in self.why(local)
+        run(local)
+        assert committed not in local.there()
+
+
+def final(world: World) -> frozenset[str]:
+    found = find_checkpoint(world.store(), world.storage)
+    assert not isinstance(found, str)
+    return found.known.final
+
+
+def test_a_partition_with_an_upload_is_not_final(local: World) -> None:
+    begin(local)
+    upload = local.repo.branch("main").get_physical_address("x", valid=timedelta(days=9))
+    settle(local)
+    run(local)
+    # Its owner may put the bytes there at any time.
+    assert upload.address.split("/")[-2] not in final(local)
+    local.storage.put(upload.address, b"late")
+    local.clock.advance(days=9)
+    run(local)
+    local.clock.advance(days=2)
+    assert upload.address not in local.there() or upload.address in optimized(local)
+
+
+def test_a_partition_that_was_closed_just_now_is_not_final(local: World) -> None:
+    begin(local)
+    before = final(local)
+    with local.opened() as catalog:
+        catalog.repository(NAME).branch("main").put("x", b"x")
+        staged = address(catalog.repository(NAME).branch("main"), "x")
+    run(local)
+    assert final(local) == before
+    # A writer that wakes up late: what it puts there, the next run sees.
+    late = f"{staged.rpartition('/')[0]}/late"
+    local.storage.put(late, b"late")
+    settle(local)
+    assert optimized(local) == {late}
 
 
 def manifest_of(world: World) -> str:

@@ -27,6 +27,7 @@ from tests.planted import (
     settings,
     terminus,
     trusting,
+    uncommitted,
 )
 from tests.planted.bug import Bug
 
@@ -49,6 +50,7 @@ BUGS = (
     | settings.BUGS
     | terminus.BUGS
     | trusting.BUGS
+    | uncommitted.BUGS
 )
 
 

@@ -28,6 +28,8 @@ from tests.soak import SOAK
 
 QUIET_IN = 1 if SOAK else 48
 """Of so many ends one is collected, to see that nothing is left; of named races more."""
+UNFINISHED = {"late collect", "late uncommitted", "reap from a copy"}
+"""Operations after which a writer may have lost its partition."""
 QUIET_IN_RACES = 1 if SOAK else 12
 
 
@@ -44,7 +46,7 @@ class Checks:
         key = blake2b(repr(self._past.state()).encode(), digest_size=16).digest()
         if key not in self._ends:
             # Who fails, dies or loses its partition leaves what only an offline run finds.
-            everyone_done = not {"late collect", "reap from a copy"} & {*trace.names} and not any(
+            everyone_done = not UNFINISHED & {*trace.names} and not any(
                 isinstance(end, BaseException) for end in trace.results
             )
             chance = crc32(f"{trace.names} {describe(trace.schedule)}".encode())

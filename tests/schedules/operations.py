@@ -10,6 +10,7 @@ from typing import Any
 from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.policy import Policy, Rules
 from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.run.uncommitted.scope import Mode
 from reclaim.safety import SAFETY
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import FakeClock
@@ -55,6 +56,23 @@ def collect(at: Instance) -> None:
     store, world = at.store(), at.past.world
     plan = world.plan(allowed_fraction=1.0, store=store, storage=at.catalog.storage)
     world.apply(plan, store=store, storage=at.catalog.storage)
+
+
+def uncommitted(at: Instance) -> None:
+    """A run on uncommitted data, from the checkpoint that there is."""
+    store, world = at.store(), at.past.world
+    plan = world.uncommitted(
+        Mode.OPTIMIZED, allowed_fraction=1.0, store=store, storage=at.catalog.storage
+    )
+    assert plan.document.uncommitted is not None
+    assert plan.document.uncommitted.mode == Mode.OPTIMIZED, plan.document.uncommitted.why
+    world.apply(plan, store=store, storage=at.catalog.storage)
+
+
+def late_uncommitted(at: Instance) -> None:
+    """The same, when whoever stands still counts as dead."""
+    at.clock.advance(minutes=31)
+    uncommitted(at)
 
 
 def undo(at: Instance) -> None:
@@ -123,13 +141,15 @@ MORE_OPERATIONS: dict[str, Operation] = {
     "recreate branch": recreate_branch,
     "reap from a copy": reap_from_a_copy,
     "late collect": late_collect,
+    "uncommitted": uncommitted,
+    "late uncommitted": late_uncommitted,
     "stage outside": lambda at: at.work.stage("e", at.known.outside.as_uri()),
     "move outside": lambda at: at.work.move("e", "f"),
 }
 """What some named races need besides."""
 
 EVERY_OPERATION = OPERATIONS | MORE_OPERATIONS
-RUNS = {"collect", "late collect", "undo"}
+RUNS = {"collect", "late collect", "uncommitted", "late uncommitted", "undo"}
 """Operations that take hundreds of steps."""
 CLEANERS = {"clean", "reap"}
 """Operations that begin with rows that wait for the cleaner."""

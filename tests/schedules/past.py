@@ -36,6 +36,7 @@ from reclaim.catalog.staging import tokens
 from reclaim.catalog.staging.partitions import Partition
 from reclaim.catalog.staging.physical_addresses import PhysicalAddress
 from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.uncommitted.scope import Mode
 from reclaim.storage import Storage
 from reclaim.stores.observation import Margins
 from reclaim.testing import FakeClock, Switch, SwitchingDatabase, SwitchingStorage
@@ -58,6 +59,9 @@ class Known:
     quarantined_run: str
     upload: PhysicalAddress
     outside: Path
+
+
+LEFT_BY_RUNS = ("runs/", "uncommitted/", "index/")
 
 
 class Nobody:
@@ -177,7 +181,7 @@ class Past:
             sorted(
                 (path, size)
                 for path, (size, _) in _scan(self.objects).items()
-                if "/_reclaim/runs/" not in path
+                if not any(f"/_reclaim/{folder}" in path for folder in LEFT_BY_RUNS)
             )
         )
         return (rows, objects, self.clock.now())
@@ -194,6 +198,8 @@ class Past:
         run = world.apply(
             world.plan(allowed_fraction=1.0), removal=MoveToQuarantine(timedelta(days=30))
         )
+        # From it optimized runs start.
+        world.apply(world.uncommitted(Mode.CLEAN, allowed_fraction=1.0))
         dead = _dead_commits(repo, "dead", clock)
         side = repo.create_branch("side", "main")
         side.put("s", b"side s")

@@ -30,6 +30,13 @@ RACES: dict[str, tuple[str, ...]] = {
     "a copy of the database reaps": ("put", "reap from a copy"),
     "a stalled writer after its partition was closed": ("put", "late collect"),
     "a stalled commit after its partition was closed": ("commit", "late collect"),
+    # Of runs on uncommitted data.
+    "an upload that is staged during an optimized run": ("put", "uncommitted"),
+    "an upload that is linked during an optimized run": ("link", "uncommitted"),
+    "a commit in flight during an optimized run": ("commit", "uncommitted"),
+    "a branch deleted during an optimized run": ("delete branch", "uncommitted"),
+    "a stalled writer and a late optimized run": ("put", "late uncommitted"),
+    "a stalled commit and a late optimized run": ("commit", "late uncommitted"),
 }
 TRIPLES: dict[str, tuple[str, ...]] = {
     "copied while it is overwritten and deleted": ("put", "copy", "delete"),
@@ -42,6 +49,7 @@ TRIPLES: dict[str, tuple[str, ...]] = {
     "overwritten while it is copied and reaped": ("put", "copy", "reap"),
     "copied while it is committed and reset": ("commit", "copy", "reset"),
     "held and reverted while it dies": ("lease", "revert", "collect"),
+    "reset during a commit during an optimized run": ("commit", "reset", "uncommitted"),
 }
 DIFFERENT_ENDS = {
     "delete and move": 2,

@@ -1,0 +1,135 @@
+"""Bugs of runs on uncommitted data: an optimized run that looks at too little, or too much."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug, Change
+
+TEST = "tests/collect/test_uncommitted.py"
+SCOPE = "tests/run/test_uncommitted_scope.py"
+DECIDING = "reclaim.run.uncommitted.scope"
+PLANNING = "reclaim.run.uncommitted.planning"
+SAVING = "reclaim.run.uncommitted.saving"
+
+BUGS: dict[str, Bug] = {
+    "staged addresses are carried though a commit has them": Bug(
+        "reclaim.testing.uncommitted_engine",
+        right="            carried.append(unlisted)\n",
+        wrong="            carried.append(rows)\n",
+        test=f"{TEST}::TestTraps::test_committed_long_ago_copied_into_staging_checkpointed_reset",
+    ),
+    "the index is not asked for partitions that are listed": Bug(
+        DECIDING,
+        right='    return frozenset((*listed, *dead)) - {""}\n',
+        wrong='    return frozenset(dead) - {""}\n',
+        test=f"{TEST}::TestTraps::test_committed_in_a_partition_that_was_open_at_the_last_run",
+    ),
+    "the index is not asked for partitions of dead entries": Bug(
+        DECIDING,
+        right='    return frozenset((*listed, *dead)) - {""}\n',
+        wrong='    return frozenset(listed) - {""}\n',
+        test=f"{TEST}::TestTraps::test_a_dead_commit_shares_an_address_with_an_old_one",
+    ),
+    "the model does not look up partitions that are listed": Bug(
+        DECIDING,
+        right='    return frozenset((*listed, *dead)) - {""}\n',
+        wrong='    return frozenset(dead) - {""}\n',
+        test=f"{SCOPE}::test_a_trap[committed in a partition that was open at the last run]",
+    ),
+    "the model does not look up partitions of dead entries": Bug(
+        DECIDING,
+        right='    return frozenset((*listed, *dead)) - {""}\n',
+        wrong='    return frozenset(listed) - {""}\n',
+        test=f"{SCOPE}::test_a_trap[a dead commit shares an address with an old one]",
+    ),
+    "a checkpoint counts after an undo or an adoption": Bug(
+        DECIDING,
+        right="    if barriers - known.barriers:\n",
+        wrong="    if False:\n",
+        test=f"{TEST}::TestInvalid::test_after_an_undo",
+    ),
+    "an adoption is not recorded": Bug(
+        "reclaim.catalog.collection.copies",
+        right="            records.insert_run(connection, workspace, run)\n",
+        wrong="            del run\n",
+        test=f"{TEST}::TestInvalid::test_after_partitions_were_adopted",
+    ),
+    "a checkpoint of another version counts": Bug(
+        "reclaim.run.uncommitted.checkpoint",
+        right='    if body.get("format") != FORMAT:\n',
+        wrong="    if False:\n",
+        test=f"{TEST}::TestInvalid::test_of_another_version",
+        besides=(Change(DECIDING, "    if known.format != FORMAT:\n", "    if False:\n"),),
+    ),
+    "a checkpoint that somebody changed counts": Bug(
+        "reclaim.run.uncommitted.checkpoint",
+        right='    if hashlib.sha256(data).hexdigest() != noted["sha256"]:\n',
+        wrong="    if False:\n",
+        test=f"{TEST}::TestInvalid::test_that_somebody_changed",
+    ),
+    "commits that another run took are not missed": Bug(
+        PLANNING,
+        right="        if changes.lost:\n",
+        wrong="        if False:\n",
+        test=f"{TEST}::TestInvalid::test_of_a_store_whose_commits_another_run_took",
+    ),
+    "a partition is final while an upload into it can be linked": Bug(
+        "reclaim.catalog.collection.final_partitions",
+        right="    return frozenset(connection.execute(closed).scalars()) - uploading\n",
+        wrong="    return frozenset(connection.execute(closed).scalars())\n",
+        test=f"{TEST}::test_a_partition_with_an_upload_is_not_final",
+    ),
+    "a partition is final as soon as it is closed": Bug(
+        "reclaim.catalog.collection.final_partitions",
+        right="        partitions.c.closed_at < now - LONGEST // MICROSECOND,\n",
+        wrong="",
+        test=f"{TEST}::test_a_partition_that_was_closed_just_now_is_not_final",
+    ),
+    "what was held or spared is not carried": Bug(
+        SAVING,
+        right="            [file.part for file in notes.carried],\n",
+        wrong="            [],\n",
+        test=f"{TEST}::test_what_was_staged_at_the_last_run_and_is_not_any_more[reset]",
+    ),
+    "a run that others came before leaves a checkpoint": Bug(
+        SAVING,
+        right="    return (None if last is None else last.id) == notes.base and",
+        wrong="    return True or",
+        test=f"{TEST}::test_another_run_in_between_leaves_the_checkpoint_alone",
+    ),
+    "a run of one branch leaves a checkpoint": Bug(
+        PLANNING,
+        right="        whole = self._asked.branch is None and not self._store.deleted\n",
+        wrong="        whole = True\n",
+        test=f"{TEST}::test_a_branch_limits_the_listing_and_never_the_references",
+    ),
+    "the newest checkpoint is collected": Bug(
+        "reclaim.run.uncommitted.checkpoint",
+        right='    rows = pa.table({"address": pa.array(found.addresses(), pa.string())})\n',
+        wrong='    rows = pa.table({"address": pa.array([], pa.string())})\n',
+        test=f"{TEST}::test_old_versions_are_collected_and_the_newest_stays",
+    ),
+    "the rule of 90 % counts what was looked at": Bug(
+        "reclaim.run.plan_file",
+        right="            return going / max(going, self.uncommitted.objects_known, 1)\n",
+        wrong="            return going / max(going, self.objects - left, 1)\n",
+        test=f"{TEST}::test_what_is_known_counts_for_the_rule_of_90_percent",
+    ),
+    "protected globs protect nothing": Bug(
+        "reclaim.engine.tasks.judging",
+        right="    globs = [_matching(address, path, glob) for glob in rules.protect]\n",
+        wrong='    globs = [pc.equal(address, "") for glob in rules.protect]\n',
+        test=f"{TEST}::test_open_partitions_and_protected_globs_are_counted",
+    ),
+    "what is protected after the plan is taken": Bug(
+        "reclaim.run.apply",
+        right="            self._check_protected(seen)\n",
+        wrong="",
+        test=f"{TEST}::test_what_is_protected_after_the_plan_refuses_it",
+    ),
+    "dead containers that cannot be read list nothing": Bug(
+        PLANNING,
+        right="        if self._checkpoint is not None and self._dead.counts.unread:\n",
+        wrong="        if False:\n",
+        test=f"{TEST}::TestInvalid::test_of_dead_commits_that_cannot_be_read",
+    ),
+}
