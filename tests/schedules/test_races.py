@@ -34,7 +34,6 @@ RACES: dict[str, tuple[str, ...]] = {
     "an upload that is staged during an optimized run": ("put", "uncommitted"),
     "an upload that is linked during an optimized run": ("link", "uncommitted"),
     "a commit in flight during an optimized run": ("commit", "uncommitted"),
-    "a branch deleted during an optimized run": ("delete branch", "uncommitted"),
     "a stalled writer and a late optimized run": ("put", "late uncommitted"),
     "a stalled commit and a late optimized run": ("commit", "late uncommitted"),
 }
