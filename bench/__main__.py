@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from bench import catalog, collect, history, listing, start, terminus
+from bench import catalog, collect, history, listing, start, terminus, uncommitted
 
 FIGURES = (
     catalog.FIGURES
@@ -13,6 +13,7 @@ FIGURES = (
     | terminus.FIGURES
     | listing.FIGURES
     | start.FIGURES
+    | uncommitted.FIGURES
 )
 
 

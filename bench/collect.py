@@ -44,7 +44,8 @@ def engine() -> Any:
 def _imported(batches: Any) -> Any:
     import reclaim.engine.spark.work.candidates
     import reclaim.engine.spark.work.containers
-    import reclaim.engine.spark.work.taking  # noqa: F401
+    import reclaim.engine.spark.work.taking
+    import reclaim.engine.spark.work.uncommitted  # noqa: F401
 
     yield from batches
 

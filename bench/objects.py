@@ -46,14 +46,27 @@ class Made:
     ranges: list[Path]
     objects: int
     live: int
+    garbage: list[str]
+    """Objects that the commit does not name, if they are really there."""
 
     @property
     def storage(self) -> Path:
         return self.folder / "catalog" / "objects"
 
 
-def make(folder: Path, objects: int, *, garbage: float, files: bool = False) -> Made:
-    """Make it; with ``files`` the objects are really there, otherwise only in the inventory."""
+def make(
+    folder: Path,
+    objects: int,
+    *,
+    garbage: float,
+    files: bool = False,
+    partition: int = PARTITION,
+    branches: int = 1,
+) -> Made:
+    """Make it; with ``files`` the objects are really there, otherwise only in the inventory.
+
+    Each partition has the given number of objects, which lie in the folders of so many branches.
+    """
     catalog = Catalog.init(folder / "catalog")
     repo = catalog.create_repository("bench")
     storage = folder / "catalog" / "objects"
@@ -64,14 +77,18 @@ def make(folder: Path, objects: int, *, garbage: float, files: bool = False) -> 
     (storage / meta).mkdir(parents=True)
     infos: list[RangeInfo] = []
     rest = ENTRIES.empty_table()
+    left: list[str] = []
     number = 0
     for start in range(0, objects, BATCH):
         count = min(BATCH, objects - start)
-        keys = np.vstack(list(_keys(repo.uid, start, count, random)))
+        keys = np.vstack(list(_keys(repo.uid, start, count, random, partition, branches)))
         live = np.sort(random.permutation(count)[: round(count * (1 - garbage))])
         addresses = _strings(keys)
         if files:
             _write_files(storage, addresses)
+            named = np.zeros(count, np.bool_)
+            named[live] = True
+            left += addresses.filter(pa.array(~named)).to_pylist()
         sizes = pa.array(np.full(count, SIZE, np.int64))
         times = pa.array(CREATED + np.arange(start, start + count)).cast(pa.timestamp("us", "UTC"))
         listed = pa.table({"key": addresses, "size": sizes, "last_modified": times})
@@ -116,12 +133,12 @@ def make(folder: Path, objects: int, *, garbage: float, files: bool = False) -> 
                     "renewed_at": 0,
                     "closed_at": 1,
                 }
-                for at in range(objects // PARTITION + 2)
+                for at in range(objects // partition + 2)
             ],
         )
         connection.execute(update(commits).values(metarange=top))
     ranges = [storage / info.address for info in infos]
-    return Made(catalog, folder, inventory, ranges, objects, number)
+    return Made(catalog, folder, inventory, ranges, objects, number, left)
 
 
 def _partition(number: int) -> str:
@@ -129,13 +146,19 @@ def _partition(number: int) -> str:
     return f"{0xFFFFFFFFFFFFF - number * 3_600_000_000:014x}_{instance}"
 
 
-def _keys(uid: str, start: int, count: int, random: np.random.Generator) -> Iterator[Bytes]:
-    for at in range(start, start + count, PARTITION):
-        some = min(PARTITION, start + count - at)
-        folder = f"repos/{uid}/branches/main/{_partition(at // PARTITION)}/".encode()
-        names = _HEX[random.integers(0, 256, (some, 16), dtype=np.uint8)].reshape(some, -1)
-        prefix = np.broadcast_to(np.frombuffer(folder, np.uint8), (some, len(folder)))
-        yield np.hstack([prefix, names])
+def _keys(
+    uid: str, start: int, count: int, random: np.random.Generator, size: int, branches: int
+) -> Iterator[Bytes]:
+    for at in range(start, start + count, size):
+        whole = min(size, start + count - at)
+        for branch in range(branches):
+            some = whole * (branch + 1) // branches - whole * branch // branches
+            # Names of one length: the keys are rows of a matrix.
+            name = "main" if branches == 1 else f"b{branch:03d}"
+            folder = f"repos/{uid}/branches/{name}/{_partition(at // size)}/".encode()
+            names = _HEX[random.integers(0, 256, (some, 16), dtype=np.uint8)].reshape(some, -1)
+            prefix = np.broadcast_to(np.frombuffer(folder, np.uint8), (some, len(folder)))
+            yield np.hstack([prefix, names])
 
 
 def _strings(matrix: Bytes) -> pa.StringArray:

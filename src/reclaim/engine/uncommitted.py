@@ -83,7 +83,8 @@ class UncommittedFindings:
     guards: GuardCounts = field(default_factory=dict)
     """Listed objects and bytes by partition."""
     committed: int = 0
-    """How many addresses live containers were found to list or are, each once."""
+    """How many addresses live containers were found to list or are, each once; for a search that
+    is limited to a folder."""
     looked_up: int = 0
     """Objects that were looked up by their addresses and are there."""
     bytes: int = 0

@@ -115,7 +115,7 @@ class UncommittedSteps:
         notes = found.uncommitted
         assert notes is not None
         committed = self._committed(request, search, found)
-        notes.committed = len(committed)
+        notes.committed = len(committed) if search.below else 0
         held = self._held(request.held, own, found)
         dead = self._explanations(search.dead, own)
         carried = [LISTED.empty_table()]

@@ -48,7 +48,7 @@ class Finder:
     ) -> None:
         self._frames = frames
         self._lookup_limit = lookup_limit
-        self._driver_row_limit = driver_row_limit
+        self.driver_row_limit = driver_row_limit
         self.keys_of = keys_of
 
     def find(self, request: FindRequest) -> Candidates:
@@ -110,7 +110,7 @@ class Finder:
         if request.format.reads:
             return False
         rows = _rows((*request.objects.parts, *request.containers.parts))
-        return rows <= self._driver_row_limit
+        return rows <= self.driver_row_limit
 
     def _find_on_driver(self, request: FindRequest, source: Source, judge: Work) -> Candidates:
         """Do what ``find`` does, by the same tasks, in this process."""
@@ -122,14 +122,14 @@ class Finder:
         extra = containers.extra_sources(request.held, ())
         needed = pa.concat_tables([named.filter(is_live), extra])
         write = partial(containers.write_keys, source.format, work, self.keys_of)
-        written = _run_here(write, needed)
+        written = run_here(write, needed)
         found = Candidates(read=_read(written))
         live = tuple(written.parts)
         look = partial(candidates.survivors, source, work.url, live, self.keys_of)
         dead = named.filter(pc.invert(is_live)).select(["address", "kind", "cause"])
         explain = partial(candidates.explain, dead, judge)
         with_counts = partial(candidates.with_counts, look, explain)
-        lines = _run_here(with_counts, files_table(source.objects.parts))
+        lines = run_here(with_counts, files_table(source.objects.parts))
         count_looked_at(found, lines)
         return judged(found, lines)
 
@@ -202,7 +202,7 @@ def _rows(parts: Sequence[Part]) -> int:
     return sum(part.rows for part in parts)
 
 
-def _run_here(work: Work, rows: pa.Table) -> Lines:
+def run_here(work: Work, rows: pa.Table) -> Lines:
     """Run a task here, without Spark, and give its lines."""
     return Lines([line for table in work(iter([rows])) for line in table.to_pylist()])
 

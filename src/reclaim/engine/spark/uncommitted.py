@@ -7,19 +7,20 @@ sorts it; nothing but counts and the names of partitions comes to the driver.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from reclaim.engine.base import Candidates, ContainerFiles, FindRequest, Objects
-from reclaim.engine.spark.finding import Finder, Keys, count_looked_at, judged
-from reclaim.engine.spark.frames import Frames, Lines, map_rows
+from reclaim.engine.base import Candidates, ContainerFiles, FindRequest, Objects, Read
+from reclaim.engine.spark.failures import Work
+from reclaim.engine.spark.finding import Finder, Keys, count_looked_at, judged, run_here
+from reclaim.engine.spark.frames import Frames, Lines, Spread, map_rows
 from reclaim.engine.spark.work import candidates, uncommitted
 from reclaim.engine.spark.work.candidates import Source
-from reclaim.engine.spark.work.containers import JOIN_KEY
-from reclaim.engine.spark.work.lines import Tables
+from reclaim.engine.spark.work.containers import JOIN_KEY, extra_sources, write_keys
+from reclaim.engine.spark.work.lines import Tables, after, files_table
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.spark.work.uncommitted import ADDRESSES, BUCKETED, THERE
 from reclaim.engine.tasks.indexing import DeadCounts, IndexCounts
@@ -93,39 +94,84 @@ class UncommittedJobs:
         return DeadEntries(lines.parts, counts)
 
     def search(self, request: FindRequest, search: UncommittedSearch) -> Candidates:
-        """Find candidates by the index, and note what the next run needs."""
-        finder, work, format = self._finder, request.work, request.format
-        held, read = finder.write_keys(format, NO_CONTAINERS, request.held, (), work)
+        """Find candidates by the index, and note what the next run needs.
+
+        Where there is little to compare, as is usual for an optimized run, the driver does that by
+        itself. What has to be asked of the storage for each object, executors always ask.
+        """
+        work, format = request.work, request.format
+        here = self._fits_driver(
+            request.objects.parts,
+            request.containers.parts,
+            search.index,
+            search.fresh,
+            search.dead,
+            search.carried,
+        )
+        held, read = self._held_keys(request, here=here)
         notes = UncommittedFindings()
         found = Candidates(read=read, uncommitted=notes)
-        committed = self._committed(request, search, found)
-        listed = self._frames.files(request.objects.parts) if request.objects.parts else None
-        if listed is not None:
-            source = Source(format, request.objects)
-            counted = self._frames.run(listed, partial(uncommitted.count_guards, source))
-            notes.guards = _guards(counted)
-        there, waiting = self._look_up(request, search, committed, held, notes)
+        committed = self._committed(request, search, found, here=here)
+        source = Source(format, request.objects)
+        if request.objects.parts:
+            count = partial(uncommitted.count_guards, source)
+            notes.guards = _guards(self._run(request.objects.parts, count, here=here))
+        there, waiting = self._look_up(request, search, committed, held, notes, here=here)
         objects = Objects(request.place.url, [*request.objects.parts, *there])
+        notes.carried = waiting
         if not objects.parts:
-            notes.carried = waiting
             return found
-        survivors = finder.write_survivors(Source(format, objects), committed, search.carry)
+        source = Source(format, objects)
+        if here:
+            keys_of, write = self._finder.keys_of, partial(candidates.write_survivors, search.carry)
+            look = partial(candidates.survivors, source, work.url, committed, keys_of)
+            survivors = self._run(
+                objects.parts, partial(candidates.with_counts, look, write), here=True
+            )
+        else:
+            survivors = self._finder.write_survivors(source, committed, search.carry)
         count_looked_at(found, survivors)
         notes.carried = [*survivors.parts, *waiting]
         if not survivors.parts:
             return found
-        free = self._not_held(request.place.url, survivors.parts, held)
+        judge = partial(candidates.judge, format, request.rules, request.place)
+        if here:
+            free = partial(candidates.unlisted, work.url, held, self._finder.keys_of)
+            explain = partial(uncommitted.explain, request.place.url, search.dead, judge)
+            return judged(
+                found, self._run(survivors.parts, partial(after, free, explain), here=True)
+            )
+        rows = self._not_held(request.place.url, survivors.parts, held)
         if search.dead:
-            free = free.drop("path", "kind", "cause").join(
+            rows = rows.drop("path", "kind", "cause").join(
                 self._explanations(request.place.url, search.dead), on="address", how="left"
             )
-        judge = partial(candidates.judge, format, request.rules, request.place)
         shuffled = _rows(survivors.parts) + _rows(search.dead)
-        lines = self._frames.run(free.select(*SURVIVORS.names), judge, shuffled=shuffled)
+        lines = self._frames.run(rows.select(*SURVIVORS.names), judge, shuffled=shuffled)
         return judged(found, lines)
 
+    def _fits_driver(self, *parts: Sequence[Part]) -> bool:
+        """Whether less time goes into the work than into the jobs that would spread it."""
+        return sum(map(_rows, parts)) <= self._finder.driver_row_limit
+
+    def _run(self, parts: Sequence[Part], work: Work, *, here: bool) -> Lines:
+        """Run work on parts, in this process or in tasks."""
+        if here:
+            return run_here(work, files_table(parts))
+        return self._frames.run(self._frames.files(parts), work)
+
+    def _held_keys(self, request: FindRequest, *, here: bool) -> tuple[Keys, Read]:
+        """The keys of what something else than a snapshot needs."""
+        if not here:
+            return self._finder.write_keys(
+                request.format, NO_CONTAINERS, request.held, (), request.work
+            )
+        write = partial(write_keys, request.format, request.work, self._finder.keys_of)
+        lines = run_here(write, extra_sources(request.held, ()))
+        return tuple(lines.parts), Read(held=lines.sum("held"))
+
     def _committed(
-        self, request: FindRequest, search: UncommittedSearch, found: Candidates
+        self, request: FindRequest, search: UncommittedSearch, found: Candidates, *, here: bool
     ) -> Keys:
         """The keys of live containers and of what the index says that they list."""
         work, keys_of = request.work, self._finder.keys_of
@@ -133,21 +179,19 @@ class UncommittedJobs:
         assert notes is not None
         if not request.containers.parts:
             return ()
-        named = self._frames.run(
-            self._frames.files(request.containers.parts),
-            partial(uncommitted.write_names, work, keys_of),
-        )
+        write = partial(uncommitted.write_names, work, keys_of)
+        named = self._run(request.containers.parts, write, here=here)
         found.read.containers = named.sum("containers")
         names = tuple(named.parts)
         keys = list(names)
         for url, parts in ((search.url, search.index), (work.url, search.fresh)):
             if parts:
                 write = partial(uncommitted.write_listed_keys, url, work, names, keys_of)
-                lines = self._frames.run(self._frames.files(parts), write)
+                lines = self._run(parts, write, here=here)
                 keys += lines.parts
                 notes.bytes += lines.sum("bytes") if parts is search.index else 0
         committed = tuple(keys)
-        if not self._finder.exceed_lookup(committed):
+        if search.below and not self._finder.exceed_lookup(committed):
             count = partial(uncommitted.count_keys, work.url, committed)
             one = self._frames.spread(pa.table({"address": [""]}))
             notes.committed = self._frames.run(one, count).sum("keys")
@@ -160,30 +204,23 @@ class UncommittedJobs:
         committed: Keys,
         held: Keys,
         notes: UncommittedFindings,
+        *,
+        here: bool,
     ) -> tuple[Sequence[Part], Sequence[Part]]:
         """Objects that were looked up and are there, and addresses there that are held."""
         sources = [
-            self._frames.files(parts).map(
+            (
+                parts,
                 partial(
                     uncommitted.select_named, request.format, search.below, search.unlisted, url
                 ),
-                ADDRESSES,
             )
             for url, parts in ((search.url, search.carried), (request.place.url, search.dead))
             if parts and search.unlisted
         ]
         if not sources:
             return (), ()
-        named = sources[0]
-        for other in sources[1:]:
-            named = named.union(other)
-        named = named.distinct()
         live = committed
-        if self._finder.exceed_lookup(committed):
-            with_keys = partial(candidates.with_keys, _as_they_are, self._finder.keys_of)
-            rows = map_rows(named, with_keys, ADDRESSES.append(JOIN_KEY))
-            keys = self._finder.key_rows(committed, request.work.url)
-            named, live = rows.join(keys, on="key", how="left_anti").select("address"), ()
         count = _rows(search.carried) + _rows(search.dead)
         tasks = max(1, min(2 * self._frames.tasks, -(-count // LOOKED_UP_BY_A_TASK)))
         look_up = partial(
@@ -191,11 +228,33 @@ class UncommittedJobs:
             request.format,
             request.work,
             search.carry,
-            live,
-            held,
-            self._finder.keys_of,
+            held=held,
+            keys_of=self._finder.keys_of,
         )
-        lines = self._frames.run(named.repartition(tasks), look_up, shuffled=count)
+        if here:
+            # Only those that nothing refers to are worth a task.
+            tables = [
+                table for parts, read in sources for table in read(iter([files_table(parts)]))
+            ]
+            names = uncommitted.free_names(
+                request.work.url, committed, self._finder.keys_of, tables
+            )
+            if not names.num_rows:
+                return (), ()
+            rows: DataFrame | Spread = self._frames.spread(names)
+            live = ()
+        else:
+            named = reduce(
+                DataFrame.union,
+                (self._frames.files(parts).map(read, ADDRESSES) for parts, read in sources),
+            ).distinct()
+            if self._finder.exceed_lookup(committed):
+                with_keys = partial(candidates.with_keys, _as_they_are, self._finder.keys_of)
+                keyed = map_rows(named, with_keys, ADDRESSES.append(JOIN_KEY))
+                keys = self._finder.key_rows(committed, request.work.url)
+                named, live = keyed.join(keys, on="key", how="left_anti").select("address"), ()
+            rows = named.repartition(tasks)
+        lines = self._frames.run(rows, partial(look_up, live), shuffled=count)
         notes.looked_up = lines.sum("looked_up")
         there = [part for part in lines.parts if part.group == THERE]
         return there, [part for part in lines.parts if part.group != THERE]
@@ -240,7 +299,7 @@ class UncommittedJobs:
         if not request.parts:
             return ()
         copy = partial(uncommitted.copy, request.url, request.place, request.live)
-        return self._frames.run(self._frames.files(request.parts), copy).parts
+        return self._run(request.parts, copy, here=self._fits_driver(request.parts)).parts
 
     def _containers(self, url: str, parts: Sequence[Part]) -> DataFrame:
         return self._frames.rows_of(url, parts, CONTAINERS)

@@ -197,9 +197,11 @@ class UncommittedPlanning(Planning):
         else:
             known = self._copy_known(self._checkpoint)
             containers, unread = self._expand_changes(self._checkpoint, seen, decided, named, known)
-        self._dead = self._engine.dead_entries(
-            DeadRequest(self._store.format, unread, self._place.below("work").below("dead"))
-        )
+        self._dead = DeadEntries()
+        if containers.dead:
+            self._dead = self._engine.dead_entries(
+                DeadRequest(self._store.format, unread, self._place.below("work").below("dead"))
+            )
         if self._checkpoint is not None and self._dead.counts.unread:
             raise _NeedsCleanRun(
                 f"{self._dead.counts.unread} containers of dead commits cannot be read any more"

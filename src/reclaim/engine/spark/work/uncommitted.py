@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.spark import keys
+from reclaim.engine.spark.failures import Work
 from reclaim.engine.spark.keys import Key, KeysOf
 from reclaim.engine.spark.work.candidates import Source
 from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
@@ -19,6 +20,7 @@ from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import indexing, looking_up, tally
 from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.indexing import DeadCounts, IndexCounts
+from reclaim.engine.tasks.judging import SURVIVORS
 from reclaim.engine.tasks.parts import (
     ROWS,
     Part,
@@ -29,7 +31,7 @@ from reclaim.engine.tasks.parts import (
     write_part,
     write_parts,
 )
-from reclaim.engine.tasks.reading import LIVE
+from reclaim.engine.tasks.reading import LIVE, READ
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.stores.format import INDEXED, Format
@@ -152,14 +154,47 @@ def select_named(
         yield looking_up.in_guards(format, looking_up.below(below, table), unlisted)
 
 
+def free_names(
+    url: str, live: tuple[Part, ...], keys_of: KeysOf, tables: Sequence[pa.Table]
+) -> pa.Table:
+    """Addresses that nothing live lists, each once."""
+    whole = pa.concat_tables([ADDRESSES.empty_table(), *(one.cast(ADDRESSES) for one in tables)])
+    once = pa.table({"address": pc.unique(whole.column("address"))}, schema=ADDRESSES)
+    listed = keys.among(keys_of(once.column("address")), keys.load(url, live))
+    return once.filter(pa.array(~listed))
+
+
+def explain(url: str, dead: Sequence[Part], judge: Work, rows: Tables) -> Tables:
+    """Judge survivors, with where dead containers listed them: the least cause, the first path."""
+    storage = open_storage(url)
+    known = pa.concat_tables([READ.empty_table(), *(read_part(storage, part) for part in dead)])
+    columns = ("cause", "path", "kind")
+    ranked = known.append_column("has_path", pc.is_valid(known.column("path")))
+    ranked = ranked.append_column("has_kind", pc.is_valid(known.column("kind")))
+    # One without a path comes first.
+    order = ("cause", "has_path", "path", "has_kind", "kind")
+    known = ranked.sort_by([(name, "ascending") for name in order])
+
+    def explained() -> Tables:
+        for table in rows:
+            at = pc.index_in(table.column("address"), known.column("address"))
+            for name in columns:
+                place = table.column_names.index(name)
+                table = table.set_column(place, SURVIVORS.field(name), known.column(name).take(at))
+            yield table
+
+    return judge(explained())
+
+
 def look_up(
     format: Format,
     work: Place,
     carry: Place,
     live: tuple[Part, ...],
+    rows: Tables,
+    *,
     held: tuple[Part, ...],
     keys_of: KeysOf,
-    rows: Tables,
 ) -> Tables:
     """Look up objects that nothing live lists and nothing holds; write the others down too."""
     committed, holding = keys.load(work.url, live), keys.load(work.url, held)
