@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from reclaim.run.plan_file import Uncommitted
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.uncommitted.checkpoint import find_checkpoint
 from reclaim.run.uncommitted.scope import Mode
+from reclaim.urls import path_of
 from tests.collect.world import NAME, World, addresses_of, whole
 
 
@@ -500,6 +503,32 @@ def test_another_run_in_between_leaves_the_checkpoint_alone(local: World) -> Non
     local.apply(first)
     assert find_checkpoint(local.store(), local.storage) == between
     optimized(local)
+
+
+@pytest.mark.parametrize("mode", [Mode.CLEAN, Mode.OPTIMIZED])
+def test_the_leftovers_of_killed_uploads(local: World, mode: Mode) -> None:
+    begin(local)
+    catalog = local.opened()
+    main = catalog.repository(NAME).branch("main")
+    main.put("x", b"x")
+    main.commit("whole")
+    left = f"{address(main, 'x')}#1"
+    file = Path(path_of(local.storage.url)) / left
+    file.write_bytes(b"half of it")
+    ago = local.clock.now().timestamp()
+    os.utime(file, (ago, ago))
+    local.clock.advance(days=2)
+    catalog._partitions.renew()
+    plan = local.uncommitted(mode, allowed_fraction=1.0)
+    # Somebody may still be at it.
+    assert left not in local.candidates(plan)
+    settle(local)
+    plan = local.uncommitted(mode, allowed_fraction=1.0)
+    assert notes(plan).mode == mode
+    assert left in local.candidates(plan)
+    local.apply(plan)
+    assert not file.exists()
+    local.check()
 
 
 def test_an_older_partition_that_is_still_written_to(local: World) -> None:

@@ -80,7 +80,10 @@ class Storage(Protocol):
     def batches(
         self, prefix: str = "", *, after: str = "", until: str = ""
     ) -> Iterator[pa.RecordBatch]:
-        """The objects of ``list``, as batches of ``LISTED``: for prefixes with very many."""
+        """The objects of ``list``, as batches of ``LISTED``: for prefixes with very many.
+
+        In a folder on a disk also what uploads left there that were killed.
+        """
         ...
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:

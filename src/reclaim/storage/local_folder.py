@@ -38,7 +38,8 @@ SHARED = 32
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NO_NAMES = frozenset(("", ".", ".."))
 _UPLOAD = re.compile(r"#[0-9]+$")
-"""The end of a name that an upload has until it is whole. No listing shows such files."""
+"""The end of a name that an upload has until it is whole, and that one keeps which was killed.
+Only listings for a run show such files."""
 
 
 class Files(NamedTuple):
@@ -64,8 +65,12 @@ class LocalFolder:
         finally:
             os.close(handle)
 
-    def files(self, folder: str = "", *, after: str = "", until: str = "") -> Iterator[Files]:
+    def files(
+        self, folder: str = "", *, after: str = "", until: str = "", uploads: bool = False
+    ) -> Iterator[Files]:
         """Every file below a folder, with its folders; a few thousand at a time.
+
+        With ``uploads`` also those that are not whole yet, or never will be.
 
         What is neither a file nor a folder, such as a socket, is left out. What goes while it is
         listed was not there. Of what lies outside the boundaries (see ``KeyRange``) no more than
@@ -76,7 +81,7 @@ class LocalFolder:
         waiting = [keys.prefix]
         while waiting:
             with suppress(FileNotFoundError, NotADirectoryError):
-                yield from self._scan(waiting.pop(), listed, waiting, keys)
+                yield from self._scan(waiting.pop(), listed, waiting, keys, uploads=uploads)
         if listed.addresses:
             yield listed
 
@@ -219,7 +224,13 @@ class LocalFolder:
             raise
 
     def _scan(
-        self, folder: str, listed: Files, folders: list[str], keys: KeyRange
+        self,
+        folder: str,
+        listed: Files,
+        folders: list[str],
+        keys: KeyRange,
+        *,
+        uploads: bool = False,
     ) -> Iterator[Files]:
         """Add the files and folders in a folder; gives what is listed whenever it is much."""
         addresses, sizes, changed = listed
@@ -244,7 +255,7 @@ class LocalFolder:
                         continue
                     kind = stat.S_IFMT(status.st_mode)
                     if kind == stat.S_IFREG:
-                        if early or ("#" in name and _UPLOAD.search(name)):
+                        if early or ("#" in name and not uploads and _UPLOAD.search(name)):
                             continue
                         addresses.append(before + name)
                         sizes.append(status.st_size)

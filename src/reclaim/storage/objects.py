@@ -171,7 +171,8 @@ class ObjectStorage:
     ) -> Iterator[pa.RecordBatch]:
         with translated("list", prefix or self.url):
             if self._local is not None:
-                yield from map(_batch, self._local.files(prefix, after=after, until=until))
+                files = self._local.files(prefix, after=after, until=until, uploads=True)
+                yield from map(_batch, files)
                 return
             last = after
             keys = Bounded(KeyRange(prefix, after, until))
