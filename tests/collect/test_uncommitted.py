@@ -15,15 +15,17 @@ from sqlalchemy import update
 
 from reclaim.catalog import Branch, Repository
 from reclaim.catalog.database.schema import runs
-from reclaim.errors import PlanRefused, TooMuch
+from reclaim.errors import PlanRefused, StorageAhead, TooMuch
 from reclaim.ids import new_uid
 from reclaim.model import CHECKPOINT
 from reclaim.run.applied import Applied
 from reclaim.run.plan import Plan
 from reclaim.run.plan_file import Uncommitted
 from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.uncommitted import scope
 from reclaim.run.uncommitted.checkpoint import find_checkpoint
 from reclaim.run.uncommitted.scope import Mode
+from reclaim.stores.catalog import format as catalog_format
 from reclaim.urls import path_of
 from tests.collect.world import NAME, World, addresses_of, whole
 
@@ -503,6 +505,31 @@ def test_another_run_in_between_leaves_the_checkpoint_alone(local: World) -> Non
     local.apply(first)
     assert find_checkpoint(local.store(), local.storage) == between
     optimized(local)
+
+
+def test_many_branches_are_listed_by_key_ranges(
+    local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scope, "MANY_BRANCHES", 1)
+    monkeypatch.setattr(catalog_format, "MANY_BRANCHES", 1)
+    begin(local)
+    for name in ("one", "two", "three"):
+        local.repo.create_branch(name, "main").put("x", name.encode())
+    settle(local)
+    run(local)
+    left = set()
+    for name in ("one", "two"):
+        left.add(address(local.repo.branch(name), "x"))
+        local.repo.branch(name).reset()
+    local.repo.branch("three").put("y", b"y")
+    settle(local)
+    assert optimized(local) == left
+    # In a folder that need not be listed at all.
+    stranger = f"repos/{local.repo.uid}/branches/one/0000000000ffff_stranger/x"
+    local.storage.put(stranger, b"of a newer database")
+    for mode in (Mode.CLEAN, Mode.OPTIMIZED):
+        with pytest.raises(StorageAhead):
+            local.uncommitted(mode)
 
 
 @pytest.mark.parametrize("mode", [Mode.CLEAN, Mode.OPTIMIZED])

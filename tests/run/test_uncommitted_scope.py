@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from reclaim.run.uncommitted import scope
 from reclaim.run.uncommitted.scope import FORMAT, Known, Mode, choose
+from reclaim.storage import KeyRange
 from tests.soak import MORE
 
 Deed = tuple[str, int, int]
@@ -244,3 +245,32 @@ def test_parts_of_the_index_that_are_read() -> None:
     assert scope.find_overlapping(parts, ["e"]) == [3]
     assert scope.find_overlapping(parts, []) == []
     assert scope.find_overlapping(parts, ["0", "zz"]) == []
+
+
+FOLDERS = [
+    (f"r/branches/{branch}/{name}", name) for branch in "xy" for name in ("p1", "p2", "p3", "p4")
+]
+
+
+def test_of_few_branches_each_partition_is_listed() -> None:
+    ranges = scope.find_ranges([*FOLDERS, ("r/runs/1/", "")], {"p2"})
+    assert [folder for folder, after, until in ranges if not after and not until] == [
+        *(folder for folder, name in FOLDERS if name != "p2"),
+        "r/runs/1",
+    ]
+
+
+@pytest.mark.parametrize(
+    "final", [set(), {"p1"}, {"p4"}, {"p2", "p3"}, {"p1", "p3"}, {"p1", "p2", "p3", "p4"}]
+)
+def test_of_many_branches_key_ranges_hold_what_is_listed(
+    final: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scope, "MANY_BRANCHES", 1)
+    ranges = [KeyRange(*keys) for keys in scope.find_ranges(FOLDERS, final)]
+    for folder, name in FOLDERS:
+        for key in (f"{folder}/0", f"{folder}/ffff", f"{folder}/a b"):
+            holding = [keys for keys in ranges if key.startswith(f"{keys.prefix}/") and key in keys]
+            assert len(holding) == (name not in final), (key, holding)
+    if not final:
+        assert ranges == [KeyRange("r/branches/x"), KeyRange("r/branches/y")]

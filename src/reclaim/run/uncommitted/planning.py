@@ -174,19 +174,20 @@ class UncommittedPlanning(Planning):
     def _list(self, place: Place) -> Objects:
         format = self._store.format
         assert isinstance(format, IndexesEntries)
-        if self._store.deleted or (self._checkpoint is None and self._asked.branch is None):
-            objects = super()._list(place)
-            self._listed = sorted(self._partitions)
-            return objects
+        if self._store.deleted:
+            return super()._list(place)
         own = self._place.prefix.rstrip("/")
-        folders = list(format.partition_folders(self._store.storage, self._asked.branch))
+        folders = [
+            (folder, partition)
+            for folder, partition in format.partition_folders(
+                self._store.storage, self._asked.branch
+            )
+            if folder.rstrip("/") != own
+        ]
         # All that are there are known by name, whether they are listed or not.
         self._partitions = frozenset(partition for _, partition in folders) - {""}
-        listed = scope.find_listed(folders, self._final_then)
-        self._listed = sorted(
-            {name for folder, name in folders if name not in self._final_then} - {""}
-        )
-        ranges = [KeyRange(folder) for folder in listed if folder.rstrip("/") != own]
+        self._listed = sorted(self._partitions - self._final_then)
+        ranges = [KeyRange(*keys) for keys in scope.find_ranges(folders, self._final_then)]
         return self._engine.list(format, ranges, place)
 
     def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:

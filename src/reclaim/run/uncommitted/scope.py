@@ -15,7 +15,7 @@ are differences of sets of ids, never comparisons of times.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,6 +24,10 @@ FORMAT = 1
 """The version of checkpoints and of the index."""
 MOST_GENERATIONS = 100
 """So many optimized runs after a clean one, the index is made anew: it only ever grows."""
+
+
+MANY_BRANCHES = 64
+"""Of more folders than this the partitions in them are not listed one by one."""
 
 
 class Mode(StrEnum):
@@ -122,6 +126,49 @@ def find_listed(folders: Iterable[tuple[str, str]], final: AbstractSet[str]) -> 
     One that is of no partition ("") is always listed, and so is one that nobody knows.
     """
     return [folder for folder, partition in folders if partition not in final]
+
+
+Range = tuple[str, str, str]
+"""A folder, and the keys after which and until which it is listed; "" for no boundary."""
+
+
+def find_ranges(folders: Sequence[tuple[str, str]], final: AbstractSet[str]) -> list[Range]:
+    """The key ranges that hold the folders which are listed, and nothing of those which are not.
+
+    Of few branches each folder is a range. Of many, the folders of a branch that lie beside each
+    other are one: a partition has objects of all of them, and few of each.
+    """
+    whole = [(folder.rstrip("/"), partition) for folder, partition in folders]
+    inside: dict[str, list[tuple[str, str]]] = {}
+    for folder, partition in whole:
+        inside.setdefault(folder.rpartition("/")[0], []).append((folder, partition))
+    if len(inside) <= MANY_BRANCHES:
+        return [(folder, "", "") for folder in find_listed(whole, final)]
+    ranges: list[Range] = []
+    for parent, below in inside.items():
+        if any(not partition for _, partition in below):
+            # Of no partition, or odd: their order is not known.
+            ranges += [(folder, "", "") for folder in find_listed(below, final)]
+        else:
+            ranges += _merged(parent, sorted(below), final)
+    return ranges
+
+
+def _merged(
+    parent: str, below: Sequence[tuple[str, str]], final: AbstractSet[str]
+) -> Iterator[Range]:
+    """Ranges of one folder: from behind a folder that is not listed to the end of the last."""
+    after, last = "", ""
+    for folder, partition in below:
+        # Keys of a folder come before its name with any letter or digit behind it.
+        if partition not in final:
+            last = f"{folder}0"
+            continue
+        if last:
+            yield parent, after, last
+        after, last = f"{folder}0", ""
+    if last:
+        yield parent, after, ""
 
 
 def find_looked_up(listed: Iterable[str], dead: Iterable[str]) -> frozenset[str]:
