@@ -25,6 +25,7 @@ from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.uncommitted import scope
 from reclaim.run.uncommitted.checkpoint import find_checkpoint
 from reclaim.run.uncommitted.scope import Mode
+from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.catalog import format as catalog_format
 from reclaim.urls import path_of
 from tests.collect.world import NAME, World, addresses_of, whole
@@ -278,8 +279,17 @@ class TestInvalid:
         local.storage.delete(manifest_of(local))
         assert "not there any more" in self.why(local)
 
-    @pytest.mark.parametrize("kind", ["carried", "containers", "index", "partitions", "snapshots"])
-    @pytest.mark.parametrize("how", ["gone", "changed"])
+    @pytest.mark.parametrize(
+        ("kind", "how"),
+        [
+            ("carried", "changed"),
+            ("containers", "changed"),
+            ("index", "changed"),
+            ("index", "gone"),
+            ("partitions", "changed"),
+            ("snapshots", "gone"),
+        ],
+    )
     def test_of_which_a_file_is_damaged(self, local: World, kind: str, how: str) -> None:
         main = begin(local)
         main.put("x", b"staged")
@@ -573,6 +583,35 @@ def test_an_older_partition_that_is_still_written_to(local: World) -> None:
     branch.reset()
     settle(local)
     assert left <= optimized(local)
+
+
+def test_a_plan_that_is_applied_again_keeps_its_checkpoint(local: World) -> None:
+    main = begin(local)
+    main.put("x", b"x")
+    main.reset()
+    settle(local)
+    plan, _ = run(local)
+    left = find_checkpoint(local.store(), local.storage)
+    local.apply(plan)
+    assert find_checkpoint(local.store(), local.storage) == left
+    assert not isinstance(left, str)
+
+
+def test_a_repository_that_was_deleted(local: World) -> None:
+    main = begin(local)
+    main.put("kept/x", b"x")
+    main.commit("more")
+    settle(local)
+    local.repo.change_settings(protect=("kept/*",))
+    catalog = local.opened()
+    catalog.delete_repository(NAME)
+    local.age()
+    store = CatalogStore(catalog.access(local.repo.uid))
+    plan = local.uncommitted(store=store)
+    assert notes(plan).mode == Mode.CLEAN
+    assert notes(plan).partitions is None
+    local.apply(plan, store=store)
+    assert local.there() == set()
 
 
 def test_old_versions_are_collected_and_the_newest_stays(local: World) -> None:

@@ -229,6 +229,9 @@ class _Applying:
         self._begun = earlier is not None and earlier.state != RunState.STOPPED
         self._facts = _facts(removal, store, earlier, begun=self._begun)
         self._facts |= {PLAN_DIGEST: planned.digest, LISTS: self._journal.known}
+        if self._begun and earlier is not None and CHECKPOINT in earlier.summary:
+            # What is taken now as well, the next run does not find any more.
+            self._facts[CHECKPOINT] = earlier.summary[CHECKPOINT]
         if exclusion is not None:
             # From the start: who goes on with this run must leave out the same.
             self._facts[EXCLUDE] = list(exclusion.globs)
@@ -427,7 +430,7 @@ class _Applying:
 
         Whatever stops that: the next run starts from the older one.
         """
-        if self._planned.uncommitted is None or self._basis.compared:
+        if self._planned.uncommitted is None or self._basis.compared or CHECKPOINT in self._facts:
             return
         with self._stages.stage("checkpoint"):
             try:

@@ -379,9 +379,13 @@ class Planning:
             reasons=format.reasons,
             now=self._started,
             protected=self._protected(),
-            protect=seen.protect,
+            protect=self._protect(seen),
             paths=seen.paths,
         )
+
+    def _protect(self, seen: Observation) -> Sequence[str]:
+        # Nobody could change the setting of a store that is gone.
+        return () if self._store.deleted else seen.protect
 
     def _protected(self) -> Sequence[str]:
         """Folders of the storage that nothing is taken from."""

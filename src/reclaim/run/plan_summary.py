@@ -129,7 +129,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         files=[File.of(part) for part in found.parts],
         containers=[File.of(part) for part in containers.parts],
         snapshots=File.of(findings.snapshots),
-        protect=list(seen.protect),
+        protect=[] if store.deleted else list(seen.protect),
         uncommitted=findings.uncommitted,
     )
 

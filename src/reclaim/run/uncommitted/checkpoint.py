@@ -62,18 +62,37 @@ class Manifest(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class FoundManifest:
+    """A manifest as the record of its run vouches for it."""
+
+    manifest: Manifest
+    place: str
+    """Its address."""
+    size: int
+
+    def addresses(self) -> list[str]:
+        """Every file of the checkpoint."""
+        manifest = self.manifest
+        files = (manifest.partitions, manifest.snapshots, *manifest.containers)
+        others = (*manifest.carried, *manifest.index)
+        return [self.place, *(file.address for file in (*files, *others))]
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A checkpoint that was read; ``known`` is what decisions need of it."""
 
     known: Known
-    manifest: Manifest
-    place: str
-    """The address of its manifest."""
+    found: FoundManifest
     counts: Mapping[str, int]
     sizes: Mapping[str, int]
     """Objects and bytes by partition."""
     bytes: int
     """How much was read to know this."""
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.found.manifest
 
     @property
     def index(self) -> Sequence[Part]:
@@ -89,10 +108,7 @@ class Checkpoint:
 
     def addresses(self) -> list[str]:
         """Every file of it."""
-        manifest = self.manifest
-        files = (manifest.partitions, manifest.snapshots, *manifest.containers)
-        others = (*manifest.carried, *manifest.index)
-        return [self.place, *(file.address for file in (*files, *others))]
+        return self.found.addresses()
 
 
 def store_name(store: Store) -> str:
@@ -126,32 +142,51 @@ def newest(runs: Sequence[Run]) -> Run | None:
 
 def find_checkpoint(store: Store, storage: Storage) -> Checkpoint | str:
     """The newest checkpoint of a store, or why there is none that can be used."""
-    run = newest(store.runs())
-    if run is None or store.deleted:
+    found = find_manifest(store, storage)
+    if isinstance(found, str):
+        return found
+    try:
+        return _read(found, storage)
+    except UNREADABLE:
+        return _damaged(found.manifest.run)
+
+
+UNREADABLE = (NotFound, Corrupt, PlanRefused, ValidationError, ValueError, KeyError, TypeError)
+
+
+def _damaged(run: str) -> str:
+    return f"the checkpoint of run {run} is damaged, or not there any more"
+
+
+def find_manifest(store: Store, storage: Storage) -> FoundManifest | str:
+    """The manifest of the newest checkpoint, or why there is none that can be used."""
+    run = None if store.deleted else newest(store.runs())
+    if run is None:
         return NONE
     try:
-        return _read(run, storage)
-    except (NotFound, Corrupt, PlanRefused, ValidationError, ValueError, KeyError, TypeError):
-        return f"the checkpoint of run {run.id} is damaged, or not there any more"
+        noted = run.summary[CHECKPOINT]
+        address = str(noted["address"])
+        data = storage.get(address)
+        if hashlib.sha256(data).hexdigest() != noted["sha256"]:
+            return f"the checkpoint of run {run.id} was changed after it was written"
+        body: Any = json.loads(data)
+        if body.get("format") != FORMAT:
+            # Nothing else is known of another version.
+            known = unread(run.id, int(body["format"]))
+            return choose(Mode.AUTO, known, store="", barriers=set()).why
+        return FoundManifest(Manifest.model_validate_json(data), address, len(data))
+    except UNREADABLE:
+        return _damaged(run.id)
 
 
-def _read(run: Run, storage: Storage) -> Checkpoint | str:
-    noted = run.summary[CHECKPOINT]
-    address = str(noted["address"])
-    data = storage.get(address)
-    if hashlib.sha256(data).hexdigest() != noted["sha256"]:
-        return f"the checkpoint of run {run.id} was changed after it was written"
-    body: Any = json.loads(data)
-    if body.get("format") != FORMAT:
-        # Nothing else is known of another version.
-        return choose(Mode.AUTO, unread(run.id, int(body["format"])), store="", barriers=set()).why
-    manifest = Manifest.model_validate_json(data)
+def _read(found: FoundManifest, storage: Storage) -> Checkpoint:
+    manifest = found.manifest
     partitions = read_part(storage, manifest.partitions.part)
     snapshots = read_part(storage, manifest.snapshots.part)
     names = partitions.column("partition").to_pylist()
     final = partitions.filter(partitions.column("final")).column("partition")
     known = Known(
-        run.id,
+        manifest.run,
         manifest.format,
         manifest.store,
         frozenset(manifest.barriers),
@@ -161,11 +196,10 @@ def _read(run: Run, storage: Storage) -> Checkpoint | str:
     )
     return Checkpoint(
         known,
-        manifest,
-        address,
+        found,
         dict(zip(names, partitions.column("objects").to_pylist(), strict=True)),
         dict(zip(names, partitions.column("bytes").to_pylist(), strict=True)),
-        len(data) + partitions.nbytes + snapshots.nbytes,
+        found.size + partitions.nbytes + snapshots.nbytes,
     )
 
 
@@ -188,7 +222,7 @@ def hold_checkpoint(
     """
     if store.deleted or not isinstance(store.format, IndexesEntries):
         return seen
-    found = find_checkpoint(store, storage)
+    found = find_manifest(store, storage)
     if isinstance(found, str):
         return seen
     rows = pa.table({"address": pa.array(found.addresses(), pa.string())})
