@@ -30,7 +30,7 @@ PARTITIONS = 200
 CHANGED = 0.01
 
 
-def optimized_run(count: int = 10 * MILLION, branches: int = 1) -> Figure:
+def optimized_run(count: int = MILLION, branches: int = 1) -> Figure:
     """Seconds of an optimized plan ÷ those of a clean one, when 1 % has changed in between.
 
     Two thirds of the change are new objects in new partitions, half of them committed; one third
@@ -130,7 +130,7 @@ def _stage(made: Made) -> None:
         connection.execute(insert(staged_entries), rows)
 
 
-def optimized_many_branches(count: int = 10 * MILLION) -> Figure:
+def optimized_many_branches(count: int = MILLION) -> Figure:
     """The same with 100 branches."""
     return optimized_run(count, branches=100)
 
