@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
 from reclaim.engine.tasks import tally
+from reclaim.engine.tasks.listing import list_ranges
 from reclaim.engine.tasks.parts import Place, open_storage, write_parts
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.storage import LISTED, KeyRange, buckets
@@ -25,10 +26,10 @@ def list_keys(format: Format, place: Place, ranges: Tables) -> Tables:
     def listed() -> Tables:
         storage = storage_of(format)
         for table in ranges:
-            for row in table.to_pylist():
-                for batch in storage.batches(row["prefix"], after=row["after"], until=row["until"]):
-                    tally.count(OBJECTS, batch.num_rows)
-                    yield pa.Table.from_batches([batch], schema=LISTED)
+            shared = [KeyRange(**row) for row in table.to_pylist()]
+            for batch in list_ranges(storage, shared):
+                tally.count(OBJECTS, batch.num_rows)
+                yield pa.Table.from_batches([batch], schema=LISTED)
 
     yield lines_of(write_parts(open_storage(place.url), stem_in(place), listed()))
 
