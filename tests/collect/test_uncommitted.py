@@ -15,6 +15,7 @@ from sqlalchemy import update
 
 from reclaim.catalog import Branch, Repository
 from reclaim.catalog.database.schema import runs
+from reclaim.catalog.staging import tokens
 from reclaim.errors import PlanRefused, StorageAhead, TooMuch
 from reclaim.ids import new_uid
 from reclaim.model import CHECKPOINT
@@ -144,17 +145,50 @@ def test_an_upload_that_was_never_linked(local: World) -> None:
     assert optimized(local) == {upload.address}
 
 
-def test_objects_of_a_deleted_branch(local: World) -> None:
+def test_the_upload_of_a_writer_that_died(local: World) -> None:
+    """Its bytes are there and were never staged, and nobody has closed its partition."""
     begin(local)
-    work = local.repo.create_branch("work", "main")
+    catalog = local.opened()
+    with catalog._partitions.use(local.repo.uid) as partition:
+        crashed = partition.new_object("main")
+    local.storage.put(crashed, b"written, and never staged")
+    run(local)
+    assert crashed in local.there(), "its owner may be at work"
+    local.clock.advance(days=2)
+    assert optimized(local) == {crashed}
+
+
+def test_a_commit_in_flight_keeps_what_it_takes(local: World) -> None:
+    main = begin(local)
+    main.put("x", b"sealed")
+    sealed = address(main, "x")
+    workspace = main._workspace
+    with (
+        workspace.partitions.use(local.repo.uid) as partition,
+        workspace.database.write() as connection,
+    ):
+        branch = tokens.lock_branch(connection, local.repo.uid, "main")
+        tokens.seal(connection, branch, partition.id)
+    settle(local)
+    assert optimized(local) == set()
+    local.repo.branch("main").commit("lands after all")
+    settle(local)
+    assert optimized(local) == set()
+    assert sealed in local.there()
+
+
+def test_objects_of_a_deleted_branch(world: World) -> None:
+    """On servers as well."""
+    begin(world)
+    work = world.repo.create_branch("work", "main")
     work.put("x", b"committed")
     work.commit("on work")
     work.put("y", b"staged")
     committed, staged = (address(work, path) for path in ("x", "y"))
-    settle(local)
-    assert optimized(local) == set()
-    local.repo.delete_branch("work")
-    taken = optimized(local)
+    settle(world)
+    assert optimized(world) == set()
+    world.repo.delete_branch("work")
+    taken = optimized(world)
     assert {committed, staged} <= taken
     assert any("/meta/" in one for one in taken), "and its containers"
 

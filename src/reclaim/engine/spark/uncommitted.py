@@ -245,7 +245,7 @@ class UncommittedJobs:
             live = ()
         else:
             named = reduce(
-                DataFrame.union,
+                lambda one, other: one.union(other),
                 (self._frames.files(parts).map(read, ADDRESSES) for parts, read in sources),
             ).distinct()
             if self._finder.exceed_lookup(committed):
