@@ -27,6 +27,7 @@ from reclaim.engine.tasks.parts import open_storage, read_part
 from reclaim.errors import Conflict
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
+from reclaim.run.uncommitted.planning import plan_uncommitted
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins
 from tests.spark.test_interrupted import Hanging, interrupted_once_begun
@@ -50,6 +51,7 @@ def main(location: str, kind: str, where: str) -> dict[str, Any]:
         ]
         told = interrupted(store, engine, plan) if kind == "remote" else ""
         applied = apply_plan(store, engine, plan.place).summary()
+        uncommitted = run_uncommitted(store, session) if kind == "remote" else []
     cores = count_cores(session)
     session.stop()
     made = type(session).__module__
@@ -58,9 +60,24 @@ def main(location: str, kind: str, where: str) -> dict[str, Any]:
         "applied": applied,
         "session": made,
         "interrupted": told,
+        "uncommitted": uncommitted,
         "cores": cores,
         "tasks_told": meter.most,
     }
+
+
+def run_uncommitted(store: CatalogStore, session: SparkSession) -> list[tuple[str, int]]:
+    """Runs on uncommitted data, with every job that there is: mode, and objects of the store."""
+    engine = SparkEngine(session, driver_row_limit=0)
+    told = []
+    for _ in range(2):
+        options = PlanOptions(margins=Margins(objects=timedelta(0)), allowed_fraction=1.0)
+        plan = plan_uncommitted(store, engine, options)
+        assert plan.document.uncommitted is not None
+        told.append((plan.document.uncommitted.mode, plan.document.candidates))
+        if len(told) == 1:
+            apply_plan(store, engine, plan.place)
+    return told
 
 
 class HearingMeter(SparkMeter):
