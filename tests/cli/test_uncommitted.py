@@ -86,6 +86,13 @@ def test_one_branch(cli: CommandLine) -> None:
     assert "A clean run of the branch work: there is no checkpoint yet." in text.out
 
 
+def test_a_branch_that_there_is_not(cli: CommandLine) -> None:
+    error = cli.fails("not_found", 3, "uncommitted", "sales", "--branch", "mian")
+    assert "has no branch 'mian', and nothing was uploaded to one" in error["message"]
+    # One that is there, and to which nothing was uploaded.
+    assert plan(cli, "--branch", "main")["candidates"] == 0
+
+
 def test_a_mode_that_there_is_not(cli: CommandLine) -> None:
     error = cli.fails("invalid_input", 2, "uncommitted", "sales", "--mode", "quick")
     assert error["hint"] == "say clean, optimized, auto"

@@ -14,7 +14,6 @@ from tests.collect.world import World
 from tests.soak import SOAK
 
 SEEDS = range(400 if SOAK else 3)
-_seen = Seen()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -22,8 +21,4 @@ def test_a_clean_run_after_an_optimized_one_finds_nothing(local: World, seed: in
     seen = Seen()
     live_and_run(local, random.Random(seed), seen, rounds=4)
     assert seen.optimized >= 2
-    _seen.optimized += seen.optimized
-    _seen.taken += seen.taken
-    if seed == SEEDS[-1]:
-        # Whatever was not run before, this one alone must do.
-        assert _seen.taken >= 1
+    assert seen.taken >= 1

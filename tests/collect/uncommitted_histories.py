@@ -38,6 +38,10 @@ def live_and_run(
             catalogs.append(world.opened())
         world.clock.advance(hours=choice.choice([1, 30, 60]))
         run(world, Mode.AUTO, seen, compare=compare)
+    # Whatever else happened, there is something to take at the end.
+    last = catalogs[0].repository(NAME).branch("main")
+    last.put("last", b"never committed")
+    last.reset()
     for catalog in catalogs:
         catalog.close()
     world.age()

@@ -25,6 +25,7 @@ def test_both_find_the_same(world: PairedWorld, seed: int, limits: str) -> None:
     seen = Seen()
     live_and_run(world, random.Random(seed), seen, rounds=1, compare=False)
     assert seen.optimized >= 1
+    assert seen.taken >= 1
 
 
 def test_each_way_of_comparing(world: PairedWorld) -> None:

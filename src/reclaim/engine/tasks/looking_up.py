@@ -81,7 +81,7 @@ def count_guards(format: Format, rows: pa.Table) -> GuardCounts:
         rest = addresses.slice(start)
         others = pc.index(pc.starts_with(rest, folder), False).as_py()
         count = len(rest) if others < 0 else others
-        size = pc.sum(sizes.slice(start, count)).as_py()
+        size = pc.sum(sizes.slice(start, count)).as_py() or 0
         add_guards(folders, {folder: (count, size)})
         start += count
     named = pa.array([f"{folder}_" for folder in folders], pa.string())

@@ -37,6 +37,7 @@ from reclaim.errors import (
     ReclaimError,
 )
 from reclaim.ids import new_uid
+from reclaim.model import RefKind
 from reclaim.run.decide import Decided
 from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, record_plan
 from reclaim.run.plan_file import OF_RUNS, ContainerCounts, File, IndexFile, Uncommitted
@@ -190,7 +191,19 @@ class UncommittedPlanning(Planning):
         ranges = [KeyRange(*keys) for keys in scope.find_ranges(folders, self._final_then)]
         return self._engine.list(format, ranges, place)
 
+    def _check_branch(self, seen: Observation) -> None:
+        """Refuse a branch that there is not: nothing of it would look like nothing to do."""
+        branch = self._asked.branch
+        if branch is None or self._partitions:
+            return
+        if branch not in {ref.name for ref in seen.refs if ref.kind == RefKind.BRANCH}:
+            raise NotFound(
+                f"{self._store.name} has no branch {branch!r}, and nothing was uploaded to one",
+                hint=f"see `reclaim branch list {self._store.name}`",
+            )
+
     def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:
+        self._check_branch(seen)
         known: Sequence[Part] = ()
         if self._checkpoint is None:
             containers = super()._expand(seen, decided, named)
