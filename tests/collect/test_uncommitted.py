@@ -626,9 +626,10 @@ def test_a_plan_that_is_applied_again_keeps_its_checkpoint(local: World) -> None
     settle(local)
     plan, _ = run(local)
     left = find_checkpoint(local.store(), local.storage)
+    assert not isinstance(left, str)
+    assert list(local.storage.list(plan.place.at("index"))) == [], "it lies in the index by now"
     local.apply(plan)
     assert find_checkpoint(local.store(), local.storage) == left
-    assert not isinstance(left, str)
 
 
 def test_a_repository_that_was_deleted(local: World) -> None:

@@ -720,6 +720,10 @@ class _Applying:
         self._held.finish(self._run, state, self._facts | applied.summary())
         for stored in list(self._storage.list(self._own.at("work"))):
             self._storage.delete(stored.address)
+        if CHECKPOINT in self._facts:
+            # Copied to where the next run finds it; it may be large.
+            for stored in list(self._storage.list(self._place.at("index"))):
+                self._storage.delete(stored.address)
         if applied.failed:
             raise Partial(
                 f"{applied.failed} objects could not be deleted; the journal at {self._own} says "
