@@ -131,12 +131,15 @@ def test_a_storage_that_lists_in_no_order_is_refused() -> None:
 @given(
     pieces=st.lists(st.integers(1, 40), min_size=1, max_size=5),
     tasks=st.integers(1, 12),
+    most=st.none() | st.integers(1, 12),
 )
-def test_shares_have_every_range_once_and_evenly(pieces: list[int], tasks: int) -> None:
+def test_shares_have_every_range_once_and_evenly(
+    pieces: list[int], tasks: int, most: int | None
+) -> None:
     ranges = [
         keys for number, count in enumerate(pieces) for keys in spread(f"f{number}", HEX, count)
     ]
-    dealt = shares(ranges, tasks)
+    dealt = shares(ranges, tasks, pieces=most)
     assert len(dealt) <= tasks
     for number in range(len(pieces)):
         folder = [keys for share in dealt for keys in share if keys.prefix == f"f{number}"]

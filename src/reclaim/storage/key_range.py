@@ -67,16 +67,18 @@ def _word(number: int, letters: Sequence[str], depth: int) -> str:
     return word
 
 
-def shares(ranges: Iterable[KeyRange], tasks: int) -> list[list[KeyRange]]:
+def shares(
+    ranges: Iterable[KeyRange], tasks: int, *, pieces: int | None = None
+) -> list[list[KeyRange]]:
     """Ranges dealt out to at most so many tasks.
 
-    Ranges of one folder that meet are put together, until there is one of them for each task: a
-    folder on a disk has to be looked through for each of its ranges.
+    Ranges of one folder that meet are put together, until there is one of them for each task, or
+    as many as ``pieces``: a folder on a disk has to be looked through for each of its ranges.
     """
     dealt = [
         merged
         for _, folder in groupby(ranges, key=lambda keys: keys.prefix)
-        for merged in _merged(list(folder), tasks)
+        for merged in _merged(list(folder), pieces or tasks)
     ]
     return [share for first in range(tasks) if (share := dealt[first::tasks])]
 

@@ -32,6 +32,7 @@ from reclaim.engine.base import (
     Swept,
     named_containers,
 )
+from reclaim.engine.spark.cores import TASKS_PER_CORE
 from reclaim.engine.spark.finding import DRIVER_ROW_LIMIT, LOOKUP_LIMIT, Finder
 from reclaim.engine.spark.frames import Frames, map_rows
 from reclaim.engine.spark.keys import KeysOf, keys_of
@@ -92,14 +93,14 @@ class SparkEngine:
     def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
         if not ranges:
             return Objects(place.url, ())
-        dealt = self._frames.deal(self._shares(ranges))
+        dealt = self._frames.deal(self._shares(format, ranges))
         lines = self._frames.run(dealt, partial(listing.list_keys, format, place))
         return Objects(place.url, lines.parts)
 
     def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
         if not ranges:
             return SNAPSHOTS.empty_table()
-        dealt = self._frames.deal(self._shares(ranges))
+        dealt = self._frames.deal(self._shares(format, ranges))
         return self._frames.gather(dealt, partial(listing.survey, format), SNAPSHOTS)
 
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
@@ -108,8 +109,11 @@ class SparkEngine:
         spread = self._frames.spread(pa.table({"address": pa.array(addresses, pa.string())}))
         return self._frames.gather(spread, partial(listing.read_snapshots, format), SNAPSHOTS)
 
-    def _shares(self, ranges: Sequence[KeyRange]) -> Sequence[pa.Table]:
-        return [listing.ranges_table(share) for share in shares(ranges, self._frames.tasks)]
+    def _shares(self, format: Format, ranges: Sequence[KeyRange]) -> Sequence[pa.Table]:
+        tasks = self._frames.tasks
+        # Every piece of a folder on a disk costs a look at all of its names.
+        pieces = max(1, tasks // TASKS_PER_CORE) if format.root.startswith("file:") else None
+        return [listing.ranges_table(share) for share in shares(ranges, tasks, pieces=pieces)]
 
     def noncurrent(self, format: Format, folders: Sequence[str]) -> tuple[int, int]:
         if not folders:
