@@ -176,6 +176,14 @@ class Format(Protocol):
 class ReadsContainers(Format, Protocol):
     """A format in which names do not tell all that a snapshot needs."""
 
+    @property
+    def has_paths(self) -> bool:
+        """Whether entries have logical paths.
+
+        Where they have none, the name of every object tells the kind that it is collected as.
+        """
+        ...
+
     def containers(self, storage: ReadsBytes, address: str) -> pa.Table:
         """The containers that a snapshot container lists, as ``CONTAINERS``."""
         ...

@@ -105,6 +105,10 @@ class ShelfFormat:
         blank = pa.array([""]).take(pa.array([0] * len(addresses), pa.int64()))
         return pc.make_struct(kind, blank, blank, field_names=["kind", "belongs_to", "guard"])
 
+    @property
+    def has_paths(self) -> bool:
+        return True
+
     def containers(self, storage: Storage, address: str) -> pa.Table:
         """The manifests of a snapshot."""
         listed = _read(storage, address)["manifests"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import pyarrow as pa
@@ -29,7 +30,7 @@ from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Verdict
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part
 from reclaim.engine.tasks.reading import LIVE, READ
 from reclaim.storage import LISTED
-from reclaim.stores.format import CONTAINERS, Format
+from reclaim.stores.format import CONTAINERS, Format, ReadsContainers
 
 LOOKUP_LIMIT = 32_000_000
 """A quarter of a gigabyte of keys in each process."""
@@ -37,7 +38,23 @@ DRIVER_ROW_LIMIT = 1_000_000
 """So many rows are compared on the driver: some hundred megabytes, and about a second."""
 
 Keys = tuple[Part, ...]
-"""Files with the keys of what is live."""
+"""Files with keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenKeys:
+    """The keys of what is live, and of what is dead with the causes."""
+
+    live: Keys = ()
+    dead: Keys = ()
+
+    @classmethod
+    def of(cls, lines: Lines) -> WrittenKeys:
+        parts = lines.parts
+        return cls(
+            live=tuple(part for part in parts if part.group != containers.DEAD),
+            dead=tuple(part for part in parts if part.group == containers.DEAD),
+        )
 
 
 class Finder:
@@ -56,14 +73,17 @@ class Finder:
         judge = partial(candidates.judge, request.format, request.rules, request.place)
         if self._fits_driver(request):
             return self._find_on_driver(request, source, judge)
-        live, read = self.write_keys(
-            request.format, request.containers, request.held, (), request.work
+        by_key = bool(request.containers.dead) and _lacks_paths(request.format)
+        keys, read = self.write_keys(
+            request.format, request.containers, request.held, (), request.work, dead=by_key
         )
+        live, dead_keys = keys.live, keys.dead
+        by_key = by_key and not self.exceed_lookup(dead_keys)
         found = Candidates(read=read)
         if not request.objects.parts:
             return found
         objects = _rows(request.objects.parts)
-        if request.containers.dead or self.exceed_lookup(live):
+        if (request.containers.dead and not by_key) or self.exceed_lookup(live):
             seen = self.write_survivors(source, live, request.work)
             count_looked_at(found, seen)
             if not seen.parts:
@@ -76,6 +96,9 @@ class Finder:
                 )
             lines = self._frames.run(survivors.select(*SURVIVORS.names), judge, shuffled=objects)
         else:
+            if by_key:
+                url = request.work.url
+                judge = partial(candidates.explain_by_key, url, dead_keys, self.keys_of, judge)
             look = partial(candidates.survivors, source, request.work.url, live, self.keys_of)
             files = self._frames.files(request.objects.parts)
             lines = self._frames.run(files, partial(candidates.with_counts, look, judge))
@@ -83,9 +106,10 @@ class Finder:
         return judged(found, lines)
 
     def confirm(self, request: ConfirmRequest) -> Candidates:
-        live, read = self.write_keys(
+        keys, read = self.write_keys(
             request.format, request.revived, request.held, request.done, request.work
         )
+        live = keys.live
         if not request.candidates:
             return Candidates(read=read)
         keep = partial(candidates.keep_closed, request.closed, request.place)
@@ -124,7 +148,7 @@ class Finder:
         write = partial(containers.write_keys, source.format, work, self.keys_of)
         written = run_here(write, needed)
         found = Candidates(read=_read(written))
-        live = tuple(written.parts)
+        live = WrittenKeys.of(written).live
         look = partial(candidates.survivors, source, work.url, live, self.keys_of)
         dead = named.filter(pc.invert(is_live)).select(["address", "kind", "cause"])
         explain = partial(candidates.explain, dead, judge)
@@ -140,22 +164,29 @@ class Finder:
         held: Sequence[str],
         done: Sequence[Part],
         place: Place,
-    ) -> tuple[Keys, Read]:
-        """Write down the keys of all that is needed, or was done, and say how much was read."""
-        if not (needed.containers or held or done):
-            return (), Read()
+        *,
+        dead: bool = False,
+    ) -> tuple[WrittenKeys, Read]:
+        """Write down the keys of all that is needed, or was done, and say how much was read.
+
+        With ``dead`` also those of what dead containers list.
+        """
+        count = needed.containers + (needed.dead if dead else 0)
+        if not (count or held or done):
+            return WrittenKeys(), Read()
         rows = self._frames.frame(containers.extra_sources(held, done))
         extra = len(held) + len(done)
         if extra > 1:
             rows = rows.repartition(min(2 * self._frames.tasks, extra))
-        if needed.containers:
+        if count:
             listed = self._frames.rows_of(place.url, needed.parts, CONTAINERS)
-            tasks = min(2 * self._frames.tasks, needed.containers)
-            live = listed.where(F.col("cause") == LIVE).repartition(tasks)
-            rows = live.select(*CONTAINERS.names).union(rows)
+            tasks = min(2 * self._frames.tasks, count)
+            if not dead:
+                listed = listed.where(F.col("cause") == LIVE)
+            rows = listed.repartition(tasks).select(*CONTAINERS.names).union(rows)
         write = partial(containers.write_keys, format, place, self.keys_of)
         lines = self._frames.run(rows, write)
-        return tuple(lines.parts), _read(lines)
+        return WrittenKeys.of(lines), _read(lines)
 
     def write_survivors(self, source: Source, live: Keys, place: Place) -> Lines:
         """Write down the objects whose keys are not live; the reports count all of them."""
@@ -196,6 +227,10 @@ class Finder:
         best = F.min(F.struct("cause", "path", "kind")).alias("best")
         each = listed.groupBy("address").agg(best)
         return each.select("address", "best.path", "best.kind", "best.cause")
+
+
+def _lacks_paths(format: Format) -> bool:
+    return isinstance(format, ReadsContainers) and not format.has_paths
 
 
 def _rows(parts: Sequence[Part]) -> int:

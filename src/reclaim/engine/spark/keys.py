@@ -4,6 +4,9 @@ A live address always has its key among the live keys, so two addresses with one
 each other. Nothing is ever chosen for deletion because a key matches. Addresses that differ only
 in capital and small letters have one key: a file system that takes them for the same lists a
 folder under the name that was used first.
+
+Where entries have no paths, what dead containers list is written down as keys too, to say why it
+goes. There a key that matches by chance gives another sentence, and takes or keeps nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +25,11 @@ Key = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
 KeysOf = Callable[[pa.ChunkedArray], Key]
 
+Causes = npt.NDArray[np.int32]
+
 KEYS = pa.schema([pa.field("key", pa.uint64(), nullable=False)])
+CAUSES = KEYS.append(pa.field("cause", pa.int32(), nullable=False))
+"""Keys of what is dead, and why."""
 
 BLOCK = 8_192
 """Strings that are hashed at once: few enough for the processor's cache."""
@@ -139,3 +146,32 @@ def table(keys: Sequence[Key]) -> pa.Table:
     """Keys as they are written down."""
     whole = np.sort(np.concatenate([np.empty(0, np.uint64), *keys]))
     return pa.table([pa.array(whole)], schema=KEYS)
+
+
+@lru_cache(maxsize=1)
+def load_causes(url: str, parts: tuple[Part, ...]) -> tuple[Key, Causes]:
+    """The keys of what is dead in some parts, sorted, and why; of equal keys the least cause."""
+    storage = open_storage(url)
+    tables = [CAUSES.empty_table(), *(read_part(storage, part) for part in parts)]
+    whole = pa.concat_tables(tables)
+    keys, causes = (whole.column(name).to_numpy() for name in CAUSES.names)
+    order = np.lexsort((causes, keys))
+    return keys[order], causes[order]
+
+
+def find_causes(keys: Key, dead: Key, causes: Causes) -> pa.Array:
+    """Why the object of each key is dead; null where nothing dead has its key."""
+    at = np.searchsorted(dead, keys)
+    at[at == len(dead)] = 0
+    absent = dead[at] != keys if len(dead) else np.ones(len(keys), np.bool_)
+    known = causes[at] if len(dead) else np.zeros(len(keys), np.int32)
+    return pa.array(known, pa.int32(), mask=absent)
+
+
+def causes_table(keys: Sequence[Key], causes: Sequence[Causes]) -> pa.Table:
+    """Keys of what is dead, as they are written down."""
+    columns = (
+        np.concatenate([np.empty(0, np.uint64), *keys]),
+        np.concatenate([np.empty(0, np.int32), *causes]),
+    )
+    return pa.table([pa.array(column) for column in columns], schema=CAUSES)

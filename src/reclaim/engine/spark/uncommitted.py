@@ -163,9 +163,10 @@ class UncommittedJobs:
     def _held_keys(self, request: FindRequest, *, here: bool) -> tuple[Keys, Read]:
         """The keys of what something else than a snapshot needs."""
         if not here:
-            return self._finder.write_keys(
+            keys, read = self._finder.write_keys(
                 request.format, NO_CONTAINERS, request.held, (), request.work
             )
+            return keys.live, read
         write = partial(write_keys, request.format, request.work, self._finder.keys_of)
         lines = run_here(write, extra_sources(request.held, ()))
         return tuple(lines.parts), Read(held=lines.sum("held"))

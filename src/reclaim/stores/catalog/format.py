@@ -73,6 +73,10 @@ class CatalogFormat:
     def reads(self) -> frozenset[str]:
         return frozenset((METARANGE,))
 
+    @property
+    def has_paths(self) -> bool:
+        return True
+
     def quarantine_path(self, run_id: str) -> str:
         return f"{self.prefix}_reclaim/{QUARANTINE}/{run_id}/"
 

@@ -70,6 +70,11 @@ class IcechunkFormat:
     def reads(self) -> frozenset[str]:
         return frozenset((SNAPSHOT,))
 
+    @property
+    def has_paths(self) -> bool:
+        # Refs have coordinates in an array; people know them by their chunks.
+        return False
+
     def address(self, folder: str, id: str) -> str:
         return f"{self.prefix}{folder}/{id}"
 
@@ -125,21 +130,25 @@ class IcechunkFormat:
         # Counted in characters, and no pattern: the folder may have any name.
         below = pc.utf8_slice_codeunits(addresses, len(self.prefix))
 
-        def like(pattern: str) -> pa.Array:
-            return pc.and_(inside, pc.match_substring_regex(below, f"^{pattern}$"))
+        def like(folder: str, pattern: str) -> pa.Array:
+            begins = pc.and_(inside, pc.starts_with(below, f"{folder}/"))
+            # Mostly all of them are in one folder, and patterns of the others need not be tried.
+            if not pc.any(begins).as_py():
+                return begins
+            return pc.and_(begins, pc.match_substring_regex(below, f"^{folder}/{pattern}$"))
 
-        runs = f"{OURS}/runs/[^/]+"
+        run = "runs/[^/]+"
         kind = pc.case_when(
             pc.make_struct(
-                like(f"{CHUNKS}/{PATTERN}"),
-                like(f"{MANIFESTS}/{PATTERN}"),
-                like(f"{TRANSACTIONS}/{PATTERN}"),
-                like(f"{SNAPSHOTS}/{PATTERN}"),
-                like(rf"{OVERWRITTEN}/repo\.[0-9]+\.{PATTERN}"),
-                like(f"{runs}/{RUN_FILE}"),
-                like(f"{runs}/(.+/)?work/.+"),
-                like(f"{runs}/.+"),
-                like(f"{OURS}/{QUARANTINE}/.+"),
+                like(CHUNKS, PATTERN),
+                like(MANIFESTS, PATTERN),
+                like(TRANSACTIONS, PATTERN),
+                like(SNAPSHOTS, PATTERN),
+                like(OVERWRITTEN, rf"repo\.[0-9]+\.{PATTERN}"),
+                like(OURS, f"{run}/{RUN_FILE}"),
+                like(OURS, f"{run}/(.+/)?work/.+"),
+                like(OURS, f"{run}/.+"),
+                like(OURS, f"{QUARANTINE}/.+"),
             ),
             *(CHUNK, MANIFEST, TRANSACTION, SNAPSHOT),
             OLD_BACKUP if self.backups else BACKUP,

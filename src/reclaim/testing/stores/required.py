@@ -125,6 +125,9 @@ class StoreContract(Contract):
             entries = store.format.entries(store.storage, container, paths=True)
             assert entries.schema.equals(ENTRIES)
             assert entries.num_rows == container["entries"]
+            if not store.format.has_paths:
+                assert entries.column("path").null_count == entries.num_rows
+                assert self.kind_by_name(subject, container["address"]) == container["kind"]
             read |= dict.fromkeys(entries.column("address").to_pylist(), "data")
         # What is taken by name need not be there.
         by_name = set(named.column("address").to_pylist()) if not store.format.reads else set()
@@ -134,10 +137,12 @@ class StoreContract(Contract):
 
     def kind_of(self, subject: Subject, container: Mapping[str, Any]) -> str:
         """The kind that a container is collected as."""
-        format = subject.store.format
-        if container["kind"] in format.order:
+        if container["kind"] in subject.store.format.order:
             return str(container["kind"])
-        described = format.describe(pa.array([container["address"]]))
+        return self.kind_by_name(subject, container["address"])
+
+    def kind_by_name(self, subject: Subject, address: str) -> str:
+        described = subject.store.format.describe(pa.array([address]))
         return str(described.field("kind")[0].as_py())
 
     def test_observe_tells_the_living_from_the_dead(self, subject: Subject) -> None:

@@ -142,6 +142,21 @@ def explain(dead: pa.Table, judge: Work, rows: Tables) -> Tables:
     return judge(explained())
 
 
+def explain_by_key(
+    url: str, dead: tuple[Part, ...], keys_of: KeysOf, judge: Work, rows: Tables
+) -> Tables:
+    """Judge survivors, of which the keys of some are those of dead ones, with the causes."""
+
+    def explained() -> Tables:
+        known = keys.load_causes(url, dead)
+        for table in rows:
+            causes = keys.find_causes(keys_of(table.column("address")), *known)
+            at = table.column_names.index("cause")
+            yield table.set_column(at, SURVIVORS.field("cause"), pa.chunked_array([causes]))
+
+    return judge(explained())
+
+
 def keep_closed(closed: frozenset[str], place: Place, rows: Tables) -> Tables:
     """Write down what no guard or a closed one protects, each kind in files of its own."""
     known = pa.array([*closed, ""], pa.string())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ from reclaim.stores.format import CONTAINERS, NO_READ, Format
 
 HELD, DONE = "held", "done"
 """The kinds of files that are read for keys besides containers."""
+DEAD = "dead"
+"""The group of files with the keys of what is dead."""
 
 JOIN_KEY = pa.field("key", pa.int64(), nullable=False)
 """A key as Spark joins by it, which has no unsigned numbers."""
@@ -111,10 +114,15 @@ def extra_sources(held: Sequence[str], done: Sequence[Part]) -> pa.Table:
 
 
 def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> Tables:
-    """Write down the keys of containers and of all that they list, and of files of addresses."""
+    """Write down the keys of containers and of all that they list, and of files of addresses.
+
+    Those of dead ones are in files of their own, each with its cause.
+    """
     counts = {"containers": 0, "entries": 0, "held": 0}
     storage, own = storage_of(format), open_storage(place.url)
     written: list[Key] = []
+    dead: list[Key] = []
+    causes: list[keys.Causes] = []
     for table in rows:
         kind = table.column("kind")
         others = pc.is_in(kind, pa.array([HELD, DONE]))
@@ -123,12 +131,20 @@ def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> T
             counts["held"] += count
             written.append(keys_of(addresses))
         for read in reading.read(format, storage, table.filter(pc.invert(others)), paths=False):
-            count = read.num_rows - read.column("entries").null_count
-            tally.count(CONTAINERS_READ, count)
-            counts["containers"] += count
-            counts["entries"] += pc.sum(read.column("entries")).as_py() or 0
-            written.append(keys_of(read.column("address")))
-    yield lines_of(write_parts(own, stem_in(place.below("keys")), [keys.table(written)]), counts)
+            tally.count(CONTAINERS_READ, read.num_rows - read.column("entries").null_count)
+            is_live = pc.equal(read.column("cause"), LIVE)
+            live = read.filter(is_live)
+            counts["containers"] += live.num_rows - live.column("entries").null_count
+            counts["entries"] += pc.sum(live.column("entries")).as_py() or 0
+            written.append(keys_of(live.column("address")))
+            if live.num_rows < read.num_rows:
+                gone = read.filter(pc.invert(is_live))
+                dead.append(keys_of(gone.column("address")))
+                causes.append(gone.column("cause").to_numpy())
+    stem = stem_in(place.below("keys"))
+    parts = [*write_parts(own, stem, [keys.table(written)])]
+    of_dead = write_parts(own, f"{stem}-dead", [keys.causes_table(dead, causes)])
+    yield lines_of([*parts, *(replace(part, group=DEAD) for part in of_dead)], counts)
 
 
 def _addresses(storage: Storage, row: Mapping[str, Any]) -> tuple[pa.ChunkedArray, int]:
