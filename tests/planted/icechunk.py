@@ -46,6 +46,12 @@ OF_BOTH_SPECS: dict[str, Bug] = {
         wrong="            if at is not None and self.buffer.vector(at, 1)[1] < 0:\n",
         test=f"{DECODERS}::test_later_versions_are_refused[spec 1]",
     ),
+    "a field that few tables of Icechunk have is passed over": Bug(
+        "reclaim.stores.icechunk.flatbuffer",
+        right="            if self._offsets(slot, 1).any():\n",
+        wrong="            if self._offsets(slot, 1).all():\n",
+        test="tests/icechunk/test_flatbuffer.py::test_one_odd_table_among_many",
+    ),
     "a manifest under another name counts": Bug(
         "reclaim.stores.icechunk.format",
         right="            if wanted != found:\n",

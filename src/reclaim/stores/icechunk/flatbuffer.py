@@ -17,6 +17,9 @@ import numpy.typing as npt
 IDENTIFIER = b"Ichk"
 _IDENTIFIER_AT = 4
 
+_FEW = 8
+"""So many lists of slots are told apart one after the other; more of them are sorted."""
+
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -156,20 +159,22 @@ class Table:
 
 
 class Tables:
-    """Many tables of one kind, as columns. There is no loop over them."""
+    """Many tables of one kind, as columns. There is no loop over them.
+
+    Tables with the same fields share their list of slots, so that there are few of these: what is
+    in them is read once for each list, and looked up for each table.
+    """
 
     def __init__(self, buffer: FlatBuffer, positions: Positions) -> None:
         self.buffer = buffer
         self.positions = positions
-        self._slots = positions - buffer.gather(positions, "<i4")
+        self._slots, self._list_of = _distinct(positions - buffer.gather(positions, "<i4"))
         self._slots_size = buffer.gather(self._slots, "<u2")
-        self._size = buffer.gather(self._slots + 2, "<u2")
+        self._size = buffer.gather(self._slots + 2, "<u2").astype(np.int64)
         if len(positions) and (
-            self._slots_size.min() < 4 or (positions + self._size).max() > buffer.size
+            self._slots_size.min() < 4 or (positions + self._each(self._size)).max() > buffer.size
         ):
             raise Damaged("a table in it is cut off")
-        # Tables with the same fields mostly share their list of slots: then one is read for all.
-        self._alike = len(positions) > 0 and bool((self._slots == self._slots[0]).all())
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -179,60 +184,80 @@ class Tables:
         if not len(self):
             return
         for slot in range(known, (int(self._slots_size.max()) - 4) // 2):
-            if self.has(slot).any():
+            if self._offsets(slot, 1).any():
                 raise UnknownSlot(f"a table in it has a field that is not known ({slot})")
         for slot in empty:
+            if not self._offsets(slot, 1).any():
+                continue
             there = self.has(slot)
-            if there.any() and self.buffer.gather(self.targets(slot, there), "<u4").any():
+            if self.buffer.gather(self.targets(slot, there), "<u4").any():
                 raise UnknownSlot(f"a table in it uses a field that is reserved ({slot})")
 
     def has(self, slot: int) -> Flags:
         """Whether each table has a slot."""
-        there: Flags = self._fields(slot, 1) != 0
+        there: Flags = self._each(self._offsets(slot, 1) != 0)
         return there
 
     def numbers(self, slot: int, dtype: npt.DTypeLike, default: int = 0) -> npt.NDArray[Any]:
         """The value of a slot of each table."""
         kind = np.dtype(dtype)
-        at = self._fields(slot, kind.itemsize)
-        there = at != 0
+        there = self.has(slot)
         if there.all():
-            return self.buffer.gather(at, kind)
+            return self.buffer.gather(self._fields(slot, kind.itemsize), kind)
         values = np.full(len(self), default, kind)
-        values[there] = self.buffer.gather(at[there], kind)
+        values[there] = self.buffer.gather(self._fields(slot, kind.itemsize, there), kind)
         return values
 
     def fixed(self, slot: int, size: int, there: Flags) -> npt.NDArray[np.uint8]:
         """The bytes in some of the tables, which must have them, one row for each."""
-        at = self._fields(slot, size)[there]
-        if len(at) and not at.all():
-            raise Damaged("a table in it lacks a field")
+        at = self._fields(slot, size, there)
         found = self.buffer.gather(at, f"V{size}")
         return found.view(np.uint8).reshape(len(at), size)
 
     def targets(self, slot: int, there: Flags) -> Positions:
         """The position that a slot of some of the tables points at."""
-        at = self._fields(slot, 4)[there]
-        if len(at) and not at.all():
-            raise Damaged("a table in it lacks a field")
+        at = self._fields(slot, 4, there)
         pointed: Positions = at + self.buffer.gather(at, "<u4")
         return pointed
 
-    def _fields(self, slot: int, size: int) -> Positions:
-        """Where the value of a slot is in each table; 0 where it is absent."""
-        if self._alike:
-            first = Table(self.buffer, int(self.positions[0]))
-            offset = first.offset(slot, size)
-            return self.positions + offset if offset else np.zeros(len(self), np.int64)
+    def _fields(self, slot: int, size: int, there: Flags | None = None) -> Positions:
+        """Where the value of a slot is in each of some tables, which must have it."""
+        offsets = self._each(self._offsets(slot, size))
+        positions = self.positions
+        if there is not None and not there.all():
+            offsets, positions = offsets[there], positions[there]
+        if not offsets.all():
+            raise Damaged("a table in it lacks a field")
+        fields: Positions = positions + offsets
+        return fields
+
+    def _offsets(self, slot: int, size: int) -> Positions:
+        """Where the value of a slot is in a table, by each list of slots; 0 where it is absent."""
         entry = 4 + 2 * slot
         listed = self._slots_size >= entry + 2
-        if listed.all():
-            offsets = self.buffer.gather(self._slots + entry, "<u2")
-        else:
-            offsets = np.zeros(len(self), "<u2")
-            offsets[listed] = self.buffer.gather(self._slots[listed] + entry, "<u2")
-        there = offsets != 0
-        ends = offsets.astype(np.int64) + size
-        if (ends[there] > self._size[there]).any():
+        offsets = np.zeros(len(self._slots), np.int64)
+        offsets[listed] = self.buffer.gather(self._slots[listed] + entry, "<u2")
+        if (offsets + size > self._size)[offsets != 0].any():
             raise Damaged("a table in it is cut off")
-        return np.where(there, self.positions + offsets, np.int64(0))
+        return offsets
+
+    def _each(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The value of each table, from those of the lists of slots."""
+        if len(values) and (values == values[0]).all():
+            return np.broadcast_to(values[0], len(self))
+        return values[self._list_of]
+
+
+def _distinct(positions: Positions) -> tuple[Positions, npt.NDArray[np.intp]]:
+    """Positions, each once; and for every one given which of these it is."""
+    which = np.zeros(len(positions), np.intp)
+    distinct = positions[:1].tolist()
+    others = np.flatnonzero(positions != positions[:1])
+    while len(others):
+        if len(distinct) == _FEW:
+            values, which = np.unique(positions, return_inverse=True)
+            return values, which
+        which[others] = len(distinct)
+        distinct.append(int(positions[others[0]]))
+        others = others[positions[others] != distinct[-1]]
+    return np.array(distinct, np.int64), which
