@@ -15,7 +15,7 @@ from reclaim.errors import Corrupt, UnknownVersion
 from reclaim.model import RefKind
 from reclaim.stores.icechunk.envelope import HEADER_BYTES, FileType, unwrap
 from reclaim.stores.icechunk.manifest_file import Manifest, decode_manifest
-from reclaim.stores.icechunk.object_ids import is_id, names
+from reclaim.stores.icechunk.object_ids import is_id, name, names
 from reclaim.stores.icechunk.ref_files import decode_ref, find_refs
 from reclaim.stores.icechunk.repo_file import Availability, RepoFile, decode_repo
 from reclaim.stores.icechunk.snapshot_file import SnapshotFile, decode_snapshot
@@ -405,3 +405,5 @@ def test_names_of_ids() -> None:
         expected.append("chunks/" + "".join(letters))
     assert names(ids, "chunks/").to_pylist() == expected
     assert names(ids[:0]).to_pylist() == []
+    assert [f"chunks/{name(row.tobytes())}" for row in ids] == expected
+    assert name(bytes.fromhex("0b1cc8d6787580f0e33a6534")) == FIRST

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.engine.tasks.ahead import read_ahead
 from reclaim.errors import Corrupt, NotFound, UnknownVersion
 from reclaim.storage import Storage
 from reclaim.stores.format import CONTAINERS, NO_READ, Format, ReadsContainers
@@ -69,21 +71,25 @@ def expand(format: Format, storage: Storage, containers: pa.Table) -> Iterator[p
     named, unread = _by_name(format, containers)
     if named.num_rows:
         yield as_named(named)
-    for container in unread.to_pylist():
-        cause = container["cause"]
-        try:
-            listed = reader_of(format).containers(storage, container["address"])
-        except UNREADABLE:
-            if cause == LIVE:
-                raise
-            # Of a dead snapshot something may have been collected before.
-            listed = CONTAINERS.empty_table()
-        itself = [container["address"], container["kind"], NO_READ, listed.num_rows, cause]
-        arrays = [pa.array([v], f.type) for v, f in zip(itself, CONTAINERS, strict=True)]
-        causes = pa.array([cause] * listed.num_rows, pa.int32())
-        at = CONTAINERS.get_field_index("cause")
-        listed = listed.set_column(at, CONTAINERS.field(at), causes)
-        yield pa.concat_tables([pa.table(arrays, schema=CONTAINERS), listed])
+    yield from read_ahead(storage, partial(_expand, format, storage), unread.to_pylist())
+
+
+def _expand(format: Format, storage: Storage, container: Mapping[str, Any]) -> pa.Table:
+    """A snapshot container that has to be read, and the containers that it lists."""
+    cause = container["cause"]
+    try:
+        listed = reader_of(format).containers(storage, container["address"])
+    except UNREADABLE:
+        if cause == LIVE:
+            raise
+        # Of a dead snapshot something may have been collected before.
+        listed = CONTAINERS.empty_table()
+    itself = [container["address"], container["kind"], NO_READ, listed.num_rows, cause]
+    arrays = [pa.array([v], f.type) for v, f in zip(itself, CONTAINERS, strict=True)]
+    causes = pa.array([cause] * listed.num_rows, pa.int32())
+    at = CONTAINERS.get_field_index("cause")
+    listed = listed.set_column(at, CONTAINERS.field(at), causes)
+    return pa.concat_tables([pa.table(arrays, schema=CONTAINERS), listed])
 
 
 def as_named(containers: pa.Table) -> pa.Table:
@@ -123,24 +129,35 @@ def read(
         path = pa.nulls(known.num_rows, pa.string())
         kind, entries, cause = (known.column(name) for name in ("kind", "entries", "cause"))
         yield pa.table([known.column("address"), path, kind, entries, cause], schema=READ)
-    for container in containers.filter(pc.invert(no_read)).to_pylist():
-        try:
-            listed = reader_of(format).entries(storage, container, paths=paths)
-        except UNREADABLE:
-            if container["cause"] == LIVE:
-                raise
-            yield _itself(container, 0)
-            continue
-        yield _itself(container, container["entries"])
-        rows = listed.num_rows
-        columns = (
-            listed.column("address"),
-            listed.column("path"),
-            pa.nulls(rows, pa.string()),
-            pa.nulls(rows, pa.int64()),
-            pa.repeat(pa.scalar(container["cause"], pa.int32()), rows),
-        )
-        yield pa.table(columns, schema=READ)
+    unread = containers.filter(pc.invert(no_read)).to_pylist()
+    yield from read_ahead(
+        storage, partial(_read, format, storage, paths), unread, entries=_count_entries
+    )
+
+
+def _read(format: Format, storage: Storage, paths: bool, container: Mapping[str, Any]) -> pa.Table:
+    """A container, and its entries."""
+    try:
+        listed = reader_of(format).entries(storage, container, paths=paths)
+    except UNREADABLE:
+        if container["cause"] == LIVE:
+            raise
+        return _itself(container, 0)
+    rows = listed.num_rows
+    columns = (
+        listed.column("address"),
+        listed.column("path"),
+        pa.nulls(rows, pa.string()),
+        pa.nulls(rows, pa.int64()),
+        pa.repeat(pa.scalar(container["cause"], pa.int32()), rows),
+    )
+    entries = pa.table(columns, schema=READ)
+    return pa.concat_tables([_itself(container, container["entries"]), entries])
+
+
+def _count_entries(container: Mapping[str, Any]) -> int:
+    count: int = container["entries"]
+    return count
 
 
 def _itself(container: Mapping[str, Any], entries: int) -> pa.Table:
@@ -181,31 +198,40 @@ def owned(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa
     named, unread = _by_name(format, containers)
     if named.num_rows:
         yield pa.table([named.column("address"), *as_named(named).columns], schema=OWNED)
-    for address in unread.column("address").to_pylist():
-        try:
-            listed = reader_of(format).containers(storage, address)
-        except UNREADABLE:
-            nowhere = [NOWHERE, "", NO_READ, 0, LIVE]
-            listed = pa.table(
-                [pa.array([v], f.type) for v, f in zip(nowhere, CONTAINERS, strict=True)],
-                schema=CONTAINERS,
-            )
-        owners = pa.repeat(pa.scalar(address, pa.string()), listed.num_rows)
-        yield pa.table([owners, *listed.columns], schema=OWNED)
+    addresses = unread.column("address").to_pylist()
+    yield from read_ahead(storage, partial(_owned, format, storage), addresses)
+
+
+def _owned(format: Format, storage: Storage, address: str) -> pa.Table:
+    try:
+        listed = reader_of(format).containers(storage, address)
+    except UNREADABLE:
+        nowhere = [NOWHERE, "", NO_READ, 0, LIVE]
+        listed = pa.table(
+            [pa.array([v], f.type) for v, f in zip(nowhere, CONTAINERS, strict=True)],
+            schema=CONTAINERS,
+        )
+    owners = pa.repeat(pa.scalar(address, pa.string()), listed.num_rows)
+    return pa.table([owners, *listed.columns], schema=OWNED)
 
 
 def needs(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
     """Addresses that each container lists, ``folded``; of one that cannot be read, one that is
     nowhere."""
-    for container in containers.to_pylist():
-        try:
-            if container["detail"] == NO_READ:
-                # Itself: by its name, or nowhere.
-                addresses = pa.chunked_array([[container["address"]]], pa.string())
-            else:
-                entries = reader_of(format).entries(storage, container, paths=False)
-                addresses = entries.column("address")
-        except UNREADABLE:
-            addresses = pa.chunked_array([[NOWHERE]], pa.string())
-        owners = pa.repeat(pa.scalar(container["address"], pa.string()), len(addresses))
-        yield pa.table([owners, folded(addresses)], schema=NEEDS)
+    yield from read_ahead(
+        storage, partial(_needs, format, storage), containers.to_pylist(), entries=_count_entries
+    )
+
+
+def _needs(format: Format, storage: Storage, container: Mapping[str, Any]) -> pa.Table:
+    try:
+        if container["detail"] == NO_READ:
+            # Itself: by its name, or nowhere.
+            addresses = pa.chunked_array([[container["address"]]], pa.string())
+        else:
+            entries = reader_of(format).entries(storage, container, paths=False)
+            addresses = entries.column("address")
+    except UNREADABLE:
+        addresses = pa.chunked_array([[NOWHERE]], pa.string())
+    owners = pa.repeat(pa.scalar(container["address"], pa.string()), len(addresses))
+    return pa.table([owners, folded(addresses)], schema=NEEDS)

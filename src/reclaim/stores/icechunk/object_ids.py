@@ -19,8 +19,12 @@ Ids = npt.NDArray[np.uint8]
 
 _NAME = re.compile(PATTERN)
 _LETTERS = np.frombuffer(ALPHABET.encode(), np.uint8)
-_GROUP_BYTES, _GROUP_LETTERS = 5, 8
-"""Five bytes are eight letters."""
+_ZERO_BITS = 5 * ID_LETTERS - 8 * ID_BYTES
+_NUMBER_SHIFTS = range(5 * (ID_LETTERS - 1), -1, -5)
+_FIRST_BITS = 5 * np.arange(ID_LETTERS)
+_FIRST_BYTES = _FIRST_BITS // 8
+_PAIR_SHIFTS = (11 - _FIRST_BITS % 8).astype(np.uint16)
+"""How far a letter is from the end of the two bytes that it is in."""
 
 
 def is_id(text: str) -> bool:
@@ -45,8 +49,8 @@ def names(ids: Ids, prefix: str = "") -> pa.Array:
 
 def name(id: bytes) -> str:
     """The name of one id."""
-    text: str = names(np.frombuffer(id, np.uint8).reshape(1, ID_BYTES))[0].as_py()
-    return text
+    number = int.from_bytes(id, "big") << _ZERO_BITS
+    return "".join([ALPHABET[number >> shift & 31] for shift in _NUMBER_SHIFTS])
 
 
 def packed(name: str) -> bytes:
@@ -59,17 +63,10 @@ def packed(name: str) -> bytes:
 
 
 def _letters(ids: Ids) -> npt.NDArray[np.uint8]:
-    rows = len(ids)
-    groups = -(-ID_BYTES // _GROUP_BYTES)
-    padded = np.zeros((rows, groups * _GROUP_BYTES), np.uint64)
+    padded = np.zeros((len(ids), ID_BYTES + 1), np.uint16)
     padded[:, :ID_BYTES] = ids
-    letters = np.empty((rows, groups * _GROUP_LETTERS), np.uint8)
-    for group in range(groups):
-        value = np.zeros(rows, np.uint64)
-        for at in range(group * _GROUP_BYTES, (group + 1) * _GROUP_BYTES):
-            value = (value << np.uint64(8)) | padded[:, at]
-        for letter in range(_GROUP_LETTERS):
-            shift = np.uint64(5 * (_GROUP_LETTERS - 1 - letter))
-            digit = (value >> shift) & np.uint64(31)
-            letters[:, group * _GROUP_LETTERS + letter] = _LETTERS[digit]
-    return letters[:, :ID_LETTERS]
+    # Every letter is within two bytes that follow each other.
+    pairs = padded[:, :-1] << np.uint16(8) | padded[:, 1:]
+    digits = pairs[:, _FIRST_BYTES] >> _PAIR_SHIFTS & np.uint16(31)
+    letters: npt.NDArray[np.uint8] = _LETTERS[digits]
+    return letters
