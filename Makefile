@@ -30,7 +30,7 @@ test-fast: setup ## Run the pure rooms and one of each store, without servers an
 
 soak: setup ## Run the state machines, crashes and random histories for hours
 	RECLAIM_SOAK=1 $(BIN)/python -m pytest $(TESTFLAGS) \
-		tests/policy tests/history tests/catalog tests/collect tests/terminus \
+		tests/policy tests/history tests/catalog tests/collect tests/terminus tests/icechunk \
 		tests/spark/test_random.py
 
 lint: setup ## ruff, mypy, known vulnerabilities (AUDIT=strict, AUDIT=off)

@@ -52,6 +52,13 @@ OF_BOTH_SPECS: dict[str, Bug] = {
         wrong="            if self._offsets(slot, 1).all():\n",
         test="tests/icechunk/test_flatbuffer.py::test_one_odd_table_among_many",
     ),
+    "chunks of a manifest are passed over": Bug(
+        "reclaim.stores.icechunk.format",
+        right='names(manifest.chunks, f"{self.prefix}{CHUNKS}/")',
+        wrong='names(manifest.chunks[1:], f"{self.prefix}{CHUNKS}/")',
+        test="tests/icechunk/test_differential.py"
+        "::test_what_is_left_is_what_the_library_leaves[spec 1]",
+    ),
     "a manifest under another name counts": Bug(
         "reclaim.stores.icechunk.format",
         right="            if wanted != found:\n",

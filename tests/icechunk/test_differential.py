@@ -1,0 +1,192 @@
+"""Collected by us, and by the library: of copies of a random repository the same is left.
+
+Differences that are wanted are named here, and each is asserted.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import icechunk
+import numpy as np
+import pytest
+import zarr
+
+from reclaim.run.apply import apply_plan
+from reclaim.run.removal import DELETE
+from reclaim.stores.icechunk.store import IcechunkStore
+from reclaim.testing.engine import OracleEngine
+from tests.icechunk.random_repository import RandomRepository
+from tests.icechunk.repositories import FOLDERS, NEWEST_SPEC, WrittenRepository
+from tests.icechunk.world import DAY, plan
+from tests.soak import MORE
+
+SEEDS = 5 * MORE
+ROUNDS = 1
+LEAST = 5
+"""How often each kind of operation must occur over all repositories."""
+LEAST_FREED = 0.1
+
+NO_ENTRY = "a collection that takes no snapshot out leaves no entry in the operations log"
+OLD_BACKUPS = "each replaced repo is kept, by either; they are no objects of a collection"
+
+
+@dataclass
+class Tally:
+    """What happened over all repositories."""
+
+    operations: Counter[str] = field(default_factory=Counter)
+    objects: int = 0
+    freed: int = 0
+
+
+def expire(ours: WrittenRepository, theirs: WrittenRepository) -> None:
+    """Expire the older half of main in both copies, with the same bound.
+
+    Both by the library, which is also what ``reclaim expire`` calls.
+    """
+    ages = sorted(info.written_at for info in ours.repository.ancestry(branch="main"))
+    for each in (ours, theirs):
+        each.repository.expire_snapshots(ages[len(ages) // 2])
+
+
+def collect(written: WrittenRepository) -> None:
+    apply_plan(
+        IcechunkStore(str(written.folder)), OracleEngine(), plan(written).place, removal=DELETE
+    )
+
+
+def count(objects: dict[str, set[str]]) -> int:
+    return sum(map(len, objects.values()))
+
+
+def refs_of(repository: Any) -> list[dict[str, str]]:
+    branches = [{"branch": name} for name in sorted(repository.list_branches())]
+    return branches + [{"tag": name} for name in sorted(repository.list_tags())]
+
+
+def contents(repository: Any) -> dict[str, dict[str, list[int]]]:
+    """The arrays at every branch and tag, however deep, as the library reads them."""
+    read: dict[str, dict[str, list[int]]] = {}
+    for ref in refs_of(repository):
+        store = repository.readonly_session(**ref).store
+        try:
+            group = zarr.open_group(store, mode="r")
+        except FileNotFoundError:
+            read[str(ref)] = {}
+            continue
+        members = group.members(max_depth=None)
+        read[str(ref)] = {
+            name: np.asarray(member[...]).tolist()
+            for name, member in members
+            if isinstance(member, zarr.Array)
+        }
+    return read
+
+
+def ancestries(repository: Any) -> dict[str, list[tuple[str, str | None, str]]]:
+    return {
+        str(ref): [(one.id, one.parent_id, one.message) for one in repository.ancestry(**ref)]
+        for ref in refs_of(repository)
+    }
+
+
+def told(repository: Any) -> dict[str, Any]:
+    """What the library says of ``repo``, but for its log, of which ids and times differ."""
+    said = repository.inspect_repo_info()
+    return {key: said[key] for key in said if key not in ("header", "latest_updates")}
+
+
+def log(repository: Any) -> list[str]:
+    """The kinds of the operations in the log, newest first."""
+    return [type(one.kind).__name__ for one in repository.ops_log()]
+
+
+def compare_logs(ours: Any, theirs: Any, *, has_dropped: bool) -> None:
+    mine, other = log(ours), log(theirs)
+    if not has_dropped:
+        # NO_ENTRY: the library writes one whenever it has run.
+        assert mine == [one for one in other if "GCRan" not in one], NO_ENTRY
+        return
+    assert mine == other
+
+
+def differ(folder: Path, spec: int, seed: int, tally: Tally) -> None:
+    """Build one repository, and collect one copy of it by us and another by the library."""
+    made = RandomRepository(folder, spec, seed)
+    made.build(ROUNDS)
+    tally.operations += made.counts
+    before = contents(made.written.repository)
+    ours = made.written
+    theirs = WrittenRepository(folder / "theirs", None)
+    shutil.copytree(ours.folder, theirs.folder)
+    theirs.repository = made.open(theirs.folder)
+    listed = {info.id for info in _snapshots(theirs, spec)}
+    if seed % 2:
+        expire(ours, theirs)
+        listed = {info.id for info in _snapshots(theirs, spec)}
+    there = ours.objects()
+    collect(ours)
+    theirs.repository.garbage_collect(datetime.now(UTC) - DAY)
+    ours.repository, theirs.repository = made.open(ours.folder), made.open(theirs.folder)
+    assert ours.objects() == theirs.objects()
+    tally.objects += count(there)
+    tally.freed += count(there) - count(ours.objects())
+    assert contents(ours.repository) == contents(theirs.repository) == before
+    assert ancestries(ours.repository) == ancestries(theirs.repository)
+    if spec > 1:
+        assert told(ours.repository) == told(theirs.repository)
+        gone = listed - {info.id for info in _snapshots(ours, spec)}
+        compare_logs(ours.repository, theirs.repository, has_dropped=bool(gone))
+        kept = [len(each.names("overwritten")) for each in (ours, theirs)]
+        assert kept[0] == len(log(ours.repository)) - 1, OLD_BACKUPS
+        assert kept[1] == len(log(theirs.repository)) - 1, OLD_BACKUPS
+    live_on(made, ours, spec)
+
+
+def _snapshots(written: WrittenRepository, spec: int) -> list[Any]:
+    if spec == 1:
+        return []
+    return [_Listed(one["id"]) for one in written.repository.inspect_repo_info()["snapshots"]]
+
+
+@dataclass(frozen=True)
+class _Listed:
+    id: str
+
+
+def live_on(made: RandomRepository, written: WrittenRepository, spec: int) -> None:
+    """What we collected goes on living: it is written to, expired, collected, and upgraded."""
+    if spec == 1 and NEWEST_SPEC > 1:
+        icechunk.upgrade_icechunk_repository(written.repository, dry_run=False)
+        written.repository = made.open(written.folder)
+    with written.session("main", "later") as group:
+        group.create_array("later", shape=(400,), chunks=(100,), dtype="i4")[...] = 7
+    written.branch("later", written.tip())
+    before = contents(written.repository)
+    times = [info.written_at for info in written.repository.ancestry(branch="main")]
+    written.repository.expire_snapshots(times[0])
+    written.repository.garbage_collect(datetime.now(UTC) + timedelta(minutes=1))
+    written.repository = made.open(written.folder)
+    assert contents(written.repository) == before
+    written.age()
+    collect(written)
+    assert contents(made.open(written.folder)) == before
+    assert {folder for folder in FOLDERS if not written.names(folder)} == set()
+
+
+def test_what_is_left_is_what_the_library_leaves(tmp_path: Path, spec: int) -> None:
+    tally = Tally()
+    for seed in range(SEEDS):
+        differ(tmp_path / str(seed), spec, seed, tally)
+        shutil.rmtree(tmp_path / str(seed))
+    assert min(tally.operations.values()) >= LEAST
+    assert tally.freed >= LEAST_FREED * tally.objects
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*consolidated")
