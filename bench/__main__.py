@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from bench import catalog, collect, history, listing, start, terminus, uncommitted
+from bench import catalog, collect, history, icechunk, listing, start, terminus, uncommitted
 
 FIGURES = (
     catalog.FIGURES
     | history.FIGURES
     | collect.FIGURES
     | terminus.FIGURES
+    | icechunk.FIGURES
     | listing.FIGURES
     | start.FIGURES
     | uncommitted.FIGURES

@@ -34,6 +34,11 @@ class Manifest:
 def decode_manifest(data: bytes, address: str) -> Manifest:
     """The manifest in the bytes of a file; ``address`` is named in errors."""
     spec, payload = unwrap(data, FileType.MANIFEST, address)
+    return decode_payload(payload, spec, address)
+
+
+def decode_payload(payload: bytes, spec: int, address: str) -> Manifest:
+    """The manifest in bytes that were decompressed."""
     with decoding(address):
         return _decode(payload, spec)
 

@@ -1,0 +1,305 @@
+"""The figures of Icechunk repositories, in one run with the library and after the session is up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import icechunk
+import numpy as np
+import numpy.typing as npt
+import obstore
+import zarr
+
+from bench.delay import delayed
+from bench.figure import Figure, Timer, rate
+from bench.icechunk_repository import SPECS, LargeRepository
+from reclaim.engine.tasks.parts import Place
+from reclaim.run.apply import apply_plan
+from reclaim.run.plan import Plan, PlanOptions, make_plan
+from reclaim.run.removal import DELETE
+from reclaim.stores.icechunk.envelope import FileType, unwrap
+from reclaim.stores.icechunk.manifest_file import decode_manifest, decode_payload
+from reclaim.stores.icechunk.object_ids import ID_BYTES
+from reclaim.stores.icechunk.store import IcechunkStore
+from reclaim.stores.observation import Margins
+from reclaim.testing.servers import ACCESS_KEY, SECRET_KEY, seaweedfs
+
+icechunk.set_logs_filter("error")
+
+CHUNKS = 100_000
+"""Chunks that each commit of a large repository has."""
+FAR_AWAY = 0.02
+"""Seconds that are added to each request."""
+EVERYTHING_IS_OLD = Margins(objects=timedelta(0))
+
+
+def _plan(location: str, spark: Any, place: Path | None = None) -> Plan:
+    options = PlanOptions(margins=EVERYTHING_IS_OLD, allowed_fraction=1)
+    if place is not None:
+        place.mkdir()
+        options = PlanOptions(
+            margins=EVERYTHING_IS_OLD, allowed_fraction=1, place=Place(place.as_uri(), "")
+        )
+    return make_plan(IcechunkStore(location), spark, options)
+
+
+def _collect(repository: Any, *, dry_run: bool) -> Any:
+    return repository.garbage_collect(datetime.now(UTC) + timedelta(minutes=1), dry_run=dry_run)
+
+
+def plan_chunks(runs: int = 3) -> Figure:
+    """A plan of 1 M chunks, 900 k of them garbage, against the library's dry run."""
+    return _chunks(runs)[0]
+
+
+def apply_chunks(runs: int = 3) -> Figure:
+    """Plan and apply of the same against the library's collection."""
+    return _chunks(runs)[1]
+
+
+@cache
+def _chunks(runs: int) -> tuple[Figure, Figure]:
+    from bench.collect import engine
+
+    spark = engine()
+    planned, applied, notes = [], [], []
+    with tempfile.TemporaryDirectory() as name:
+        whole = LargeRepository.create(
+            Path(name) / "whole", SPECS[-1], chunks=CHUNKS, live=1, dead=9
+        )
+        for _ in range(runs):
+            ours, theirs = (_copy(whole, Path(name) / copy) for copy in ("ours", "theirs"))
+            timer = Timer()
+            with timer("dry"):
+                _collect(theirs.open(), dry_run=True)
+            with timer("plan"):
+                plan = _plan(str(ours.folder), spark)
+            with timer("collect"):
+                gone = _collect(theirs.open(), dry_run=False)
+            with timer("apply"):
+                store = IcechunkStore(str(ours.folder))
+                done = apply_plan(store, spark, plan.place, removal=DELETE)
+            objects = gone.chunks_deleted + gone.manifests_deleted
+            objects += gone.snapshots_deleted + gone.transaction_logs_deleted
+            assert done.summary()["objects"] == objects, (done.summary(), gone)
+            for copy in (ours, theirs):
+                shutil.rmtree(copy.folder)
+            took = timer.seconds
+            planned.append(took["plan"] / took["dry"])
+            applied.append((took["plan"] + took["apply"]) / took["collect"])
+            notes.append(
+                f"plan {took['plan']:.1f} s, dry run {took['dry']:.1f} s, "
+                f"apply {took['apply']:.1f} s, collection {took['collect']:.1f} s"
+            )
+    target = "at most 1.5 dry runs of the library"
+    return (
+        Figure("plan of 1 M chunks", planned, target, lambda ratio: ratio <= 1.5, notes),
+        Figure(
+            "plan and apply",
+            applied,
+            "no slower than the library's collection",
+            lambda ratio: ratio <= 1,
+            notes,
+        ),
+    )
+
+
+def _copy(whole: LargeRepository, folder: Path) -> LargeRepository:
+    subprocess.run(["cp", "-a", str(whole.folder), str(folder)], check=True)
+    os.sync()
+    return LargeRepository(folder)
+
+
+def plan_far(runs: int = 3, commits: int = 3_000) -> Figure:
+    """A plan of 3,000 commits of spec 1, 20 ms away, against the library's dry run."""
+    from bench.collect import engine
+    from reclaim.engine.spark.session import build_session
+
+    ratios, notes = [], []
+    with (
+        tempfile.TemporaryDirectory() as name,
+        seaweedfs(Path(name) / "s3") as server,
+        delayed(server.endpoint, FAR_AWAY) as endpoint,
+    ):
+        bucket = server.new_bucket().removeprefix("s3://")
+        _upload(_many_commits(Path(name) / "repository", commits), server.store(bucket))
+        environment = {**server.environment, "AWS_ENDPOINT_URL": endpoint}
+        with _environment(environment):
+            spark = engine()
+            # Of a session that was there before, the workers are told as well.
+            build_session().sparkContext.environment.update(environment)
+            for run in range(runs):
+                timer = Timer()
+                with timer("dry"):
+                    _collect(_in_bucket(bucket, endpoint), dry_run=True)
+                with timer("plan"):
+                    plan = _plan(f"s3://{bucket}/repository", spark, Path(name) / f"plan-{run}")
+                assert plan.document.live == commits + 2, plan.document.live
+                took = timer.seconds
+                ratios.append(took["dry"] / took["plan"])
+                notes.append(f"plan {took['plan']:.1f} s, dry run {took['dry']:.1f} s")
+    target = "at least 5 times as fast as the library's dry run"
+    return Figure("plan of 3,000 commits", ratios, target, lambda ratio: ratio >= 5, notes)
+
+
+def _many_commits(folder: Path, commits: int) -> Path:
+    config = icechunk.RepositoryConfig(inline_chunk_threshold_bytes=0)
+    asked: dict[str, Any] = {"spec_version": 1} if len(SPECS) > 1 else {}
+    storage = icechunk.local_filesystem_storage(str(folder))
+    repository = icechunk.Repository.create(storage, config=config, **asked)
+    session = repository.writable_session("main")
+    group = zarr.open_group(session.store, mode="a")
+    group.create_array("a", shape=(10,), chunks=(1,), dtype="u1", compressors=None)
+    session.commit("an array")
+    for number in range(commits):
+        session = repository.writable_session("main")
+        array: Any = zarr.open_group(session.store, mode="a")["a"]
+        array[number % 10] = number % 250 + 1
+        session.commit(f"change {number}")
+    return folder
+
+
+def _upload(folder: Path, store: Any) -> None:
+    files = [file for file in folder.rglob("*") if file.is_file()]
+
+    def put(file: Path) -> None:
+        obstore.put(store, f"repository/{file.relative_to(folder)}", file.read_bytes())
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(put, files))
+
+
+def _in_bucket(bucket: str, endpoint: str) -> Any:
+    storage = icechunk.s3_storage(
+        bucket=bucket,
+        prefix="repository",
+        endpoint_url=endpoint,
+        allow_http=True,
+        force_path_style=True,
+        region="us-east-1",
+        access_key_id=ACCESS_KEY,
+        secret_access_key=SECRET_KEY,
+    )
+    return icechunk.Repository.open(storage)
+
+
+@contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def decode(runs: int = 7, chunks: int = CHUNKS, repeats: int = 20) -> Figure:
+    """Decoding a manifest against ``np.frombuffer`` and a gather over the same bytes."""
+    ratios, notes = [], []
+    with tempfile.TemporaryDirectory() as name:
+        made = LargeRepository.create(Path(name) / "r", SPECS[-1], chunks=chunks, live=1, dead=0)
+        [file] = (made.folder / "manifests").iterdir()
+        data = file.read_bytes()
+    spec, payload = unwrap(data, FileType.MANIFEST, file.name)
+    assert np.array_equal(_gather(payload), decode_payload(payload, spec, file.name).chunks)
+    for _ in range(runs):
+        # Both are a part of a second, and others are at work on most machines.
+        timer = Timer(time.process_time)
+        with timer("gather"):
+            for _ in range(repeats):
+                _gather(payload)
+        with timer("decode"):
+            for _ in range(repeats):
+                decode_payload(payload, spec, file.name)
+        with timer("whole"):
+            for _ in range(repeats):
+                decode_manifest(data, file.name)
+        took = timer.seconds
+        ratios.append(took["gather"] / took["decode"])
+        count = repeats * chunks
+        notes.append(
+            f"decoded {rate(count, took['decode'])}, gathered {rate(count, took['gather'])}; "
+            f"with decompression {rate(count, took['whole'])}"
+        )
+    target = "at least half the rate of a bare gather"
+    return Figure("decoding of manifests", ratios, target, lambda ratio: ratio >= 0.5, notes)
+
+
+def _gather(payload: bytes) -> npt.NDArray[np.uint8]:
+    """The chunk ids of the only array of a manifest, and nothing checked."""
+    first, count = _refs(payload)
+    tables = np.frombuffer(payload, "<u4", count, first) + np.arange(first, first + 4 * count, 4)
+    slots = tables - _everywhere(payload, "<i4")[tables]
+    fields = tables + _everywhere(payload, "<u2")[slots + 4 + 2 * 4]
+    ids: npt.NDArray[np.uint8] = _everywhere(payload, f"V{ID_BYTES}")[fields].view(np.uint8)
+    return ids.reshape(count, ID_BYTES)
+
+
+def _everywhere(payload: bytes, kind: str) -> npt.NDArray[Any]:
+    dtype = np.dtype(kind)
+    places = len(payload) - dtype.itemsize + 1
+    return np.ndarray((places,), dtype, buffer=payload, strides=(1,))
+
+
+def _refs(payload: bytes) -> tuple[int, int]:
+    """Where the refs of the first array begin, and how many there are."""
+
+    def target(table: int, slot: int) -> int:
+        slots = table - struct.unpack_from("<i", payload, table)[0]
+        at = table + struct.unpack_from("<H", payload, slots + 4 + 2 * slot)[0]
+        return int(at + struct.unpack_from("<I", payload, at)[0])
+
+    root = struct.unpack_from("<I", payload)[0]
+    arrays = target(root, 1) + 4
+    array = arrays + struct.unpack_from("<I", payload, arrays)[0]
+    refs = target(array, 1)
+    return refs + 4, struct.unpack_from("<I", payload, refs)[0]
+
+
+def memory(small: int = 10, large: int = 30, chunks: int = CHUNKS) -> Figure:
+    """Peak memory of the process that plans, at 1 M and at 3 M live chunks."""
+    peaks: dict[int, float] = {}
+    for commits in (small, large):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name) / "repository"
+            LargeRepository.create(folder, SPECS[-1], chunks=chunks, live=commits, dead=0)
+            command = [sys.executable, "-m", "bench.icechunk_peak", str(folder)]
+            output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            peak, live = output.split()[-2:]
+            assert int(live) >= commits * chunks, live
+            peaks[commits * chunks] = float(peak)
+    difference = peaks[large * chunks] - peaks[small * chunks]
+    notes = [f"{count:,} live chunks: {peak:.0f} MB" for count, peak in peaks.items()]
+    return Figure(
+        "peak memory of a plan, growth in MB",
+        [difference],
+        "at most 100 MB",
+        lambda growth: growth <= 100,
+        notes,
+    )
+
+
+FIGURES: dict[str, Callable[[], Figure]] = {
+    "icechunk-plan": plan_chunks,
+    "icechunk-apply": apply_chunks,
+    "icechunk-far": plan_far,
+    "icechunk-decode": decode,
+    "icechunk-memory": memory,
+}
