@@ -22,6 +22,7 @@ import zarr
 from reclaim.stores.icechunk.envelope import HEADER_BYTES, FileType, unwrap
 from reclaim.stores.icechunk.flatbuffer import FlatBuffer, Positions, Table, Tables
 from reclaim.stores.icechunk.object_ids import ID_BYTES, names
+from reclaim.stores.icechunk.snapshot_file import decode_snapshot
 
 ARRAY = "a"
 SPECS = (1, 2) if int(icechunk.__version__.split(".")[0]) >= 2 else (1,)
@@ -53,7 +54,7 @@ class LargeRepository:
         snapshots += [_change(repository, "old", number) for number in range(dead)]
         repository.delete_branch("old")
         for snapshot in snapshots:
-            made._replace_chunks(repository, snapshot)
+            made._replace_chunks(snapshot)
         return made
 
     def open(self) -> Any:
@@ -62,10 +63,11 @@ class LargeRepository:
     def _storage(self) -> Any:
         return icechunk.local_filesystem_storage(str(self.folder))
 
-    def _replace_chunks(self, repository: Any, snapshot: str) -> None:
+    def _replace_chunks(self, snapshot: str) -> None:
         """Give every ref of a snapshot's only manifest a chunk of its own."""
-        [manifest] = repository.list_manifest_files(snapshot)
-        file = self.folder / "manifests" / manifest.id
+        listed = decode_snapshot((self.folder / "snapshots" / snapshot).read_bytes(), snapshot)
+        [manifest] = names(listed.manifests.ids).to_pylist()
+        file = self.folder / "manifests" / manifest
         data = file.read_bytes()
         payload = bytearray(unwrap(data, FileType.MANIFEST, str(file))[1])
         at = _chunk_ids(bytes(payload))

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from reclaim.engine.spark import keys
 from reclaim.engine.spark.keys import Key, KeysOf
-from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
+from reclaim.engine.spark.work.lines import Tables, in_fewer, lines_of, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import promised, reading, tally
 from reclaim.engine.tasks.deleting import FAILED
@@ -40,10 +40,14 @@ JOIN_KEY = pa.field("key", pa.int64(), nullable=False)
 
 def expand(format: Format, containers: Tables) -> Tables:
     storage = storage_of(format)
-    for table in containers:
-        for listed in reading.expand(format, storage, table):
-            tally.count(CONTAINERS_READ, listed.num_rows)
-            yield listed
+
+    def listed() -> Tables:
+        for table in containers:
+            for rows in reading.expand(format, storage, table):
+                tally.count(CONTAINERS_READ, rows.num_rows)
+                yield rows
+
+    return in_fewer(listed())
 
 
 def write_containers(place: Place, rows: Tables) -> Tables:
@@ -130,8 +134,8 @@ def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> T
             addresses, count = _addresses(own, row)
             counts["held"] += count
             written.append(keys_of(addresses))
-        for read in reading.read(format, storage, table.filter(pc.invert(others)), paths=False):
-            tally.count(CONTAINERS_READ, read.num_rows - read.column("entries").null_count)
+        unread = table.filter(pc.invert(others))
+        for read in in_fewer(_tallied(reading.read(format, storage, unread, paths=False))):
             is_live = pc.equal(read.column("cause"), LIVE)
             live = read.filter(is_live)
             counts["containers"] += live.num_rows - live.column("entries").null_count
@@ -145,6 +149,12 @@ def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> T
     parts = [*write_parts(own, stem, [keys.table(written)])]
     of_dead = write_parts(own, f"{stem}-dead", [keys.causes_table(dead, causes)])
     yield lines_of([*parts, *(replace(part, group=DEAD) for part in of_dead)], counts)
+
+
+def _tallied(tables: Tables) -> Tables:
+    for table in tables:
+        tally.count(CONTAINERS_READ, table.num_rows - table.column("entries").null_count)
+        yield table
 
 
 def _addresses(storage: Storage, row: Mapping[str, Any]) -> tuple[pa.ChunkedArray, int]:

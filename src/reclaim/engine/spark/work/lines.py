@@ -34,6 +34,9 @@ FILES = pa.schema(
 LINES = FILES.append(pa.field("report", pa.string(), nullable=False))
 """The parts that a task wrote, and one line for what it has to report."""
 
+WORTH_A_TABLE = 10_000
+"""Rows that are worth a table of their own."""
+
 PACKED = pa.schema([pa.field("rows", pa.binary(), nullable=False)])
 
 
@@ -82,6 +85,20 @@ def parts_in(files: Tables) -> Iterator[Part]:
     for table in files:
         for row in table.to_pylist():
             yield Part(**row)
+
+
+def in_fewer(tables: Tables) -> Tables:
+    """The same rows in fewer tables: to pass a small one on costs as much as a large one."""
+    waiting: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        waiting.append(table)
+        rows += table.num_rows
+        if rows >= WORTH_A_TABLE:
+            yield pa.concat_tables(waiting).combine_chunks()
+            waiting, rows = [], 0
+    if rows:
+        yield pa.concat_tables(waiting).combine_chunks()
 
 
 def lines_of(
