@@ -242,13 +242,13 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "an unreadable live container skipped": Bug(
         "reclaim.engine.tasks.reading",
-        right="""        except UNREADABLE:
-            if container["cause"] == LIVE:
-                raise
-            yield _itself(container, 0)
+        right="""    except UNREADABLE:
+        if container["cause"] == LIVE:
+            raise
+        return _itself(container, 0)
 """,
-        wrong="""        except UNREADABLE:
-            yield _itself(container, container["entries"])
+        wrong="""    except UNREADABLE:
+        return _itself(container, container["entries"])
 """,
         test="tests/collect/test_refusals.py"
         "::test_a_damaged_container_of_a_live_commit[truncated-range]",
