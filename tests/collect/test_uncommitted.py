@@ -16,10 +16,11 @@ from sqlalchemy import update
 from reclaim.catalog import Branch, Repository
 from reclaim.catalog.database.schema import runs
 from reclaim.catalog.staging import tokens
-from reclaim.errors import PlanRefused, StorageAhead, TooMuch
+from reclaim.errors import InvalidInput, PlanRefused, StorageAhead, TooMuch
 from reclaim.ids import new_uid
 from reclaim.model import CHECKPOINT
 from reclaim.run.applied import Applied
+from reclaim.run.lateness import find_lateness
 from reclaim.run.plan import Plan
 from reclaim.run.plan_file import Uncommitted
 from reclaim.run.removal import MoveToQuarantine
@@ -29,7 +30,7 @@ from reclaim.run.uncommitted.scope import Mode
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.catalog import format as catalog_format
 from reclaim.urls import path_of
-from tests.collect.world import NAME, World, addresses_of, whole
+from tests.collect.world import NAME, World, addresses_of, stepped, whole
 
 
 def notes(plan: Plan) -> Uncommitted:
@@ -666,3 +667,55 @@ def test_old_versions_are_collected_and_the_newest_stays(local: World) -> None:
         local.storage.head(file)
     plan = local.plan(allowed_fraction=1.0)
     assert not set(local.candidates(plan)) & set(found.addresses())
+
+
+def test_a_commit_that_changes_nothing(world: World) -> None:
+    """It has the container of its parent, which the checkpoint knows."""
+    main = begin(world)
+    main.commit("nothing", allow_empty=True)
+    main.put("x", b"x")
+    main.reset()
+    settle(world)
+    assert len(optimized(world)) == 1
+    assert optimized(world) == set()
+
+
+def test_a_listing_that_took_a_day(world: World) -> None:
+    """What was put into a partition after it was listed is found by the next optimized run."""
+    begin(world)
+    catalog = world.opened()
+    branch = catalog.repository(NAME).branch("main")
+    branch.put("k", b"k")
+    late: list[str] = []
+
+    def put_late(step: str) -> None:
+        if step == "before observe" and not late:
+            late.append(branch.put("late", b"late").address)
+            catalog.close()
+            world.clock.advance(hours=25)
+
+    plan = world.uncommitted(
+        Mode.AUTO, allowed_fraction=1.0, store=stepped(world.store(), put_late)
+    )
+    world.apply(plan)
+    world.repo.branch("main").reset()
+    settle(world)
+    settle(world)
+    assert set(late) <= optimized(world)
+
+
+def test_an_empty_name_of_a_branch(world: World) -> None:
+    with pytest.raises(InvalidInput, match="the name of a branch is empty"):
+        world.uncommitted(Mode.CLEAN, branch="")
+
+
+def test_a_purged_run_was_finished(world: World) -> None:
+    main = begin(world)
+    world.clock.advance(days=60)
+    main.put("x", b"x")
+    main.reset()
+    settle(world)
+    world.apply(world.uncommitted(allowed_fraction=1.0), removal=MoveToQuarantine())
+    world.purge(timedelta(0))
+    store = world.store()
+    assert find_lateness(store, store.runs()) is None

@@ -132,4 +132,16 @@ BUGS: dict[str, Bug] = {
         wrong="        if False:\n",
         test=f"{TEST}::TestInvalid::test_of_dead_commits_that_cannot_be_read",
     ),
+    "a container that a checkpoint knows is counted twice": Bug(
+        "reclaim.run.uncommitted.planning",
+        right="pa.array(sorted(new - then), pa.string())",
+        wrong="pa.array(sorted(new), pa.string())",
+        test="tests/collect/test_uncommitted.py::test_a_commit_that_changes_nothing[embedded]",
+    ),
+    "a partition is final although it was listed long before": Bug(
+        "reclaim.run.uncommitted.planning",
+        right="        if seen.read_at - self._started > SLOWEST_LISTING:\n",
+        wrong="        if False:\n",
+        test="tests/collect/test_uncommitted.py::test_a_listing_that_took_a_day[embedded]",
+    ),
 }

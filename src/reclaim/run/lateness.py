@@ -11,12 +11,14 @@ from reclaim.stores.base import Store
 from reclaim.stores.registry import name_of
 
 TOO_OLD = timedelta(days=30)
+FINISHED = (RunState.DONE, RunState.PURGED)
+"""One whose quarantine has ended since was finished as well."""
 
 
 def find_lateness(store: Store, runs: Sequence[Run]) -> tuple[str, str] | None:
     """What is late in a store, and what to do about it; None if its last finished run is young."""
     done = max(
-        (run.started_at for run in runs if (run.kind, run.state) == (COLLECT, RunState.DONE)),
+        (run.started_at for run in runs if run.kind == COLLECT and run.state in FINISHED),
         default=None,
     )
     since = done or getattr(store, "created_at", None)

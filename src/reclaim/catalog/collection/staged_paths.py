@@ -2,8 +2,8 @@
 
 The ledger knows it of condemned addresses. Rows of a token that was dropped, or of which a newer
 token of the same commit has the path too, are there until they are cleaned; upload tokens tell what
-was never linked. They explain objects in a plan and protect nothing: so a bounded number of them is
-enough.
+was never linked. They explain objects in a plan, and let globs of the setting ``protect`` match; a
+bounded number of them is told.
 """
 
 from __future__ import annotations

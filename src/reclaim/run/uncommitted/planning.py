@@ -53,6 +53,7 @@ from reclaim.run.uncommitted.checkpoint import (
     store_name,
 )
 from reclaim.run.uncommitted.scope import Choice, Mode
+from reclaim.safety import SAFETY
 from reclaim.storage import KeyRange
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
@@ -60,6 +61,8 @@ from reclaim.stores.observation import Observation
 
 MOST_BUCKETS = 256
 FEW_BUCKETS = 8
+SLOWEST_LISTING = SAFETY.objects / 2
+"""After more than this, what is final now may not have been when it was listed."""
 ROWS_OF_A_BUCKET = 50_000
 """Entries that are worth a part of the index of their own."""
 
@@ -88,6 +91,10 @@ def plan_uncommitted(
             hint=f"use `reclaim plan`, which finds every {store.noun} that nothing refers to",
         )
     wanted, how = options or PlanOptions(), asked or UncommittedOptions()
+    if how.branch == "":
+        raise InvalidInput(
+            "the name of a branch is empty", hint="leave --branch out for all of them"
+        )
     if wanted.inventory is not None or not wanted.policy.empty:
         raise InvalidInput("a run on uncommitted data takes neither rules nor an inventory")
     watching = watcher or Silent()
@@ -261,22 +268,26 @@ class UncommittedPlanning(Planning):
         if changes.died:
             containers = super()._expand(seen, decided, named)
             return containers, containers.parts
-        new = [
-            address
-            for addresses in seen.containers.values()
-            for snapshot, address in addresses.items()
-            if snapshot in changes.new
-        ]
-        is_new = pc.is_in(named.column("address"), pa.array(new, pa.string()))
+        then, new = (
+            {
+                address
+                for addresses in seen.containers.values()
+                for snapshot, address in addresses.items()
+                if snapshot in snapshots
+            }
+            for snapshots in (checkpoint.known.live, changes.new)
+        )
+        # A commit that changes nothing has the container of its parent, which is counted already.
+        is_new = pc.is_in(named.column("address"), pa.array(sorted(new - then), pa.string()))
         changed = named.filter(pc.or_(is_new, pc.not_equal(named.column("cause"), LIVE)))
         place = self._place.below("containers")
         more = self._engine.expand(ExpandRequest(self._store.format, changed, place, known=known))
-        then = checkpoint.manifest.counts
+        counts = checkpoint.manifest.counts
         whole = ContainerFiles(
             [*known, *more.parts],
-            of_snapshots=then.of_snapshots + more.of_snapshots,
-            containers=then.containers + more.containers,
-            entries=then.entries + more.entries,
+            of_snapshots=counts.of_snapshots + more.of_snapshots,
+            containers=counts.containers + more.containers,
+            entries=counts.entries + more.entries,
             dead=more.dead,
         )
         return whole, more.parts
@@ -387,12 +398,16 @@ class UncommittedPlanning(Planning):
         return max(least, sum(objects for objects, _ in counts.values()))
 
     def _write_partitions(self, seen: Observation, counts: Mapping[str, tuple[int, int]]) -> Part:
-        names = sorted(counts.keys() | seen.final)
+        final = seen.final
+        if seen.read_at - self._started > SLOWEST_LISTING:
+            # One may have been written to after it was listed, and closed long ago by now.
+            final = frozenset()
+        names = sorted(counts.keys() | final)
         columns = (
             names,
             [counts.get(name, (0, 0))[0] for name in names],
             [counts.get(name, (0, 0))[1] for name in names],
-            [name in seen.final for name in names],
+            [name in final for name in names],
         )
         arrays = [pa.array(c, f.type) for c, f in zip(columns, PARTITIONS, strict=True)]
         table = pa.table(arrays, schema=PARTITIONS)
