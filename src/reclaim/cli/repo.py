@@ -145,8 +145,9 @@ def set_(
     hard_delete=on|off: whether bytes that were never committed go soon after nothing refers to them
     any more. Open catalogs and `reclaim reap` delete them; off, an offline run does.
 
-    protect=GLOBS: what no run takes, by globs of paths and addresses with commas between them, such
-    as protect='raw/*,*.csv'; * also stands for /. An empty value protects nothing.
+    protect=GLOBS: what runs leave alone, by globs of addresses, and of paths as far as they are
+    still known, with commas between them, such as protect='raw/*,*.csv'; * also stands for /. An
+    empty value protects nothing. It does not keep committed data: a tag or a branch does.
     """
     from reclaim.catalog.settings import parse
 
