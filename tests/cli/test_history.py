@@ -347,9 +347,10 @@ def test_refs_of_a_time_and_branches_at_a_ref(cli: CommandLine) -> None:
 
 
 def test_settings_of_a_repository(cli: CommandLine) -> None:
-    assert cli.ok("repo", "show", "sales", "--json").json["settings"] == {"hard_delete": "off"}
+    shown = cli.ok("repo", "show", "sales", "--json").json["settings"]
+    assert shown == {"hard_delete": "off", "protect": ""}
     changed = cli.ok("repo", "set", "sales", "hard_delete=on", "--json").json
-    assert changed["settings"] == {"hard_delete": "on"}
+    assert changed["settings"] == {"hard_delete": "on", "protect": ""}
     assert "hard_delete     on" in cli.ok("repo", "show", "sales").out
     assert "hard_delete" in cli.fails("invalid_input", 2, "repo", "set", "sales", "hard=on")["hint"]
     cli.fails("invalid_input", 2, "repo", "set", "sales", "hard_delete=yes")
