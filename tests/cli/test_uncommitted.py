@@ -108,7 +108,8 @@ def test_what_is_protected(cli: CommandLine) -> None:
     assert made["protect"] == ["raw/*", "*.csv"]
     kept = {group["reason"]: group["objects"] for group in made["staying"]}
     assert kept["protected by raw/*"] == 1
-    cli.fails("invalid_input", 2, "repo", "set", "sales", "protect=a,,b")
+    for cut in ("a,,b", "raw/[a,b]*", "{x,y}/*"):
+        cli.fails("invalid_input", 2, "repo", "set", "sales", f"protect={cut}")
     assert cli.ok("repo", "set", "sales", "protect=", "--json").json["settings"]["protect"] == ""
 
 

@@ -71,11 +71,12 @@ def _parse_switch(name: str, word: str) -> bool:
 def _parse_globs(word: str) -> tuple[str, ...]:
     """Globs with commas between them; none at all for an empty word."""
     globs = tuple(dict.fromkeys(glob.strip() for glob in word.split(BETWEEN))) if word else ()
-    if "" in globs or len(globs) > MOST_GLOBS:
+    cut = any(glob.count("[") != glob.count("]") or "{" in glob for glob in globs)
+    if "" in globs or cut or len(globs) > MOST_GLOBS:
         raise InvalidInput(
             f"protect cannot be {word!r}",
-            hint=f"write at most {MOST_GLOBS} globs with commas between them, such as "
-            "protect='raw/*,*.csv'; * also stands for /",
+            hint=f"write at most {MOST_GLOBS} globs with commas between them, and none in them, such "
+            "as protect='raw/*,*.csv'; * also stands for /",
         )
     return globs
 
