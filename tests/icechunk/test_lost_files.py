@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import icechunk
 import pytest
 
-from reclaim.errors import Conflict, Partial, Refused
+from reclaim.errors import Conflict, Partial, Refused, StorageUnavailable
 from reclaim.run.apply import apply_plan
 from reclaim.run.purge import purge
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.undo import Undone, undo_run
-from reclaim.storage import ObjectStorage
+from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.icechunk.held import HeldIcechunk
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.testing import StorageWrapper
@@ -224,3 +226,66 @@ def test_it_is_upgraded_between_plan_and_apply(tmp_path: Path) -> None:
     with pytest.raises(Conflict, match="was upgraded"):
         apply_plan(store, OracleEngine(), made.place, removal=WINDOW)
     assert written.objects() == before
+
+
+@spec_2
+def test_a_parent_that_does_not_come_back(tmp_path: Path) -> None:
+    """What came back without it stays below the ancestor that stands in, whatever ends later."""
+    written = WrittenRepository.create(tmp_path / "repository", 2)
+    written.write(1)
+    written.branch("side", written.tip())
+    line = [written.write(value, "s", branch="side") for value in (2, 3, 4, 5)]
+    written.repository.reset_branch("side", line[1])
+    written.age()
+    run = set_aside(written)
+    next(written.folder.glob(f"_reclaim/quarantine/*/snapshots/{line[2]}")).unlink()
+    with pytest.raises(Partial):
+        undo(written, run)
+    written = written.reopened()
+    written.branch("saved", line[3])
+    written.repository.delete_branch("side")
+    history = [one.id for one in written.repository.ancestry(branch="saved")]
+    assert history[:3] == [line[3], line[1], line[0]]
+    purge(IcechunkStore(str(written.folder)), OracleEngine(), older_than=timedelta(0))
+    for _ in range(2):
+        written.age()
+        apply(written, plan(written))
+    after = written.reopened()
+    assert [one.id for one in after.repository.ancestry(branch="saved")] == history
+
+
+class FailsToMove(StorageWrapper):
+    """A storage that does not move some objects out of quarantine at first."""
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        self.failing = True
+
+    def move(self, source: str, target: str, **how: Any) -> None:
+        chunk = "/chunks/" in source and source[-1] in "0G" and source[-2] < "G"
+        if self.failing and "/quarantine/" in source and ("/snapshots/" in source or chunk):
+            raise StorageUnavailable("slow down")
+        super().move(source, target, **how)
+
+
+def test_a_rescue_that_was_cut_short(written: WrittenRepository, spec: int) -> None:
+    """The next purge brings the rest back, although the manifest is at home by then."""
+    written.write(1)
+    written.branch("side", written.tip())
+    written.write(6, "e", branch="side", chunks=16)
+    before = contents(written)
+    ref = written.folder / ("repo" if spec > 1 else "refs/branch.side/ref.json")
+    kept = ref.read_bytes()
+    written.repository.delete_branch("side")
+    written.age()
+    set_aside(written)
+    ref.parent.mkdir(parents=True, exist_ok=True)
+    ref.write_bytes(kept)
+    storage = FailsToMove(ObjectStorage.open(normalize(str(written.folder.parent))))
+    engine = OracleEngine(lambda _url: storage)
+    for failing in (True, False):
+        storage.failing = failing
+        store = IcechunkStore(str(written.folder), storage=storage)
+        with suppress(Partial):
+            purge(store, engine, older_than=timedelta(0), opener=lambda _url: storage)
+    assert contents(written.reopened()) == before

@@ -16,6 +16,13 @@ LOST = "tests/icechunk/test_lost_files.py"
 CONTRACT = "tests/icechunk/test_contract.py::TestIcechunkStore"
 
 OF_BOTH_SPECS: dict[str, Bug] = {
+    "chunks of a manifest that is at home are not looked for": Bug(
+        "reclaim.stores.icechunk.rereferenced",
+        right='            found.update(map(self._at, entries.column("address").to_pylist()))\n',
+        wrong='            if manifest["address"] != row["address"]:\n'
+        '                found.update(map(self._at, entries.column("address").to_pylist()))\n',
+        test=f"{LOST}::test_a_rescue_that_was_cut_short[spec 1]",
+    ),
     "a file with the name of a snapshot counts wherever it lies": Bug(
         "reclaim.stores.icechunk.survey",
         right='    inside = pc.and_(pc.starts_with(address, f"{folder}/"), direct)\n',
@@ -135,6 +142,12 @@ OF_BOTH_SPECS: dict[str, Bug] = {
 }
 
 OF_SPEC_2: dict[str, Bug] = {
+    "what hangs on a stand-in is hung up anew when its parent is gone": Bug(
+        "reclaim.stores.icechunk.repo_editor",
+        right="                if not is_known(found.entry.parent):\n",
+        wrong="                if False:\n",
+        test=f"{LOST}::test_a_parent_that_does_not_come_back",
+    ),
     "an Icechunk repository is not looked at again before it is changed": Bug(
         "reclaim.stores.icechunk.held",
         right="        # It may have become read-only or been upgraded since it was planned.\n"

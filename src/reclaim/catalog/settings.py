@@ -75,8 +75,8 @@ def _parse_globs(word: str) -> tuple[str, ...]:
     if "" in globs or cut or len(globs) > MOST_GLOBS:
         raise InvalidInput(
             f"protect cannot be {word!r}",
-            hint=f"write at most {MOST_GLOBS} globs with commas between them, and none in them, such "
-            "as protect='raw/*,*.csv'; * also stands for /",
+            hint=f"write at most {MOST_GLOBS} globs with commas between them, and none in them, "
+            "such as protect='raw/*,*.csv'; * also stands for /",
         )
     return globs
 

@@ -113,6 +113,7 @@ class HeldRepo(HeldIcechunk):
         """Let the operations log need no backup that it names, if such are to go."""
         self._working()
         if OLD_BACKUP in kinds:
+            self._observer.check()
             self._editor.rotate_log(self.lock.check)
             self._observer.collects_backups = True
 
@@ -125,6 +126,7 @@ class HeldRepo(HeldIcechunk):
         seen: HistorySeen,
     ) -> bool:
         run = self._working()
+        self._observer.check()
 
         def is_as_seen(document: RepoDocument) -> bool:
             return _parts(document) == _seen_parts(seen)
@@ -145,6 +147,7 @@ class HeldRepo(HeldIcechunk):
 
     def expire_by_library(self, expiration: Expiration, seen: HistorySeen) -> bool:
         run = self._working()
+        self._observer.check()
         load_library()
         history = build(*_of_repo(self._observer.read_repo()))
         # The library compares and swaps on its own, but not with what was decided on.

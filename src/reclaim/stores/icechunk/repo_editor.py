@@ -202,10 +202,21 @@ class RepoEditor:
                 parent = known[parent].entry.parent if parent in known else first
             return parent
 
+        def is_known(parent: SnapshotId | None) -> bool:
+            """Whether it is told where an ancestor hangs, up to one that is there or comes back."""
+            while parent is not None and parent not in there and parent not in back:
+                if parent not in known:
+                    return False
+                parent = known[parent].entry.parent
+            return True
+
         fitted = {one: replace(entry, parent=nearest(entry.parent)) for one, entry in back.items()}
         for one, found in known.items():
             # Unless the library has given it another one since.
             if found.is_back and one in there and there[one].parent == found.stand_in:
+                if not is_known(found.entry.parent):
+                    # What it waited for is gone for good: it stays below what stands in for it.
+                    continue
                 parent = nearest(found.entry.parent)
                 if parent != found.stand_in:
                     fitted[one] = replace(there[one], parent=parent)

@@ -48,31 +48,37 @@ class _Quarantined:
         return found
 
     def _objects_of(self, snapshot: SnapshotId) -> set[str]:
-        """A snapshot, its logs, its manifests, and the chunks of those that are in quarantine."""
-        at = self._at(self._format.address(SNAPSHOTS, snapshot))
+        """A snapshot, its logs, its manifests and their chunks, by their addresses in quarantine.
+
+        Some of it may be at home: a live snapshot uses it, or somebody has begun to bring it back.
+        """
+        home = self._format.address(SNAPSHOTS, snapshot)
         logs = [snapshot, *self._pruned(snapshot)]
-        found = {at, *(self._at(self._format.address(TRANSACTIONS, log)) for log in logs)}
-        for row in self._format.containers(self._storage, at).to_pylist():
-            manifest = self._at(row["address"])
-            if not self._is_there(manifest):
-                # It is at home, because a live snapshot uses it; so are its chunks.
-                continue
-            found.add(manifest)
-            entries = self._format.entries(self._storage, {**row, "address": manifest}, paths=False)
+        found = {
+            self._at(home),
+            *(self._at(self._format.address(TRANSACTIONS, log)) for log in logs),
+        }
+        for row in self._format.containers(self._storage, self._where(home)).to_pylist():
+            manifest = {**row, "address": self._where(row["address"])}
+            entries = self._format.entries(self._storage, manifest, paths=False)
+            found.add(self._at(row["address"]))
             found.update(map(self._at, entries.column("address").to_pylist()))
         return found
 
-    def _is_there(self, address: str) -> bool:
+    def _where(self, home: str) -> str:
+        """The address at which an object is now: in quarantine, or else at home."""
+        aside = self._at(home)
         try:
-            self._storage.head(address)
+            self._storage.head(aside)
         except NotFound:
-            return False
-        return True
+            return home
+        return aside
 
     def _parent_of(self, snapshot: SnapshotId) -> SnapshotId | None:
         if snapshot in self._withdrawn:
             return self._withdrawn[snapshot].entry.parent
-        file = read_snapshot(self._storage, self._at(self._format.address(SNAPSHOTS, snapshot)))
+        address = self._where(self._format.address(SNAPSHOTS, snapshot))
+        file = read_snapshot(self._storage, address)
         return None if file.parent is None else SnapshotId(file.parent)
 
     def _pruned(self, snapshot: SnapshotId) -> Collection[str]:
