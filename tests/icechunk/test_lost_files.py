@@ -252,6 +252,15 @@ def test_a_parent_that_does_not_come_back(tmp_path: Path) -> None:
         apply(written, plan(written))
     after = written.reopened()
     assert [one.id for one in after.repository.ancestry(branch="saved")] == history
+    # Taken and brought back once more, it is where it was.
+    after.repository.delete_branch("saved")
+    after.branch("kept", line[1])
+    after.age()
+    again = set_aside(after)
+    assert undo(after, again).left == ()
+    after = after.reopened()
+    after.branch("saved", line[3])
+    assert [one.id for one in after.repository.ancestry(branch="saved")] == history
 
 
 class FailsToMove(StorageWrapper):

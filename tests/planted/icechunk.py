@@ -144,8 +144,8 @@ OF_BOTH_SPECS: dict[str, Bug] = {
 OF_SPEC_2: dict[str, Bug] = {
     "what hangs on a stand-in is hung up anew when its parent is gone": Bug(
         "reclaim.stores.icechunk.repo_editor",
-        right="                if not is_known(found.entry.parent):\n",
-        wrong="                if False:\n",
+        right="            if not _is_known(found.entry.parent, known, entries):\n",
+        wrong="            if False:\n",
         test=f"{LOST}::test_a_parent_that_does_not_come_back",
     ),
     "an Icechunk repository is not looked at again before it is changed": Bug(

@@ -196,30 +196,27 @@ class RepoEditor:
         back = {one: entry for one, entry in wanted.items() if one in whole}
         first = next((one for one, entry in there.items() if entry.parent is None), None)
 
-        def nearest(parent: SnapshotId | None) -> SnapshotId | None:
-            """The nearest ancestor that is there or comes back; the first snapshot if none is."""
-            while parent is not None and parent not in there and parent not in back:
-                parent = known[parent].entry.parent if parent in known else first
-            return parent
+        def hang(entry: Entry, wanted: Entry) -> Entry:
+            """An entry below the nearest ancestor that is there or comes back, or else the first
+            snapshot, with the logs of those in between."""
+            passed: list[SnapshotId] = []
+            at = wanted.parent
+            while at is not None and at not in there and at not in back:
+                if at in known:
+                    passed.append(at)
+                at = known[at].entry.parent if at in known else first
+            logs = [
+                log for one in reversed(passed) for log in (*known[one].entry.pruned(), str(one))
+            ]
+            return entry.below(at, [*logs, *wanted.pruned()])
 
-        def is_known(parent: SnapshotId | None) -> bool:
-            """Whether it is told where an ancestor hangs, up to one that is there or comes back."""
-            while parent is not None and parent not in there and parent not in back:
-                if parent not in known:
-                    return False
-                parent = known[parent].entry.parent
-            return True
-
-        fitted = {one: replace(entry, parent=nearest(entry.parent)) for one, entry in back.items()}
+        fitted = {one: hang(entry, entry) for one, entry in back.items()}
         for one, found in known.items():
             # Unless the library has given it another one since.
             if found.is_back and one in there and there[one].parent == found.stand_in:
-                if not is_known(found.entry.parent):
-                    # What it waited for is gone for good: it stays below what stands in for it.
-                    continue
-                parent = nearest(found.entry.parent)
-                if parent != found.stand_in:
-                    fitted[one] = replace(there[one], parent=parent)
+                hung = hang(there[one], found.entry)
+                if hung.parent != found.stand_in:
+                    fitted[one] = hung
         return fitted
 
     def _whole(self, snapshots: Collection[SnapshotId]) -> frozenset[SnapshotId]:
@@ -344,6 +341,22 @@ def _settled(
         if one in entries and one not in listed:
             if entries[one].parent == found.entry.parent:
                 continue
+            if not _is_known(found.entry.parent, known, entries):
+                # What it waited for is gone for good: it stays below what stands in for it.
+                continue
             found = replace(found, stand_in=found.stand_in or entries[one].parent)
         settled[one] = found
     return settled
+
+
+def _is_known(
+    parent: SnapshotId | None,
+    known: Mapping[SnapshotId, Withdrawn],
+    entries: Mapping[SnapshotId, Entry],
+) -> bool:
+    """Whether it is written down where an ancestor hangs, up to one that is there."""
+    while parent is not None and parent not in entries:
+        if parent not in known:
+            return False
+        parent = known[parent].entry.parent
+    return True
