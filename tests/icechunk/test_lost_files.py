@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -298,3 +298,29 @@ def test_a_rescue_that_was_cut_short(written: WrittenRepository, spec: int) -> N
         with suppress(Partial):
             purge(store, engine, older_than=timedelta(0), opener=lambda _url: storage)
     assert contents(written.reopened()) == before
+
+
+@spec_2
+def test_logs_that_an_ancestor_of_what_is_promised_needs(tmp_path: Path) -> None:
+    """Its parent expired before: the log of that is needed once the child is back."""
+    written = WrittenRepository.create(tmp_path / "repository", 2)
+    written.write(1)
+    written.branch("side", FIRST)
+    expired = written.write(2, "x", branch="side")
+    bound = datetime.now(UTC)
+    parent, child = (written.write(value, "p", branch="side") for value in (3, 4))
+    written.reopened().repository.expire_snapshots(bound)
+    written = written.reopened()
+    written.age()
+    apply(written, plan(written))
+    written = written.reopened()
+    written.repository.reset_branch("side", parent)
+    written.age()
+    run = set_aside(written)
+    written = written.reopened()
+    written.repository.delete_branch("side")
+    apply(written, plan(written))
+    assert expired in written.names("transactions")
+    assert undo(written, run).snapshots == 1
+    after = written.reopened()
+    assert "/x" in str(after.repository.diff(from_snapshot_id=FIRST, to_snapshot_id=child))

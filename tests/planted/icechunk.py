@@ -142,6 +142,12 @@ OF_BOTH_SPECS: dict[str, Bug] = {
 }
 
 OF_SPEC_2: dict[str, Bug] = {
+    "logs that ancestors of what is promised need go": Bug(
+        "reclaim.stores.icechunk.observing",
+        right="                    logs.update(listed[at].pruned)\n",
+        wrong="",
+        test=f"{LOST}::test_logs_that_an_ancestor_of_what_is_promised_needs",
+    ),
     "what hangs on a stand-in is hung up anew when its parent is gone": Bug(
         "reclaim.stores.icechunk.repo_editor",
         right="            if not _is_known(found.entry.parent, known, entries):\n",
@@ -260,9 +266,9 @@ OF_SPEC_2: dict[str, Bug] = {
         test=f"{APPLY}::test_an_answer_that_is_lost[True]",
     ),
     "logs that a snapshot in quarantine needs go": Bug(
-        "reclaim.stores.icechunk.store",
-        right="withdrawn[one].entry.pruned() if one in withdrawn else ()",
-        wrong="()",
+        "reclaim.stores.icechunk.observing",
+        right="                    logs.update(withdrawn[at].entry.pruned())\n",
+        wrong="",
         test=f"{APPLY}::test_logs_that_a_snapshot_in_quarantine_needs_stay",
     ),
     "a repo on a disk that is written over is not looked at again": Bug(

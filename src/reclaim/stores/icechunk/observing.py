@@ -122,6 +122,29 @@ class Observer:
         tips = {*(ref.snapshot for ref in refs), *(lease.snapshot for lease in leases), *young}
         return frozenset(histories.led_to(tips, parents))
 
+    def logs_of(self, taken: Collection[SnapshotId]) -> set[str]:
+        """The transaction logs that snapshots which were taken need once they are back: their own,
+        and those of ancestors that they and theirs were cut off from."""
+        if not taken or self.format.spec == 1:
+            return set(taken)
+        withdrawn = self.withdrawn.read()
+        listed = {SnapshotId(info.id): info for info in self.read_repo().snapshots}
+        logs: set[str] = set(taken)
+        passed: set[SnapshotId] = set()
+        for one in taken:
+            at: SnapshotId | None = one
+            while at is not None and at not in passed:
+                passed.add(at)
+                if at in withdrawn:
+                    logs.update(withdrawn[at].entry.pruned())
+                    at = withdrawn[at].entry.parent
+                elif at in listed:
+                    logs.update(listed[at].pruned)
+                    at = SnapshotId(parent) if (parent := listed[at].parent) else None
+                else:
+                    at = None
+        return logs
+
     def current_history(self) -> HistoryRead:
         """The history as of now, read in this process."""
         reader = DriverReader(self.storage)

@@ -169,14 +169,12 @@ class IcechunkStore(SidecarStore):
 
     def promised(self, runs: Collection[str]) -> Mapping[str, Mapping[str, Collection[str]]]:
         taken = {run_id: self._sidecar.lists.taken_by(run_id) for run_id in runs}
-        withdrawn = self._observer.withdrawn.read()
         return {
             run_id: {
                 SNAPSHOT: [self.format.address(SNAPSHOTS, one) for one in snapshots],
                 TRANSACTION: [
                     self.format.address(TRANSACTIONS, log)
-                    for one in snapshots
-                    for log in (one, *(withdrawn[one].entry.pruned() if one in withdrawn else ()))
+                    for log in self._observer.logs_of(snapshots)
                 ],
             }
             for run_id, snapshots in taken.items()
