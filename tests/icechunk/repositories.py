@@ -14,12 +14,29 @@ from typing import Any
 import icechunk
 import zarr
 
+from reclaim.testing.servers import ACCESS_KEY, SECRET_KEY, SeaweedFS
+
 NEWEST_SPEC = 2 if int(icechunk.__version__.split(".")[0]) >= 2 else 1
 """The library that Python 3.11 gets writes spec 1 only."""
 SPECS = tuple(range(1, NEWEST_SPEC + 1))
 FIRST = "1CECHNKREP0F1RSTCMT0"
 """The snapshot that every repository begins with."""
 FOLDERS = ("snapshots", "transactions", "manifests", "chunks")
+
+
+def bucket_storage(s3: SeaweedFS, bucket: str) -> Callable[[], Any]:
+    """Opens a place in a bucket as the library's users do."""
+    return partial(
+        icechunk.s3_storage,
+        bucket=bucket.removeprefix("s3://"),
+        prefix="data/repository",
+        endpoint_url=s3.endpoint,
+        allow_http=True,
+        force_path_style=True,
+        region="us-east-1",
+        access_key_id=ACCESS_KEY,
+        secret_access_key=SECRET_KEY,
+    )
 
 
 class WrittenRepository:

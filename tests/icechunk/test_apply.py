@@ -22,11 +22,11 @@ from reclaim.run.undo import undo_run
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.testing.engine import OracleEngine
-from reclaim.testing.servers import ACCESS_KEY, SECRET_KEY, SeaweedFS
+from reclaim.testing.servers import SeaweedFS
 from reclaim.testing.storage import StorageWrapper
 from reclaim.urls import normalize
 from tests.cli.conftest import CommandLine, bare, plain
-from tests.icechunk.repositories import NEWEST_SPEC, WrittenRepository
+from tests.icechunk.repositories import NEWEST_SPEC, WrittenRepository, bucket_storage
 from tests.icechunk.world import DAY, build_randomly, bury, copied, plan
 
 __all__ = ["bare", "plain"]
@@ -332,19 +332,7 @@ def test_in_a_bucket(
         monkeypatch.setenv(name, value)
     bucket = s3.new_bucket()
 
-    def storage() -> Any:
-        return icechunk.s3_storage(
-            bucket=bucket.removeprefix("s3://"),
-            prefix="data/repository",
-            endpoint_url=s3.endpoint,
-            allow_http=True,
-            force_path_style=True,
-            region="us-east-1",
-            access_key_id=ACCESS_KEY,
-            secret_access_key=SECRET_KEY,
-        )
-
-    written = WrittenRepository.create(tmp_path, spec, storage=storage)
+    written = WrittenRepository.create(tmp_path, spec, storage=bucket_storage(s3, bucket))
     written.write(1)
     written.branch("side", written.tip())
     dead = written.write(2, branch="side")

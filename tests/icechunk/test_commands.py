@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import icechunk
 import pytest
 
-from reclaim.testing.servers import ACCESS_KEY, SECRET_KEY, SeaweedFS
+from reclaim.testing.servers import SeaweedFS
 from tests.cli.conftest import CommandLine, bare, plain
-from tests.icechunk.repositories import FIRST, WrittenRepository
+from tests.icechunk.repositories import FIRST, WrittenRepository, bucket_storage
 from tests.icechunk.trees import SampleTree
 
 __all__ = ["bare", "plain"]
@@ -131,19 +129,7 @@ def test_in_a_bucket(
         monkeypatch.setenv(variable, value)
     bucket = s3.new_bucket()
 
-    def storage() -> Any:
-        return icechunk.s3_storage(
-            bucket=bucket.removeprefix("s3://"),
-            prefix="data/repository",
-            endpoint_url=s3.endpoint,
-            allow_http=True,
-            force_path_style=True,
-            region="us-east-1",
-            access_key_id=ACCESS_KEY,
-            secret_access_key=SECRET_KEY,
-        )
-
-    written = WrittenRepository.create(tmp_path, spec, storage=storage)
+    written = WrittenRepository.create(tmp_path, spec, storage=bucket_storage(s3, bucket))
     ids = [written.write(value) for value in range(3)]
     tip = next(written.repository.ancestry(branch="main"))
     name = f"icechunk:{bucket}/data/repository"

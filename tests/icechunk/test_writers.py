@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import icechunk
 import pytest
@@ -18,9 +17,9 @@ from reclaim.storage import Storage
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
 from reclaim.testing.engine import OracleEngine
-from reclaim.testing.servers import ACCESS_KEY, SECRET_KEY, SeaweedFS
+from reclaim.testing.servers import SeaweedFS
 from reclaim.testing.storage import StorageWrapper
-from tests.icechunk.repositories import NEWEST_SPEC, WrittenRepository
+from tests.icechunk.repositories import NEWEST_SPEC, WrittenRepository, bucket_storage
 from tests.icechunk.test_differential import contents
 from tests.soak import SOAK
 
@@ -36,20 +35,8 @@ class Bucket:
     def __init__(self, s3: SeaweedFS, folder: Path, spec: int) -> None:
         bucket = s3.new_bucket()
 
-        def storage() -> Any:
-            return icechunk.s3_storage(
-                bucket=bucket.removeprefix("s3://"),
-                prefix="data/repository",
-                endpoint_url=s3.endpoint,
-                allow_http=True,
-                force_path_style=True,
-                region="us-east-1",
-                access_key_id=ACCESS_KEY,
-                secret_access_key=SECRET_KEY,
-            )
-
         self.url = f"{bucket}/data/repository"
-        self.written = WrittenRepository.create(folder, spec, storage=storage)
+        self.written = WrittenRepository.create(folder, spec, storage=bucket_storage(s3, bucket))
         self.written.write(1)
         self.dead = [self._bury(value) for value in (2, 4)]
         self._made = 0

@@ -33,13 +33,13 @@ OF_BOTH_SPECS: dict[str, Bug] = {
         "reclaim.stores.icechunk.rereferenced",
         right="    waiting = sorted(taken & observer.referred_to(reader))\n",
         wrong="    waiting = sorted(taken & frozenset())\n",
-        test=f"{LOST}::test_a_branch_made_right_after_the_last_look[spec 1]",
+        test=f"{LOST}::test_a_branch_made_right_after_the_last_look",
     ),
     "an ancestor in an Icechunk quarantine is not brought back": Bug(
         "reclaim.stores.icechunk.rereferenced",
         right="            if parent is not None and parent in taken:\n",
         wrong="            if False:\n",
-        test=f"{LOST}::test_a_branch_made_right_after_the_last_look[spec 1]",
+        test=f"{LOST}::test_a_branch_made_right_after_the_last_look",
     ),
     "fields of a later version of Icechunk are passed over": Bug(
         "reclaim.stores.icechunk.flatbuffer",
