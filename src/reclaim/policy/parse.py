@@ -20,23 +20,17 @@ later entries. What is unknown, given twice or empty of meaning is refused.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from reclaim.errors import InvalidInput
 from reclaim.model import RefKind, instant_text
+from reclaim.policy.document import problem_text, read_document
 from reclaim.policy.duration import Duration
 from reclaim.policy.rules import Match, Policy, Rules
-
-MOST_CHARACTERS = 1_000_000
-LONGEST_SHOWN = 200
-DEEPEST = 20
-"""A policy is four levels deep; what is far beyond was not written as one."""
 
 NO_RULE_HINT = (
     "give at least one of older_than, keep_within, keep_last, keep_daily and the like, or store a "
@@ -106,31 +100,8 @@ class _File(BaseModel):
 
 def read_policy(text: str, *, source: str = "the policy") -> Policy:
     """A policy out of a file's text, in YAML or JSON."""
-    if len(text) > MOST_CHARACTERS:
-        raise InvalidInput(f"{source} is longer than {MOST_CHARACTERS:,} characters")
-    try:
-        if text.lstrip().startswith("{"):
-            data = json.loads(text, object_pairs_hook=_once)
-        else:
-            data = yaml.load(text, _Loader)
-    except (ValueError, yaml.YAMLError, RecursionError) as error:
-        raise InvalidInput(_unreadable(error, source)) from None
+    data = read_document(text, source=source)
     return parse_policy({} if data is None else data, source=source)
-
-
-def _unreadable(error: Exception, source: str) -> str:
-    """``rules.yaml:3:4: duplicate key keep_last``, as far as the place is known."""
-    match error:
-        case json.JSONDecodeError():
-            return f"{source}:{error.lineno}:{error.colno}: not valid JSON: {error.msg.lower()}"
-        case _Misplaced(problem=str(problem), problem_mark=yaml.Mark() as mark):
-            return f"{source}:{mark.line + 1}:{mark.column + 1}: {problem}"
-        case yaml.MarkedYAMLError(problem=str(problem), problem_mark=yaml.Mark() as mark):
-            return f"{source}:{mark.line + 1}:{mark.column + 1}: not valid YAML: {problem}"
-        case RecursionError():
-            return f"{source}: nested too deeply"
-        case _:
-            return f"{source}: {error}"
 
 
 def parse_policy(data: object, *, source: str = "the policy") -> Policy:
@@ -197,31 +168,11 @@ def require_rules(policy: Policy) -> Policy:
 
 def _invalid(error: ValidationError, source: str, where: Any) -> InvalidInput:
     problems = [
-        f"{where(problem['loc'])}: {_problem(problem)}"
+        f"{where(problem['loc'])}: {problem_text(problem)}"
         for problem in error.errors(include_url=False)
     ]
     prefix = f"{source}: " if source else ""
     return InvalidInput(prefix + "; ".join(problems), problems=problems)
-
-
-def _problem(problem: Mapping[str, Any]) -> str:
-    match problem["type"]:
-        case "extra_forbidden":
-            return "there is no such field"
-        case "missing":
-            return "is missing"
-        case "greater_than_equal" | "int_type":
-            return f"must be a whole number of at least 1, not {_short(problem['input'])}"
-        case "value_error":
-            return str(problem["ctx"]["error"])
-        case _:
-            message: str = problem["msg"]
-            return f"{message[0].lower()}{message[1:]}, not {_short(problem['input'])}"
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
 
 def _option(place: tuple[int | str, ...]) -> str:
@@ -237,50 +188,3 @@ def _where(place: tuple[int | str, ...], data: Mapping[object, Any]) -> str:
     glob = entry.get("match") if isinstance(entry, Mapping) else None
     named = f"rules[{number}] ({glob})" if isinstance(glob, str) and glob else f"rules[{number}]"
     return ": ".join([named, *(str(part) for part in place[2:])])
-
-
-def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"duplicate key {name}")
-        found[name] = value
-    return found
-
-
-class _Misplaced(yaml.MarkedYAMLError):
-    """Valid YAML that a policy has no use for, and where it stands."""
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML in which each thing is written once and where it belongs.
-
-    A name that is given twice would be lost unseen. Aliases can make a text of a few lines into
-    more than fits in memory, and nesting without end takes a stack without end.
-    """
-
-    depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise self._misplaced("aliases (*name) are not taken; write out what each stands for")
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise self._misplaced(f"nested more than {DEEPEST} levels deep")
-        node: yaml.Node | None = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
-
-    def _misplaced(self, problem: str) -> _Misplaced:
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        return _Misplaced(problem=problem, problem_mark=event.start_mark)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        names = set()
-        for key, _ in node.value:
-            name = self.construct_object(key, deep=True)
-            if isinstance(name, str):
-                if name in names:
-                    raise _Misplaced(problem=f"duplicate key {name}", problem_mark=key.start_mark)
-                names.add(name)
-        return super().construct_mapping(node, deep)
