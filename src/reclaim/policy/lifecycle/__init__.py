@@ -1,0 +1,28 @@
+"""Lifecycle: which data goes for its age, by the prefix of its path and by branch.
+
+A *rule* gives days to a prefix, with other days for some branches. On one day it becomes *dated
+rules*: what was created on or before a date goes. An address goes only if every path that refers to
+it, on every branch that reaches it, is matched. Nothing here reads a clock or a store.
+"""
+
+from reclaim.policy.lifecycle.bounds import Bounds, current_rules
+from reclaim.policy.lifecycle.dated import CurrentRule, DatedRule, date_rules
+from reclaim.policy.lifecycle.judging import Occurrence, Verdict, judge, matched_rules
+from reclaim.policy.lifecycle.parse import lifecycle_document, read_lifecycle
+from reclaim.policy.lifecycle.rules import LifecyclePolicy, LifecycleRule
+
+__all__ = [
+    "Bounds",
+    "CurrentRule",
+    "DatedRule",
+    "LifecyclePolicy",
+    "LifecycleRule",
+    "Occurrence",
+    "Verdict",
+    "current_rules",
+    "date_rules",
+    "judge",
+    "lifecycle_document",
+    "matched_rules",
+    "read_lifecycle",
+]

@@ -1,0 +1,85 @@
+"""Lifecycle rules out of text, in JSON or YAML: rules by their ids.
+
+::
+
+    rule1:
+      prefix: foo/bar      # of the path; an empty one is everything
+      days: 10             # for every branch that has none of its own here
+      enabled: true        # true when left out
+      branch_days:
+        b1: 5
+        b2: 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from reclaim.errors import InvalidInput
+from reclaim.policy.document import problem_text, read_document
+from reclaim.policy.lifecycle.rules import LifecyclePolicy, LifecycleRule
+
+MOST_DAYS = 36_500
+"""A hundred years. What is far beyond was not meant as days."""
+
+Days = Annotated[int, Field(ge=1, le=MOST_DAYS, strict=True)]
+Name = Annotated[str, Field(min_length=1, strict=True)]
+
+
+class _Rule(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    prefix: Annotated[str, Field(strict=True)]
+    days: Days | None = None
+    enabled: Annotated[bool, Field(strict=True)] = True
+    branch_days: dict[Name, Days] = {}
+
+    @model_validator(mode="after")
+    def _says_something(self) -> _Rule:
+        if self.days is None and not self.branch_days:
+            raise ValueError("has neither days nor branch_days, so it says nothing")
+        return self
+
+
+def read_lifecycle(text: str, *, source: str = "the lifecycle rules") -> LifecyclePolicy:
+    """The rules in a file's text."""
+    data = read_document(text, source=source)
+    if not isinstance(data, Mapping) or not data:
+        raise InvalidInput(
+            f"{source} must have rules by their ids, not {data!r}",
+            hint='for example {"rule1": {"prefix": "logs/", "days": 30}}',
+        )
+    rules: list[LifecycleRule] = []
+    problems: list[str] = []
+    for rule_id, body in data.items():
+        if not isinstance(rule_id, str) or not rule_id:
+            problems.append(f"the id of a rule must be a text, not {rule_id!r}")
+            continue
+        try:
+            parsed = _Rule.model_validate(body)
+        except ValidationError as error:
+            problems += [
+                ": ".join([rule_id, *map(str, problem["loc"]), problem_text(problem)])
+                for problem in error.errors(include_url=False)
+            ]
+            continue
+        rules.append(LifecycleRule(rule_id, **parsed.model_dump()))
+    if problems:
+        raise InvalidInput(f"{source}: {'; '.join(problems)}", problems=problems)
+    return LifecyclePolicy(tuple(rules))
+
+
+def lifecycle_document(policy: LifecyclePolicy) -> dict[str, Any]:
+    """The rules as a file would hold them."""
+    return {
+        rule.id: {
+            "prefix": rule.prefix,
+            **({"days": rule.days} if rule.days is not None else {}),
+            "enabled": rule.enabled,
+            **({"branch_days": dict(rule.branch_days)} if rule.branch_days else {}),
+        }
+        for rule in policy.rules
+    }
