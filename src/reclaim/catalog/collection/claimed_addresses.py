@@ -280,9 +280,11 @@ def sweep_released(workspace: Workspace, lock: RepositoryLock) -> int:
         released = list(connection.execute(query).scalars())
     removed = 0
     for run_id in released:
-        while batch := workspace.database.transact(
-            lambda connection, run_id=run_id: _remove_batch(connection, lock, run_id)
-        ):
+
+        def work(connection: Connection, run_id: str = run_id) -> int:
+            return _remove_batch(connection, lock, run_id)
+
+        while batch := workspace.database.transact(work):
             removed += batch
     return removed
 
@@ -390,7 +392,7 @@ def _state(connection: Connection, run_id: str) -> str | None:
 
 
 def _check_provisional(connection: Connection, run_id: str) -> None:
-    """Fail unless the run's claims are still its own to decide on; nobody changes that meanwhile."""
+    """Fail unless the run's claims are its own to decide on; nobody changes that meanwhile."""
     query = select(claims.c.state).where(claims.c.run_id == run_id)
     if connection.execute(query.with_for_update(read=True)).scalar() != ClaimState.PROVISIONAL:
         raise Conflict(

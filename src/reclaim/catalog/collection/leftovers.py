@@ -1,7 +1,7 @@
 """Leftovers of a run that died: its provisional marks and claims, and its edit of the history.
 
-Whoever comes next takes all of it back. They are left over when the run that made them does not hold
-the lock; while somebody holds it, they are that run's own affair.
+Whoever comes next takes all of it back. It is left over when the run that made it does not hold the
+lock; while somebody holds it, it is that run's own affair.
 """
 
 from __future__ import annotations
