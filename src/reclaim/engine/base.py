@@ -14,6 +14,15 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.engine.lifecycle import (
+    LifecycleCarryRequest,
+    LifecycleFindings,
+    LifecycleSearch,
+    RangeFiles,
+    RangesRequest,
+    Rejudged,
+    RejudgeRequest,
+)
 from reclaim.engine.tasks.deleting import Deleter, Outcome
 from reclaim.engine.tasks.judging import CandidateRules, Verdict
 from reclaim.engine.tasks.parts import Part, Place, write_part
@@ -113,6 +122,8 @@ class Candidates:
     """How many of the landmarks are among them."""
     uncommitted: UncommittedFindings | None = None
     """For a search by the index."""
+    lifecycle: LifecycleFindings | None = None
+    """For a search by lifecycle rules."""
 
 
 @dataclass(slots=True)
@@ -150,6 +161,9 @@ class FindRequest:
     """For what is not needed afterwards, in the same storage."""
     search: UncommittedSearch | None = None
     """How to find them by the index, where that is there: then containers are not read."""
+    lifecycle: LifecycleSearch | None = None
+    """How to find them by lifecycle rules, whatever refers to them. Without parts of ``objects``
+    they are looked up one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,4 +392,16 @@ class Engine(Protocol):
 
     def copy(self, request: CopyRequest) -> Sequence[Part]:
         """Copy parts, each verified by its hash, to another place."""
+        ...
+
+    def lifecycle_ranges(self, request: RangesRequest) -> RangeFiles:
+        """The distinct ranges of metaranges, with the union of what reaches them."""
+        ...
+
+    def rejudge(self, request: RejudgeRequest) -> Rejudged:
+        """The addresses of a lifecycle plan that some path holds by what reaches it since."""
+        ...
+
+    def carry_matched(self, request: LifecycleCarryRequest) -> Sequence[Part]:
+        """Addresses that a rule matches and that a run did not take."""
         ...

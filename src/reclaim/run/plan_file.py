@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from datetime import date
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
@@ -16,6 +17,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from reclaim.engine.base import ContainerFiles
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.errors import NotFound, PlanRefused, UnknownVersion
+from reclaim.policy.lifecycle import DatedRule
 from reclaim.storage import Storage
 
 FORMAT = 2
@@ -193,6 +195,72 @@ class Uncommitted(_Model):
     """Objects and bytes by partition, and whether it is final; None if no checkpoint follows."""
 
 
+class LifecycleRuleDate(_Model):
+    """What a rule says about one branch on the day of the plan; "" for every other branch."""
+
+    rule_id: str
+    prefix: str
+    branch: str
+    date_to_be_deleted: date
+
+    @classmethod
+    def of(cls, rule: DatedRule) -> LifecycleRuleDate:
+        return cls(
+            rule_id=rule.rule_id,
+            prefix=rule.prefix,
+            branch=rule.branch,
+            date_to_be_deleted=rule.date_to_be_deleted,
+        )
+
+    @property
+    def dated(self) -> DatedRule:
+        return DatedRule(self.rule_id, self.prefix, self.branch, self.date_to_be_deleted)
+
+
+class Lifecycle(_Model):
+    """How lifecycle rules were judged: everything that an apply needs to judge again, and what the
+    run leaves for the next one."""
+
+    today: date
+    policy: dict[str, Any]
+    """The rules as a file has them."""
+    rules: list[LifecycleRuleDate]
+    """The enabled rules on that day."""
+    mode: str
+    """``full`` or ``incremental``."""
+    why: str
+    commits: File
+    """Commits that something reaches, with their bitmaps; see ``tasks.lifecycle.COMMITS``."""
+    ranges: list[File]
+    """Ranges that they have, each once, with their bitmaps: as ``tasks.lifecycle.RANGES``."""
+    rows: list[File]
+    """Paths of the addresses in the plan, with their bitmaps: as ``tasks.lifecycle.ROWS``."""
+    addresses: list[File]
+    """The addresses in the plan with their paths and rules: as ``tasks.lifecycle.ADDRESSES``."""
+    held: list[File]
+    """Addresses that a rule matches and that stay: as ``tasks.lifecycle.HELD``."""
+    held_count: int
+    gone: int
+    """Addresses that would go and whose bytes are not there any more."""
+    objects_known: int
+    """Data objects that are known of the store."""
+    bytes_read: int
+    """Bytes of metaranges, of ranges, of the index and of the checkpoint."""
+    ranges_read: int
+    metaranges_read: int
+    base: str | None
+    """The run whose checkpoint was the newest."""
+    generation: int
+    barriers: list[str]
+    index: list[IndexFile]
+    known_index: list[IndexFile]
+    """Parts of the index of earlier runs, in the storage of the store."""
+
+    @property
+    def dated_rules(self) -> list[DatedRule]:
+        return [rule.dated for rule in self.rules]
+
+
 class PlanDocument(_Model):
     """Everything that a plan says, but for the lists of objects and snapshots beside it."""
 
@@ -247,6 +315,8 @@ class PlanDocument(_Model):
     """Globs of the store's setting, of which nothing goes."""
     uncommitted: Uncommitted | None = None
     """For a run on uncommitted data."""
+    lifecycle: Lifecycle | None = None
+    """For a run of lifecycle rules."""
     digest: str = ""
 
     @property
@@ -263,6 +333,8 @@ class PlanDocument(_Model):
         going = sum(one.objects for one in self.going if one.kind not in OF_RUNS)
         if self.uncommitted is not None:
             return going / max(going, self.uncommitted.objects_known, 1)
+        if self.lifecycle is not None:
+            return going / max(going, self.lifecycle.objects_known, 1)
         return going / (self.objects - left) if self.objects > left else 0.0
 
     def sealed(self) -> PlanDocument:

@@ -1,0 +1,297 @@
+"""Lifecycle: entries matched with rules, by columns, and what becomes of each address.
+
+A *row* is a path under which ranges have an address, with the day on which it was created and the
+bitmap of the classes of branches that reach it (see ``policy.lifecycle.classes``). A task sees all
+rows of the addresses that it decides on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.policy.lifecycle.classes import HOLDER, OTHERS, BranchClasses
+
+Bits = npt.NDArray[np.int64]
+Days = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+NOBODY = 2**31 - 1
+"""In the place of the number of a name, where there is none."""
+HOLDERS_TOLD = 5
+"""How many paths are told that hold an address."""
+EPOCH = date(1970, 1, 1)
+
+_REACHED = [
+    pa.field("bits", pa.int64(), nullable=False),
+    # Numbers of the first holder, and of the first branch that no rule names.
+    pa.field("holder", pa.int32(), nullable=False),
+    pa.field("branch", pa.int32(), nullable=False),
+]
+
+COMMITS = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("bits", pa.int64(), nullable=False),
+    ]
+)
+"""Commits that something reaches."""
+
+METARANGES = pa.schema([pa.field("address", pa.string(), nullable=False), *_REACHED])
+"""Metaranges of such commits, each once."""
+
+RANGES = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("detail", pa.string(), nullable=False),
+        pa.field("entries", pa.int64(), nullable=False),
+        *_REACHED,
+    ]
+)
+"""Ranges with the union of what reaches them; no bits for one that is in the index alone."""
+
+ROWS = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("day", pa.int32(), nullable=False),
+        *_REACHED,
+    ]
+)
+"""Paths of addresses; the day is that of the latest creation, in days since 1970."""
+
+INDEX = pa.schema(
+    [
+        pa.field("partition", pa.string(), nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("day", pa.int32(), nullable=False),
+        pa.field("range", pa.string(), nullable=False),
+    ]
+)
+"""Entries of ranges that were read so far."""
+
+ADDRESSES = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("paths", pa.list_(pa.string()), nullable=False),
+        pa.field("matched_rules", pa.list_(pa.string()), nullable=False),
+    ]
+)
+"""Addresses that go, with all their paths and the rules that match these."""
+
+HELD = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("matched_rules", pa.list_(pa.string()), nullable=False),
+        # What holds it, as people read it; the first few.
+        pa.field("held_by", pa.list_(pa.string()), nullable=False),
+    ]
+)
+"""Addresses that a rule matches and that stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReachNames:
+    """The names behind the numbers of holders and of branches that no rule names."""
+
+    holders: Sequence[str] = ()
+    branches: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of some addresses."""
+
+    rows: pa.Table
+    """All paths of those that go, as ``ROWS``, each once."""
+    going: pa.Table
+    """As ``ADDRESSES``."""
+    held: pa.Table
+    """As ``HELD``."""
+    unmatched: pa.Array
+    """The addresses of which some path is not matched on some branch."""
+
+
+def day_number(day: date) -> int:
+    """A day as days since 1970."""
+    return (day - EPOCH).days
+
+
+def days_of(created_at: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The days, of UTC, on which entries were created."""
+    return (
+        pc.floor_temporal(created_at, unit="day")
+        .cast(pa.timestamp("us"))
+        .cast(pa.date32())
+        .cast(pa.int32())
+    )
+
+
+def match(classes: BranchClasses, paths: Any, days: Days) -> Bits:
+    """For each row the bits of the classes on which some rule matches it."""
+    matched: Bits = np.zeros(len(days), np.int64)
+    for rule in classes.rules:
+        if not (steps := rule.steps()):
+            continue
+        under = _under(rule.prefix, paths)
+        for latest, bits in steps:
+            hit = days <= day_number(latest)
+            if under is not None:
+                hit &= under
+            np.bitwise_or(matched, bits, out=matched, where=hit)
+    return matched
+
+
+def _under(prefix: str, paths: Any) -> Mask | None:
+    """Whether each path has a prefix; None if every path has it."""
+    if not prefix:
+        return None
+    return numpy_of(pc.starts_with(paths, prefix), np.bool_)
+
+
+def numpy_of(column: Any, kind: Any) -> Any:
+    """A column without nulls as it is computed with."""
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return np.asarray(whole.to_numpy(zero_copy_only=False), kind)
+
+
+def decide(classes: BranchClasses, names: ReachNames, rows: pa.Table) -> Decision:
+    """Decide on addresses, of which all rows are given, as ``ROWS``; a pair may come twice."""
+    if not rows.num_rows:
+        nothing = (table.empty_table() for table in (ROWS, ADDRESSES, HELD))
+        return Decision(*nothing, pa.array([], pa.string()))
+    rows = rows.combine_chunks()
+    bits, days = numpy_of(rows.column("bits"), np.int64), numpy_of(rows.column("day"), np.int32)
+    # By its own date, too: a later one may be in a range that is gone by the next run.
+    early = (match(classes, rows.column("path"), days) & bits) != 0
+    address, path = (_codes(rows.column(name)) for name in ("address", "path"))
+    order = np.lexsort((path, address))
+    address, path = address[order], path[order]
+    starts = _starts(address, path)
+    merged = rows.take(pa.array(order[starts]))
+    columns = {
+        "bits": np.bitwise_or.reduceat(bits[order], starts),
+        "day": np.maximum.reduceat(days[order], starts),
+        **{
+            name: np.minimum.reduceat(numpy_of(rows.column(name), np.int32)[order], starts)
+            for name in ("holder", "branch")
+        },
+    }
+    merged = _with(merged, columns)
+    matched = match(classes, merged.column("path"), columns["day"]) & columns["bits"]
+    unmatched = columns["bits"] & ~matched
+    each = _starts(address[starts])
+    sizes = np.diff(np.append(each, len(starts)))
+    has_match = np.bitwise_or.reduceat(matched, each) != 0
+    has_unmatched = np.bitwise_or.reduceat(unmatched, each) != 0
+    was_early = np.logical_or.reduceat(np.logical_or.reduceat(early[order], starts), each)
+    goes = has_match & ~has_unmatched
+    holds = (has_match | was_early) & ~goes
+    going = merged.filter(pa.array(np.repeat(goes, sizes)))
+    held = merged.filter(pa.array(is_held := np.repeat(holds, sizes)))
+    owners = merged.column("address").take(pa.array(each))
+    return Decision(
+        going,
+        _addresses(classes, going),
+        _held(classes, names, held, unmatched[is_held]),
+        owners.filter(pa.array(has_unmatched)).combine_chunks(),
+    )
+
+
+def _codes(column: pa.ChunkedArray) -> Any:
+    """Numbers that are the same where values are."""
+    return numpy_of(column.combine_chunks().dictionary_encode().indices, np.int64)
+
+
+def _starts(*codes: Any) -> Any:
+    """Where runs of the same values begin, in sorted columns."""
+    changes = np.zeros(len(codes[0]), np.bool_)
+    changes[0] = True
+    for column in codes:
+        changes[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(changes)
+
+
+def _with(rows: pa.Table, columns: dict[str, Any]) -> pa.Table:
+    for name, values in columns.items():
+        at = ROWS.get_field_index(name)
+        rows = rows.set_column(at, ROWS.field(at), pa.array(values, ROWS.field(at).type))
+    return rows
+
+
+def _groups(rows: pa.Table) -> Any:
+    """Where the rows of each address begin; they come together."""
+    return _starts(_codes(rows.column("address"))) if rows.num_rows else np.zeros(0, np.int64)
+
+
+def _addresses(classes: BranchClasses, rows: pa.Table) -> pa.Table:
+    if not rows.num_rows:
+        return ADDRESSES.empty_table()
+    starts = _groups(rows)
+    offsets = pa.array(np.append(starts, rows.num_rows).astype(np.int32))
+    paths = pa.ListArray.from_arrays(offsets, rows.column("path").combine_chunks())
+    owners = rows.column("address").take(pa.array(starts))
+    return pa.table([owners, paths, _rules(classes, rows, starts)], schema=ADDRESSES)
+
+
+def _rules(classes: BranchClasses, rows: pa.Table, starts: Any) -> pa.Array:
+    """The rules that match some path of each address."""
+    days, bits = numpy_of(rows.column("day"), np.int32), numpy_of(rows.column("bits"), np.int64)
+    hits = []
+    for rule in classes.rules:
+        under = _under(rule.prefix, rows.column("path"))
+        hit = np.zeros(rows.num_rows, np.bool_)
+        for latest, of_classes in rule.steps():
+            hit |= (days <= day_number(latest)) & (bits & of_classes != 0)
+        hits.append(hit if under is None else hit & under)
+    each = np.logical_or.reduceat(np.array(hits).reshape(len(hits), -1), starts, axis=1)
+    numbers, rules = np.nonzero(each.T)
+    offsets = np.concatenate([[0], np.cumsum(each.sum(axis=0))])
+    named = pa.array([rule.rule_id for rule in classes.rules], pa.string())
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), named.take(pa.array(rules)))
+
+
+def _held(classes: BranchClasses, names: ReachNames, rows: pa.Table, unmatched: Bits) -> pa.Table:
+    if not rows.num_rows:
+        return HELD.empty_table()
+    starts = _groups(rows)
+    sentences = _Sentences(classes, names)
+    paths = rows.column("path")
+    holder, branch = (numpy_of(rows.column(name), np.int32) for name in ("holder", "branch"))
+    told: list[list[str]] = []
+    for first, end in zip(starts, np.append(starts[1:], rows.num_rows), strict=True):
+        known: dict[str, None] = {}
+        # A few at most: an address may have very many paths.
+        for row in (first + np.flatnonzero(unmatched[first:end])[:HOLDERS_TOLD]).tolist():
+            found = sentences.of(
+                paths[row].as_py(), int(unmatched[row]), int(holder[row]), int(branch[row])
+            )
+            known.update(dict.fromkeys(found))
+        told.append(list(known)[:HOLDERS_TOLD])
+    owners = rows.column("address").take(pa.array(starts))
+    held_by = pa.array(told, pa.list_(pa.string()))
+    return pa.table([owners, _rules(classes, rows, starts), held_by], schema=HELD)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentences:
+    """What holds an address, as people read it."""
+
+    classes: BranchClasses
+    names: ReachNames
+
+    def of(self, path: str, bits: int, holder: int, branch: int) -> list[str]:
+        """One path, with the bits on which it is not matched."""
+        found = [self.names.holders[holder]] if bits & HOLDER and holder != NOBODY else []
+        if bits & OTHERS and branch != NOBODY:
+            found.append(f"{path} on the branch {self.names.branches[branch]}")
+        others = bits & ~(HOLDER | OTHERS)
+        return [*found, *(f"{path} on the branch {one}" for one in self.classes.names(others))]

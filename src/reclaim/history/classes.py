@@ -1,0 +1,35 @@
+"""What reaches snapshots, for many classes of refs in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reclaim.history.graph import Parents
+
+
+def reach_bits(parents: Parents, tips: Iterable[tuple[int, int]]) -> list[int]:
+    """For each snapshot the bits of all tips that reach it; tips are numbers with their bits."""
+    reached = [0] * len(parents)
+    for tip, bit in tips:
+        reached[tip] |= bit
+    # A parent comes after its children, so its bits are complete when it is passed.
+    for number, above in enumerate(parents):
+        if bits := reached[number]:
+            for parent in above:
+                reached[parent] |= bits
+    return reached
+
+
+def first_reaching(parents: Parents, tips: Iterable[tuple[int, int]]) -> list[int | None]:
+    """For each snapshot the lowest number given to a tip that reaches it, or None."""
+    first: list[int | None] = [None] * len(parents)
+    for tip, name in tips:
+        known = first[tip]
+        first[tip] = name if known is None else min(known, name)
+    for number, above in enumerate(parents):
+        if (name_here := first[number]) is not None:
+            for parent in above:
+                known = first[parent]
+                if known is None or name_here < known:
+                    first[parent] = name_here
+    return first
