@@ -138,7 +138,12 @@ class AddressFiles:
     """Addresses in files with the column ``address``, each named with its hash as ``held`` is."""
 
     files: tuple[str, ...] = ()
-    count: int = 0
+    rows: tuple[int, ...] = ()
+    """How many each of them has."""
+
+    @property
+    def count(self) -> int:
+        return sum(self.rows)
 
 
 @runtime_checkable

@@ -24,7 +24,7 @@ address without a claim, or of a claim that is not promoted, cannot be in the li
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from sqlalchemy import Connection, delete, func, insert, select, update
@@ -328,14 +328,14 @@ def count(workspace: Workspace, run_id: str) -> int:
 
 def write_claimed(
     workspace: Workspace, run_id: str, destination: Storage, prefix: str
-) -> tuple[Sequence[str], int]:
-    """Write the addresses that a run has claimed to files; returns these and how many there are."""
+) -> Mapping[str, int]:
+    """Write the addresses that a run has claimed to files; returns how many each of these has."""
     return _write(_pages(workspace, ClaimState, [run_id]), destination, prefix)
 
 
 def write_expired(
     workspace: Workspace, destination: Storage, prefix: str, *, besides: str = ""
-) -> tuple[Sequence[str], int]:
+) -> Mapping[str, int]:
     """The same for the addresses of all promoted claims, but for those of one run."""
     query = select(claims.c.run_id).where(
         claims.c.repo_uid == workspace.repo_uid,
@@ -347,16 +347,13 @@ def write_expired(
     return _write(_pages(workspace, [ClaimState.PROMOTED], promoted), destination, prefix)
 
 
-def _write(
-    pages: Iterator[Sequence[str]], destination: Storage, prefix: str
-) -> tuple[Sequence[str], int]:
-    files: list[str] = []
-    rows = 0
+def _write(pages: Iterator[Sequence[str]], destination: Storage, prefix: str) -> Mapping[str, int]:
+    files: dict[str, int] = {}
     for page in pages:
         table = pa.table([pa.array(page, pa.string())], schema=CLAIMED)
-        files.append(hashed_files.write(destination, f"{prefix}part-{len(files):05d}", table)[0])
-        rows += len(page)
-    return files, rows
+        file, _ = hashed_files.write(destination, f"{prefix}part-{len(files):05d}", table)
+        files[file] = len(page)
+    return files
 
 
 def _pages(

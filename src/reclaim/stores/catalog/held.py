@@ -101,10 +101,10 @@ class HeldRepository:
         return claimed_addresses.is_promoted(self._workspace, self.lock.run_id)
 
     def write_claimed(self, destination: Storage, prefix: str) -> AddressFiles:
-        files, count = claimed_addresses.write_claimed(
+        files = claimed_addresses.write_claimed(
             self._workspace, self.lock.run_id, destination, prefix
         )
-        return AddressFiles(tuple(files), count)
+        return AddressFiles(tuple(files), tuple(files.values()))
 
     # History
 

@@ -156,10 +156,10 @@ class CatalogStore:
     def write_expired(
         self, destination: Storage, prefix: str, *, besides: str = ""
     ) -> AddressFiles:
-        files, count = claimed_addresses.write_expired(
+        files = claimed_addresses.write_expired(
             self._workspace, destination, prefix, besides=besides
         )
-        return AddressFiles(tuple(files), count)
+        return AddressFiles(tuple(files), tuple(files.values()))
 
     def current_history(self) -> HistorySeen:
         return history_edit.read_history(
