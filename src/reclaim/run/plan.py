@@ -44,7 +44,7 @@ from reclaim.run.checks import (
 from reclaim.run.decide import KEEPS_ALL, Decided, Predict, decide_seen
 from reclaim.run.library_edit import check_library, find_library_edit, predicting
 from reclaim.run.orphans import protected_folders
-from reclaim.run.plan_file import LibraryEdit, Noncurrent, PlanDocument, Uncommitted
+from reclaim.run.plan_file import LibraryEdit, Lifecycle, Noncurrent, PlanDocument, Uncommitted
 from reclaim.run.plan_summary import PlanFindings, summarize
 from reclaim.run.promises import keep_for_edited, keep_needed, keep_promises
 from reclaim.run.stages import Silent, Stages, Watcher
@@ -56,7 +56,7 @@ from reclaim.stores.format import DecodesSnapshots
 from reclaim.stores.observation import Margins, Observation, ObserveRequest, Survey
 from reclaim.urls import is_odd
 
-FOLDERS = ("work", "containers", "objects", "index", "carried")
+FOLDERS = ("work", "containers", "objects", "index", "carried", "lifecycle")
 """The folders of a plan."""
 MOST = 0.9
 """A plan that takes a larger part of all objects than this needs a word from a person."""
@@ -271,6 +271,7 @@ class Planning:
             found=found,
             snapshots=written,
             uncommitted=self._uncommitted(seen, found),
+            lifecycle=self._lifecycle(found),
         )
         made = summarize(self._store, findings)
         check_fraction(made)
@@ -292,6 +293,10 @@ class Planning:
 
     def _uncommitted(self, seen: Observation, found: Candidates) -> Uncommitted | None:  # noqa: ARG002
         """What the plan says of a run on uncommitted data."""
+        return None
+
+    def _lifecycle(self, found: Candidates) -> Lifecycle | None:  # noqa: ARG002
+        """What the plan says of a run of lifecycle rules."""
         return None
 
     def _count_versions(self) -> None:

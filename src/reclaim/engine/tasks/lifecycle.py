@@ -127,12 +127,8 @@ def day_number(day: date) -> int:
 
 def days_of(created_at: pa.ChunkedArray) -> pa.ChunkedArray:
     """The days, of UTC, on which entries were created."""
-    return (
-        pc.floor_temporal(created_at, unit="day")
-        .cast(pa.timestamp("us"))
-        .cast(pa.date32())
-        .cast(pa.int32())
-    )
+    days = pc.floor_temporal(created_at, unit="day").cast(pa.timestamp("us"))
+    return days.cast(pa.date32()).cast(pa.int32())
 
 
 def match(classes: BranchClasses, paths: Any, days: Days) -> Bits:
@@ -253,7 +249,7 @@ def _rules(classes: BranchClasses, rows: pa.Table, starts: Any) -> pa.Array:
             hit |= (days <= day_number(latest)) & (bits & of_classes != 0)
         hits.append(hit if under is None else hit & under)
     each = np.logical_or.reduceat(np.array(hits).reshape(len(hits), -1), starts, axis=1)
-    numbers, rules = np.nonzero(each.T)
+    rules = np.nonzero(each.T)[1]
     offsets = np.concatenate([[0], np.cumsum(each.sum(axis=0))])
     named = pa.array([rule.rule_id for rule in classes.rules], pa.string())
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), named.take(pa.array(rules)))
