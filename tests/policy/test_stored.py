@@ -77,7 +77,7 @@ def test_what_is_damaged_or_newer_is_never_no_policy(
     "text", ["{}", "default: {}", "default:\n  keep_lsat: 3\n"], ids=["{}", "empty", "mistyped"]
 )
 def test_a_text_that_says_nothing_is_damaged(text: str) -> None:
-    from reclaim.policy.stored import _hash
+    from reclaim.policy.stored_text import _hash
 
     with pytest.raises(Corrupt):
         decode_stored(encoded(policy=text, sha256=_hash(text)), repository="sales")

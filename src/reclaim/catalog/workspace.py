@@ -10,7 +10,7 @@ from reclaim.catalog.collection.homes import Home
 from reclaim.catalog.content.entries import Entry
 from reclaim.catalog.content.tree import ContainerReader
 from reclaim.catalog.database.transactions import Database
-from reclaim.catalog.staging import ledger
+from reclaim.catalog.staging import claims, ledger
 from reclaim.catalog.staging.partitions import Partitions
 from reclaim.clock import Clock, to_micros
 from reclaim.errors import Corrupt, NotFound
@@ -44,7 +44,9 @@ class Workspace:
     def missing(self, entry: Entry) -> Exception:
         """The error for an entry whose bytes are not where it points: Gone if a run took them."""
         with self.database.read() as connection:
-            taken = ledger.taken(connection, entry.address)
+            taken = ledger.taken(connection, entry.address) or claims.taken(
+                connection, entry.address
+            )
         if taken is not None:
             return taken
         if not entry.owned:

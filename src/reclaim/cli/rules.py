@@ -111,7 +111,7 @@ class RuleOptions(KeepOptions):
 def read_policy_file(file: str) -> tuple[str, Policy]:
     """The text of a file or of standard input, and the policy in it."""
     from reclaim.policy import read_policy
-    from reclaim.policy.parse import MOST_CHARACTERS
+    from reclaim.policy.document import MOST_CHARACTERS
 
     source = "standard input" if file == STANDARD_INPUT else file
     try:

@@ -13,7 +13,6 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from reclaim.engine.base import ConfirmRequest, ContainerFiles, Engine, ExpandRequest
 from reclaim.engine.late import begin, wait_for
@@ -58,10 +57,12 @@ from reclaim.run.ends import cause_of, told_as_partial
 from reclaim.run.exclusion import EXCLUDE, NOTHING_LEFT_OUT, Exclusion, LeftOut, write_files
 from reclaim.run.exclusion import FOLDER as EXCLUDED_FOLDER
 from reclaim.run.exclusion import exclude as leave_out
+from reclaim.run.first_facts import COLLECTED, CONDEMNED, first_facts
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
 from reclaim.run.library_edit import edit_by_library
 from reclaim.run.library_notes import LibraryNotes
+from reclaim.run.lifecycle.applying import LifecycleApplying, check_lifecycle
 from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
@@ -90,8 +91,6 @@ ROUNDS = 20
 """How often dead snapshots are looked for before the writers are asked to pause."""
 
 RESULT = "result.json"
-CONDEMNED, COLLECTED = "condemned", "collected"
-"""Names of counts in a run's record."""
 NO_CONTAINERS = ContainerFiles((), 0, 0, 0)
 
 
@@ -120,6 +119,7 @@ def apply_plan(
     limits.check(planned, hint="nothing was changed; review the plan, or allow more")
     removal.check(store, planned)
     trusted = is_trusted(store, planned, digest)
+    check_lifecycle(store, planned, trusted=trusted)
     check_begun(store.find_run(planned.run), removal, place, planned, globs, trusted=trusted)
     # Each apply has its own folder: one that died may have left files without a list.
     own = place.below("apply").below(new_uid())
@@ -138,7 +138,8 @@ def apply_plan(
     with store.lock(planned.run) as held:
         earlier = store.find_run(planned.run)
         check_begun(earlier, removal, place, planned, globs, trusted=trusted)
-        return _Applying(
+        applying = _Applying if planned.lifecycle is None else LifecycleApplying
+        return applying(
             store,
             held,
             engine,
@@ -152,28 +153,6 @@ def apply_plan(
             opener,
             earlier,
         ).run()
-
-
-def _facts(removal: Removal, store: Store, earlier: Run | None, *, begun: bool) -> dict[str, Any]:
-    """The run's record as it begins, with what earlier applies of the plan did.
-
-    A window that one of them promised is not shortened, also if it came to nothing.
-    """
-    before = dict(earlier.summary) if earlier is not None and begun else {}
-    aside = removal.quarantine(store.clock.now(), _promised(earlier))
-    facts = {} if aside is None else aside.record()
-    facts |= EditCounts.of_record(before).record()
-    return facts | {name: before.get(name, 0) for name in (CONDEMNED, COLLECTED, INTENDED)}
-
-
-def _promised(earlier: Run | None) -> Quarantine | None:
-    """The quarantine that an earlier apply of the plan was made with, whatever came of it."""
-    if earlier is None:
-        return None
-    try:
-        return earlier.quarantine or Quarantine.of_record(earlier.summary)
-    except ValueError:
-        return None
 
 
 def _editing(held: Held) -> EditsHistory:
@@ -227,7 +206,7 @@ class _Applying:
         self._condemned = False
         # An earlier apply may have taken something, even if this one does not get so far.
         self._begun = earlier is not None and earlier.state != RunState.STOPPED
-        self._facts = _facts(removal, store, earlier, begun=self._begun)
+        self._facts = first_facts(removal, store, earlier, begun=self._begun)
         self._facts |= {PLAN_DIGEST: planned.digest, LISTS: self._journal.known}
         if self._begun and earlier is not None and CHECKPOINT in earlier.summary:
             # What is taken now as well, the next run does not find any more.

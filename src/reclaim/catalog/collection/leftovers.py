@@ -1,14 +1,20 @@
-"""Leftovers of a run that died: its provisional marks, and its edit of the history.
+"""Leftovers of a run that died: its provisional marks and claims, and its edit of the history.
 
-Whoever comes next takes both back. They are left over when the run that made them does not hold
-the lock; while somebody holds it, they are that run's own affair.
+Whoever comes next takes all of it back. It is left over when the run that made it does not hold the
+lock; while somebody holds it, it is that run's own affair.
 """
 
 from __future__ import annotations
 
 from sqlalchemy import select
 
-from reclaim.catalog.collection import commit_states, locks, provisional, rollback
+from reclaim.catalog.collection import (
+    claimed_addresses,
+    commit_states,
+    locks,
+    provisional,
+    rollback,
+)
 from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.catalog.workspace import Workspace
@@ -31,6 +37,7 @@ def release(workspace: Workspace) -> int:
 def release_under(workspace: Workspace, lock: RepositoryLock) -> int:
     """The same for the holder of the lock, to whom all that others made is left over."""
     released = commit_states.release_all(workspace, lock)
+    claimed_addresses.release(workspace, lock)
     rollback.roll_back_left_over(workspace, lock)
     return released
 
@@ -42,4 +49,6 @@ def _any(workspace: Workspace) -> bool:
     with workspace.database.read() as connection:
         if connection.execute(query.limit(1)).first() is not None:
             return True
-        return bool(provisional.find_editors(connection, workspace.repo_uid))
+        if provisional.find_editors(connection, workspace.repo_uid):
+            return True
+    return claimed_addresses.is_any_left(workspace)

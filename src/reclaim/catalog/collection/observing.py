@@ -127,7 +127,7 @@ def observe(
             for part, rows in enumerate(explaining)
         )
         known = _partitions(connection, uid, ended_at)
-        valid = _leases(connection, uid, now)
+        valid = valid_leases(connection, uid, now)
         final = final_partitions(connection, uid, to_micros(now))
         protect = read_settings(connection, uid).protect
     return Roots(
@@ -148,7 +148,7 @@ def observe(
     )
 
 
-def _leases(connection: Connection, repo_uid: str, now: datetime) -> tuple[Lease, ...]:
+def valid_leases(connection: Connection, repo_uid: str, now: datetime) -> tuple[Lease, ...]:
     """The leases that are valid, but for those on commits that a run has condemned for good.
 
     A lease and a mark exclude each other, so such a lease had lapsed, and is valid again only

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select, update
 
-from reclaim.catalog.collection import history_edit, records
+from reclaim.catalog.collection import claimed_addresses, history_edit, records
 from reclaim.catalog.collection.commit_states import set_state
 from reclaim.catalog.collection.covering import out_of_reach
 from reclaim.catalog.collection.editors import EXPIRE, stands
@@ -193,6 +193,8 @@ def restore(
             # From here on the promise of the run protects nothing any more.
             held += [one for one in sorted(outcome.loose) if stands(connection, uid, [one])]
             _end(connection, run_id)
+            # What it took is back, so that it can be referred to again.
+            claimed_addresses.release_undone(connection, run_id)
         for one in held:
             leases.hold(connection, workspace, one, holder=_holder(run_id), length=length)
         history_edit.bump(connection, uid)

@@ -12,8 +12,11 @@ from sqlalchemy import Connection, insert, select, text, update
 
 from reclaim.catalog.database.schema import (
     catalog_info,
+    claimed_addresses,
+    claims,
     commits,
     epoch_writers,
+    lifecycle_policies,
     locks,
     metadata,
     plans,
@@ -77,6 +80,12 @@ def _hard_delete(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE ledger ADD COLUMN size BIGINT"))
 
 
+def _lifecycle(connection: Connection) -> None:
+    """Lifecycle rules of repositories, and what runs claim by them."""
+    for table in (lifecycle_policies, claims, claimed_addresses):
+        table.create(connection)
+
+
 STEPS: tuple[Step, ...] = (
     _collecting,
     _evidence,
@@ -84,6 +93,7 @@ STEPS: tuple[Step, ...] = (
     _staged_paths,
     _policies,
     _hard_delete,
+    _lifecycle,
 )
 """``STEPS[n]`` brings version ``FIRST_VERSION + n`` to the one after it."""
 

@@ -7,6 +7,7 @@ every database, because ranges are sorted that way. States change in one directi
     upload token    pending → used, or → expired
     partition       open → closed
     ledger row      live → condemned → deleted
+    claim           provisional → promoted, or → released; undone, promoted → released
     commit          live ⇄ provisional → condemned → collected, or → quarantined → collected
     run             started → stopped, or → partial, or → done; applied again, onwards
                     then → undone, or → purged
@@ -68,6 +69,16 @@ class LedgerState(StrEnum):
     CONDEMNED = "condemned"
     # Its bytes were deleted online; for a day the row tells who asks for them.
     DELETED = "deleted"
+
+
+class ClaimState(StrEnum):
+    # Made by a run that has not decided yet. Of a run that died, whoever has the lock next
+    # releases it.
+    PROVISIONAL = "provisional"
+    # Whoever refers to one of its addresses is told that it is gone.
+    PROMOTED = "promoted"
+    # Void: its addresses are removed, in batches, and then the claim itself.
+    RELEASED = "released"
 
 
 class CommitState(StrEnum):
@@ -238,6 +249,29 @@ Index(
     info={POSTGRESQL_WHERE: "state = 'condemned'"},
 )
 
+claims = Table(
+    "claims",
+    metadata,
+    # A run's claim to addresses that live commits refer to. The state of all of them is here, in
+    # one row, so that promoting takes the same time whatever their number.
+    Column("run_id", Word, primary_key=True),
+    Column("repo_uid", Word, nullable=False),
+    Column("state", Word, nullable=False),
+    Column("made_at", BigInteger, nullable=False),
+    Index("claims_by_repository", "repo_uid", "state"),
+)
+
+claimed_addresses = Table(
+    "claimed_addresses",
+    metadata,
+    # No two runs claim the same address.
+    Column("address", Word, primary_key=True),
+    Column("run_id", Word, nullable=False),
+    Column("rule", Text, nullable=False),
+    Index("claimed_addresses_by_run", "run_id", "address"),
+    sqlite_with_rowid=False,
+)
+
 upload_tokens = Table(
     "upload_tokens",
     metadata,
@@ -316,6 +350,14 @@ policies = Table(
     metadata,
     Column("repo_uid", Word, primary_key=True),
     # A document of ``policy.stored``.
+    Column("document", Text, nullable=False),
+)
+
+lifecycle_policies = Table(
+    "lifecycle_policies",
+    metadata,
+    Column("repo_uid", Word, primary_key=True),
+    # A document of ``policy.lifecycle.stored``.
     Column("document", Text, nullable=False),
 )
 

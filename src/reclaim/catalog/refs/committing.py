@@ -20,7 +20,7 @@ from reclaim.catalog.names import check_text
 from reclaim.catalog.refs import commits
 from reclaim.catalog.refs.commits import Commit
 from reclaim.catalog.refs.reading import tree_of
-from reclaim.catalog.staging import staged_rows, tokens
+from reclaim.catalog.staging import reference_lock, staged_rows, tokens
 from reclaim.catalog.staging.partitions import Partition, check_open, count
 from reclaim.catalog.staging.tokens import View, ViewChanged
 from reclaim.catalog.workspace import Workspace
@@ -199,6 +199,7 @@ def land(workspace: Workspace, draft: Draft, partition: Partition) -> Commit:
         _check_clock(workspace, draft.metarange)
 
     def work(connection: Connection) -> Commit:
+        reference_lock.share(connection, workspace.repo_uid)
         tokens.lock_view(connection, draft.view, exclusive=True)
         check_open(connection, partition)
         landed = Commit(

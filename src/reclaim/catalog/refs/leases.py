@@ -24,6 +24,7 @@ from reclaim.catalog.database.schema import leases
 from reclaim.catalog.database.transactions import ConnectionLost, Database
 from reclaim.catalog.names import check_text
 from reclaim.catalog.refs import commits
+from reclaim.catalog.staging import reference_lock
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, Clock, from_micros, to_micros
 from reclaim.errors import (
@@ -81,6 +82,7 @@ def hold(
     connection: Connection, workspace: Workspace, commit_id: str, *, holder: str, length: timedelta
 ) -> Lease:
     """Take a lease on a commit, in a transaction. One that the holder has is never shortened."""
+    reference_lock.share(connection, workspace.repo_uid)
     commits.hold(connection, workspace.repo_uid, [commit_id])
     now = workspace.database.now(connection, workspace.clock)
     same = (

@@ -147,7 +147,11 @@ def _lock_names(connection: Connection, repo_uid: str, name: str) -> None:
 
 
 def check_repository(connection: Connection, repo_uid: str, *, lock: bool = False) -> None:
-    """Fail if a repository was deleted; with ``lock`` it cannot be deleted meanwhile."""
+    """Fail if a repository was deleted; with ``lock`` it cannot be deleted meanwhile.
+
+    Whoever makes a branch or a tag takes that lock: it is the one that all who make references
+    share (``reference_lock``), and nobody else's reference is made meanwhile.
+    """
     query = select(repositories.c.uid).where(
         repositories.c.uid == repo_uid, repositories.c.deleted_at.is_(None)
     )

@@ -20,7 +20,7 @@ from reclaim.catalog.database.transactions import ATTEMPTS
 from reclaim.catalog.names import check_path
 from reclaim.catalog.refs import commits
 from reclaim.catalog.refs.reading import RefContents, gone_if_collected, scene, tree_of
-from reclaim.catalog.staging import ledger, staged_rows, tokens
+from reclaim.catalog.staging import claims, ledger, reference_lock, staged_rows, tokens
 from reclaim.catalog.staging.partitions import Partition
 from reclaim.catalog.staging.staged_rows import StagedChange
 from reclaim.catalog.staging.tokens import View, ViewChanged
@@ -45,6 +45,8 @@ class _LockedPaths:
     """Some paths of a branch inside a transaction in which nobody else can change them."""
 
     def __init__(self, connection: Connection, seen: _Seen, now: int) -> None:
+        # First of all: copy and move make references to bytes that there are.
+        reference_lock.share(connection, seen.view.repo_uid)
         tokens.lock_view(connection, seen.view)
         self._connection = connection
         self._token = seen.view.open_token
@@ -60,6 +62,7 @@ class _LockedPaths:
 
     def share(self, entry: Entry) -> None:
         """Stage an entry for bytes that the branch shows already."""
+        claims.check_unclaimed(self._connection, entry.address)
         ledger.hold(self._connection, entry.address)
         self._replace(entry.path, entry, REPLACED)
 

@@ -12,7 +12,7 @@ from reclaim.catalog.database.schema import branches, staged_entries
 from reclaim.catalog.names import after_prefix, check_path, check_prefix
 from reclaim.catalog.refs import commits
 from reclaim.catalog.refs.commits import Commit
-from reclaim.catalog.staging import staged_rows, tokens
+from reclaim.catalog.staging import reference_lock, staged_rows, tokens
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import InvalidInput, NotFound
 
@@ -33,6 +33,7 @@ def reset_to(workspace: Workspace, branch: str, ref: str) -> Commit:
     """Move a branch to another commit, and throw its uncommitted changes away."""
 
     def work(connection: Connection) -> Commit:
+        reference_lock.share(connection, workspace.repo_uid)
         # Locked before the ref is resolved: it may name this very branch.
         view = tokens.lock_branch(connection, workspace.repo_uid, branch)
         commit = commits.resolve(connection, workspace.repo_uid, ref)

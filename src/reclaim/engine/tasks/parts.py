@@ -113,6 +113,11 @@ def _verified(storage: ReadsBytes, part: Part) -> bytes:
     return data
 
 
+def hashed_part(address: str, rows: int) -> Part:
+    """A file that was written so, by its name and the number of its rows."""
+    return Part(address, rows, address.rpartition(".")[0].rpartition("-")[2])
+
+
 def write_hashed(storage: Storage, stem: str, table: pa.Table) -> Part:
     """Write a file whose name ends with what it must hash to."""
     address, digest = hashed_files.write(storage, stem, table)

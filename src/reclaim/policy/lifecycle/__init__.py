@@ -10,6 +10,11 @@ from reclaim.policy.lifecycle.dated import CurrentRule, DatedRule, date_rules
 from reclaim.policy.lifecycle.judging import Occurrence, Verdict, judge, matched_rules
 from reclaim.policy.lifecycle.parse import lifecycle_document, read_lifecycle
 from reclaim.policy.lifecycle.rules import LifecyclePolicy, LifecycleRule
+from reclaim.policy.lifecycle.stored import (
+    StoredLifecycle,
+    decode_lifecycle,
+    encode_lifecycle,
+)
 
 __all__ = [
     "Bounds",
@@ -18,9 +23,12 @@ __all__ = [
     "LifecyclePolicy",
     "LifecycleRule",
     "Occurrence",
+    "StoredLifecycle",
     "Verdict",
     "current_rules",
     "date_rules",
+    "decode_lifecycle",
+    "encode_lifecycle",
     "judge",
     "lifecycle_document",
     "matched_rules",

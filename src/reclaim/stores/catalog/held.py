@@ -6,11 +6,12 @@ Everything is a change of state in a row, in a transaction that fails if the loc
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from reclaim.catalog import HistoryEdit, HistoryRead
 from reclaim.catalog.collection import (
+    claimed_addresses,
     commit_states,
     copies,
     history_edit,
@@ -26,8 +27,10 @@ from reclaim.catalog.staging.upload_expiry import expire_uploads
 from reclaim.errors import ReclaimError
 from reclaim.model import Ref, Run, RunState, SnapshotId
 from reclaim.safety import SAFETY
-from reclaim.stores.abilities import HistorySeen, Restored
+from reclaim.storage import Storage
+from reclaim.stores.abilities import AddressFiles, HistorySeen, Restored
 from reclaim.stores.catalog.format import METARANGE
+from reclaim.stores.observation import Observation
 
 LOOKED_AT = 100_000
 """Rows of objects that may be gone, at the end of a run; `reclaim clean` looks at all of them."""
@@ -75,6 +78,34 @@ class HeldRepository:
         """
         return commit_states.collect(self._workspace, self.lock, ids, but_of=self._undoable())
 
+    # Claims to what live commits refer to
+
+    def claim(self, going: Iterable[tuple[str, str]]) -> int:
+        return claimed_addresses.claim(self._workspace, self.lock, going)
+
+    def close_claims(self) -> None:
+        claimed_addresses.close(self._workspace, self.lock)
+
+    def drop_claims(self, needed: Iterable[str]) -> int:
+        return claimed_addresses.drop(self._workspace, self.lock, needed)
+
+    def drop_staged_claims(self) -> int:
+        return claimed_addresses.drop_staged(self._workspace, self.lock)
+
+    def promote_claims(self, seen: Observation, rules: str) -> bool:
+        return claimed_addresses.promote(
+            self._workspace, self.lock, refs=seen.refs, leases=seen.leases, rules=rules
+        )
+
+    def has_promoted(self) -> bool:
+        return claimed_addresses.is_promoted(self._workspace, self.lock.run_id)
+
+    def write_claimed(self, destination: Storage, prefix: str) -> AddressFiles:
+        files = claimed_addresses.write_claimed(
+            self._workspace, self.lock.run_id, destination, prefix
+        )
+        return AddressFiles(tuple(files), tuple(files.values()))
+
     # History
 
     def read_history(self) -> HistoryRead:
@@ -121,6 +152,7 @@ class HeldRepository:
         done = undoing.restore(
             self._workspace, self.lock, run_id, whole, SAFETY.after_undo, complete=complete
         )
+        claimed_addresses.sweep_released(self._workspace, self.lock)
         return Restored(done.commits, done.left, done.waits, done.held)
 
     def forget(self, run_id: str) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from reclaim.catalog import Roots
 from reclaim.catalog.collection import (
+    claimed_addresses,
     copies,
     history_edit,
     leftovers,
@@ -29,7 +30,7 @@ from reclaim.clock import Clock, to_micros
 from reclaim.model import Lease, Run, SnapshotId
 from reclaim.storage import Storage
 from reclaim.storage.buckets import Upload
-from reclaim.stores.abilities import HistorySeen, OnlineDeletes
+from reclaim.stores.abilities import AddressFiles, HistorySeen, OnlineDeletes
 from reclaim.stores.catalog.examination import Examination, old_uploads, unknown_partitions
 from reclaim.stores.catalog.format import METARANGE, CatalogFormat
 from reclaim.stores.catalog.held import HeldRepository
@@ -145,6 +146,20 @@ class CatalogStore:
 
     def store_policy(self, document: str | None) -> None:
         policies.store_policy(self._workspace, document)
+
+    def stored_lifecycle(self) -> str | None:
+        return policies.stored_lifecycle(self._workspace)
+
+    def store_lifecycle(self, document: str | None) -> None:
+        policies.store_lifecycle(self._workspace, document)
+
+    def write_expired(
+        self, destination: Storage, prefix: str, *, besides: str = ""
+    ) -> AddressFiles:
+        files = claimed_addresses.write_expired(
+            self._workspace, destination, prefix, besides=besides
+        )
+        return AddressFiles(tuple(files), tuple(files.values()))
 
     def current_history(self) -> HistorySeen:
         return history_edit.read_history(

@@ -1,0 +1,46 @@
+"""Lifecycle rules as they are stored with a repository; see ``stored_text`` for their document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from reclaim.errors import InvalidInput
+from reclaim.policy.lifecycle.parse import read_lifecycle
+from reclaim.policy.lifecycle.rules import LifecyclePolicy
+from reclaim.policy.stored_text import StoredText, TextKind
+
+FORMAT = 1
+_KIND = TextKind(
+    "lifecycle policy",
+    "rules",
+    FORMAT,
+    "set the rules again with `reclaim lifecycle set`",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLifecycle:
+    """Lifecycle rules, the text that they were read from, and who stored them when."""
+
+    policy: LifecyclePolicy
+    text: str
+    set_at: datetime
+    set_by: str
+
+
+def encode_lifecycle(stored: StoredLifecycle) -> str:
+    """The document to store."""
+    if read_lifecycle(stored.text) != stored.policy:
+        raise InvalidInput("the text of the lifecycle rules says something else than the rules")
+    return _KIND.encode(StoredText(stored.text, stored.set_at, stored.set_by))
+
+
+def decode_lifecycle(document: str, *, repository: str) -> StoredLifecycle:
+    """The rules in a document that was stored with a repository; anything else is an error."""
+    stored = _KIND.decode(document, repository=repository)
+    try:
+        policy = read_lifecycle(stored.text, source="their text")
+    except (ValueError, InvalidInput) as error:
+        raise _KIND.damaged(repository, error) from error
+    return StoredLifecycle(policy, stored.text, stored.set_at, stored.set_by)
