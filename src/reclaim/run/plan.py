@@ -43,6 +43,7 @@ from reclaim.run.checks import (
 )
 from reclaim.run.decide import KEEPS_ALL, Decided, Predict, decide_seen
 from reclaim.run.library_edit import check_library, find_library_edit, predicting
+from reclaim.run.lifecycle.checkpoint import hold_lifecycle_checkpoint
 from reclaim.run.orphans import protected_folders
 from reclaim.run.plan_file import LibraryEdit, Lifecycle, Noncurrent, PlanDocument, Uncommitted
 from reclaim.run.plan_summary import PlanFindings, summarize
@@ -204,9 +205,9 @@ class Planning:
                 place=work,
                 opener=self._opener,
             )
-            seen = hold_checkpoint(
-                seen, self._store, self._opener(self._store.storage.url), work, self._storage
-            )
+            for hold in (hold_checkpoint, hold_lifecycle_checkpoint):
+                url = self._store.storage.url
+                seen = hold(seen, self._store, self._opener(url), work, self._storage)
             observing.facts |= {"snapshots": len(seen.ids), "refs": len(seen.refs)}
             # A clock that jumped since has made old what is young.
             check_clock(self._store, self._storage, work)

@@ -231,6 +231,9 @@ class Lifecycle(_Model):
     why: str
     commits: File
     """Commits that something reaches, with their bitmaps; see ``tasks.lifecycle.COMMITS``."""
+    holders: list[str]
+    branches: list[str]
+    """The names behind the numbers of holders and of branches that no rule names."""
     ranges: list[File]
     """Ranges that they have, each once, with their bitmaps: as ``tasks.lifecycle.RANGES``."""
     rows: list[File]

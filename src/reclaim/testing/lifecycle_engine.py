@@ -48,7 +48,7 @@ class LifecycleSteps:
         read = len(tables)
         for part in request.known:
             rows = read_part(own, part)
-            tables.append(rows if request.keep_bits else lifecycle_ranges.without_bits(rows))
+            tables.append(lifecycle_ranges.known_ranges(rows, request.renumbering))
         ranges = lifecycle_ranges.merge_ranges(tables)
         live = lifecycle_ranges.as_containers(ranges)
         named = lifecycle_ranges.named_metaranges(request.metaranges)

@@ -27,6 +27,9 @@ NOBODY = 2**31 - 1
 """In the place of the number of a name, where there is none."""
 HOLDERS_TOLD = 5
 """How many paths are told that hold an address."""
+SOME_HOLDER = "a tag, a lease, or a run that can be undone"
+SOME_BRANCH = "a branch without days of its own"
+"""For those whose names are not known any more."""
 EPOCH = date(1970, 1, 1)
 
 _REACHED = [
@@ -286,8 +289,16 @@ class _Sentences:
 
     def of(self, path: str, bits: int, holder: int, branch: int) -> list[str]:
         """One path, with the bits on which it is not matched."""
-        found = [self.names.holders[holder]] if bits & HOLDER and holder != NOBODY else []
-        if bits & OTHERS and branch != NOBODY:
-            found.append(f"{path} on the branch {self.names.branches[branch]}")
+        found = [self._holder(holder)] if bits & HOLDER else []
+        if bits & OTHERS:
+            found.append(f"{path} on {self._branch(branch)}")
         others = bits & ~(HOLDER | OTHERS)
         return [*found, *(f"{path} on the branch {one}" for one in self.classes.names(others))]
+
+    def _holder(self, number: int) -> str:
+        return SOME_HOLDER if number == NOBODY else self.names.holders[number]
+
+    def _branch(self, number: int) -> str:
+        if number == NOBODY:
+            return SOME_BRANCH
+        return f"the branch {self.names.branches[number]}"

@@ -224,9 +224,7 @@ def overlapping(parts: Iterable[Part], partitions: Iterable[str]) -> list[Part]:
     return found
 
 
-def find_changed_parts(
-    changes: Changes, ranges: pa.Table, parts: Sequence[Part]
-) -> Sequence[Part]:
+def find_changed_parts(changes: Changes, ranges: pa.Table, parts: Sequence[Part]) -> Sequence[Part]:
     """The parts of an index that may have what is matched now and was not then.
 
     All of them, unless the same branches reach each range and only dates have moved. What else

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from reclaim.engine.tasks.ahead import read_ahead
 from reclaim.engine.tasks.indexing import CountedReads
-from reclaim.engine.tasks.lifecycle import NOBODY, RANGES, numpy_of
+from reclaim.engine.tasks.lifecycle import NOBODY, RANGES, ReachNames, numpy_of
 from reclaim.engine.tasks.reading import LIVE, reader_of
 from reclaim.stores.format import CONTAINERS, NO_READ, Format
 
@@ -65,6 +65,37 @@ def without_bits(ranges: pa.Table) -> pa.Table:
     columns = [pa.repeat(pa.scalar(0, pa.int64()), rows), nobody, nobody]
     names = ["address", "detail", "entries"]
     return pa.table([*(ranges.column(name) for name in names), *columns], schema=RANGES)
+
+
+@dataclass(frozen=True, slots=True)
+class Renumbering:
+    """The numbers that names had in an earlier run, with those of now; ``NOBODY`` for what has no
+    name any more."""
+
+    holders: tuple[int, ...]
+    branches: tuple[int, ...]
+
+    @classmethod
+    def of(cls, then: ReachNames, now: ReachNames) -> Renumbering:
+        columns = []
+        for names_then, names_now in ((then.holders, now.holders), (then.branches, now.branches)):
+            numbers = {name: number for number, name in reversed(list(enumerate(names_now)))}
+            columns.append(tuple(numbers.get(name, NOBODY) for name in names_then))
+        return cls(*columns)
+
+    def apply(self, ranges: pa.Table) -> pa.Table:
+        for name, numbers in (("holder", self.holders), ("branch", self.branches)):
+            at = RANGES.get_field_index(name)
+            known = np.array([*numbers, NOBODY], np.int32)
+            values = numpy_of(ranges.column(name), np.int64)
+            renumbered = known[np.minimum(values, len(numbers))]
+            ranges = ranges.set_column(at, RANGES.field(at), pa.array(renumbered, pa.int32()))
+        return ranges
+
+
+def known_ranges(ranges: pa.Table, renumbering: Renumbering | None) -> pa.Table:
+    """Ranges of an earlier run, as they count now."""
+    return without_bits(ranges) if renumbering is None else renumbering.apply(ranges)
 
 
 def reached(ranges: pa.Table) -> pa.Table:

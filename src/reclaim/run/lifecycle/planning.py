@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 import pyarrow as pa
 
 from reclaim.engine.base import Candidates, ContainerFiles, Engine, FindRequest, Objects
 from reclaim.engine.lifecycle import EarlierRun, LifecycleSearch, RangeFiles, RangesRequest
+from reclaim.engine.tasks.lifecycle_ranges import Renumbering
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
+from reclaim.engine.uncommitted import CopyRequest
 from reclaim.errors import (
     Corrupt,
     IncompleteRead,
@@ -73,7 +75,9 @@ def plan_lifecycle(
         )
     wanted = options or PlanOptions()
     if wanted.inventory is not None or not wanted.policy.empty:
-        raise InvalidInput("a run of lifecycle rules takes neither retention rules nor an inventory")
+        raise InvalidInput(
+            "a run of lifecycle rules takes neither retention rules nor an inventory"
+        )
     if store.deleted:
         raise InvalidInput(
             f"{store.name} was deleted, and no rule is needed for what it left",
@@ -174,16 +178,19 @@ class LifecyclePlanning(Planning):
         bits: Mapping[SnapshotId, int] | None = None
         if self._checkpoint is not None:
             self._copied = self._copy_known(self._checkpoint)
-            bits = self._find_new(self._checkpoint, reach, seen)
+            bits = self._find_new(self._checkpoint, reach)
         # With the bits of then for as long as these are right: only new commits are asked.
-        metaranges = find_metaranges(seen, reach, bits)
+        everything = find_metaranges(seen, reach)
+        metaranges = everything if bits is None else find_metaranges(seen, reach, bits)
         self._ranges = files = self._engine.lifecycle_ranges(
             RangesRequest(
                 self._store.format,
                 metaranges,
                 place,
                 known=self._copied,
-                keep_bits=bits is not None,
+                renumbering=None
+                if bits is None or self._checkpoint is None
+                else Renumbering.of(self._checkpoint.names, reach.names),
             )
         )
         if files.metaranges != metaranges.num_rows:
@@ -193,7 +200,7 @@ class LifecyclePlanning(Planning):
             )
         return ContainerFiles(
             files.containers,
-            of_snapshots=find_metaranges(seen, reach).num_rows,
+            of_snapshots=everything.num_rows - metaranges.num_rows + files.metaranges,
             containers=files.ranges,
             entries=files.entries,
         )
@@ -202,23 +209,18 @@ class LifecyclePlanning(Planning):
         """The ranges of the checkpoint, where all other files of the plan are."""
         place = self._place.below("work").below("known")
         url = self._store.storage.url
-        from reclaim.engine.uncommitted import CopyRequest
-
         return self._engine.copy(CopyRequest(checkpoint.ranges, url, place))
 
     def _find_new(
-        self, checkpoint: LifecycleCheckpoint, reach: Reach, seen: Observation
+        self, checkpoint: LifecycleCheckpoint, reach: Reach
     ) -> Mapping[SnapshotId, int] | None:
         """The commits that came since, if what reached the others then reaches them now; otherwise
-        None, and all are asked which ranges they have.
-
-        The names of what holds them are of now, so that those of then cannot be kept.
-        """
+        None, and all are asked which ranges they have."""
         then = checkpoint.commits
         same = self._classes.named == checkpoint.classes.named and all(
             reach.bits.get(one) == bits for one, bits in then.items()
         )
-        if not same or checkpoint.names != reach.names:
+        if not same:
             return None
         return {one: bits for one, bits in reach.bits.items() if one not in then}
 
@@ -251,7 +253,7 @@ class LifecyclePlanning(Planning):
                 checkpoint.classes,
             ),
         )
-        found = self._engine.find(_by_rules(request, search))
+        found = self._engine.find(replace(request, lifecycle=search))
         notes = found.lifecycle
         assert notes is not None
         self._check_read(found)
@@ -323,9 +325,3 @@ class LifecyclePlanning(Planning):
             index=[IndexFile.of(part) for part in notes.index],
             known_index=[] if checkpoint is None else list(checkpoint.manifest.index),
         )
-
-
-def _by_rules(request: FindRequest, search: LifecycleSearch) -> FindRequest:
-    from dataclasses import replace
-
-    return replace(request, lifecycle=search)
