@@ -148,9 +148,10 @@ LIFECYCLE = "lifecycle"
 """A fact in a run's record: the day of the rules that it deleted by, their ids, and how many
 addresses were held."""
 LIFECYCLE_CHECKPOINT = "lifecycle_checkpoint"
-"""The same, of a run of lifecycle rules."""
-LIFECYCLE = "lifecycle"
-"""A fact in the record of a run of lifecycle rules: its day, and the rules at their dates."""
+"""A fact in the record of a run of lifecycle rules: where its checkpoint is, and what its manifest
+hashes to."""
+LIFECYCLE_DATES = "lifecycle_dates"
+"""A fact in such a record: its rules at their dates."""
 PLAN_DIGEST = "plan"
 """A fact in a run's record: what the plan hashes to that it was made from."""
 VOUCHED = "vouched"

@@ -152,3 +152,14 @@ class LifecycleCarryRequest:
     journal: Sequence[Part]
     source: Place
     place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class PublishRequest:
+    """Which addresses of a run to write down for people: as ``ADDRESSES``."""
+
+    run: str
+    addresses: Sequence[Part]
+    url: str
+    """The URL of the storage that they are in."""
+    place: Place

@@ -24,7 +24,7 @@ from reclaim.engine.base import (
 )
 from reclaim.engine.late import wait_for
 from reclaim.engine.tasks.judging import CandidateRules
-from reclaim.engine.tasks.parts import Opener, Place, open_storage, write_part
+from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
 from reclaim.engine.tasks.tally import CONTAINERS, OBJECTS
 from reclaim.errors import InvalidInput, ReclaimError
 from reclaim.ids import new_uid
@@ -226,7 +226,7 @@ class Planning:
                 self._engine,
                 besides=self._besides,
                 place=work,
-                known=containers.parts,
+                known=self._covering(containers),
             )
         if objects.before is not None:
             landmarks = find_landmarks(seen, decided, objects.before)
@@ -283,6 +283,10 @@ class Planning:
         """The containers that snapshots need, and those that only dead ones have."""
         place = self._place.below("containers")
         return self._engine.expand(ExpandRequest(self._store.format, named, place))
+
+    def _covering(self, containers: ContainerFiles) -> Sequence[Part]:
+        """Containers whose entries stay anyway, so that promises need not name them."""
+        return containers.parts
 
     def _find(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         """The objects that may go."""

@@ -13,6 +13,7 @@ from reclaim.engine.lifecycle import (
     LifecycleCarryRequest,
     LifecycleFindings,
     LifecycleSearch,
+    PublishRequest,
     RangeFiles,
     RangesRequest,
     Rejudged,
@@ -231,6 +232,12 @@ class LifecycleSteps:
         names = pa.array(sorted(left - taken), pa.string())
         table = pa.table({"address": names}, schema=NAMES)
         return self._write(request.place, "part", NAMES, [table])
+
+    def publish(self, request: PublishRequest) -> None:
+        self._step("publish")
+        addresses = self._tables(self._open(request.url), request.addresses, ADDRESSES)
+        rows = lifecycle_plan.published(request.run, addresses)
+        self._write(request.place, request.run, lifecycle_plan.PUBLISHED, [rows])
 
     def _tables(self, storage: Storage, parts: Sequence[Part], schema: pa.Schema) -> pa.Table:
         tables = [read_part(storage, part) for part in parts]

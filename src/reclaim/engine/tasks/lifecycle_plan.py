@@ -73,9 +73,14 @@ def as_held(addresses: pa.Table, held_by: str) -> pa.Table:
     return pa.table(columns, schema=HELD)
 
 
-def first_of(addresses: pa.Table) -> pa.Table:
-    """The same rows, as ``ADDRESSES``."""
-    return addresses.select(ADDRESSES.names).cast(ADDRESSES)
+PUBLISHED = pa.schema([pa.field("run_id", pa.string(), nullable=False), *ADDRESSES])
+"""Addresses that rules took, as people read them."""
+
+
+def published(run: str, addresses: pa.Table) -> pa.Table:
+    """Addresses, each row with the run that took it."""
+    runs = pa.repeat(pa.scalar(run, pa.string()), addresses.num_rows)
+    return pa.table([runs, *addresses.columns], schema=PUBLISHED)
 
 
 def count_data(format: Format, listed: pa.Table) -> int:

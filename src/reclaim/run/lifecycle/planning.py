@@ -25,7 +25,13 @@ from reclaim.errors import (
 )
 from reclaim.ids import new_uid
 from reclaim.model import SnapshotId
-from reclaim.policy.lifecycle import LifecyclePolicy, date_rules, lifecycle_document
+from reclaim.policy.lifecycle import (
+    Bounds,
+    LifecyclePolicy,
+    current_rules,
+    date_rules,
+    lifecycle_document,
+)
 from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.run.decide import Decided
 from reclaim.run.lifecycle.checkpoint import (
@@ -34,6 +40,11 @@ from reclaim.run.lifecycle.checkpoint import (
     newest_lifecycle,
 )
 from reclaim.run.lifecycle.reach import Reach, find_metaranges, find_reach
+from reclaim.run.lifecycle.tables import (
+    current_rules_table,
+    finished_rules,
+    potential_commits,
+)
 from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, record_plan
 from reclaim.run.plan_file import File, IndexFile, Lifecycle, LifecycleRuleDate
 from reclaim.run.stages import Silent, Watcher
@@ -118,6 +129,7 @@ class LifecyclePlanning(Planning):
         self._runs = list(store.runs())
         self._barriers = find_barriers(self._runs)
         self._checkpoint, self._why = self._find_checkpoint()
+        self._decided: Decided | None = None
         self._reach: Reach | None = None
         self._ranges = RangeFiles()
         self._copied: Sequence[Part] = ()
@@ -173,6 +185,7 @@ class LifecyclePlanning(Planning):
         return Objects(place.url, ())
 
     def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:  # noqa: ARG002
+        self._decided = decided
         self._reach = reach = find_reach(seen, decided, self._classes)
         place = self._place.below("containers")
         bits: Mapping[SnapshotId, int] | None = None
@@ -230,6 +243,10 @@ class LifecyclePlanning(Planning):
         most = MOST_BUCKETS if self._checkpoint is None else FEW_BUCKETS
         buckets = min(most, len(partitions), -(-self._ranges.entries // ROWS_OF_A_BUCKET))
         return [partitions[n * len(partitions) // buckets] for n in range(1, buckets)]
+
+    def _covering(self, containers: ContainerFiles) -> Sequence[Part]:  # noqa: ARG002
+        # Here live containers list what goes: all that is promised has to be named.
+        return ()
 
     # What is found
 
@@ -310,6 +327,8 @@ class LifecyclePlanning(Planning):
             rows=[File.of(part) for part in notes.rows],
             addresses=[File.of(part) for part in notes.addresses],
             held=[File.of(part) for part in notes.held],
+            current_rules=File.of(self._write_current_rules(place)),
+            potential_commits=File.of(self._write_potential_commits(place)),
             held_count=sum(part.rows for part in notes.held),
             gone=notes.gone,
             objects_known=objects,
@@ -325,3 +344,21 @@ class LifecyclePlanning(Planning):
             index=[IndexFile.of(part) for part in notes.index],
             known_index=[] if checkpoint is None else list(checkpoint.manifest.index),
         )
+
+    def _write_current_rules(self, place: Place) -> Part:
+        table = current_rules_table(self._dated, finished_rules(self._runs))
+        return write_part(self._storage, place.at("current_rules.parquet"), table)
+
+    def _write_potential_commits(self, place: Place) -> Part:
+        assert self._reach is not None
+        assert self._decided is not None
+        checkpoint = self._checkpoint
+        comparable = checkpoint is not None and checkpoint.classes.named == self._classes.named
+        bounds = Bounds.of(current_rules(self._dated, finished_rules(self._runs)))
+        table = potential_commits(
+            self._decided,
+            self._reach,
+            bounds,
+            checkpoint.commits if checkpoint is not None and comparable else None,
+        )
+        return write_part(self._storage, place.at("potential_commits.parquet"), table)

@@ -6,6 +6,7 @@ next run starts from the older checkpoint, which still counts.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,27 +14,53 @@ from reclaim.engine.base import Engine
 from reclaim.engine.lifecycle import LifecycleCarryRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, copy_part
 from reclaim.engine.uncommitted import CopyRequest
-from reclaim.model import LIFECYCLE
+from reclaim.errors import ReclaimError
+from reclaim.model import LIFECYCLE_CHECKPOINT, LIFECYCLE_DATES
 from reclaim.run.lifecycle.checkpoint import (
     LifecycleManifest,
     newest_lifecycle,
     write_lifecycle_manifest,
 )
+from reclaim.run.lifecycle.tables import FOLDER, publish_tables
 from reclaim.run.plan_file import File, IndexFile, Lifecycle, PlanDocument
 from reclaim.run.uncommitted.checkpoint import find_barriers, store_name
 from reclaim.stores.base import Store
 
-FOLDER = "_reclaim/lifecycle"
+log = logging.getLogger(__name__)
+
 CHECKPOINTS, INDEX = "checkpoints", "index"
 
 
-def lifecycle_facts(planned: PlanDocument) -> dict[str, Any]:
-    """What the record of a run says of its rules, for later runs and for people."""
+def leave_results(
+    store: Store,
+    engine: Engine,
+    planned: PlanDocument,
+    place: Place,
+    *,
+    journal: Sequence[Part],
+    opener: Opener,
+) -> dict[str, Any]:
+    """Publish the tables of a run that has come to its end, and leave its checkpoint.
+
+    Returns facts for its record. Whatever stops that: the run is done all the same, and the next
+    one starts from the older checkpoint.
+    """
     section = planned.lifecycle
-    if section is None:
-        return {}
-    rules = [rule.model_dump(mode="json") for rule in section.rules]
-    return {LIFECYCLE: {"today": section.today.isoformat(), "rules": rules}}
+    assert section is not None
+    dates = [rule.model_dump(mode="json") for rule in section.rules]
+    facts: dict[str, Any] = {LIFECYCLE_DATES: dates}
+    try:
+        publish_tables(store, engine, planned, place, opener=opener)
+    except ReclaimError as error:
+        log.warning("the tables of run %s were not published: %s", planned.run, error)
+    try:
+        saved = save_lifecycle_checkpoint(
+            store, engine, planned, place, journal=journal, opener=opener
+        )
+    except ReclaimError as error:
+        log.warning("run %s leaves no checkpoint: %s", planned.run, error)
+        return facts
+    return facts if saved is None else facts | {LIFECYCLE_CHECKPOINT: saved}
 
 
 def lifecycle_place(store: Store, folder: str) -> Place:
