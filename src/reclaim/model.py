@@ -147,6 +147,11 @@ CHECKPOINT = "checkpoint"
 LIFECYCLE = "lifecycle"
 """A fact in a run's record: the day of the rules that it deleted by, their ids, and how many
 addresses were held."""
+LIFECYCLE_CHECKPOINT = "lifecycle_checkpoint"
+"""A fact in the record of a run of lifecycle rules: where its checkpoint is, and what its manifest
+hashes to."""
+LIFECYCLE_DATES = "lifecycle_dates"
+"""A fact in such a record: its rules at their dates."""
 PLAN_DIGEST = "plan"
 """A fact in a run's record: what the plan hashes to that it was made from."""
 VOUCHED = "vouched"

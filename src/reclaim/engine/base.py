@@ -18,6 +18,7 @@ from reclaim.engine.lifecycle import (
     LifecycleCarryRequest,
     LifecycleFindings,
     LifecycleSearch,
+    PublishRequest,
     RangeFiles,
     RangesRequest,
     Rejudged,
@@ -404,4 +405,8 @@ class Engine(Protocol):
 
     def carry_matched(self, request: LifecycleCarryRequest) -> Sequence[Part]:
         """Addresses that a rule matches and that a run did not take."""
+        ...
+
+    def publish(self, request: PublishRequest) -> None:
+        """Write down the addresses of a run of lifecycle rules, each row with the run."""
         ...

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from reclaim.engine.tasks.lifecycle import ReachNames
+from reclaim.engine.tasks.lifecycle_ranges import Renumbering
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.stores.format import Format
@@ -23,8 +24,8 @@ class RangesRequest:
     """For the ranges; the same as containers are written below it."""
     known: Sequence[Part] = ()
     """Ranges of an earlier run, as ``RANGES``, that are added to what is read."""
-    keep_bits: bool = False
-    """Whether the bits of known ranges count; without, they are known to the index alone."""
+    renumbering: Renumbering | None = None
+    """With it the bits of known ranges count; without, they are known to the index alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,4 +151,15 @@ class LifecycleCarryRequest:
     """The plan's candidates."""
     journal: Sequence[Part]
     source: Place
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class PublishRequest:
+    """Which addresses of a run to write down for people: as ``ADDRESSES``."""
+
+    run: str
+    addresses: Sequence[Part]
+    url: str
+    """The URL of the storage that they are in."""
     place: Place

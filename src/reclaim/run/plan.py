@@ -24,7 +24,7 @@ from reclaim.engine.base import (
 )
 from reclaim.engine.late import wait_for
 from reclaim.engine.tasks.judging import CandidateRules
-from reclaim.engine.tasks.parts import Opener, Place, open_storage, write_part
+from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
 from reclaim.engine.tasks.tally import CONTAINERS, OBJECTS
 from reclaim.errors import InvalidInput, ReclaimError
 from reclaim.ids import new_uid
@@ -43,8 +43,9 @@ from reclaim.run.checks import (
 )
 from reclaim.run.decide import KEEPS_ALL, Decided, Predict, decide_seen
 from reclaim.run.library_edit import check_library, find_library_edit, predicting
+from reclaim.run.lifecycle.checkpoint import hold_lifecycle_checkpoint
 from reclaim.run.orphans import protected_folders
-from reclaim.run.plan_file import LibraryEdit, Noncurrent, PlanDocument, Uncommitted
+from reclaim.run.plan_file import LibraryEdit, Lifecycle, Noncurrent, PlanDocument, Uncommitted
 from reclaim.run.plan_summary import PlanFindings, summarize
 from reclaim.run.promises import keep_for_edited, keep_needed, keep_promises
 from reclaim.run.stages import Silent, Stages, Watcher
@@ -56,7 +57,7 @@ from reclaim.stores.format import DecodesSnapshots
 from reclaim.stores.observation import Margins, Observation, ObserveRequest, Survey
 from reclaim.urls import is_odd
 
-FOLDERS = ("work", "containers", "objects", "index", "carried")
+FOLDERS = ("work", "containers", "objects", "index", "carried", "lifecycle")
 """The folders of a plan."""
 MOST = 0.9
 """A plan that takes a larger part of all objects than this needs a word from a person."""
@@ -204,9 +205,9 @@ class Planning:
                 place=work,
                 opener=self._opener,
             )
-            seen = hold_checkpoint(
-                seen, self._store, self._opener(self._store.storage.url), work, self._storage
-            )
+            for hold in (hold_checkpoint, hold_lifecycle_checkpoint):
+                url = self._store.storage.url
+                seen = hold(seen, self._store, self._opener(url), work, self._storage)
             observing.facts |= {"snapshots": len(seen.ids), "refs": len(seen.refs)}
             # A clock that jumped since has made old what is young.
             check_clock(self._store, self._storage, work)
@@ -225,7 +226,7 @@ class Planning:
                 self._engine,
                 besides=self._besides,
                 place=work,
-                known=containers.parts,
+                known=self._covering(containers),
             )
         if objects.before is not None:
             landmarks = find_landmarks(seen, decided, objects.before)
@@ -271,6 +272,7 @@ class Planning:
             found=found,
             snapshots=written,
             uncommitted=self._uncommitted(seen, found),
+            lifecycle=self._lifecycle(found),
         )
         made = summarize(self._store, findings)
         check_fraction(made)
@@ -282,6 +284,10 @@ class Planning:
         place = self._place.below("containers")
         return self._engine.expand(ExpandRequest(self._store.format, named, place))
 
+    def _covering(self, containers: ContainerFiles) -> Sequence[Part]:
+        """Containers whose entries stay anyway, so that promises need not name them."""
+        return containers.parts
+
     def _find(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         """The objects that may go."""
         return self._engine.find(request)
@@ -292,6 +298,10 @@ class Planning:
 
     def _uncommitted(self, seen: Observation, found: Candidates) -> Uncommitted | None:  # noqa: ARG002
         """What the plan says of a run on uncommitted data."""
+        return None
+
+    def _lifecycle(self, found: Candidates) -> Lifecycle | None:  # noqa: ARG002
+        """What the plan says of a run of lifecycle rules."""
         return None
 
     def _count_versions(self) -> None:

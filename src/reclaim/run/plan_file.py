@@ -231,6 +231,9 @@ class Lifecycle(_Model):
     why: str
     commits: File
     """Commits that something reaches, with their bitmaps; see ``tasks.lifecycle.COMMITS``."""
+    holders: list[str]
+    branches: list[str]
+    """The names behind the numbers of holders and of branches that no rule names."""
     ranges: list[File]
     """Ranges that they have, each once, with their bitmaps: as ``tasks.lifecycle.RANGES``."""
     rows: list[File]
@@ -239,6 +242,9 @@ class Lifecycle(_Model):
     """The addresses in the plan with their paths and rules: as ``tasks.lifecycle.ADDRESSES``."""
     held: list[File]
     """Addresses that a rule matches and that stay: as ``tasks.lifecycle.HELD``."""
+    current_rules: File
+    potential_commits: File
+    """Tables that are published when the plan was applied; see ``run.lifecycle.tables``."""
     held_count: int
     gone: int
     """Addresses that would go and whose bytes are not there any more."""

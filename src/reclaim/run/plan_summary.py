@@ -23,6 +23,7 @@ from reclaim.run.plan_file import (
     HistoryChange,
     Large,
     LibraryEdit,
+    Lifecycle,
     Noncurrent,
     PlanDocument,
     StoreName,
@@ -58,6 +59,7 @@ class PlanFindings:
     found: Candidates
     snapshots: Part
     uncommitted: Uncommitted | None = None
+    lifecycle: Lifecycle | None = None
 
 
 def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
@@ -131,6 +133,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         snapshots=File.of(findings.snapshots),
         protect=[] if store.deleted else list(seen.protect),
         uncommitted=findings.uncommitted,
+        lifecycle=findings.lifecycle,
     )
 
 

@@ -48,13 +48,14 @@ from reclaim.engine.tasks.recall import RANKED
 from reclaim.storage import LISTED, KeyRange, Storage, buckets, hashed_files
 from reclaim.storage.pace import Pace
 from reclaim.stores.format import CONTAINERS, NO_READ, SNAPSHOTS, DecodesSnapshots, Format
+from reclaim.testing.lifecycle_engine import LifecycleSteps
 from reclaim.testing.uncommitted_engine import UncommittedSteps, explained, not_among, rank
 
 SURVEY_TASKS = 4
 """The ranges of a survey are spread over so many tasks: as Spark does it, but with few steps."""
 
 
-class OracleEngine(UncommittedSteps):
+class OracleEngine(UncommittedSteps, LifecycleSteps):
     """Runs tasks in this process. ``step`` is called before each of them."""
 
     def __init__(
@@ -124,6 +125,8 @@ class OracleEngine(UncommittedSteps):
     def find(self, request: FindRequest) -> Candidates:
         if request.search is not None:
             return self._search(request, request.search)
+        if request.lifecycle is not None:
+            return self._find_by_rules(request, request.lifecycle)
         format, objects, place = request.format, request.objects, request.place
         found = Candidates()
         live, dead = self._needed(format, request.containers, request.held, place, found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Lock
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,11 +30,14 @@ class CountedReads:
     storage: Storage
     size: int = 0
     reads: int = 0
+    _lock: Lock = field(default_factory=Lock, repr=False)
+    """Containers may be read by several threads."""
 
     def get(self, address: str) -> bytes:
         data = self.storage.get(address)
-        self.size += len(data)
-        self.reads += 1
+        with self._lock:
+            self.size += len(data)
+            self.reads += 1
         return data
 
 

@@ -27,6 +27,9 @@ NOBODY = 2**31 - 1
 """In the place of the number of a name, where there is none."""
 HOLDERS_TOLD = 5
 """How many paths are told that hold an address."""
+SOME_HOLDER = "a tag, a lease, or a run that can be undone"
+SOME_BRANCH = "a branch without days of its own"
+"""For those whose names are not known any more."""
 EPOCH = date(1970, 1, 1)
 
 _REACHED = [
@@ -127,12 +130,8 @@ def day_number(day: date) -> int:
 
 def days_of(created_at: pa.ChunkedArray) -> pa.ChunkedArray:
     """The days, of UTC, on which entries were created."""
-    return (
-        pc.floor_temporal(created_at, unit="day")
-        .cast(pa.timestamp("us"))
-        .cast(pa.date32())
-        .cast(pa.int32())
-    )
+    days = pc.floor_temporal(created_at, unit="day").cast(pa.timestamp("us"))
+    return days.cast(pa.date32()).cast(pa.int32())
 
 
 def match(classes: BranchClasses, paths: Any, days: Days) -> Bits:
@@ -253,7 +252,7 @@ def _rules(classes: BranchClasses, rows: pa.Table, starts: Any) -> pa.Array:
             hit |= (days <= day_number(latest)) & (bits & of_classes != 0)
         hits.append(hit if under is None else hit & under)
     each = np.logical_or.reduceat(np.array(hits).reshape(len(hits), -1), starts, axis=1)
-    numbers, rules = np.nonzero(each.T)
+    rules = np.nonzero(each.T)[1]
     offsets = np.concatenate([[0], np.cumsum(each.sum(axis=0))])
     named = pa.array([rule.rule_id for rule in classes.rules], pa.string())
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), named.take(pa.array(rules)))
@@ -290,8 +289,16 @@ class _Sentences:
 
     def of(self, path: str, bits: int, holder: int, branch: int) -> list[str]:
         """One path, with the bits on which it is not matched."""
-        found = [self.names.holders[holder]] if bits & HOLDER and holder != NOBODY else []
-        if bits & OTHERS and branch != NOBODY:
-            found.append(f"{path} on the branch {self.names.branches[branch]}")
+        found = [self._holder(holder)] if bits & HOLDER else []
+        if bits & OTHERS:
+            found.append(f"{path} on {self._branch(branch)}")
         others = bits & ~(HOLDER | OTHERS)
         return [*found, *(f"{path} on the branch {one}" for one in self.classes.names(others))]
+
+    def _holder(self, number: int) -> str:
+        return SOME_HOLDER if number == NOBODY else self.names.holders[number]
+
+    def _branch(self, number: int) -> str:
+        if number == NOBODY:
+            return SOME_BRANCH
+        return f"the branch {self.names.branches[number]}"

@@ -30,6 +30,8 @@ from reclaim.ids import new_uid
 from reclaim.model import (
     INTENDED,
     LIFECYCLE,
+    LIFECYCLE_CHECKPOINT,
+    LIFECYCLE_DATES,
     LISTS,
     PLAN_DIGEST,
     PROMOTED,
@@ -51,6 +53,7 @@ from reclaim.run.first_facts import first_facts
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
 from reclaim.run.lifecycle.rejudging import rejudge
+from reclaim.run.lifecycle.saving import leave_results
 from reclaim.run.lifecycle.statistics import write_statistics
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.promises import keep_needed, keep_promises
@@ -144,6 +147,10 @@ class LifecycleApplying:
             "mode": self._section.mode,
             "held": self._section.held_count,
         }
+        if begun and earlier is not None:
+            # What is taken now as well, the next run does not find any more.
+            left = (LIFECYCLE_CHECKPOINT, LIFECYCLE_DATES)
+            self._facts |= {name: earlier.summary[name] for name in left if name in earlier.summary}
         if exclusion is not None:
             self._facts[EXCLUDE] = list(exclusion.globs)
         # Whether claims are promoted, or may be: an error need not mean that they are not.
@@ -483,6 +490,15 @@ class LifecycleApplying:
             write_statistics(self._store, self._planned, applied, state)
         except ReclaimError as error:
             log.warning("the statistics of run %s were not written: %s", self._run, error)
+        if not applied.failed and LIFECYCLE_CHECKPOINT not in self._facts:
+            self._facts |= leave_results(
+                self._store,
+                self._engine,
+                self._planned,
+                self._place,
+                journal=self._journal.parts(),
+                opener=self._opener,
+            )
         self._held.finish(self._run, state, self._facts | applied.summary())
         for stored in list(self._storage.list(self._own.at("work"))):
             self._storage.delete(stored.address)

@@ -1,0 +1,89 @@
+"""Addresses that go by lifecycle rules, as candidates of a plan: what is there of them, and may be
+taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.engine.tasks import judging
+from reclaim.engine.tasks.judging import SURVIVORS, CandidateRules, Verdict
+from reclaim.engine.tasks.lifecycle import ADDRESSES, HELD
+from reclaim.policy.lifecycle.classes import BranchClasses
+from reclaim.stores.format import Format
+
+STAGED = "staged, an upload in progress, or a run that can be undone"
+STAYS = "too young, protected, or in an open partition"
+
+
+def rule_reason(rule_id: str) -> str:
+    """Why an object goes that a rule matches."""
+    return f"lifecycle rule {rule_id}"
+
+
+def by_rules(rules: CandidateRules, classes: BranchClasses) -> CandidateRules:
+    """The rules for candidates, with a sentence for each lifecycle rule."""
+    return replace(rules, causes=[rule_reason(rule.rule_id) for rule in classes.rules], paths=())
+
+
+def owned(format: Format, addresses: pa.Table) -> pa.Table:
+    """The addresses that lie inside the store's own prefix."""
+    return addresses.filter(pc.starts_with(addresses.column("address"), format.prefix))
+
+
+def judge(
+    format: Format,
+    classes: BranchClasses,
+    rules: CandidateRules,
+    addresses: pa.Table,
+    listed: pa.Table,
+) -> tuple[pa.Table, pa.Table, pa.Table, Verdict]:
+    """Candidates, the addresses that these are, those that stay all the same, and the verdict.
+
+    ``listed`` are the objects that are there, of the ``addresses``.
+    """
+    at = pc.index_in(listed.column("address"), addresses.column("address").combine_chunks())
+    known = addresses.take(at)
+    named = pa.array([rule.rule_id for rule in classes.rules], pa.string())
+    first_rule = pc.list_element(known.column("matched_rules"), 0)
+    columns = [
+        *listed.columns,
+        pc.list_element(known.column("paths"), 0),
+        pa.nulls(listed.num_rows, pa.string()),
+        pc.index_in(first_rule, named),
+    ]
+    survivors = pa.table(columns, schema=SURVIVORS)
+    candidates, verdict = judging.judge(format, survivors, by_rules(rules, classes))
+    goes = pc.is_in(known.column("address"), candidates.column("address").combine_chunks())
+    stays = as_held(known.filter(pc.invert(goes)), STAYS)
+    return candidates, known.filter(goes), stays, verdict
+
+
+def as_held(addresses: pa.Table, held_by: str) -> pa.Table:
+    """Addresses that stay for one reason, as ``HELD``."""
+    told = pa.array([[held_by]] * addresses.num_rows, pa.list_(pa.string()))
+    columns: Sequence[pa.Array] = [
+        addresses.column("address"),
+        addresses.column("matched_rules"),
+        told,
+    ]
+    return pa.table(columns, schema=HELD)
+
+
+PUBLISHED = pa.schema([pa.field("run_id", pa.string(), nullable=False), *ADDRESSES])
+"""Addresses that rules took, as people read them."""
+
+
+def published(run: str, addresses: pa.Table) -> pa.Table:
+    """Addresses, each row with the run that took it."""
+    runs = pa.repeat(pa.scalar(run, pa.string()), addresses.num_rows)
+    return pa.table([runs, *addresses.columns], schema=PUBLISHED)
+
+
+def count_data(format: Format, listed: pa.Table) -> int:
+    """How many listed objects are data, and not what describes it or what runs left."""
+    kinds = pc.struct_field(format.describe(listed.column("address").combine_chunks()), "kind")
+    return pc.sum(pc.equal(kinds, "data")).as_py() or 0

@@ -1,0 +1,364 @@
+"""Planning a run of lifecycle rules: a plan like any other, of what rules match wherever something
+refers to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import date
+
+import pyarrow as pa
+
+from reclaim.engine.base import Candidates, ContainerFiles, Engine, FindRequest, Objects
+from reclaim.engine.lifecycle import EarlierRun, LifecycleSearch, RangeFiles, RangesRequest
+from reclaim.engine.tasks.lifecycle_ranges import Renumbering
+from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
+from reclaim.engine.uncommitted import CopyRequest
+from reclaim.errors import (
+    Corrupt,
+    IncompleteRead,
+    InvalidInput,
+    NotFound,
+    PlanRefused,
+    ReclaimError,
+)
+from reclaim.ids import new_uid
+from reclaim.model import SnapshotId
+from reclaim.policy.lifecycle import (
+    Bounds,
+    LifecyclePolicy,
+    current_rules,
+    date_rules,
+    lifecycle_document,
+)
+from reclaim.policy.lifecycle.classes import BranchClasses
+from reclaim.run.decide import Decided
+from reclaim.run.lifecycle.checkpoint import (
+    LifecycleCheckpoint,
+    find_lifecycle_checkpoint,
+    newest_lifecycle,
+)
+from reclaim.run.lifecycle.reach import Reach, find_metaranges, find_reach
+from reclaim.run.lifecycle.tables import (
+    current_rules_table,
+    finished_rules,
+    potential_commits,
+)
+from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, record_plan
+from reclaim.run.plan_file import File, IndexFile, Lifecycle, LifecycleRuleDate
+from reclaim.run.stages import Silent, Watcher
+from reclaim.run.uncommitted.checkpoint import find_barriers
+from reclaim.stores.base import Store
+from reclaim.stores.format import IndexesEntries
+from reclaim.stores.observation import Observation
+
+FULL, INCREMENTAL = "full", "incremental"
+MOST_BUCKETS = 64
+FEW_BUCKETS = 8
+ROWS_OF_A_BUCKET = 50_000
+"""Entries that are worth a part of the index of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleOptions:
+    """Options of a run of lifecycle rules, beside those of every plan."""
+
+    policy: LifecyclePolicy
+    full: bool = False
+    """Whether nothing of earlier runs is used."""
+
+
+def plan_lifecycle(
+    store: Store,
+    engine: Engine,
+    asked: LifecycleOptions,
+    options: PlanOptions | None = None,
+    *,
+    watcher: Watcher | None = None,
+    opener: Opener = open_storage,
+) -> Plan:
+    """Find what lifecycle rules match wherever something refers to it, and write it down."""
+    if not isinstance(store.format, IndexesEntries):
+        raise InvalidInput(
+            f"{store.name} has no paths with creation dates, so lifecycle rules cannot be applied",
+            hint="lifecycle rules are for repositories of the catalog",
+        )
+    wanted = options or PlanOptions()
+    if wanted.inventory is not None or not wanted.policy.empty:
+        raise InvalidInput(
+            "a run of lifecycle rules takes neither retention rules nor an inventory"
+        )
+    if store.deleted:
+        raise InvalidInput(
+            f"{store.name} was deleted, and no rule is needed for what it left",
+            hint="collect it with `reclaim gc`",
+        )
+    if not asked.policy.enabled_rules:
+        raise InvalidInput(
+            f"{store.name} has no enabled lifecycle rule, so nothing could match",
+            hint="set rules with `reclaim lifecycle set`",
+        )
+    watching = watcher or Silent()
+    plan = LifecyclePlanning(store, engine, wanted, asked, new_uid(), watching, opener).run()
+    return record_plan(store, plan)
+
+
+class _NeedsFullRun(Exception):
+    """An incremental run cannot be sure; says why."""
+
+
+class LifecyclePlanning(Planning):
+    """One such plan in the making."""
+
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        options: PlanOptions,
+        asked: LifecycleOptions,
+        run_id: str,
+        watcher: Watcher,
+        opener: Opener,
+    ) -> None:
+        super().__init__(store, engine, options, run_id, None, watcher, opener)
+        self._asked = asked
+        self._today: date = self._started.date()
+        self._dated = date_rules(asked.policy, self._today)
+        self._classes = BranchClasses.of(self._dated)
+        self._runs = list(store.runs())
+        self._barriers = find_barriers(self._runs)
+        self._checkpoint, self._why = self._find_checkpoint()
+        self._decided: Decided | None = None
+        self._reach: Reach | None = None
+        self._ranges = RangeFiles()
+        self._copied: Sequence[Part] = ()
+
+    def _find_checkpoint(self) -> tuple[LifecycleCheckpoint | None, str]:
+        if self._asked.full:
+            return None, "it was asked for"
+        own = self._opener(self._store.storage.url)
+        known = find_lifecycle_checkpoint(self._store, own, self._runs)
+        if isinstance(known, str):
+            return None, known
+        return known, f"the checkpoint of run {known.manifest.run} counts"
+
+    def _plan(self) -> Plan:
+        try:
+            return super()._plan()
+        except _NeedsFullRun as error:
+            self._begin_full(str(error))
+        except (NotFound, Corrupt, PlanRefused) as error:
+            if self._checkpoint is None or not self._is_of_checkpoint(error):
+                raise
+            self._begin_full(f"a file of the checkpoint or of the index is damaged: {error}")
+        return super()._plan()
+
+    def _is_of_checkpoint(self, error: ReclaimError) -> bool:
+        """Whether a file that could not be read is one that an earlier run left."""
+        assert self._checkpoint is not None
+        return any(address in error.message for address in self._checkpoint.addresses())
+
+    def _begin_full(self, why: str) -> None:
+        """Start again, as a full run; nothing of the incremental one is used."""
+        with suppress(ReclaimError):
+            self._tidy(*FOLDERS)
+        self._checkpoint, self._why = None, why
+        self._partitions = frozenset()
+        self._reach, self._ranges, self._copied = None, RangeFiles(), ()
+
+    # What is looked at
+
+    def _count_versions(self) -> None:
+        # It would list everything; `doctor` says what a bucket keeps.
+        if self._checkpoint is None:
+            super()._count_versions()
+
+    def _list(self, place: Place) -> Objects:
+        if self._checkpoint is None:
+            return super()._list(place)
+        # What goes is looked up by name. Partitions are known by theirs.
+        format = self._store.format
+        assert isinstance(format, IndexesEntries)
+        folders = format.partition_folders(self._store.storage, None)
+        self._partitions = frozenset(partition for _, partition in folders) - {""}
+        return Objects(place.url, ())
+
+    def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:  # noqa: ARG002
+        self._decided = decided
+        self._reach = reach = find_reach(seen, decided, self._classes)
+        place = self._place.below("containers")
+        bits: Mapping[SnapshotId, int] | None = None
+        if self._checkpoint is not None:
+            self._copied = self._copy_known(self._checkpoint)
+            bits = self._find_new(self._checkpoint, reach)
+        # With the bits of then for as long as these are right: only new commits are asked.
+        everything = find_metaranges(seen, reach)
+        metaranges = everything if bits is None else find_metaranges(seen, reach, bits)
+        self._ranges = files = self._engine.lifecycle_ranges(
+            RangesRequest(
+                self._store.format,
+                metaranges,
+                place,
+                known=self._copied,
+                renumbering=None
+                if bits is None or self._checkpoint is None
+                else Renumbering.of(self._checkpoint.names, reach.names),
+            )
+        )
+        if files.metaranges != metaranges.num_rows:
+            raise IncompleteRead(
+                f"{metaranges.num_rows} metaranges were expected and {files.metaranges} were read",
+                hint="nothing was planned; run it again, and look at the storage if it repeats",
+            )
+        return ContainerFiles(
+            files.containers,
+            of_snapshots=everything.num_rows - metaranges.num_rows + files.metaranges,
+            containers=files.ranges,
+            entries=files.entries,
+        )
+
+    def _copy_known(self, checkpoint: LifecycleCheckpoint) -> Sequence[Part]:
+        """The ranges of the checkpoint, where all other files of the plan are."""
+        place = self._place.below("work").below("known")
+        url = self._store.storage.url
+        return self._engine.copy(CopyRequest(checkpoint.ranges, url, place))
+
+    def _find_new(
+        self, checkpoint: LifecycleCheckpoint, reach: Reach
+    ) -> Mapping[SnapshotId, int] | None:
+        """The commits that came since, if what reached the others then reaches them now; otherwise
+        None, and all are asked which ranges they have."""
+        then = checkpoint.commits
+        same = self._classes.named == checkpoint.classes.named and all(
+            reach.bits.get(one) == bits for one, bits in then.items()
+        )
+        if not same:
+            return None
+        return {one: bits for one, bits in reach.bits.items() if one not in then}
+
+    def _edges(self, seen: Observation) -> Sequence[str]:
+        """Partitions at which the index is cut, so that a part has few of them."""
+        partitions = sorted(seen.closed | seen.open)
+        most = MOST_BUCKETS if self._checkpoint is None else FEW_BUCKETS
+        buckets = min(most, len(partitions), -(-self._ranges.entries // ROWS_OF_A_BUCKET))
+        return [partitions[n * len(partitions) // buckets] for n in range(1, buckets)]
+
+    def _covering(self, containers: ContainerFiles) -> Sequence[Part]:  # noqa: ARG002
+        # Here live containers list what goes: all that is promised has to be named.
+        return ()
+
+    # What is found
+
+    def _find(self, request: FindRequest, seen: Observation) -> Candidates:
+        assert self._reach is not None
+        checkpoint = self._checkpoint
+        search = LifecycleSearch(
+            classes=self._classes,
+            names=self._reach.names,
+            ranges=self._ranges.parts,
+            edges=self._edges(seen),
+            index=self._place.below("index"),
+            found=self._place.below("lifecycle"),
+            earlier=None
+            if checkpoint is None
+            else EarlierRun(
+                self._store.storage.url,
+                checkpoint.index,
+                checkpoint.carried,
+                self._copied,
+                checkpoint.classes,
+            ),
+        )
+        found = self._engine.find(replace(request, lifecycle=search))
+        notes = found.lifecycle
+        assert notes is not None
+        self._check_read(found)
+        # Of the other ranges an earlier run has counted what was read.
+        known = self._ranges.entries - notes.read.expected_entries
+        found.read.entries = notes.read.entries + known
+        found.read.containers = notes.read.ranges + self._ranges.ranges - notes.read.expected
+        return found
+
+    def _check_read(self, found: Candidates) -> None:
+        """Refuse when less was read than there must be."""
+        notes = found.lifecycle
+        assert notes is not None
+        read = notes.read
+        pairs = [
+            ("ranges", read.expected, read.ranges),
+            ("entries", read.expected_entries, read.entries),
+        ]
+        if self._checkpoint is None:
+            pairs += [
+                ("ranges", self._ranges.ranges, read.ranges),
+                ("entries", self._ranges.entries, read.entries),
+            ]
+        for what, expected, count in pairs:
+            if expected != count:
+                raise IncompleteRead(
+                    f"{expected} {what} were expected for lifecycle rules and {count} were read",
+                    hint="nothing was planned; run it again, and look at the storage if it repeats",
+                    expected=expected,
+                    read=count,
+                )
+
+    def _lifecycle(self, found: Candidates) -> Lifecycle:
+        notes, checkpoint, reach = found.lifecycle, self._checkpoint, self._reach
+        assert notes is not None
+        assert reach is not None
+        place = self._place.below("lifecycle")
+        commits = write_part(self._storage, place.at("commits.parquet"), reach.commits())
+        last = newest_lifecycle(self._runs)
+        objects = notes.objects
+        if checkpoint is not None:
+            # With every entry that came since: more than there are, and never fewer.
+            objects = checkpoint.manifest.objects + notes.read.entries
+        return Lifecycle(
+            today=self._today,
+            policy=lifecycle_document(self._asked.policy),
+            rules=[LifecycleRuleDate.of(rule) for rule in self._dated],
+            mode=FULL if checkpoint is None else INCREMENTAL,
+            why=self._why,
+            commits=File.of(commits),
+            holders=list(reach.names.holders),
+            branches=list(reach.names.branches),
+            ranges=[File.of(part) for part in self._ranges.parts],
+            rows=[File.of(part) for part in notes.rows],
+            addresses=[File.of(part) for part in notes.addresses],
+            held=[File.of(part) for part in notes.held],
+            current_rules=File.of(self._write_current_rules(place)),
+            potential_commits=File.of(self._write_potential_commits(place)),
+            held_count=sum(part.rows for part in notes.held),
+            gone=notes.gone,
+            objects_known=objects,
+            bytes_read=self._ranges.bytes
+            + notes.read.bytes
+            + notes.index_bytes
+            + (checkpoint.bytes if checkpoint else 0),
+            ranges_read=notes.read.ranges,
+            metaranges_read=self._ranges.metaranges,
+            base=None if last is None else last.id,
+            generation=0 if checkpoint is None else checkpoint.manifest.generation + 1,
+            barriers=sorted(self._barriers),
+            index=[IndexFile.of(part) for part in notes.index],
+            known_index=[] if checkpoint is None else list(checkpoint.manifest.index),
+        )
+
+    def _write_current_rules(self, place: Place) -> Part:
+        table = current_rules_table(self._dated, finished_rules(self._runs))
+        return write_part(self._storage, place.at("current_rules.parquet"), table)
+
+    def _write_potential_commits(self, place: Place) -> Part:
+        assert self._reach is not None
+        assert self._decided is not None
+        checkpoint = self._checkpoint
+        comparable = checkpoint is not None and checkpoint.classes.named == self._classes.named
+        bounds = Bounds.of(current_rules(self._dated, finished_rules(self._runs)))
+        table = potential_commits(
+            self._decided,
+            self._reach,
+            bounds,
+            checkpoint.commits if checkpoint is not None and comparable else None,
+        )
+        return write_part(self._storage, place.at("potential_commits.parquet"), table)

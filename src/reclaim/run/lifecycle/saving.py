@@ -1,0 +1,130 @@
+"""What a finished run of lifecycle rules leaves: its checkpoint, and the tables that people read.
+
+A plan that was not applied, a run that failed, and one that others came before leave none: then the
+next run starts from the older checkpoint, which still counts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from reclaim.engine.base import Engine
+from reclaim.engine.lifecycle import LifecycleCarryRequest
+from reclaim.engine.tasks.parts import Opener, Part, Place, copy_part
+from reclaim.engine.uncommitted import CopyRequest
+from reclaim.errors import ReclaimError
+from reclaim.model import LIFECYCLE_CHECKPOINT, LIFECYCLE_DATES
+from reclaim.run.lifecycle.checkpoint import (
+    LifecycleManifest,
+    newest_lifecycle,
+    write_lifecycle_manifest,
+)
+from reclaim.run.lifecycle.tables import FOLDER, publish_tables
+from reclaim.run.plan_file import File, IndexFile, Lifecycle, PlanDocument
+from reclaim.run.uncommitted.checkpoint import find_barriers, store_name
+from reclaim.stores.base import Store
+
+log = logging.getLogger(__name__)
+
+CHECKPOINTS, INDEX = "checkpoints", "index"
+
+
+def leave_results(
+    store: Store,
+    engine: Engine,
+    planned: PlanDocument,
+    place: Place,
+    *,
+    journal: Sequence[Part],
+    opener: Opener,
+) -> dict[str, Any]:
+    """Publish the tables of a run that has come to its end, and leave its checkpoint.
+
+    Returns facts for its record. Whatever stops that: the run is done all the same, and the next
+    one starts from the older checkpoint.
+    """
+    section = planned.lifecycle
+    assert section is not None
+    dates = [rule.model_dump(mode="json") for rule in section.rules]
+    facts: dict[str, Any] = {LIFECYCLE_DATES: dates}
+    try:
+        publish_tables(store, engine, planned, place, opener=opener)
+    except ReclaimError as error:
+        log.warning("the tables of run %s were not published: %s", planned.run, error)
+    try:
+        saved = save_lifecycle_checkpoint(
+            store, engine, planned, place, journal=journal, opener=opener
+        )
+    except ReclaimError as error:
+        log.warning("run %s leaves no checkpoint: %s", planned.run, error)
+        return facts
+    return facts if saved is None else facts | {LIFECYCLE_CHECKPOINT: saved}
+
+
+def lifecycle_place(store: Store, folder: str) -> Place:
+    """A folder of what lifecycle runs leave in a store."""
+    return Place(store.storage.url, f"{store.format.prefix}{FOLDER}/{folder}/")
+
+
+def save_lifecycle_checkpoint(
+    store: Store,
+    engine: Engine,
+    planned: PlanDocument,
+    place: Place,
+    *,
+    journal: Sequence[Part],
+    opener: Opener,
+) -> dict[str, str] | None:
+    """Write the checkpoint of a run; the fact for its record, or None if it leaves none.
+
+    ``place`` is where the plan is; ``journal`` has what became of its objects.
+    """
+    section = planned.lifecycle
+    if section is None or not _is_next(store, section):
+        return None
+    own = lifecycle_place(store, CHECKPOINTS).below(planned.run)
+    index = lifecycle_place(store, INDEX).below(planned.run)
+    storage = opener(own.url)
+    copied = engine.copy(CopyRequest([file.part for file in section.index], place.url, index))
+    ranges = engine.copy(
+        CopyRequest([file.part for file in section.ranges], place.url, own.below("ranges"))
+    )
+    carried = engine.carry_matched(
+        LifecycleCarryRequest(
+            [file.part for file in section.held],
+            [file.part for file in planned.files],
+            journal,
+            place,
+            own.below("carried"),
+        )
+    )
+    commits = copy_part(opener(place.url), storage, section.commits.part, own.at("commits.parquet"))
+    storage.flush(part.address for part in (*copied, *ranges, *carried, commits))
+    manifest = LifecycleManifest(
+        run=planned.run,
+        store=store_name(store),
+        made_at=planned.read_at,
+        today=section.today,
+        rules=section.rules,
+        generation=section.generation,
+        barriers=section.barriers,
+        objects=section.objects_known,
+        holders=section.holders,
+        branches=section.branches,
+        commits=File.of(commits),
+        ranges=[File.of(part) for part in ranges],
+        carried=[File.of(part) for part in carried],
+        index=[*section.known_index, *(IndexFile.of(part) for part in copied)],
+    )
+    return write_lifecycle_manifest(storage, own, manifest)
+
+
+def _is_next(store: Store, section: Lifecycle) -> bool:
+    """Whether nothing came between: no other checkpoint, and no undo or adoption."""
+    runs = store.runs()
+    last = newest_lifecycle(runs)
+    return (None if last is None else last.id) == section.base and find_barriers(runs) <= frozenset(
+        section.barriers
+    )

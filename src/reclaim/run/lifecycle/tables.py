@@ -1,0 +1,148 @@
+"""The tables of lifecycle runs, as Parquet that any program reads, below ``_reclaim/lifecycle/``.
+
+``policy/`` has the dated rules of every run that was applied, ``current_rules/`` those of the last
+one beside what was deleted before, ``potential_commits/`` the commits that may have something to
+delete, with their branches, and ``addresses/date=<day>/`` what rules took. A plan has its own in
+its folder; an apply that comes to its end publishes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date
+
+import pyarrow as pa
+
+from reclaim.engine.base import Engine
+from reclaim.engine.lifecycle import PublishRequest
+from reclaim.engine.tasks.parts import Opener, Part, Place, copy_part, write_part
+from reclaim.model import LIFECYCLE_DATES, Run, RunState, Snapshot, SnapshotId
+from reclaim.policy.lifecycle import Bounds, DatedRule, current_rules
+from reclaim.policy.lifecycle.classes import HOLDER
+from reclaim.run.decide import Decided
+from reclaim.run.lifecycle.reach import Reach
+from reclaim.run.plan_file import LifecycleRuleDate, PlanDocument
+from reclaim.stores.base import Store
+
+FOLDER = "_reclaim/lifecycle"
+
+POLICY = pa.schema(
+    [
+        pa.field("run_id", pa.string(), nullable=False),
+        pa.field("rule_id", pa.string(), nullable=False),
+        pa.field("prefix", pa.string(), nullable=False),
+        pa.field("branch", pa.string(), nullable=False),
+        pa.field("date_to_be_deleted", pa.date32(), nullable=False),
+    ]
+)
+CURRENT_RULES = pa.schema(
+    [
+        pa.field("prefix", pa.string(), nullable=False),
+        pa.field("branch", pa.string(), nullable=False),
+        pa.field("date_to_be_deleted", pa.date32(), nullable=False),
+        pa.field("last_deleted", pa.date32()),
+    ]
+)
+POTENTIAL_COMMITS = pa.schema(
+    [
+        pa.field("commit_id", pa.string(), nullable=False),
+        pa.field("written_at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("branches", pa.list_(pa.string()), nullable=False),
+        # Whether a tag, a lease, or a run that can be undone holds it.
+        pa.field("held", pa.bool_(), nullable=False),
+    ]
+)
+
+
+def finished_rules(runs: Iterable[Run]) -> Iterator[DatedRule]:
+    """The rules of runs that finished and deleted, at their dates."""
+    for run in runs:
+        if run.state in (RunState.DONE, RunState.PURGED):
+            for rule in run.summary.get(LIFECYCLE_DATES) or ():
+                yield LifecycleRuleDate.model_validate(rule).dated
+
+
+def policy_table(run: str, rules: Sequence[DatedRule]) -> pa.Table:
+    """The dated rules of a run."""
+    columns = zip(
+        *((run, r.rule_id, r.prefix, r.branch, r.date_to_be_deleted) for r in rules), strict=True
+    )
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, POLICY, strict=True)]
+    return pa.table(arrays, schema=POLICY)
+
+
+def current_rules_table(rules: Sequence[DatedRule], finished: Iterable[DatedRule]) -> pa.Table:
+    """The rules of now, beside what was deleted before."""
+    rows = [
+        (one.prefix, one.branch, one.date_to_be_deleted, one.last_deleted)
+        for one in current_rules(rules, finished)
+    ]
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, CURRENT_RULES, strict=True)]
+    return pa.table(arrays, schema=CURRENT_RULES)
+
+
+def potential_commits(
+    decided: Decided, reach: Reach, bounds: Bounds, before: Mapping[SnapshotId, int] | None
+) -> pa.Table:
+    """Commits that may have something that rules match now and did not match in an earlier run,
+    with the branches that reach them.
+
+    ``before`` has what reached commits then, if that can be compared: one that something else
+    reaches now is potential whatever its date.
+    """
+    rows = []
+    for snapshot, branches in _branches(decided):
+        bits = reach.bits.get(snapshot.id, 0)
+        if not branches:
+            continue
+        changed = before is None or before.get(snapshot.id) != bits
+        committed: date = snapshot.written_at.astimezone(UTC).date()
+        if changed or bounds.is_potential(committed, branches):
+            rows.append((snapshot.id, snapshot.written_at, branches, bool(bits & HOLDER)))
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(POTENTIAL_COMMITS)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, POTENTIAL_COMMITS, strict=True)]
+    return pa.table(arrays, schema=POTENTIAL_COMMITS)
+
+
+def _branches(decided: Decided) -> Iterator[tuple[Snapshot, list[str]]]:
+    """Each commit with the branches that reach it; commits of a line share one list."""
+    history = decided.history
+    names: list[frozenset[str]] = [frozenset()] * len(history.snapshots)
+    unions: dict[tuple[frozenset[str], frozenset[str]], frozenset[str]] = {}
+
+    def join(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
+        if one is other or not other:
+            return one
+        if not one:
+            return other
+        return unions.setdefault((one, other), one | other)
+
+    for ref, tip in zip(history.refs, history.tips, strict=True):
+        if ref.kind == "branch":
+            names[tip] = names[tip] | {ref.name}
+    for number, above in enumerate(history.parents):
+        for parent in above:
+            names[parent] = join(names[parent], names[number])
+    for snapshot, found in zip(history.snapshots, names, strict=True):
+        yield snapshot, sorted(found)
+
+
+def publish_tables(
+    store: Store, engine: Engine, planned: PlanDocument, place: Place, *, opener: Opener
+) -> None:
+    """Put the tables of a run where people look for them."""
+    section = planned.lifecycle
+    assert section is not None
+    storage, source = opener(store.storage.url), opener(place.url)
+    own = Place(store.storage.url, f"{store.format.prefix}{FOLDER}/")
+    run, rules = planned.run, section.dated_rules
+    write_part(storage, own.at(f"policy/{run}.parquet"), policy_table(run, rules))
+    for name, file in (
+        ("current_rules", section.current_rules),
+        ("potential_commits", section.potential_commits),
+    ):
+        copy_part(source, storage, file.part, own.at(f"{name}/{name}.parquet"))
+    addresses: Sequence[Part] = [file.part for file in section.addresses]
+    day = own.below("addresses").below(f"date={section.today.isoformat()}")
+    engine.publish(PublishRequest(run, addresses, place.url, day))
