@@ -165,7 +165,12 @@ def test_claims_are_final_once(repo: Repository, address: str) -> None:
         run.claim(address)
         run.close()
         assert run.promote()
-        for late in (run.promote, lambda: run.drop(address), lambda: run.claim(address)):
+        late_calls: list[Callable[[], object]] = [
+            run.promote,
+            lambda: run.drop(address),
+            lambda: run.claim(address),
+        ]
+        for late in late_calls:
             with pytest.raises(Conflict):
                 late()
         assert claimed_addresses.is_promoted(run.workspace, "run-7")
@@ -279,7 +284,7 @@ def test_many_pages_are_written_down(
     for files in (written, expired):
         assert list(files.values()) == [2, 2, 1]
         rows = [hashed_files.read(place, file).column("address").to_pylist() for file in files]
-        assert sum(rows, []) == every
+        assert [address for page in rows for address in page] == every
     assert not besides
 
 
