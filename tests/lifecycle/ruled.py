@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-
 from reclaim.catalog.database.schema import TokenState, staged_entries, staging_tokens
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import read_part
