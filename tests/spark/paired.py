@@ -26,6 +26,15 @@ from reclaim.engine.base import (
     SweepRequest,
     Swept,
 )
+from reclaim.engine.lifecycle import (
+    LifecycleCarryRequest,
+    LifecycleFindings,
+    PublishRequest,
+    RangeFiles,
+    RangesRequest,
+    Rejudged,
+    RejudgeRequest,
+)
 from reclaim.engine.tasks.indexing import span
 from reclaim.engine.tasks.parts import Part, Place, read_part
 from reclaim.engine.uncommitted import (
@@ -37,7 +46,7 @@ from reclaim.engine.uncommitted import (
     Indexed,
     IndexRequest,
 )
-from reclaim.storage import KeyRange, Storage
+from reclaim.storage import KeyRange, Storage, hashed_files
 from reclaim.stores.format import DecodesSnapshots, Format
 
 
@@ -85,6 +94,9 @@ class PairedEngine:
         if request.search is not None:
             beside = _beside(request.search.carry)
             again = replace(again, search=replace(request.search, carry=beside))
+        if (by_rules := request.lifecycle) is not None:
+            index, notes = _beside(by_rules.index), _beside(by_rules.found)
+            again = replace(again, lifecycle=replace(by_rules, index=index, found=notes))
         other = self._second.find(again)
         self._compare(found, other)
         self._compare_notes(found, other)
@@ -177,7 +189,48 @@ class PairedEngine:
         assert self._rows(found) == self._rows(other)
         return found
 
+    def lifecycle_ranges(self, request: RangesRequest) -> RangeFiles:
+        found = self._first.lifecycle_ranges(request)
+        other = self._second.lifecycle_ranges(replace(request, place=_beside(request.place)))
+        for name in ("metaranges", "ranges", "entries", "bytes"):
+            assert getattr(found, name) == getattr(other, name), name
+        for one, two in ((found.parts, other.parts), (found.containers, other.containers)):
+            assert self._rows(one, grouped=False) == self._rows(two, grouped=False)
+        return found
+
+    def rejudge(self, request: RejudgeRequest) -> Rejudged:
+        found = self._first.rejudge(request)
+        other = self._second.rejudge(replace(request, place=_beside(request.place)))
+        assert self._hashed(found.files) == self._hashed(other.files)
+        assert replace(found, files=()) == replace(other, files=())
+        return found
+
+    def carry_matched(self, request: LifecycleCarryRequest) -> Sequence[Part]:
+        found = self._first.carry_matched(request)
+        other = self._second.carry_matched(replace(request, place=_beside(request.place)))
+        assert self._rows(found) == self._rows(other)
+        return found
+
+    def publish(self, request: PublishRequest) -> None:
+        self._first.publish(request)
+
+    def _hashed(self, files: Sequence[str]) -> Counter[str]:
+        return Counter(
+            address
+            for file in files
+            for address in hashed_files.read(self._storage, file).column("address").to_pylist()
+        )
+
+    def _compare_lifecycle(self, ours: LifecycleFindings, theirs: LifecycleFindings) -> None:
+        assert ours.read == theirs.read
+        assert (ours.gone, ours.objects) == (theirs.gone, theirs.objects)
+        for name in ("index", "rows", "addresses", "held"):
+            one, two = (self._rows(getattr(notes, name), grouped=False) for notes in (ours, theirs))
+            assert one == two, name
+
     def _compare_notes(self, found: Candidates, other: Candidates) -> None:
+        if found.lifecycle is not None and other.lifecycle is not None:
+            self._compare_lifecycle(found.lifecycle, other.lifecycle)
         ours, theirs = found.uncommitted, other.uncommitted
         if ours is None or theirs is None:
             assert ours is theirs
@@ -199,10 +252,15 @@ class PairedEngine:
 
     def _rows(self, parts: Sequence[Part], *, grouped: bool = True) -> Counter[tuple[Any, ...]]:
         return Counter(
-            (part.group if grouped else "", *row.values())
+            (part.group if grouped else "", *map(_plain, row.values()))
             for part in parts
             for row in read_part(self._storage, part).to_pylist()
         )
+
+
+def _plain(value: Any) -> Any:
+    """A value that can be counted; the order in a list makes no difference."""
+    return tuple(sorted(value)) if isinstance(value, list) else value
 
 
 def _beside(place: Place) -> Place:

@@ -12,6 +12,7 @@ from reclaim.engine.lifecycle import (
     EarlierRun,
     LifecycleCarryRequest,
     LifecycleFindings,
+    LifecycleRead,
     LifecycleSearch,
     PublishRequest,
     RangeFiles,
@@ -200,7 +201,7 @@ class LifecycleSteps:
         )
         planned = self._tables(own, request.rows, ROWS)
         names = set(planned.column("address").to_pylist())
-        counts, rows = lifecycle_index.LifecycleRead(), [planned]
+        counts, rows = LifecycleRead(), [planned]
         now = RangeBits.of(fresh)
         for _, entries in lifecycle_index.read_ranges(format, reads, fresh, counts):
             named = [address in names for address in entries.column("address").to_pylist()]
@@ -208,7 +209,7 @@ class LifecycleSteps:
                 lifecycle_index.select_rows(now, entries.filter(pa.array(named, pa.bool_())))
             )
         whole = pa.concat_tables(rows)
-        leaving = lifecycle.decide(request.classes, lifecycle.ReachNames(), whole).unmatched
+        leaving = lifecycle.find_unmatched(request.classes, whole)
         table = pa.table({"address": leaving}, schema=NAMES)
         files = [write_hashed(own, place.at("leaving"), table).address] if len(leaving) else []
         return Rejudged(

@@ -32,10 +32,19 @@ from reclaim.engine.base import (
     Swept,
     named_containers,
 )
+from reclaim.engine.lifecycle import (
+    LifecycleCarryRequest,
+    PublishRequest,
+    RangeFiles,
+    RangesRequest,
+    Rejudged,
+    RejudgeRequest,
+)
 from reclaim.engine.spark.cores import TASKS_PER_CORE
 from reclaim.engine.spark.finding import DRIVER_ROW_LIMIT, LOOKUP_LIMIT, Finder
 from reclaim.engine.spark.frames import Frames, map_rows
 from reclaim.engine.spark.keys import KeysOf, keys_of
+from reclaim.engine.spark.lifecycle import LifecycleJobs
 from reclaim.engine.spark.meter import SparkMeter
 from reclaim.engine.spark.uncommitted import UncommittedJobs
 from reclaim.engine.spark.work import candidates, containers, listing, parts, taking
@@ -89,6 +98,7 @@ class SparkEngine:
         )
 
         self._uncommitted = UncommittedJobs(self._frames, self._finder)
+        self._lifecycle = LifecycleJobs(self._frames, self._finder)
 
     def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
         if not ranges:
@@ -158,6 +168,8 @@ class SparkEngine:
     def find(self, request: FindRequest) -> Candidates:
         if request.search is not None:
             return self._uncommitted.search(request, request.search)
+        if request.lifecycle is not None:
+            return self._lifecycle.search(request, request.lifecycle)
         return self._finder.find(request)
 
     def index(self, request: IndexRequest) -> Indexed:
@@ -171,6 +183,18 @@ class SparkEngine:
 
     def copy(self, request: CopyRequest) -> Sequence[Part]:
         return self._uncommitted.copy(request)
+
+    def lifecycle_ranges(self, request: RangesRequest) -> RangeFiles:
+        return self._lifecycle.ranges(request)
+
+    def rejudge(self, request: RejudgeRequest) -> Rejudged:
+        return self._lifecycle.rejudge(request)
+
+    def carry_matched(self, request: LifecycleCarryRequest) -> Sequence[Part]:
+        return self._lifecycle.carry(request)
+
+    def publish(self, request: PublishRequest) -> None:
+        self._lifecycle.publish(request)
 
     def confirm(self, request: ConfirmRequest) -> Candidates:
         return self._finder.confirm(request)

@@ -119,8 +119,6 @@ class Decision:
     """As ``ADDRESSES``."""
     held: pa.Table
     """As ``HELD``."""
-    unmatched: pa.Array
-    """The addresses of which some path is not matched on some branch."""
 
 
 def day_number(day: date) -> int:
@@ -153,7 +151,8 @@ def _under(prefix: str, paths: Any) -> Mask | None:
     """Whether each path has a prefix; None if every path has it."""
     if not prefix:
         return None
-    return numpy_of(pc.starts_with(paths, prefix), np.bool_)
+    under: Mask = numpy_of(pc.starts_with(paths, prefix), np.bool_)
+    return under
 
 
 def numpy_of(column: Any, kind: Any) -> Any:
@@ -165,44 +164,76 @@ def numpy_of(column: Any, kind: Any) -> Any:
 def decide(classes: BranchClasses, names: ReachNames, rows: pa.Table) -> Decision:
     """Decide on addresses, of which all rows are given, as ``ROWS``; a pair may come twice."""
     if not rows.num_rows:
-        nothing = (table.empty_table() for table in (ROWS, ADDRESSES, HELD))
-        return Decision(*nothing, pa.array([], pa.string()))
+        return Decision(ROWS.empty_table(), ADDRESSES.empty_table(), HELD.empty_table())
     rows = rows.combine_chunks()
-    bits, days = numpy_of(rows.column("bits"), np.int64), numpy_of(rows.column("day"), np.int32)
-    # By its own date, too: a later one may be in a range that is gone by the next run.
-    early = (match(classes, rows.column("path"), days) & bits) != 0
-    address, path = (_codes(rows.column(name)) for name in ("address", "path"))
-    order = np.lexsort((path, address))
-    address, path = address[order], path[order]
-    starts = _starts(address, path)
-    merged = rows.take(pa.array(order[starts]))
-    columns = {
-        "bits": np.bitwise_or.reduceat(bits[order], starts),
-        "day": np.maximum.reduceat(days[order], starts),
-        **{
-            name: np.minimum.reduceat(numpy_of(rows.column(name), np.int32)[order], starts)
-            for name in ("holder", "branch")
-        },
-    }
-    merged = _with(merged, columns)
-    matched = match(classes, merged.column("path"), columns["day"]) & columns["bits"]
-    unmatched = columns["bits"] & ~matched
-    each = _starts(address[starts])
-    sizes = np.diff(np.append(each, len(starts)))
-    has_match = np.bitwise_or.reduceat(matched, each) != 0
-    has_unmatched = np.bitwise_or.reduceat(unmatched, each) != 0
-    was_early = np.logical_or.reduceat(np.logical_or.reduceat(early[order], starts), each)
-    goes = has_match & ~has_unmatched
-    holds = (has_match | was_early) & ~goes
-    going = merged.filter(pa.array(np.repeat(goes, sizes)))
-    held = merged.filter(pa.array(is_held := np.repeat(holds, sizes)))
-    owners = merged.column("address").take(pa.array(each))
+    judged = _Judged.of(classes, rows)
+    goes = judged.has_match & ~judged.has_unmatched
+    holds = (judged.has_match | judged.was_matched) & ~goes
+    going = judged.rows.filter(pa.array(np.repeat(goes, judged.sizes)))
+    is_held = np.repeat(holds, judged.sizes)
+    held = judged.rows.filter(pa.array(is_held))
     return Decision(
         going,
         _addresses(classes, going),
-        _held(classes, names, held, unmatched[is_held]),
-        owners.filter(pa.array(has_unmatched)).combine_chunks(),
+        _held(classes, names, held, judged.unmatched[is_held]),
     )
+
+
+def find_unmatched(classes: BranchClasses, rows: pa.Table) -> pa.Array:
+    """The addresses of which some path is not matched on some branch, or is held."""
+    if not rows.num_rows:
+        return pa.array([], pa.string())
+    judged = _Judged.of(classes, rows.combine_chunks())
+    owners = judged.rows.column("address").take(pa.array(judged.starts))
+    return owners.filter(pa.array(judged.has_unmatched)).combine_chunks()
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Rows of which each path of an address comes once; what is by address has its order."""
+
+    rows: pa.Table
+    unmatched: Bits
+    """By row, the bits of classes on which nothing matches it."""
+    starts: Any
+    """Where the rows of each address begin."""
+    sizes: Any
+    """How many each of them has."""
+    has_match: Mask
+    has_unmatched: Mask
+    was_matched: Mask
+    """Whether some row was matched by its own date. A later one may be in a range that is gone by
+    the next run, so that these have to be looked at again."""
+
+    @classmethod
+    def of(cls, classes: BranchClasses, rows: pa.Table) -> _Judged:
+        bits, days = numpy_of(rows.column("bits"), np.int64), numpy_of(rows.column("day"), np.int32)
+        own = (match(classes, rows.column("path"), days) & bits) != 0
+        address, path = (_codes(rows.column(name)) for name in ("address", "path"))
+        order = np.lexsort((path, address))
+        address, path = address[order], path[order]
+        pairs = _starts(address, path)
+        columns = {
+            "bits": np.bitwise_or.reduceat(bits[order], pairs),
+            "day": np.maximum.reduceat(days[order], pairs),
+            **{
+                name: np.minimum.reduceat(numpy_of(rows.column(name), np.int32)[order], pairs)
+                for name in ("holder", "branch")
+            },
+        }
+        merged = _with(rows.take(pa.array(order[pairs])), columns)
+        matched = match(classes, merged.column("path"), columns["day"]) & columns["bits"]
+        unmatched = columns["bits"] & ~matched
+        starts = _starts(address[pairs])
+        return cls(
+            merged,
+            unmatched,
+            starts,
+            np.diff(np.append(starts, len(pairs))),
+            np.bitwise_or.reduceat(matched, starts) != 0,
+            np.bitwise_or.reduceat(unmatched, starts) != 0,
+            np.logical_or.reduceat(np.logical_or.reduceat(own[order], pairs), starts),
+        )
 
 
 def _codes(column: pa.ChunkedArray) -> Any:

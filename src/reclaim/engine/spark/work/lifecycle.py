@@ -1,0 +1,416 @@
+"""Lifecycle rules: what tasks do for each of the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.engine.lifecycle import LifecycleRead
+from reclaim.engine.spark import keys
+from reclaim.engine.spark.keys import Key, KeysOf
+from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
+from reclaim.engine.spark.work.parts import read_parts
+from reclaim.engine.tasks import (
+    lifecycle,
+    lifecycle_index,
+    lifecycle_plan,
+    lifecycle_ranges,
+    tally,
+)
+from reclaim.engine.tasks.deleting import FAILED
+from reclaim.engine.tasks.indexing import CountedReads
+from reclaim.engine.tasks.judging import CandidateRules, Verdict
+from reclaim.engine.tasks.lifecycle import ADDRESSES, RANGES, ROWS, ReachNames
+from reclaim.engine.tasks.lifecycle_index import FOUND, Changes
+from reclaim.engine.tasks.lifecycle_ranges import RangeBits, Renumbering
+from reclaim.engine.tasks.looking_up import guards_of, look_up
+from reclaim.engine.tasks.parts import (
+    Part,
+    Place,
+    open_storage,
+    read_part,
+    write_hashed,
+    write_part,
+    write_parts,
+)
+from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
+from reclaim.engine.tasks.tally import OBJECTS
+from reclaim.policy.lifecycle.classes import BranchClasses
+from reclaim.storage import LISTED
+from reclaim.stores.format import Format
+
+ROWS_AT_ONCE = 2_000_000
+"""Entries that a task holds before it writes a part of the index."""
+
+RANGE_FILE, CONTAINER_FILE = "ranges", "containers"
+ROW_FILE, ADDRESS_FILE, HELD_FILE, CANDIDATE_FILE = "rows", "addresses", "held", "candidates"
+INDEX_FILE, KEY_FILE = "index", "keys"
+"""The sorts of files that tasks write, as the groups of parts."""
+
+THERE = pa.schema([*ADDRESSES, *(field for field in LISTED if field.name != "address")])
+"""Addresses that go, and the objects that these are."""
+
+NAMES = pa.schema([pa.field("address", pa.string(), nullable=False)])
+
+
+# 1 and 2: commits, and what they have
+
+
+def expand(format: Format, metaranges: Tables) -> Tables:
+    """Ranges of metaranges, each once for a task; the last row has what was read."""
+    reads = CountedReads(storage_of(format))
+    waiting: list[pa.Table] = []
+    count = 0
+    for table in metaranges:
+        for rows in lifecycle_ranges.expand_metaranges(format, reads, table):
+            tally.count(CONTAINERS_READ, 1)
+            waiting.append(rows)
+            count += 1
+            if sum(one.num_rows for one in waiting) >= ROWS_AT_ONCE:
+                waiting = [lifecycle_ranges.merge_ranges(waiting)]
+    yield lifecycle_ranges.merge_ranges(waiting)
+    # Its address is that of no range; no other column could hold the two numbers.
+    told = ["", str(count), reads.size, 0, lifecycle.NOBODY, lifecycle.NOBODY]
+    yield pa.table([pa.array([v], f.type) for v, f in zip(told, RANGES, strict=True)], RANGES)
+
+
+def read_known(url: str, renumbering: Renumbering | None, files: Tables) -> Tables:
+    for table in read_parts(url, files):
+        yield lifecycle_ranges.known_ranges(table, renumbering)
+
+
+def write_ranges(place: Place, rows: Tables) -> Tables:
+    """Write ranges down, and as containers those that something reaches."""
+    storage = open_storage(place.url)
+    counts = {"metaranges": 0, "ranges": 0, "entries": 0, "bytes": 0}
+    ranges: list[pa.Table] = []
+    for table in rows:
+        report = pc.equal(table.column("address"), "")
+        for row in table.filter(report).to_pylist():
+            counts["metaranges"] += int(row["detail"])
+            counts["bytes"] += row["entries"]
+        ranges.append(table.filter(pc.invert(report)))
+    whole = pa.concat_tables([RANGES.empty_table(), *ranges])
+    containers = lifecycle_ranges.as_containers(whole)
+    counts["ranges"] = containers.num_rows
+    counts["entries"] = pc.sum(containers.column("entries")).as_py() or 0
+    parts = [
+        *_grouped(write_parts(storage, stem_in(place), [whole]), RANGE_FILE),
+        *_grouped(
+            write_parts(storage, stem_in(place.below("containers")), [containers]), CONTAINER_FILE
+        ),
+    ]
+    yield lines_of(parts, counts)
+
+
+def _grouped(parts: Collection[Part] | Tables, group: str) -> list[Part]:
+    return [replace(part, group=group) for part in parts]
+
+
+# 3: entries that rules match
+
+
+@lru_cache(maxsize=4)
+def load_ranges(url: str, parts: tuple[Part, ...]) -> RangeBits:
+    """What reaches ranges; once for each process that looks at entries."""
+    storage = open_storage(url)
+    tables = [read_part(storage, part) for part in parts]
+    return RangeBits.of(pa.concat_tables([RANGES.empty_table(), *tables]))
+
+
+def read_fresh(
+    format: Format,
+    classes: BranchClasses,
+    edges: Sequence[str],
+    index: Place,
+    work: Place,
+    keys_of: KeysOf,
+    ranges: Tables,
+) -> Tables:
+    """Read ranges: their entries into the index, and the keys of what a rule matches."""
+    own, counts = open_storage(index.url), LifecycleRead()
+    reads = CountedReads(storage_of(format))
+    parts: list[Part] = []
+    waiting: list[pa.Table] = []
+    matched: list[Key] = []
+    partitions: set[str] = set()
+
+    def write() -> None:
+        written = lifecycle_index.write_index(own, stem_in(index), waiting, edges)
+        parts.extend(written)
+        waiting.clear()
+
+    rows_waiting = 0
+    for table in ranges:
+        for bits, rows in lifecycle_index.read_ranges(format, reads, table, counts):
+            tally.count(CONTAINERS_READ, 1)
+            found = lifecycle_index.find_matched(classes, bits, rows)
+            matched.append(keys_of(found.column("address")))
+            partitions.update(pc.unique(found.column("partition")).to_pylist())
+            waiting.append(rows)
+            rows_waiting += rows.num_rows
+            if rows_waiting >= ROWS_AT_ONCE:
+                write()
+                rows_waiting = 0
+    write()
+    report = {"read": asdict(counts), "partitions": sorted(partitions)}
+    yield lines_of([*parts, *_write_keys(work, matched)], report)
+
+
+def _write_keys(work: Place, found: Sequence[Key]) -> list[Part]:
+    written = write_parts(open_storage(work.url), stem_in(work.below("keys")), [keys.table(found)])
+    return _grouped(written, KEY_FILE)
+
+
+def find_changed(
+    url: str,
+    ranges: tuple[Part, ...],
+    known: tuple[Part, ...],
+    classes: tuple[BranchClasses, BranchClasses],
+    work: Place,
+    keys_of: KeysOf,
+    files: Tables,
+) -> Tables:
+    """The keys of entries in the index that a rule matches now, and did not match then."""
+    now, then = load_ranges(work.url, ranges), load_ranges(work.url, known)
+    changes = Changes(classes[0], now, classes[1], then)
+    source = CountedReads(open_storage(url))
+    found = (changes.find(read_part(source, part)) for part in parts_in(files))
+    return _write_found(work, keys_of, found, source)
+
+
+def find_carried(format: Format, url: str, work: Place, keys_of: KeysOf, files: Tables) -> Tables:
+    """The keys of addresses that an earlier run carries."""
+    source = CountedReads(open_storage(url))
+
+    def named() -> Tables:
+        for part in parts_in(files):
+            names = read_part(source, part, ["address"])
+            yield pa.table([guards_of(format, names), names.column("address")], schema=FOUND)
+
+    return _write_found(work, keys_of, named(), source)
+
+
+def _write_found(work: Place, keys_of: KeysOf, found: Tables, source: CountedReads) -> Tables:
+    matched: list[Key] = []
+    partitions: set[str] = set()
+    for table in found:
+        matched.append(keys_of(table.column("address")))
+        partitions.update(pc.unique(table.column("partition")).to_pylist())
+    report = {"partitions": sorted(partitions), "bytes": source.size}
+    yield lines_of(_write_keys(work, matched), report)
+
+
+# 4: every path of the addresses that are decided on
+
+
+def select_rows(
+    url: str,
+    work: str,
+    ranges: tuple[Part, ...],
+    found: tuple[Part, ...],
+    partitions: frozenset[str] | None,
+    keys_of: KeysOf,
+    files: Tables,
+) -> Tables:
+    """Rows of the addresses that have to be decided on, by their keys.
+
+    A collision adds an address, of which every row is read as well: those of its partition are.
+    """
+    wanted, now = keys.load(work, found), load_ranges(work, ranges)
+    storage = open_storage(url)
+    for part in parts_in(files):
+        rows = lifecycle_index.in_partitions(read_part(storage, part), partitions)
+        named = keys.among(keys_of(rows.column("address")), wanted)
+        yield lifecycle_index.select_rows(now, rows.filter(pa.array(named)))
+
+
+def keyed_rows(
+    url: str,
+    work: str,
+    ranges: tuple[Part, ...],
+    partitions: frozenset[str] | None,
+    keys_of: KeysOf,
+    files: Tables,
+) -> Tables:
+    """All rows of parts of the index, each with its key, for Spark to join by."""
+    now, storage = load_ranges(work, ranges), open_storage(url)
+    for part in parts_in(files):
+        rows = lifecycle_index.in_partitions(read_part(storage, part), partitions)
+        selected = lifecycle_index.select_rows(now, rows)
+        key = pa.array(keys_of(selected.column("address")).view("int64"))
+        yield selected.append_column(pa.field("key", pa.int64(), nullable=False), key)
+
+
+def decide(classes: BranchClasses, names: ReachNames, place: Place, rows: Tables) -> Tables:
+    """Decide on addresses, all of whose rows come to this task."""
+    storage = open_storage(place.url)
+    whole = pa.concat_tables([ROWS.empty_table(), *(table.cast(ROWS) for table in rows)])
+    decision = lifecycle.decide(classes, names, whole)
+    sorts = (
+        (ROW_FILE, decision.rows),
+        (ADDRESS_FILE, decision.going),
+        (HELD_FILE, decision.held),
+    )
+    parts = [
+        part
+        for group, table in sorts
+        for part in _grouped(write_parts(storage, stem_in(place.below(group)), [table]), group)
+    ]
+    yield lines_of(parts)
+
+
+# 5: what is there of what goes
+
+
+def find_listed(
+    url: str, work: str, going: tuple[Part, ...], keys_of: KeysOf, files: Tables
+) -> Tables:
+    """Listed objects that may be among what goes, by their keys; a join compares them whole."""
+    wanted = keys.load(work, going)
+    for table in read_parts(url, files):
+        tally.count(OBJECTS, table.num_rows)
+        named = keys.among(keys_of(table.column("address")), wanted)
+        yield table.filter(pa.array(named)).cast(LISTED)
+
+
+def count_listed(format: Format, url: str, files: Tables) -> Tables:
+    """Count listed objects, their bytes, and those of them that are data."""
+    counts = {"objects": 0, "size": 0, "data": 0}
+    for table in read_parts(url, files):
+        counts["objects"] += table.num_rows
+        counts["size"] += pc.sum(table.column("size")).as_py() or 0
+        counts["data"] += lifecycle_plan.count_data(format, table)
+    yield lines_of([], counts)
+
+
+def write_going_keys(work: Place, keys_of: KeysOf, files: Tables) -> Tables:
+    storage = open_storage(work.url)
+    names = (read_part(storage, part, ["address"]).column("address") for part in parts_in(files))
+    found = [keys_of(addresses) for addresses in names]
+    yield lines_of(_write_keys(work, found))
+
+
+def look_up_going(format: Format, addresses: Tables) -> Tables:
+    """What is there of some addresses, each asked for by its name."""
+    storage = storage_of(format)
+    for table in addresses:
+        listed = look_up(storage, table.column("address"))
+        tally.count(OBJECTS, table.num_rows)
+        at = pc.index_in(listed.column("address"), table.column("address").combine_chunks())
+        known = table.take(at)
+        columns = [*known.columns, listed.column("size"), listed.column("last_modified")]
+        yield pa.table(columns, schema=THERE)
+
+
+def judge(
+    format: Format,
+    classes: BranchClasses,
+    rules: CandidateRules,
+    held: tuple[Part, ...],
+    keys_of: KeysOf,
+    candidates: Place,
+    found: Place,
+    rows: Tables,
+) -> Tables:
+    """Judge what is there, write down what goes and what stays."""
+    own = open_storage(found.url)
+    holding = keys.load(found.url, held)
+    verdict, there, size = Verdict(), 0, 0
+    written: dict[str, list[pa.Table]] = {CANDIDATE_FILE: [], ADDRESS_FILE: [], HELD_FILE: []}
+    for table in rows:
+        table = table.cast(THERE)
+        there += table.num_rows
+        size += pc.sum(table.column("size")).as_py() or 0
+        is_held = pa.array(keys.among(keys_of(table.column("address")), holding))
+        addresses = table.select(ADDRESSES.names)
+        waiting = lifecycle_plan.as_held(addresses.filter(is_held), lifecycle_plan.STAGED)
+        free = table.filter(pc.invert(is_held))
+        going, taken, stays, told = lifecycle_plan.judge(
+            format, classes, rules, free.select(ADDRESSES.names), free.select(LISTED.names)
+        )
+        verdict.add(told)
+        written[CANDIDATE_FILE].append(going)
+        written[ADDRESS_FILE].append(taken)
+        written[HELD_FILE] += [waiting, stays]
+    places = {
+        CANDIDATE_FILE: candidates,
+        ADDRESS_FILE: found.below("going"),
+        HELD_FILE: found.below("held"),
+    }
+    parts = [
+        part
+        for group, tables in written.items()
+        for part in _grouped(write_parts(own, stem_in(places[group]), tables), group)
+    ]
+    yield lines_of(parts, {"verdict": verdict.encode(), "there": there, "size": size})
+
+
+# Judging again, carrying on, publishing
+
+
+def newly_reached(url: str, known: tuple[Part, ...], ranges: Tables) -> Tables:
+    """Ranges with the bits that are new; the rows with counts are passed on."""
+    storage = open_storage(url)
+    tables = [read_part(storage, part) for part in known]
+    before = pa.concat_tables([RANGES.empty_table(), *tables])
+    for table in ranges:
+        table = table.cast(RANGES)
+        report = pc.equal(table.column("address"), "")
+        yield table.filter(report)
+        yield lifecycle_ranges.newly_reached(table.filter(pc.invert(report)), before)
+
+
+def read_again(
+    format: Format, work: Place, planned: tuple[Part, ...], keys_of: KeysOf, ranges: Tables
+) -> Tables:
+    """Rows of the planned addresses in ranges that something reaches since; in files."""
+    wanted = keys.load(work.url, planned)
+    reads, counts = CountedReads(storage_of(format)), LifecycleRead()
+    found: list[pa.Table] = []
+    for table in ranges:
+        table = table.cast(RANGES)
+        now = RangeBits.of(table)
+        for _, rows in lifecycle_index.read_ranges(format, reads, table, counts):
+            named = keys.among(keys_of(rows.column("address")), wanted)
+            found.append(lifecycle_index.select_rows(now, rows.filter(pa.array(named))))
+    parts = write_parts(open_storage(work.url), stem_in(work.below("rows")), found)
+    yield lines_of(list(parts), asdict(counts))
+
+
+def leave(classes: BranchClasses, place: Place, rows: Tables) -> Tables:
+    """Write down the addresses of which some path is not matched, in files hashed by name."""
+    whole = pa.concat_tables([ROWS.empty_table(), *(table.cast(ROWS) for table in rows)])
+    leaving = lifecycle.find_unmatched(classes, whole)
+    if not len(leaving):
+        yield lines_of([])
+        return
+    table = pa.table({"address": leaving}, schema=NAMES)
+    yield lines_of([write_hashed(open_storage(place.url), stem_in(place), table)])
+
+
+def read_names(url: str, files: Tables) -> Tables:
+    storage = open_storage(url)
+    for part in parts_in(files):
+        yield read_part(storage, part, ["address"]).cast(NAMES)
+
+
+def read_taken(url: str, files: Tables) -> Tables:
+    """The addresses that a journal says are gone."""
+    for table in read_parts(url, files):
+        gone = table.filter(pc.not_equal(table.column("outcome"), FAILED))
+        yield gone.select(["address"]).cast(NAMES)
+
+
+def publish(run: str, url: str, place: Place, files: Tables) -> Tables:
+    """Write addresses down for people, each part by itself."""
+    own = open_storage(place.url)
+    parts = []
+    for table in read_parts(url, files):
+        address = f"{stem_in(place)}.parquet"
+        parts.append(write_part(own, address, lifecycle_plan.published(run, table)))
+    yield lines_of(parts)

@@ -1,0 +1,25 @@
+"""Lifecycle rules on Spark, step by step beside the plain engine, over random histories."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.lifecycle.random_rules import Seen, live_by_rules
+from tests.soak import SOAK
+from tests.spark.test_random import PairedWorld, tmp_path, world
+
+__all__ = ["tmp_path", "world"]
+
+SEEDS = range(100 if SOAK else 1)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_decide_the_same(world: PairedWorld, seed: int) -> None:
+    choice, seen = random.Random(100 + seed), Seen()
+    finder = world.spark._finder
+    finder._lookup_limit = choice.choice([0, 10**9])
+    finder.driver_row_limit = choice.choice([0, 10**6])
+    live_by_rules(world, choice, seen, rounds=3)
+    assert seen.went
