@@ -55,7 +55,7 @@ from tests.conftest import Backend
 from tests.resting import Resting
 
 NAME = "sales"
-OF_RUNS = ("epoch/", "runs/", "quarantine/", "uncommitted/", "index/")
+OF_RUNS = ("epoch/", "runs/", "quarantine/", "uncommitted/", "index/", "lifecycle/")
 """Folders of what runs write for themselves."""
 Step = Callable[[str], None]
 Files = dict[str, bytes]
@@ -440,6 +440,10 @@ STEPS = (
     "condemn",
     "release",
     "promote",
+    "claim",
+    "close_claims",
+    "drop_claims",
+    "promote_claims",
     "collect",
     "set_aside",
     "taken",

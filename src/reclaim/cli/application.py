@@ -50,6 +50,7 @@ COMMANDS = (
     "apply",
     "gc",
     "uncommitted",
+    "lifecycle",
     "undo",
     "purge",
     "runs",

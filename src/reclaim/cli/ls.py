@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.describe import entry_document, instant
+from reclaim.cli.describe import entry_document, instant, objects
 from reclaim.cli.output import Block, Table
 from reclaim.cli.places import parse
 from reclaim.cli.refs import Refs
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from reclaim.catalog import Page, RefReader
 
 PAGE = 1_000
+EXPIRED = "expired"
+"""In the place of a size: the data was taken by a rule."""
 
 
 def register(app: typer.Typer) -> None:
@@ -31,25 +34,40 @@ class Listing:
     """The answer that lists entries and common prefixes, page by page."""
 
     pages: Iterable[Page]
+    reader: RefReader
 
     def document(self) -> Mapping[str, Any]:
         pages = list(self.pages)
         return {
-            "entries": [entry_document(entry) for page in pages for entry in page.entries],
+            "entries": [entry for page in pages for entry in self._entries(page)],
             "prefixes": [prefix for page in pages for prefix in page.prefixes],
             "after": pages[-1].after if pages else "",
         }
 
+    def _entries(self, page: Page) -> Iterator[dict[str, Any]]:
+        expired = self.reader.expired(page.entries)
+        for entry in page.entries:
+            by = expired.get(entry.address)
+            yield entry_document(entry) | {"expired": None if by is None else by._asdict()}
+
     def view(self) -> Iterator[Block]:
         after: list[str] = []
-        yield Table(("size", "created (UTC)", "path"), self._rows(after), frozenset({"size"}))
+        runs: Counter[str] = Counter()
+        yield Table(("size", "created (UTC)", "path"), self._rows(after, runs), frozenset({"size"}))
+        for run, count in sorted(runs.items()):
+            yield f"Expired: {objects(count)}, whose data lifecycle run {run} took."
         if after:
             yield f"There is more: add --after {after[0]}"
 
-    def _rows(self, after: list[str]) -> Iterator[tuple[str, str, str]]:
+    def _rows(self, after: list[str], runs: Counter[str]) -> Iterator[tuple[str, str, str]]:
         last = ""
         for page in self.pages:
-            rows = [(e.path, str(e.size), instant(e.created_at)) for e in page.entries]
+            expired = self.reader.expired(page.entries)
+            runs.update(expired[e.address].run for e in page.entries if e.address in expired)
+            rows = [
+                (e.path, EXPIRED if e.address in expired else str(e.size), instant(e.created_at))
+                for e in page.entries
+            ]
             rows += [(prefix, "-", "") for prefix in page.prefixes]
             for path, size, created in sorted(rows):
                 yield size, created, path
@@ -95,7 +113,7 @@ def ls(
         else:
             page = reader.list(where.path, delimiter=delimiter, after=after, limit=limit)
             pages = iter([page])
-        session.output.answer(Listing(pages))
+        session.output.answer(Listing(pages, reader))
 
 
 def _all_pages(reader: RefReader, prefix: str, delimiter: str, after: str) -> Iterator[Page]:

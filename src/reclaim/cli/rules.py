@@ -111,6 +111,13 @@ class RuleOptions(KeepOptions):
 def read_policy_file(file: str) -> tuple[str, Policy]:
     """The text of a file or of standard input, and the policy in it."""
     from reclaim.policy import read_policy
+
+    text, source = read_text(file, "the policy")
+    return text, read_policy(text, source=source)
+
+
+def read_text(file: str, what: str) -> tuple[str, str]:
+    """The text of a file or of standard input, and what to call that in messages."""
     from reclaim.policy.document import MOST_CHARACTERS
 
     source = "standard input" if file == STANDARD_INPUT else file
@@ -121,5 +128,5 @@ def read_policy_file(file: str) -> tuple[str, Policy]:
             with Path(file).open(encoding="utf-8") as opened:
                 text = opened.read(MOST_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read the policy {source}: {error}") from error
-    return text, read_policy(text, source=source)
+        raise InvalidInput(f"cannot read {what} {source}: {error}") from error
+    return text, source

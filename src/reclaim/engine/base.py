@@ -247,6 +247,8 @@ class IncompleteRequest:
     count, whatever lies in its place."""
     aside: Aside | None = None
     """Where the objects of these journals were, if they had been moved."""
+    expired: Sequence[Part] = ()
+    """Addresses that rules took, in the storage of the place: nobody misses them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -664,7 +664,9 @@ class _Applying:
             return ()
         left = self._held.left_condemned()
         place = self._own.below("work").below("left")
-        return find_whole(self._store, self._engine, left, place) if left else ()
+        if not left:
+            return ()
+        return find_whole(self._store, self._engine, left, place, opener=self._opener)
 
     def _collect(self, decided: PlannedSnapshots, seen: Observation, now: Decided) -> int:
         """Let go of the dead snapshots of which nothing is left."""

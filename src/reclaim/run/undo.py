@@ -193,6 +193,7 @@ class _Undoing:
                 own.below("work"),
                 not_back=journal.own_parts() if failed else (),
                 aside=self._removal.aside(store, self._run.id),
+                opener=opener,
             )
             verifying.facts["whole"] = len(whole)
         with stage("record"):

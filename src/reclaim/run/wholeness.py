@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from reclaim.engine.base import Engine, IncompleteRequest
-from reclaim.engine.tasks.parts import Part, Place
+from reclaim.engine.tasks.parts import Opener, Part, Place, hashed_part, open_storage
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import each_once, snapshot_containers
 from reclaim.model import SnapshotId
+from reclaim.stores.abilities import KnowsExpired
 from reclaim.stores.base import Store
 
 
@@ -20,11 +21,13 @@ def find_whole(
     *,
     not_back: Sequence[Part] = (),
     aside: Aside | None = None,
+    opener: Opener = open_storage,
 ) -> Sequence[SnapshotId]:
     """The snapshots, given with their containers by kind, that have everything they need.
 
-    What lies where something could not be brought back, by the journals ``not_back``, is not what
-    was there; ``aside`` is where these have it.
+    What a lifecycle rule took is not missing: whoever reads it is told so. What lies where
+    something could not be brought back, by the journals ``not_back``, is not what was there;
+    ``aside`` is where these have it.
     """
     named = [
         snapshot_containers([address], kind)
@@ -37,7 +40,21 @@ def find_whole(
     listed = engine.list(store.format, ranges, place.below("there"))
     broken = engine.incomplete(
         IncompleteRequest(
-            store.format, each_once(named), listed, place.below("containers"), not_back, aside
+            store.format,
+            each_once(named),
+            listed,
+            place.below("containers"),
+            not_back,
+            aside,
+            _expired(store, place.below("expired"), opener),
         )
     )
     return [one for one, mine in snapshots.items() if broken.isdisjoint(mine.values())]
+
+
+def _expired(store: Store, place: Place, opener: Opener) -> Sequence[Part]:
+    """The addresses that rules took, in files."""
+    if not isinstance(store, KnowsExpired):
+        return ()
+    written = store.write_expired(opener(place.url), place.prefix)
+    return [hashed_part(file, rows) for file, rows in zip(written.files, written.rows, strict=True)]

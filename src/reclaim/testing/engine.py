@@ -330,6 +330,9 @@ class OracleEngine(UncommittedSteps, LifecycleSteps):
         for part in request.not_back:
             journal = read_part(self._open(request.place.url), part)
             there -= set(reading.folded(recall.not_back(journal, request.aside)).to_pylist())
+        for part in request.expired:
+            rows = read_part(self._open(request.place.url), part, ["address"])
+            there |= set(reading.folded(rows.column("address")).to_pylist())
         found = set()
         for table in reading.owned(format, storage, request.containers):
             self._step("verify")

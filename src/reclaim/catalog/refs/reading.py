@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -20,7 +20,8 @@ from reclaim.catalog.names import after_prefix, check_path, check_prefix, check_
 from reclaim.catalog.refs import commits
 from reclaim.catalog.refs.commits import Commit
 from reclaim.catalog.refs.leases import CommitLeases, LeaseHandle
-from reclaim.catalog.staging import staged_rows, tokens
+from reclaim.catalog.staging import claims, staged_rows, tokens
+from reclaim.catalog.staging.claims import ExpiredBy
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import Corrupt, InvalidInput, NotFound
 
@@ -224,6 +225,12 @@ class RefReader:
             if not page.after:
                 return
             after = page.after
+
+    def expired(self, entries: Iterable[Entry]) -> Mapping[str, ExpiredBy]:
+        """Those of some entries whose bytes a lifecycle rule took, by address."""
+        owned = {entry.address for entry in entries if entry.owned}
+        with self._workspace.database.read() as connection:
+            return claims.find_expired(connection, owned)
 
     def _find(self, path: str) -> tuple[Commit, Entry]:
         check_path(path)

@@ -358,8 +358,14 @@ class SparkEngine:
             read = partial(taking.read_not_back, place.url, request.aside)
             failed = self._frames.files(request.not_back).map(read, ADDRESSES)
             there = there.join(failed, on="address", how="left_anti")
+        if request.expired:
+            read_expired = partial(taking.read_expired, place.url)
+            expired = self._frames.files(request.expired).map(read_expired, ADDRESSES)
+            there = there.unionByName(expired)
         missing = needs.join(there, on="address", how="left_anti")
         broken = missing.select(F.col("owner").alias("address")).distinct()
         owners = owned.join(broken, on="address", how="left_semi").select("owner").distinct()
-        shuffled = count + sum(part.rows for part in (*request.objects.parts, *request.not_back))
+        shuffled = count + sum(
+            part.rows for part in (*request.objects.parts, *request.not_back, *request.expired)
+        )
         return frozenset(row["owner"] for row in self._frames.collect(owners, shuffled=shuffled))

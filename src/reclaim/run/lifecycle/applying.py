@@ -157,6 +157,8 @@ class LifecycleApplying:
         self._promoted = False
 
     def run(self) -> Applied:
+        if self._claims.has_promoted():
+            self._check_same_exclusion()
         again = f"apply the plan again: {self._command()}"
         with told_as_partial(self._run, self._held.lock, lambda: self._promoted, again=again):
             try:
@@ -194,7 +196,6 @@ class LifecycleApplying:
             self._held.begin()
             self._promoted = self._claims.has_promoted()
             if self._promoted:
-                self._check_same_exclusion()
                 self._facts[PROMOTED] = True
             self._held.start(
                 Run(

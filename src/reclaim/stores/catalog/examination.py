@@ -135,10 +135,12 @@ class Examination:
                 for container in format.containers(storage, metarange).to_pylist():
                     containers[container["address"]] = container
         objects = expected_objects(self._store, containers.values())
-        verified = verify(storage, objects, advance)
+        verified = verify(storage, objects, advance, self._store.find_expired)
         notes = []
         if verified.without_checksum:
             notes.append(f"of {verified.without_checksum} more only the size is known")
+        if verified.expired:
+            notes.append(f"lifecycle rules took {verified.expired} more")
         if verified.gone:
             notes.append(f"{verified.gone} were gone before they could be read")
         if verified.damaged:
@@ -158,20 +160,24 @@ class Examination:
         folder = prefix.rstrip("/") if self._deep else f"{prefix}_reclaim/meta"
         there = _addresses(storage.list(folder))
         checked = 0
-        missing = []
+        absent = []
         for address in self._needed(seen, live, held, there):
             checked += 1
             if address not in there:
                 with suppress(NotFound):
                     storage.head(address)
                     continue
-                missing.append(address)
+                absent.append(address)
+        expired = self._store.find_expired(absent)
+        missing = [address for address in absent if address not in expired]
         if missing:
             sentence = f"{len(missing)} live objects are missing: {some(missing)}"
             hint = "restore them from a backup or another copy, before anything else runs"
             return failed("objects", Corrupt(sentence, hint=hint), self._store.name)
         what = "containers and data" if self._deep else "containers (--deep checks data as well)"
-        return self._say(Level.OK, "objects", f"all {checked} are there: {what}")
+        if expired:
+            what += f"; lifecycle rules took {len(expired)} more"
+        return self._say(Level.OK, "objects", f"all {checked - len(expired)} are there: {what}")
 
     def _needed(
         self,

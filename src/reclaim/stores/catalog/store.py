@@ -25,7 +25,7 @@ from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.reaping.backlog import read_backlog
 from reclaim.catalog.refs import leases
 from reclaim.catalog.settings import read_settings
-from reclaim.catalog.staging import cleaner
+from reclaim.catalog.staging import claims, cleaner
 from reclaim.clock import Clock, to_micros
 from reclaim.model import Lease, Run, SnapshotId
 from reclaim.storage import Storage
@@ -196,6 +196,11 @@ class CatalogStore:
         )
 
     # For the doctor
+
+    def find_expired(self, addresses: Collection[str]) -> Collection[str]:
+        """Those of the addresses whose bytes lifecycle rules took."""
+        with self._workspace.database.read() as connection:
+            return claims.find_expired(connection, addresses)
 
     def staged(self) -> Iterator[Mapping[str, Any]]:
         """The staged entries of objects that lie in the repository, as they are now."""

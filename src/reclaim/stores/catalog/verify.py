@@ -6,7 +6,7 @@ sizes or their number, but for the addresses that were read already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -42,6 +42,8 @@ class Verified:
     compared: int = 0
     without_checksum: int = 0
     gone: int = 0
+    expired: int = 0
+    """Taken by lifecycle rules."""
     damaged: int = 0
     names: list[str] = field(default_factory=list)
 
@@ -62,12 +64,23 @@ def expected_objects(
             yield Expected(row["path"], row["address"], row["size"], row["checksum"])
 
 
-def verify(storage: Storage, objects: Iterable[Expected], advance: Advance) -> Verified:
-    """Read every object and compare it. What is gone by now is counted, and not an error here."""
+def verify(
+    storage: Storage,
+    objects: Iterable[Expected],
+    advance: Advance,
+    find_expired: Callable[[Collection[str]], Collection[str]],
+) -> Verified:
+    """Read every object and compare it. What is gone by now is counted, and not an error here.
+
+    What lifecycle rules took, which ``find_expired`` tells, is not looked for.
+    """
     verified = Verified()
     with ThreadPoolExecutor(max(2, storage.at_once)) as pool:
         waiting = iter(objects)
-        while batch := list(islice(waiting, SUBMITTED)):
+        while asked := list(islice(waiting, SUBMITTED)):
+            expired = find_expired([expected.address for expected in asked])
+            batch = [expected for expected in asked if expected.address not in expired]
+            verified.expired += len(asked) - len(batch)
             outcomes = pool.map(lambda expected: _outcome(storage, expected), batch)
             for expected, outcome in zip(batch, outcomes, strict=True):
                 advance(expected.size)

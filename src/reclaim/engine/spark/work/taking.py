@@ -54,6 +54,12 @@ def read_going(url: str, files: Tables) -> Tables:
         yield as_going(table)
 
 
+def read_expired(url: str, files: Tables) -> Tables:
+    """Addresses that rules took, in small letters."""
+    for table in read_parts(url, files):
+        yield pa.table({"address": reading.folded(table.column("address"))})
+
+
 def read_intended(url: str, files: Tables) -> Tables:
     return map(recall.intended, read_parts(url, files))
 

@@ -1,0 +1,184 @@
+"""``reclaim lifecycle``: rules by which data goes for its age, and what was done by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reclaim.cli.command import command, group
+from reclaim.cli.describe import instant, objects, size
+from reclaim.cli.output import Block, Done, Table
+from reclaim.cli.plans import STORE
+from reclaim.cli.rules import read_text
+from reclaim.cli.session import Session, login_name
+
+if TYPE_CHECKING:
+    from reclaim.policy.lifecycle import LifecycleRule, StoredLifecycle
+    from reclaim.run.lifecycle.rules import LifecycleRun
+
+StoreArgument = Annotated[str, typer.Argument(metavar="REPO", help=STORE, show_default=False)]
+
+
+def register(app: typer.Typer) -> None:
+    lifecycle = group(
+        app, "lifecycle", "Delete data for its age, by the prefix of its path and by branch."
+    )
+    command(lifecycle, "set", set_)
+    command(lifecycle, "get", get)
+    command(lifecycle, "unset", unset)
+    command(lifecycle, "history", history)
+
+
+def set_(
+    session: Session,
+    repository: StoreArgument,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="[FILE]",
+            help="The rules by their ids, in JSON or YAML; - for standard input, the default.",
+            show_default=False,
+        ),
+    ] = "-",
+) -> None:
+    """Store the lifecycle rules of a repository, in place of those that there are."""
+    from reclaim.policy.lifecycle import read_lifecycle
+    from reclaim.run.lifecycle.rules import find_notes, store_lifecycle
+
+    text, source = read_text(file, "the lifecycle rules")
+    policy = read_lifecycle(text, source=source)
+    with session.stores(repository) as [store]:
+        stored = store_lifecycle(store, text, policy, set_by=login_name())
+        notes = find_notes(store, policy)
+    session.output.answer(RulesAnswer(store.name, stored, tuple(notes), stored_now=True))
+
+
+def get(session: Session, repository: StoreArgument) -> None:
+    """Print the lifecycle rules that are stored, as they were written."""
+    from reclaim.run.lifecycle.rules import find_lifecycle
+
+    with session.stores(repository) as [store]:
+        stored = find_lifecycle(store)
+    session.output.answer(RulesAnswer(store.name, stored))
+
+
+def unset(session: Session, repository: StoreArgument) -> None:
+    """Remove the lifecycle rules that are stored, also some that cannot be read."""
+    from reclaim.errors import Corrupt
+    from reclaim.run.lifecycle.rules import find_lifecycle, keeping_lifecycle
+
+    with session.stores(repository) as [store]:
+        with suppress(Corrupt):
+            find_lifecycle(store)
+        keeping_lifecycle(store).store_lifecycle(None)
+    sentence = f"Removed the lifecycle rules of {store.name}. What they took stays gone."
+    session.output.answer(Done(sentence, {"repository": store.name, "removed": True}))
+
+
+def history(session: Session, repository: StoreArgument) -> None:
+    """List the runs that deleted by lifecycle rules, the newest first."""
+    from reclaim.run.lifecycle.rules import find_runs
+
+    with session.stores(repository) as [store]:
+        runs = find_runs(store)
+    session.output.answer(HistoryAnswer(store.name, runs))
+
+
+@dataclass(frozen=True, slots=True)
+class RulesAnswer:
+    """The answer that shows the stored rules, or says that they were stored just now."""
+
+    repository: str
+    stored: StoredLifecycle
+    notes: tuple[str, ...] = ()
+    stored_now: bool = False
+
+    def document(self) -> Mapping[str, Any]:
+        from reclaim.policy.lifecycle import lifecycle_document
+
+        return {
+            "repository": self.repository,
+            "rules": lifecycle_document(self.stored.policy),
+            "text": self.stored.text,
+            "set_at": self.stored.set_at,
+            "set_by": self.stored.set_by,
+            "warnings": list(self.notes),
+        }
+
+    def view(self) -> Iterator[Block]:
+        if not self.stored_now:
+            # As it was written, so that it can be edited and set again.
+            yield self.stored.text.removesuffix("\n")
+            return
+        when = instant(self.stored.set_at)
+        yield f"Stored the lifecycle rules of {self.repository} at {when} UTC:"
+        yield from map(rule_words, self.stored.policy.rules)
+        for note in self.notes:
+            yield f"Note: {note}."
+        yield f"See what they would take with: reclaim lifecycle run {self.repository} --plan"
+
+
+def rule_words(rule: LifecycleRule) -> str:
+    """A rule in one line."""
+    what = f"below {rule.prefix}" if rule.prefix else "everything"
+    days = [f"{count} days on {branch}" for branch, count in rule.branch_days.items()]
+    if rule.days is not None:
+        days.append(f"{rule.days} days on every other branch" if days else f"{rule.days} days")
+    off = "" if rule.enabled else " (disabled)"
+    return f"  {rule.id}: {what} after {', '.join(days)}{off}"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryAnswer:
+    """The answer that lists lifecycle runs."""
+
+    repository: str
+    runs: Sequence[LifecycleRun]
+
+    def document(self) -> Mapping[str, Any]:
+        return {
+            "repository": self.repository,
+            "runs": [
+                {
+                    "id": one.run.id,
+                    "state": one.run.state,
+                    "started_at": one.run.started_at,
+                    "today": one.today,
+                    "mode": one.mode,
+                    "rules": list(one.rules),
+                    "objects": one.run.summary.get("objects", 0),
+                    "bytes": one.run.summary.get("bytes", 0),
+                    "dropped": one.run.summary.get("dropped", 0),
+                    "failed": one.run.summary.get("failed", 0),
+                    "held": one.held,
+                    "plan": one.run.place or None,
+                    "until": one.run.quarantine.until if one.run.quarantine else None,
+                }
+                for one in self.runs
+            ],
+        }
+
+    def view(self) -> Iterator[Block]:
+        if not self.runs:
+            yield f"No run has deleted anything of {self.repository} by lifecycle rules yet."
+            return
+        rows = (
+            (
+                one.run.id,
+                one.run.state,
+                one.today,
+                ", ".join(one.rules),
+                self._what(one),
+                str(one.held),
+            )
+            for one in self.runs
+        )
+        yield Table(("run", "state", "day", "rules", "took", "held"), rows, frozenset({"held"}))
+
+    def _what(self, one: LifecycleRun) -> str:
+        done = one.run.summary
+        return f"{objects(done.get('objects', 0))} ({size(done.get('bytes', 0))})"

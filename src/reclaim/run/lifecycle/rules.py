@@ -1,0 +1,103 @@
+"""The lifecycle rules that are stored with a store, and the runs that were made by them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reclaim.errors import NotFound, Refused
+from reclaim.model import LIFECYCLE, RefKind, Run
+from reclaim.policy.lifecycle import (
+    LifecyclePolicy,
+    StoredLifecycle,
+    decode_lifecycle,
+    encode_lifecycle,
+)
+from reclaim.stores.abilities import KeepsLifecycle, ShowsHistory
+from reclaim.stores.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleRun:
+    """A run that deleted by lifecycle rules, as its record tells."""
+
+    run: Run
+    today: str
+    """The day that the dates of its rules were counted from."""
+    rules: tuple[str, ...]
+    """The ids of the rules that were enabled."""
+    mode: str
+    held: int
+    """Addresses that a rule matched and that something held."""
+
+    @classmethod
+    def of(cls, run: Run) -> LifecycleRun | None:
+        """None if it was made by no lifecycle rules."""
+        noted = run.summary.get(LIFECYCLE)
+        if not isinstance(noted, dict):
+            return None
+        rules: Any = noted.get("rules") or ()
+        return cls(
+            run,
+            str(noted.get("today", "")),
+            tuple(map(str, rules)),
+            str(noted.get("mode", "")),
+            int(noted.get("held", 0)),
+        )
+
+
+def keeping_lifecycle(store: Store) -> KeepsLifecycle:
+    """A store that has lifecycle rules; any other is refused."""
+    if not isinstance(store, KeepsLifecycle):
+        raise Refused(
+            f"{store.kind} stores have no lifecycle rules",
+            hint="they are for repositories of a catalog",
+        )
+    return store
+
+
+def find_lifecycle(store: Store) -> StoredLifecycle:
+    """The rules that are stored with a store; none, or some that cannot be read, is an error."""
+    document = keeping_lifecycle(store).stored_lifecycle()
+    if document is None:
+        raise NotFound(
+            f"no lifecycle rules are stored with {store.name}",
+            hint="store some with `reclaim lifecycle set`; without rules nothing expires",
+        )
+    return decode_lifecycle(document, repository=store.name)
+
+
+def store_lifecycle(
+    store: Store, text: str, policy: LifecyclePolicy, *, set_by: str
+) -> StoredLifecycle:
+    """Store rules with a store, in place of those that there are."""
+    keeping = keeping_lifecycle(store)
+    stored = StoredLifecycle(policy, text, store.clock.now(), set_by)
+    keeping.store_lifecycle(encode_lifecycle(stored))
+    return stored
+
+
+def find_notes(store: Store, policy: LifecyclePolicy) -> Sequence[str]:
+    """What may not be meant so: rules for branches that are not there, and rules that are off."""
+    notes = [
+        f"the rule {rule.id} is disabled and does nothing"
+        for rule in policy.rules
+        if not rule.enabled
+    ]
+    if isinstance(store, ShowsHistory):
+        refs = store.current_history().refs
+        there = {ref.name for ref in refs if ref.kind is RefKind.BRANCH}
+        notes += [
+            f"the rule {rule.id} names the branch {branch}, which is not there yet"
+            for rule in policy.enabled_rules
+            for branch in rule.branch_days
+            if branch not in there
+        ]
+    return notes
+
+
+def find_runs(store: Store) -> Sequence[LifecycleRun]:
+    """The runs that were made by lifecycle rules, the newest first."""
+    keeping_lifecycle(store)
+    return [found for run in store.runs() if (found := LifecycleRun.of(run)) is not None]
