@@ -60,14 +60,36 @@ def live_by_rules(
         world.clock.advance(hours=choice.choice([1, 20, 30, 50, 80]))
         if choice.random() < 0.35:
             rules = random_rules(world, choice)
-        plan = compare(world, rules, seen, engine=engine)
-        were_held |= set(held(world, plan))
-        before = world.there()
+        run(world, rules, seen, were_held, choice, engine=engine)
+    # Whatever else happened, in the end something goes that was held.
+    repo = world.other()
+    for tag in repo.tags():
+        repo.delete_tag(tag.name)
+    world.clock.advance(days=3)
+    run(world, {"last": {"prefix": "", "days": 2}}, seen, were_held, None, engine=engine)
+
+
+def run(
+    world: World,
+    rules: Rules,
+    seen: Seen,
+    were_held: set[str],
+    choice: random.Random | None,
+    *,
+    engine: Engine | None = None,
+) -> None:
+    """A run, which is applied unless somebody chooses something else."""
+    plan = compare(world, rules, seen, engine=engine)
+    were_held |= set(held(world, plan))
+    before = world.there()
+    if choice is None:
+        world.apply(plan)
+    else:
         end(world, plan, choice)
-        gone = before - world.there()
-        assert gone <= set(world.candidates(plan))
-        seen.went += len(gone)
-        seen.carried += len(gone & were_held)
+    gone = before - world.there()
+    assert gone <= set(world.candidates(plan))
+    seen.went += len(gone)
+    seen.carried += len(gone & were_held)
 
 
 def compare(world: World, rules: Rules, seen: Seen, *, engine: Engine | None = None) -> Plan:

@@ -19,7 +19,7 @@ SEEN = Seen()
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_goes_is_what_the_oracle_says(local: World, seed: int) -> None:
-    live_by_rules(local, random.Random(seed), SEEN, rounds=6)
+    live_by_rules(local, random.Random(seed), SEEN, rounds=5)
 
 
 def test_something_went_was_held_and_was_carried() -> None:

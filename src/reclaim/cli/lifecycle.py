@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reclaim.cli import lifecycle_run
 from reclaim.cli.command import command, group
 from reclaim.cli.describe import instant, objects, size
 from reclaim.cli.output import Block, Done, Table
@@ -30,6 +31,7 @@ def register(app: typer.Typer) -> None:
     command(lifecycle, "set", set_)
     command(lifecycle, "get", get)
     command(lifecycle, "unset", unset)
+    command(lifecycle, "run", lifecycle_run.run)
     command(lifecycle, "history", history)
 
 

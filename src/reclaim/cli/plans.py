@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         File,
         Group,
         HistoryChange,
+        Lifecycle,
         PlanDocument,
         TooYoung,
         Uncommitted,
@@ -275,7 +276,10 @@ class Summary:
             yield f"  in {where}"
         if plan.uncommitted is not None:
             yield from _looked_at(plan.uncommitted)
-        looked_at = "" if plan.uncommitted is None else " that were looked at,"
+        if plan.lifecycle is not None:
+            yield from _by_rules(plan.lifecycle)
+        whole = plan.uncommitted is None and not (plan.lifecycle and plan.lifecycle.base)
+        looked_at = "" if whole else " that were looked at,"
         part = percent(plan.candidate_bytes, plan.bytes)
         yield (
             f"Of {objects(plan.objects)} ({size(plan.bytes)}){looked_at} {plan.candidates} would "
@@ -311,7 +315,9 @@ class Summary:
             store = store_option(plan.store.kind, plan.store.uid)
             digest = f" --digest {plan.digest}" if self.not_recorded else ""
             yield f"{self._apply_to()}: reclaim apply {where}{store}{digest}"
-        elif plan.uncommitted is not None and plan.uncommitted.partitions is not None:
+        elif (
+            plan.uncommitted is not None and plan.uncommitted.partitions is not None
+        ) or plan.lifecycle is not None:
             yield "Nothing was changed, and nothing would go."
             yield f"To let the next run start from here: reclaim apply {where}"
         elif plan.too_young:
@@ -381,6 +387,22 @@ def _looked_at(how: Uncommitted) -> Iterator[Block]:
         f"{_plural('partition', how.partitions_listed)}{looked_up}, and read {how.ranges_read} "
         f"{_plural('range', how.ranges_read)} ({size(how.bytes_read)} in all). "
         f"{objects(how.objects_known)} are known."
+    )
+
+
+def _by_rules(how: Lifecycle) -> Iterator[Block]:
+    """How lifecycle rules were judged."""
+    kind = "An" if how.mode == "incremental" else "A"
+    rules = len({rule.rule_id for rule in how.rules})
+    yield (
+        f"{kind} {how.mode} run of {rules} lifecycle {_plural('rule', rules)}, as of {how.today}: "
+        f"{how.why}."
+    )
+    yield (
+        f"It read {how.metaranges_read} {_plural('metarange', how.metaranges_read)} and "
+        f"{how.ranges_read} {_plural('range', how.ranges_read)} ({size(how.bytes_read)} in all). "
+        f"{objects(how.held_count)} that rules match {_stay(how.held_count)} because something "
+        "holds them (--held lists them)."
     )
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMNS = ("address", "path", "size", "kind", "belongs_to", "last_modified", "reason")
+HELD_COLUMNS = ("address", "matched_rules", "held_by")
 
 
 def register(app: typer.Typer) -> None:
@@ -39,8 +40,16 @@ def show(
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="With --objects: at most N.", show_default=False),
+        typer.Option(
+            metavar="N", min=1, help="With --objects or --held: at most N.", show_default=False
+        ),
     ] = None,
+    held: Annotated[
+        bool,
+        typer.Option(
+            "--held", help="List what lifecycle rules match and something holds, and by what."
+        ),
+    ] = False,
     csv: Annotated[
         str | None,
         typer.Option(
@@ -62,7 +71,12 @@ def show(
 
     It may have been copied or moved; only apply insists on the place where it was written.
     """
-    asked = {"--objects": objects, "--csv": csv is not None, "--parquet": parquet is not None}
+    asked = {
+        "--objects": objects,
+        "--held": held,
+        "--csv": csv is not None,
+        "--parquet": parquet is not None,
+    }
     if len(named := [option for option, given in asked.items() if given]) > 1:
         raise InvalidInput(f"{' and '.join(named)} exclude each other")
     found = find_plan_anywhere(plan)
@@ -72,6 +86,9 @@ def show(
     summary = Summary(found.place, found.document, moved_to=found.moved_to)
     if objects:
         session.output.answer(ObjectsAnswer(summary, found, limit))
+        return
+    if held:
+        session.output.answer(HeldAnswer(summary, found, limit))
         return
     history = read_history(found, everything=everything, all_reasons=reasons)
     session.output.answer(replace(summary, commits=history))
@@ -97,6 +114,40 @@ class ObjectsAnswer:
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         return islice(_rows(self.found), self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAnswer:
+    """The answer that lists what lifecycle rules match and something holds."""
+
+    summary: Summary
+    found: FoundPlan
+    limit: int | None
+
+    def document(self) -> Mapping[str, Any]:
+        return {**self.summary.document(), "held": list(self._rows())}
+
+    def view(self) -> Iterable[Block]:
+        rows = (
+            (row["address"], ", ".join(row["matched_rules"]), ", ".join(row["held_by"]))
+            for row in self._rows()
+        )
+        return [Table(("address", "rules", "held by"), rows)]
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        return islice(self._every_row(), self.limit)
+
+    def _every_row(self) -> Iterator[dict[str, Any]]:
+        section = self.found.document.lifecycle
+        if section is None:
+            raise InvalidInput(
+                f"the plan at {self.summary.place} was not made by lifecycle rules",
+                hint="leave --held out",
+            )
+        for file in section.held:
+            table = self.found.read(file, HELD_COLUMNS)
+            for batch in table.to_batches(max_chunksize=10_000):
+                yield from batch.to_pylist()
 
 
 def tables(found: FoundPlan) -> Iterator[pa.Table]:

@@ -330,6 +330,12 @@ class PlanDocument(_Model):
         return bool(self.deleted_refs or (self.history and self.history.reparented))
 
     @property
+    def leaves_checkpoint(self) -> bool:
+        """Whether the next run starts from what an apply of it leaves."""
+        noted = self.uncommitted is not None and self.uncommitted.partitions is not None
+        return noted or self.lifecycle is not None
+
+    @property
     def fraction(self) -> float:
         """The part of all objects that would go. What runs left of themselves does not count.
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 _TYPES = {
     pa.string(): "string",
+    pa.list_(pa.string()): "array<string>",
     pa.binary(): "binary",
     pa.bool_(): "boolean",
     pa.int32(): "int",

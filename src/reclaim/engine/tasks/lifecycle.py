@@ -209,7 +209,9 @@ class _Judged:
     def of(cls, classes: BranchClasses, rows: pa.Table) -> _Judged:
         bits, days = numpy_of(rows.column("bits"), np.int64), numpy_of(rows.column("day"), np.int32)
         own = (match(classes, rows.column("path"), days) & bits) != 0
-        address, path = (_codes(rows.column(name)) for name in ("address", "path"))
+        address = _codes(rows.column("address"))
+        # In the order of their names: what a plan says must not depend on who was read first.
+        path = numpy_of(pc.rank(rows.column("path"), tiebreaker="dense"), np.int64)
         order = np.lexsort((path, address))
         address, path = address[order], path[order]
         pairs = _starts(address, path)

@@ -42,6 +42,8 @@ ASKED_AT_ONCE = 16
 """Folders of branches that are asked for at the same time."""
 CHECKPOINTS, INDEX = "uncommitted", "index"
 """The folders of checkpoints and of the index, which runs on uncommitted data leave."""
+LIFECYCLE = "lifecycle"
+"""The folder of what runs of lifecycle rules leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class CatalogFormat:
     def _own_folders(self, storage: Storage) -> Iterator[str]:
         """The folders of what runs leave."""
         yield from _folders(storage, f"{self.prefix}_reclaim/runs")
-        for part in ("epoch", CHECKPOINTS, INDEX):
+        for part in ("epoch", CHECKPOINTS, INDEX, LIFECYCLE):
             yield f"{self.prefix}_reclaim/{part}"
 
     def branch_folder(self, branch: str) -> str:
@@ -155,7 +157,11 @@ class CatalogFormat:
         work = pc.and_(runs, pc.equal(fourth, "work"))
         # Those of the last run are held; older ones go as other files of runs do.
         left = pc.and_(ours, pc.is_in(second, pa.array([CHECKPOINTS, INDEX])))
-        work = pc.or_(work, left)
+        by_rules = pc.and_(ours, pc.equal(second, LIFECYCLE))
+        begun = pc.is_in(third, pa.array(["checkpoints", "index"]))
+        work = pc.or_(work, pc.or_(left, pc.and_(by_rules, begun)))
+        # The other folders have tables that people read: they are records.
+        runs = pc.or_(runs, by_rules)
         epoch = pc.and_(pc.and_(ours, pc.equal(second, "epoch")), pc.equal(depth, 3))
         aside = pc.and_(ours, pc.equal(second, QUARANTINE))
         kind = pc.case_when(

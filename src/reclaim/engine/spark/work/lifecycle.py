@@ -89,6 +89,7 @@ def write_ranges(place: Place, rows: Tables) -> Tables:
     counts = {"metaranges": 0, "ranges": 0, "entries": 0, "bytes": 0}
     ranges: list[pa.Table] = []
     for table in rows:
+        table = table.cast(RANGES)
         report = pc.equal(table.column("address"), "")
         for row in table.filter(report).to_pylist():
             counts["metaranges"] += int(row["detail"])
@@ -299,6 +300,7 @@ def look_up_going(format: Format, addresses: Tables) -> Tables:
     """What is there of some addresses, each asked for by its name."""
     storage = storage_of(format)
     for table in addresses:
+        table = table.cast(ADDRESSES)
         listed = look_up(storage, table.column("address"))
         tally.count(OBJECTS, table.num_rows)
         at = pc.index_in(listed.column("address"), table.column("address").combine_chunks())

@@ -1,0 +1,143 @@
+"""``reclaim lifecycle run``: find what the rules of a repository match, and delete it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reclaim.cli.apply import ApplyAnswer
+from reclaim.cli.describe import objects
+from reclaim.cli.limits import LimitOptions
+from reclaim.cli.output import Block
+from reclaim.cli.plans import STORE, PlanningOptions, Summary, shown
+from reclaim.cli.quarantining import QuarantineOptions
+from reclaim.cli.rules import RuleOptions
+from reclaim.cli.running import RunOptions
+from reclaim.cli.session import Session
+
+if TYPE_CHECKING:
+    from reclaim.run.applied import Applied
+    from reclaim.run.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleRunOptions:
+    """Options of a run of lifecycle rules."""
+
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Only write the plan, to be reviewed and applied.")
+    ] = False
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Read everything again; it decides the same as without."),
+    ] = False
+    min_age: Annotated[
+        str, typer.Option(metavar="AGE", help="Younger objects stay, whatever rules say.")
+    ] = "24h"
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="An empty folder or URL for the plan. Default: in the store.",
+            show_default=False,
+        ),
+    ] = None
+    unsafe_allow_fraction: Annotated[
+        float | None,
+        typer.Option(
+            "--unsafe-allow-fraction",
+            metavar="F",
+            min=0.0,
+            max=1.0,
+            help="Let a plan take more than 0.9 of all known objects.",
+            show_default=False,
+        ),
+    ] = None
+
+    def planning(self) -> PlanningOptions:
+        return PlanningOptions(
+            min_age=self.min_age,
+            out=self.out,
+            unsafe_allow_fraction=self.unsafe_allow_fraction,
+        )
+
+
+def run(
+    session: Session,
+    repository: Annotated[str, typer.Argument(metavar="REPO", help=STORE, show_default=False)],
+    options: LifecycleRunOptions,
+    running: RunOptions,
+    quarantining: QuarantineOptions,
+    limiting: LimitOptions,
+) -> None:
+    """Delete what the lifecycle rules match wherever something refers to it, without asking.
+
+    An address goes only if every path that refers to it, on every branch, is matched. Tags, leases
+    and staged entries hold what they reach.
+    """
+    from reclaim.run.lifecycle.running import plan_stored_rules, run_lifecycle
+
+    find = options.planning().read(RuleOptions(no_policy=True))
+    limits = limiting.read()
+    with session.stores(repository) as [store], running.watched() as watcher:
+        removal = quarantining.removal(store)
+        engine = running.engine(watcher)
+        wanted = find(store)
+        if options.plan:
+            made = plan_stored_rules(store, engine, wanted, full=options.full, watcher=watcher)
+            answer: Summary | LifecycleAnswer = Summary(
+                made.place, made.document, made.not_recorded
+            )
+        else:
+            done = run_lifecycle(
+                store,
+                engine,
+                wanted,
+                full=options.full,
+                removal=removal,
+                limits=limits,
+                watcher=watcher,
+            )
+            assert done.plan is not None
+            assert done.applied is not None
+            answer = LifecycleAnswer(store.name, done.plan, done.applied)
+    session.output.answer(answer)
+
+
+REPEATED = ("today", "mode", "why", "bytes_read", "ranges_read", "gone")
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleAnswer:
+    """The answer that says what a run did."""
+
+    store: str
+    plan: Plan
+    applied: Applied
+
+    def document(self) -> Mapping[str, Any]:
+        section = self.plan.document.lifecycle
+        assert section is not None
+        facts = section.model_dump(mode="json", include=set(REPEATED))
+        return {
+            **ApplyAnswer(self.store, self.applied).document(),
+            **{name: facts[name] for name in REPEATED},
+            "held": section.held_count,
+            "warnings": list(self.plan.document.warnings),
+        }
+
+    def view(self) -> Iterator[Block]:
+        section = self.plan.document.lifecycle
+        assert section is not None
+        yield from ApplyAnswer(self.store, self.applied).view()
+        if section.held_count:
+            stay = "stays" if section.held_count == 1 else "stay"
+            yield (
+                f"{objects(section.held_count)} that rules match {stay}, because something holds "
+                f"them. See by what with: reclaim show {shown(self.plan.place)} --held"
+            )
+        for warning in self.plan.document.warnings:
+            yield f"Note: {warning}."

@@ -1,0 +1,65 @@
+"""A run of lifecycle rules in one go: plan and apply. What a scheduler runs."""
+
+from __future__ import annotations
+
+from reclaim.engine.base import Engine
+from reclaim.engine.tasks.parts import Opener, open_storage
+from reclaim.run.apply import apply_plan
+from reclaim.run.gc import Collected
+from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
+from reclaim.run.lifecycle.rules import find_lifecycle
+from reclaim.run.limits import NO_LIMITS, Limits
+from reclaim.run.plan import Plan, PlanOptions
+from reclaim.run.removal import DELETE, Removal
+from reclaim.run.stages import Watcher
+from reclaim.stores.base import Store
+
+
+def plan_stored_rules(
+    store: Store,
+    engine: Engine,
+    options: PlanOptions,
+    *,
+    full: bool = False,
+    watcher: Watcher | None = None,
+    opener: Opener = open_storage,
+) -> Plan:
+    """A plan by the rules that are stored with a store."""
+    asked = LifecycleOptions(find_lifecycle(store).policy, full=full)
+    return plan_lifecycle(store, engine, asked, options, watcher=watcher, opener=opener)
+
+
+def run_lifecycle(
+    store: Store,
+    engine: Engine,
+    options: PlanOptions,
+    *,
+    full: bool = False,
+    removal: Removal = DELETE,
+    limits: Limits = NO_LIMITS,
+    watcher: Watcher | None = None,
+    opener: Opener = open_storage,
+) -> Collected:
+    """Plan by the stored rules and apply at once. Whatever stops it is raised.
+
+    An empty plan is applied as well: the next run starts from what it leaves. A plan beyond the
+    ``limits`` is refused, and stays to be reviewed.
+    """
+    plan = plan_stored_rules(store, engine, options, full=full, watcher=watcher, opener=opener)
+    limits.check(
+        plan.document,
+        hint=f"nothing was changed; review the plan: reclaim show {plan.place}, then apply it, or "
+        "allow more",
+    )
+    applied = apply_plan(
+        store,
+        engine,
+        plan.place,
+        # What was planned a moment ago, whatever lies in its place by now.
+        planned=plan.document,
+        digest=plan.document.digest,
+        removal=removal,
+        watcher=watcher,
+        opener=opener,
+    )
+    return Collected(plan, applied)

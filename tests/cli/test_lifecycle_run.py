@@ -1,0 +1,68 @@
+"""``reclaim lifecycle run`` on the command line: what it says, and what it takes."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from reclaim.run.lifecycle import planning
+from tests.cli.conftest import CommandLine
+
+pytestmark = pytest.mark.usefixtures("plain")
+NOW = ("--min-age", "0", "--unsafe-allow-fraction", "1")
+RULES = {"logs": {"prefix": "logs/", "days": 2}}
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules are dated three days from now: here no time passes."""
+    dated = planning.date_rules
+    monkeypatch.setattr(
+        planning, "date_rules", lambda policy, day: dated(policy, day + timedelta(days=3))
+    )
+
+
+@pytest.fixture
+def logs(cli: CommandLine, later: None) -> CommandLine:
+    for path in ("logs/a", "logs/b", "data/c"):
+        cli.ok("put", "-", f"sales/main/{path}", stdin=path.encode())
+    cli.ok("commit", "sales/main", "-m", "first")
+    cli.ok("lifecycle", "set", "sales", stdin=json.dumps(RULES).encode())
+    return cli
+
+
+def test_a_plan_is_shown_and_applied_like_any_other(logs: CommandLine, tmp_path: Path) -> None:
+    logs.ok("cp", "sales/main/logs/b", "sales/main/kept")
+    logs.ok("commit", "sales/main", "-m", "second")
+    out = str(tmp_path / "plan")
+    made = logs.ok("lifecycle", "run", "sales", "--plan", "--out", out, *NOW, "--json").json
+    assert (made["candidates"], made["lifecycle"]["mode"]) == (1, "full")
+    assert made["lifecycle"]["held_count"] == 1
+    shown = logs.ok("show", out).out
+    assert "A full run of 1 lifecycle rule, as of " in shown
+    assert "lifecycle rule logs" in shown
+    held = logs.ok("show", out, "--held").out
+    assert "kept on the branch main" in held
+    assert len(logs.ok("show", out, "--held", "--json").json["held"]) == 1
+    assert "deleted 1 object" in logs.ok("apply", out, "--yes").out
+
+
+def test_a_run_takes_what_rules_match_and_the_next_one_starts_from_it(logs: CommandLine) -> None:
+    done = logs.ok("lifecycle", "run", "sales", *NOW, "--json").json
+    assert (done["mode"], done["objects"], done["held"]) == ("full", 2, 0)
+    again = logs.ok("lifecycle", "run", "sales", *NOW, "--json").json
+    assert (again["mode"], again["objects"], again["ranges_read"]) == ("incremental", 0, 0)
+    full = logs.ok("lifecycle", "run", "sales", "--full", *NOW, "--json").json
+    assert (full["mode"], full["objects"], full["gone"]) == ("full", 0, 2)
+    assert "sales: deleted 0 objects" in logs.ok("lifecycle", "run", "sales", *NOW).out
+
+
+def test_what_it_refuses(logs: CommandLine, later: None) -> None:
+    much = ("lifecycle", "run", "sales", "--min-age", "0", "--max-objects", "1", "--json")
+    assert logs(*much).error["kind"] == "too_much"
+    logs.ok("lifecycle", "unset", "sales")
+    assert logs("lifecycle", "run", "sales", "--json").error["kind"] == "not_found"
+    assert logs("show", "nowhere", "--held", "--objects", "--json").code
