@@ -159,6 +159,10 @@ class KnowsExpired(Protocol):
         """
         ...
 
+    def expired_by(self) -> Collection[str]:
+        """The runs that have taken such objects, or are about to, for good."""
+        ...
+
 
 @runtime_checkable
 class TakesReferenced(Protocol):
@@ -203,6 +207,10 @@ class TakesReferenced(Protocol):
 
     def write_claimed(self, destination: Storage, prefix: str) -> AddressFiles:
         """Write down the addresses that the run has claimed."""
+        ...
+
+    def forget_expired(self, addresses: Iterable[str]) -> int:
+        """Forget that other runs took some objects, which no snapshot refers to any more."""
         ...
 
 

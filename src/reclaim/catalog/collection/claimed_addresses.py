@@ -25,9 +25,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, exists, func, insert, select, update
 
 from reclaim.catalog import addresses as places
 from reclaim.catalog.collection.locks import RepositoryLock
@@ -54,7 +55,7 @@ from reclaim.errors import Conflict, OwnedAddress, PlanRefused
 from reclaim.model import Lease, Ref, RefKind
 from reclaim.storage import Storage, hashed_files
 
-BATCH = 2_000
+BATCH = 1_000
 """Addresses in one transaction: on SQLite all other writers wait for it."""
 PART = 50_000
 """Addresses in a file."""
@@ -70,21 +71,21 @@ def claim(workspace: Workspace, lock: RepositoryLock, going: Iterable[tuple[str,
     """
     inside = f"{places.repository(workspace.repo_uid)}branches/"
     workspace.database.transact(lambda connection: _open(connection, workspace, lock))
-    for batch in batches(going, BATCH):
+
+    def work(connection: Connection, batch: list[tuple[str, str]]) -> int:
         for address, _ in batch:
             if not address.startswith(inside):
                 raise OwnedAddress(
                     f"{address!r} lies outside {inside}; no rule takes anything there",
                     hint="plan it again",
                 )
+        lock.assure(connection)
+        _check_provisional(connection, lock.run_id)
+        condemned = _condemned(connection, [address for address, _ in batch])
+        _insert(connection, lock.run_id, [row for row in batch if row[0] not in condemned])
+        return len(batch)
 
-        def work(connection: Connection, batch: list[tuple[str, str]] = batch) -> None:
-            lock.assure(connection)
-            _check_provisional(connection, lock.run_id)
-            condemned = _condemned(connection, [address for address, _ in batch])
-            _insert(connection, lock.run_id, [row for row in batch if row[0] not in condemned])
-
-        workspace.database.transact(work)
+    workspace.database.transact_each(batches(going, BATCH), work)
     return count(workspace, lock.run_id)
 
 
@@ -139,21 +140,19 @@ def close(workspace: Workspace, lock: RepositoryLock) -> None:
 
 def drop(workspace: Workspace, lock: RepositoryLock, needed: Iterable[str]) -> int:
     """Drop the run's claims to some addresses, which may be referred to again; returns how many."""
-    dropped = 0
-    for batch in batches(needed, BATCH):
 
-        def work(connection: Connection, batch: list[str] = batch) -> int:
-            lock.assure(connection)
-            _check_provisional(connection, lock.run_id)
-            return connection.execute(
-                delete(claimed_addresses).where(
-                    claimed_addresses.c.run_id == lock.run_id,
-                    among(connection, claimed_addresses.c.address, batch),
-                )
-            ).rowcount
+    def work(connection: Connection, batch: list[str]) -> int:
+        lock.assure(connection)
+        _check_provisional(connection, lock.run_id)
+        return _remove(connection, lock.run_id, batch)
 
-        dropped += workspace.database.transact(work)
-    return dropped
+    return workspace.database.transact_each(batches(needed, BATCH), work)
+
+
+def _remove(connection: Connection, run_id: str, addresses: Collection[str]) -> int:
+    mine = claimed_addresses.c.run_id == run_id
+    several = among(connection, claimed_addresses.c.address, addresses)
+    return connection.execute(delete(claimed_addresses).where(mine, several)).rowcount
 
 
 def drop_staged(workspace: Workspace, lock: RepositoryLock) -> int:
@@ -281,27 +280,22 @@ def sweep_released(workspace: Workspace, lock: RepositoryLock) -> int:
     removed = 0
     for run_id in released:
 
-        def work(connection: Connection, run_id: str = run_id) -> int:
-            return _remove_batch(connection, lock, run_id)
+        def work(connection: Connection, batch: list[str], run_id: str = run_id) -> int:
+            lock.assure(connection)
+            return _remove(connection, run_id, batch)
 
-        while batch := workspace.database.transact(work):
-            removed += batch
+        pages = _pages(workspace, [ClaimState.RELEASED], [run_id])
+        several = (batch for page in pages for batch in batches(page, BATCH))
+        removed += workspace.database.transact_each(several, work)
+        workspace.database.transact(partial(_end, lock=lock, run_id=run_id))
     return removed
 
 
-def _remove_batch(connection: Connection, lock: RepositoryLock, run_id: str) -> int:
-    """Remove some addresses of a void claim, or the claim itself, of which none is left."""
+def _end(connection: Connection, *, lock: RepositoryLock, run_id: str) -> None:
+    """Remove a void claim of which no address is left."""
     lock.assure(connection)
-    mine = claimed_addresses.c.run_id == run_id
-    first = select(claimed_addresses.c.address).where(mine).limit(BATCH)
-    addresses = list(connection.execute(first).scalars())
-    if addresses:
-        several = among(connection, claimed_addresses.c.address, addresses)
-        connection.execute(delete(claimed_addresses).where(mine, several))
-    else:
-        void = claims.c.state == ClaimState.RELEASED
-        connection.execute(delete(claims).where(claims.c.run_id == run_id, void))
-    return len(addresses)
+    void = claims.c.state == ClaimState.RELEASED
+    connection.execute(delete(claims).where(claims.c.run_id == run_id, void))
 
 
 def is_any_left(workspace: Workspace) -> bool:
@@ -317,6 +311,46 @@ def is_promoted(workspace: Workspace, run_id: str) -> bool:
     """Whether the claims of a run are final."""
     with workspace.database.read() as connection:
         return _state(connection, run_id) == ClaimState.PROMOTED
+
+
+def promoted_runs(workspace: Workspace) -> Sequence[str]:
+    """The runs whose claims are final."""
+    query = select(claims.c.run_id).where(
+        claims.c.repo_uid == workspace.repo_uid, claims.c.state == ClaimState.PROMOTED
+    )
+    with workspace.database.read() as connection:
+        return list(connection.execute(query.order_by(claims.c.run_id)).scalars())
+
+
+def forget(workspace: Workspace, lock: RepositoryLock, addresses: Iterable[str]) -> int:
+    """Remove addresses of other runs' claims, to which nothing refers any more; returns how many.
+
+    A claim of which none is left goes with them.
+    """
+
+    def work(connection: Connection, batch: list[str]) -> int:
+        lock.assure(connection)
+        others = claimed_addresses.c.run_id != lock.run_id
+        several = among(connection, claimed_addresses.c.address, batch)
+        return connection.execute(delete(claimed_addresses).where(others, several)).rowcount
+
+    removed = workspace.database.transact_each(batches(addresses, BATCH), work)
+    if removed:
+        workspace.database.transact(lambda connection: _remove_empty(connection, workspace, lock))
+    return removed
+
+
+def _remove_empty(connection: Connection, workspace: Workspace, lock: RepositoryLock) -> None:
+    lock.assure(connection)
+    left = exists().where(claimed_addresses.c.run_id == claims.c.run_id)
+    connection.execute(
+        delete(claims).where(
+            claims.c.repo_uid == workspace.repo_uid,
+            claims.c.state == ClaimState.PROMOTED,
+            claims.c.run_id != lock.run_id,
+            ~left,
+        )
+    )
 
 
 def count(workspace: Workspace, run_id: str) -> int:
@@ -337,13 +371,7 @@ def write_expired(
     workspace: Workspace, destination: Storage, prefix: str, *, besides: str = ""
 ) -> Mapping[str, int]:
     """The same for the addresses of all promoted claims, but for those of one run."""
-    query = select(claims.c.run_id).where(
-        claims.c.repo_uid == workspace.repo_uid,
-        claims.c.state == ClaimState.PROMOTED,
-        claims.c.run_id != besides,
-    )
-    with workspace.database.read() as connection:
-        promoted = list(connection.execute(query.order_by(claims.c.run_id)).scalars())
+    promoted = [run_id for run_id in promoted_runs(workspace) if run_id != besides]
     return _write(_pages(workspace, [ClaimState.PROMOTED], promoted), destination, prefix)
 
 

@@ -11,7 +11,7 @@ import os
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,9 +37,12 @@ from reclaim.errors import (
 from reclaim.urls import redacted
 
 T = TypeVar("T")
+Batch = TypeVar("Batch")
 
 LOCK_WAIT_SECONDS = 30
 ATTEMPTS = 8
+PAUSE_SECONDS = 0.03
+"""Between two batches of many: about as long as a batch takes."""
 
 SQLITE_READ = "BEGIN"
 SQLITE_WRITE = "BEGIN IMMEDIATE"
@@ -169,6 +172,25 @@ class Database:
             return clock.now()
         told: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
         return told.astimezone(UTC)
+
+    def transact_each(
+        self, batches: Iterable[Batch], work: Callable[[Connection, Batch], int]
+    ) -> int:
+        """Run ``work`` on each batch in a transaction of its own; returns the sum of what it did.
+
+        Other writers come in between. On SQLite they do not queue but look again after a while, so
+        that without a pause the next batch would mostly come first.
+        """
+        done = 0
+        for number, batch in enumerate(batches):
+            if number and self.is_sqlite:
+                time.sleep(PAUSE_SECONDS)
+
+            def on_batch(connection: Connection, batch: Batch = batch) -> int:
+                return work(connection, batch)
+
+            done += self.transact(on_batch)
+        return done
 
     def transact(self, work: Callable[[Connection], T]) -> T:
         """Run ``work`` in a write transaction, again when the database says that it lost a race.

@@ -52,6 +52,7 @@ from reclaim.run.exclusion import FOLDER as EXCLUDED_FOLDER
 from reclaim.run.first_facts import first_facts
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
+from reclaim.run.lifecycle.forgetting import forget_unreferenced
 from reclaim.run.lifecycle.rejudging import rejudge
 from reclaim.run.lifecycle.saving import leave_results
 from reclaim.run.lifecycle.statistics import write_statistics
@@ -153,6 +154,8 @@ class LifecycleApplying:
             self._facts |= {name: earlier.summary[name] for name in left if name in earlier.summary}
         if exclusion is not None:
             self._facts[EXCLUDE] = list(exclusion.globs)
+        self._seen: Observation | None = None
+        """What was seen in the read that confirmed the plan."""
         # Whether claims are promoted, or may be: an error need not mean that they are not.
         self._promoted = False
 
@@ -381,6 +384,7 @@ class LifecycleApplying:
             check_budget(self._store, self._held.lock, seen.read_at, so_far="nothing was deleted")
             self._promoted = True
             if self._claims.promote_claims(seen, rules):
+                self._seen = seen
                 return number
             self._promoted = False
         raise OutOfTime(
@@ -500,6 +504,7 @@ class LifecycleApplying:
                 journal=self._journal.parts(),
                 opener=self._opener,
             )
+            self._forget()
         self._held.finish(self._run, state, self._facts | applied.summary())
         for stored in list(self._storage.list(self._own.at("work"))):
             self._storage.delete(stored.address)
@@ -511,6 +516,25 @@ class LifecycleApplying:
                 **applied.summary(),
             )
         return applied
+
+    def _forget(self) -> None:
+        """Forget what earlier runs took and no commit has any more, if this run can tell."""
+        if self._seen is None:
+            return
+        try:
+            forgotten = forget_unreferenced(
+                self._store,
+                self._claims,
+                self._engine,
+                self._planned,
+                self._seen,
+                own=self._own.below("work").below("forgetting"),
+                opener=self._opener,
+            )
+        except ReclaimError as error:
+            log.warning("what no commit has any more was not forgotten: %s", error)
+        else:
+            self._facts["forgotten"] = forgotten
 
 
 def _rows(parts: Sequence[Part]) -> int:

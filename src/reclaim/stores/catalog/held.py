@@ -106,6 +106,9 @@ class HeldRepository:
         )
         return AddressFiles(tuple(files), tuple(files.values()))
 
+    def forget_expired(self, addresses: Iterable[str]) -> int:
+        return claimed_addresses.forget(self._workspace, self.lock, addresses)
+
     # History
 
     def read_history(self) -> HistoryRead:

@@ -161,6 +161,9 @@ class CatalogStore:
         )
         return AddressFiles(tuple(files), tuple(files.values()))
 
+    def expired_by(self) -> Collection[str]:
+        return claimed_addresses.promoted_runs(self._workspace)
+
     def current_history(self) -> HistorySeen:
         return history_edit.read_history(
             self._workspace, self._access.default_branch, messages=True
