@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import sys
 
-from bench import catalog, collect, history, icechunk, listing, start, terminus, uncommitted
+from bench import (
+    catalog,
+    collect,
+    history,
+    icechunk,
+    lifecycle,
+    listing,
+    start,
+    terminus,
+    uncommitted,
+)
 
 FIGURES = (
     catalog.FIGURES
@@ -15,6 +25,7 @@ FIGURES = (
     | listing.FIGURES
     | start.FIGURES
     | uncommitted.FIGURES
+    | lifecycle.FIGURES
 )
 
 
