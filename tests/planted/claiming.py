@@ -14,6 +14,11 @@ HOLDS = f"{TEST}::test_nothing_goes_that_something_came_to_hold"
 PROMOTE = """            self._promoted = True
             if self._claims.promote_claims(seen, rules):
 """
+TO_RESUME = """                self._own.below("objects"),
+                self._own.below("work"),
+            )
+        ).parts
+"""
 
 BUGS: dict[str, Bug] = {
     "claims are promoted without comparing what is named": Bug(
@@ -156,16 +161,14 @@ BUGS: dict[str, Bug] = {
     ),
     "an undo leaves what it brought back gone": Bug(
         "reclaim.catalog.collection.undoing",
-        right="            released_claims = claimed_addresses.release_undone(connection, run_id)\n",
-        wrong="",
+        right="released_claims = claimed_addresses.release_undone(connection, run_id)\n",
+        wrong="released_claims = False\n",
         test=f"{TEST}::test_an_undone_run_took_nothing",
     ),
     "an apply that was cut off takes what it took again": Bug(
         APPLYING,
-        right='                self._journal.parts(),\n                self._own.below("objects"),\n'
-        '                self._own.below("work"),\n            )\n        ).parts\n',
-        wrong='                (),\n                self._own.below("objects"),\n'
-        '                self._own.below("work"),\n            )\n        ).parts\n',
+        right=f"                self._journal.parts(),\n{TO_RESUME}",
+        wrong=f"                (),\n{TO_RESUME}",
         test=f"{TEST}::test_applied_again_it_takes_and_counts_nothing_twice",
     ),
     "a run that was cut off is not finished by the next": Bug(
