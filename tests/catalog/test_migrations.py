@@ -267,6 +267,8 @@ def test_writers_of_epochs_and_partitions_of_commits(
         connection.execute(text("DROP TABLE policies"))
         connection.execute(text("DROP TABLE repository_settings"))
         connection.execute(text("DROP TABLE reaped"))
+        for table in ("claims", "claimed_addresses", "lifecycle_policies"):
+            connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("ALTER TABLE ledger DROP COLUMN size"))
         connection.execute(text("ALTER TABLE staging_tokens DROP COLUMN partition_id"))
         connection.execute(text("ALTER TABLE ledger DROP COLUMN path"))
@@ -277,3 +279,20 @@ def test_writers_of_epochs_and_partitions_of_commits(
     assert [row.epoch for row in raw.rows(repo, epoch_writers)] == [2]
     repo.branch("main").commit("one")
     assert repo.branch("main").get("a") == b"1"
+
+
+def test_tables_of_lifecycle_rules(backend: Backend, catalog: Catalog, database: Database) -> None:
+    """Version 7 had none: there are no rules, and nothing is claimed."""
+    fresh = columns(database)
+    catalog.create_repository("sales")
+    with database.write() as connection:
+        for table in ("claims", "claimed_addresses", "lifecycle_policies"):
+            connection.execute(text(f"DROP TABLE {table}"))
+    stamp(database, "7")
+    opened = backend.open()
+    assert columns(database) == fresh
+    store = CatalogStore(opened.access("sales"))
+    assert store.stored_lifecycle() is None
+    store.store_lifecycle("rules")
+    assert store.stored_lifecycle() == "rules"
+    assert not store.expired_by()

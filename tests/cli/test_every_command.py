@@ -52,6 +52,11 @@ show {tmp}/plan --objects --limit 3
 apply {tmp}/plan --yes
 gc sales --min-age 0 --quarantine --keep 1d
 uncommitted sales --min-age 0 --out {tmp}/uncommitted
+lifecycle set sales {tmp}/rules.yaml
+lifecycle get sales
+lifecycle run sales --min-age 0
+lifecycle history sales
+lifecycle unset sales
 purge sales --older-than 0d --yes
 runs sales
 runs
@@ -77,6 +82,7 @@ NEED_AN_ID = {("undo",), ("lease", "release")}
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     (tmp_path / "a.csv").write_bytes(b"id\n1\n")
+    (tmp_path / "rules.yaml").write_text("old:\n  prefix: orders/\n  days: 30\n")
     (tmp_path / "folder" / "deep").mkdir(parents=True)
     (tmp_path / "folder" / "one.txt").write_bytes(b"1")
     (tmp_path / "folder" / "deep" / "two.txt").write_bytes(b"22")

@@ -25,7 +25,8 @@ def test_the_commands_of_the_issue_are_there() -> None:
     leases = {("lease", verb) for verb in ("hold", "list", "release")}
     settings = {("config", "show"), ("help",), ("repo", "show"), ("repo", "set")}
     policies = {("policy", verb) for verb in ("set", "get", "unset", "validate", "explain")}
-    groups = grouped | leases | settings | policies
+    lifecycle = {("lifecycle", verb) for verb in ("set", "get", "unset", "run", "history")}
+    groups = grouped | leases | settings | policies | lifecycle
     assert set(LEAVES) == {(name,) for name in single.split()} | groups
 
 

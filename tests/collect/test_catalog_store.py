@@ -36,13 +36,16 @@ class CatalogSubject:
             abilities.DeletesOnline,
             abilities.EditsHistory,
             abilities.Examines,
+            abilities.KeepsLifecycle,
             abilities.KeepsParents,
             abilities.KeepsPolicy,
+            abilities.KnowsExpired,
             abilities.ListsLeases,
             abilities.Quarantines,
             abilities.SetsAside,
             abilities.ShowsHistory,
             abilities.TakesOver,
+            abilities.TakesReferenced,
         }
     )
 

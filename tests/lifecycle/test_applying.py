@@ -383,6 +383,22 @@ def test_what_a_run_that_can_be_undone_needs_is_held(local: World) -> None:
     assert {"logs/3", "logs/4"} <= missing(local)
 
 
+def test_what_was_put_in_quarantine_since_the_plan_is_held(local: World) -> None:
+    week(local)
+    repo = local.other()
+    repo.create_branch("work", "main~4").commit("only here", allow_empty=True)
+    only = repo.commit("work").id
+    repo.delete_branch("work")
+    repo._workspace.database.close()
+    local.age()
+    plan = plan_rules(local, LOGS)
+    collected = local.plan()
+    local.apply(collected, removal=MOVE)
+    local.apply(plan)
+    local.undo(collected.document.run)
+    assert local.other().at(only).get("logs/0") == b"log 0"
+
+
 # Others that look at the store
 
 

@@ -132,8 +132,8 @@ BUGS: dict[str, Bug] = {
     ),
     "an edit without marks that is not noticed": Bug(
         "reclaim.catalog.collection.leftovers",
-        right="        return bool(provisional.find_editors(connection, workspace.repo_uid))",
-        wrong="        return False",
+        right="        if provisional.find_editors(connection, workspace.repo_uid):\n",
+        wrong="        if False:\n",
         test=f"{EDIT_THEN_STOP}::test_a_tag_that_was_made_anew_is_somebody_elses"
         "[rolled back first-elsewhere]",
     ),

@@ -10,6 +10,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 
 from tests.planted import (
+    claiming,
     collecting,
     copies,
     deciding,
@@ -33,7 +34,8 @@ from tests.planted.bug import Bug
 
 VARIABLE = "RECLAIM_PLANTED"
 BUGS = (
-    collecting.BUGS
+    claiming.BUGS
+    | collecting.BUGS
     | copies.BUGS
     | deciding.BUGS
     | edits.BUGS

@@ -11,15 +11,15 @@ STOPS = f"{CLI}::test_a_policy_that_cannot_be_read_stops_every_run"
 
 BUGS: dict[str, Bug] = {
     "a stored policy whose text is another": Bug(
-        "reclaim.policy.stored",
-        right='    if body.get("sha256") != _hash(text):',
-        wrong="    if False:",
+        "reclaim.policy.stored_text",
+        right='        if body.get("sha256") != _hash(text):',
+        wrong="        if False:",
         test=f"{DAMAGED}[another text]",
     ),
     "a stored policy of a newer version": Bug(
-        "reclaim.policy.stored",
-        right='    if body["format"] != FORMAT:',
-        wrong="    if False:",
+        "reclaim.policy.stored_text",
+        right='        if body["format"] != self.version:',
+        wrong="        if False:",
         test=f"{DAMAGED}[newer]",
     ),
     "a stored policy that cannot be read counts as none": Bug(

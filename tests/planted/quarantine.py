@@ -32,7 +32,7 @@ BUGS: dict[str, Bug] = {
         test=f"{WINDOWS}::test_a_window_is_not_shortened_unasked[sweep data]",
     ),
     "a window that came to nothing is shortened": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.first_facts",
         right="        return earlier.quarantine or Quarantine.of_record(earlier.summary)\n",
         wrong="        return earlier.quarantine\n",
         test=f"{WINDOWS}::test_a_window_is_not_shortened_unasked[before promote]",
@@ -120,7 +120,7 @@ BUGS: dict[str, Bug] = {
     ),
     "commits are taken over whether they are whole or not": Bug(
         "reclaim.run.apply",
-        right="return find_whole(self._store, self._engine, left, place) if left else ()",
+        right="return find_whole(self._store, self._engine, left, place, opener=self._opener)",
         wrong="return list(left)",
         test=f"{COMMITS}"
         "::test_a_commit_that_is_broken_is_not_promised_and_its_child_is[embedded-deleted]",

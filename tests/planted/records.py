@@ -54,7 +54,7 @@ BUGS: dict[str, Bug] = {
         test=f"{LISTS}::test_what_only_a_list_had_that_was_given_up",
     ),
     "a list is given up before another has what it had": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.first_facts",
         right="for name in (CONDEMNED, COLLECTED, INTENDED)}",
         wrong="for name in (CONDEMNED, COLLECTED)} | {INTENDED: 0}",
         test=f"{LISTS}::test_an_apply_again_that_dies_before_it_has_new_lists",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -70,13 +69,13 @@ def get(session: Session, repository: StoreArgument) -> None:
 
 def unset(session: Session, repository: StoreArgument) -> None:
     """Remove the lifecycle rules that are stored, also some that cannot be read."""
-    from reclaim.errors import Corrupt
-    from reclaim.run.lifecycle.rules import find_lifecycle, keeping_lifecycle
+    from reclaim.run.lifecycle.rules import keeping_lifecycle, nothing_stored
 
     with session.stores(repository) as [store]:
-        with suppress(Corrupt):
-            find_lifecycle(store)
-        keeping_lifecycle(store).store_lifecycle(None)
+        keeping = keeping_lifecycle(store)
+        if keeping.stored_lifecycle() is None:
+            raise nothing_stored(store)
+        keeping.store_lifecycle(None)
     sentence = f"Removed the lifecycle rules of {store.name}. What they took stays gone."
     session.output.answer(Done(sentence, {"repository": store.name, "removed": True}))
 

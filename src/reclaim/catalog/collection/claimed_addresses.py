@@ -243,34 +243,30 @@ def _check_rules(connection: Connection, repo_uid: str, rules: str | None) -> No
         )
 
 
-def release(workspace: Workspace, lock: RepositoryLock) -> int:
-    """Take back every claim that is not promoted, and remove what is void; returns how many.
+def release_all(connection: Connection, repo_uid: str, *, besides: str) -> bool:
+    """Take back every claim that is not promoted; returns whether there are void ones to remove.
 
-    For the holder of the lock, to whom all of them are left over.
+    For the holder of the lock, to whom all of them are left over. Promoted claims of other runs
+    than ``besides`` that took nothing go at once.
     """
-
-    def work(connection: Connection) -> None:
-        lock.assure(connection)
-        connection.execute(
-            update(claims)
-            .where(
-                claims.c.repo_uid == workspace.repo_uid, claims.c.state == ClaimState.PROVISIONAL
-            )
-            .values(state=ClaimState.RELEASED)
-        )
-
-    if not is_any_left(workspace):
-        return 0
-    workspace.database.transact(work)
-    return sweep_released(workspace, lock)
+    mine = claims.c.repo_uid == repo_uid
+    connection.execute(
+        update(claims)
+        .where(mine, claims.c.state == ClaimState.PROVISIONAL)
+        .values(state=ClaimState.RELEASED)
+    )
+    _remove_empty(connection, repo_uid, besides)
+    void = select(claims.c.run_id).where(mine, claims.c.state == ClaimState.RELEASED)
+    return connection.execute(void.limit(1)).first() is not None
 
 
-def release_undone(connection: Connection, run_id: str) -> None:
-    """Let go of a run's claims, in the transaction in which its undo is finished."""
-    _set_state(connection, run_id, ClaimState.RELEASED)
+def release_undone(connection: Connection, run_id: str) -> bool:
+    """Let go of a run's claims, in the transaction in which its undo is finished; returns whether
+    it had any. They are void from then on, and ``remove_released`` removes them."""
+    return _set_state(connection, run_id, ClaimState.RELEASED)
 
 
-def sweep_released(workspace: Workspace, lock: RepositoryLock) -> int:
+def remove_released(workspace: Workspace, lock: RepositoryLock) -> int:
     """Remove the rows of claims that are void; returns how many addresses they had."""
     query = select(claims.c.run_id).where(
         claims.c.repo_uid == workspace.repo_uid, claims.c.state == ClaimState.RELEASED
@@ -298,13 +294,12 @@ def _end(connection: Connection, *, lock: RepositoryLock, run_id: str) -> None:
     connection.execute(delete(claims).where(claims.c.run_id == run_id, void))
 
 
-def is_any_left(workspace: Workspace) -> bool:
+def is_any_left(connection: Connection, repo_uid: str) -> bool:
     """Whether there is a claim that is not promoted: of a run at work, or left by one that died."""
     query = select(claims.c.run_id).where(
-        claims.c.repo_uid == workspace.repo_uid, claims.c.state != ClaimState.PROMOTED
+        claims.c.repo_uid == repo_uid, claims.c.state != ClaimState.PROMOTED
     )
-    with workspace.database.read() as connection:
-        return connection.execute(query.limit(1)).first() is not None
+    return connection.execute(query.limit(1)).first() is not None
 
 
 def is_promoted(workspace: Workspace, run_id: str) -> bool:
@@ -325,7 +320,7 @@ def promoted_runs(workspace: Workspace) -> Sequence[str]:
 def forget(workspace: Workspace, lock: RepositoryLock, addresses: Iterable[str]) -> int:
     """Remove addresses of other runs' claims, to which nothing refers any more; returns how many.
 
-    A claim of which none is left goes with them.
+    A claim of which none is left goes when the next run begins.
     """
 
     def work(connection: Connection, batch: list[str]) -> int:
@@ -334,20 +329,17 @@ def forget(workspace: Workspace, lock: RepositoryLock, addresses: Iterable[str])
         several = among(connection, claimed_addresses.c.address, batch)
         return connection.execute(delete(claimed_addresses).where(others, several)).rowcount
 
-    removed = workspace.database.transact_each(batches(addresses, BATCH), work)
-    if removed:
-        workspace.database.transact(lambda connection: _remove_empty(connection, workspace, lock))
-    return removed
+    return workspace.database.transact_each(batches(addresses, BATCH), work)
 
 
-def _remove_empty(connection: Connection, workspace: Workspace, lock: RepositoryLock) -> None:
-    lock.assure(connection)
+def _remove_empty(connection: Connection, repo_uid: str, besides: str) -> None:
+    """Remove claims of other runs that took nothing, or of which all is forgotten."""
     left = exists().where(claimed_addresses.c.run_id == claims.c.run_id)
     connection.execute(
         delete(claims).where(
-            claims.c.repo_uid == workspace.repo_uid,
+            claims.c.repo_uid == repo_uid,
             claims.c.state == ClaimState.PROMOTED,
-            claims.c.run_id != lock.run_id,
+            claims.c.run_id != besides,
             ~left,
         )
     )
@@ -426,5 +418,6 @@ def _check_provisional(connection: Connection, run_id: str) -> None:
         )
 
 
-def _set_state(connection: Connection, run_id: str, state: ClaimState) -> None:
-    connection.execute(update(claims).where(claims.c.run_id == run_id).values(state=state))
+def _set_state(connection: Connection, run_id: str, state: ClaimState) -> bool:
+    mine = update(claims).where(claims.c.run_id == run_id)
+    return bool(connection.execute(mine.values(state=state)).rowcount)

@@ -110,14 +110,18 @@ def release_all(workspace: Workspace, lock: RepositoryLock) -> int:
 
     def work(connection: Connection) -> int:
         lock.assure(connection)
-        return connection.execute(
-            update(commits)
-            .where(commits.c.repo_uid == workspace.repo_uid)
-            .where(commits.c.state == CommitState.PROVISIONAL)
-            .values(state=CommitState.LIVE, run_id=None, rule=None)
-        ).rowcount
+        return release_marks(connection, workspace.repo_uid)
 
     return workspace.database.transact(work)
+
+
+def release_marks(connection: Connection, repo_uid: str) -> int:
+    """The same, in a transaction of the holder of the lock."""
+    return connection.execute(
+        update(commits)
+        .where(commits.c.repo_uid == repo_uid, commits.c.state == CommitState.PROVISIONAL)
+        .values(state=CommitState.LIVE, run_id=None, rule=None)
+    ).rowcount
 
 
 def promote(workspace: Workspace, lock: RepositoryLock) -> int:

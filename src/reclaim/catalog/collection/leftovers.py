@@ -6,7 +6,7 @@ lock; while somebody holds it, it is that run's own affair.
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from reclaim.catalog.collection import (
     claimed_addresses,
@@ -36,8 +36,16 @@ def release(workspace: Workspace) -> int:
 
 def release_under(workspace: Workspace, lock: RepositoryLock) -> int:
     """The same for the holder of the lock, to whom all that others made is left over."""
-    released = commit_states.release_all(workspace, lock)
-    claimed_addresses.release(workspace, lock)
+    uid = workspace.repo_uid
+
+    def work(connection: Connection) -> tuple[int, bool]:
+        lock.assure(connection)
+        marks = commit_states.release_marks(connection, uid)
+        return marks, claimed_addresses.release_all(connection, uid, besides=lock.run_id)
+
+    released, is_any_void = workspace.database.transact(work)
+    if is_any_void:
+        claimed_addresses.remove_released(workspace, lock)
     rollback.roll_back_left_over(workspace, lock)
     return released
 
@@ -51,4 +59,4 @@ def _any(workspace: Workspace) -> bool:
             return True
         if provisional.find_editors(connection, workspace.repo_uid):
             return True
-    return claimed_addresses.is_any_left(workspace)
+        return claimed_addresses.is_any_left(connection, workspace.repo_uid)

@@ -55,6 +55,8 @@ class RestoredCommits:
     left: tuple[str, ...]
     waits: tuple[str, ...]
     held: tuple[Lease, ...]
+    released_claims: bool
+    """Whether claims of the run are void now, and have to be removed."""
 
 
 def undo_expire(workspace: Workspace, run_id: str) -> list[str]:
@@ -189,18 +191,19 @@ def restore(
         finished = complete and not waits
         length = hold if finished else max(hold, _window(connection, workspace, run_id))
         held = _without_child(connection, uid, run_id, back)
+        released_claims = False
         if finished:
             # From here on the promise of the run protects nothing any more.
             held += [one for one in sorted(outcome.loose) if stands(connection, uid, [one])]
             _end(connection, run_id)
             # What it took is back, so that it can be referred to again.
-            claimed_addresses.release_undone(connection, run_id)
+            released_claims = claimed_addresses.release_undone(connection, run_id)
         for one in held:
             leases.hold(connection, workspace, one, holder=_holder(run_id), length=length)
         history_edit.bump(connection, uid)
         left = (*outcome.changed, *outcome.gone)
         named = _list_held(connection, workspace, run_id)
-        return RestoredCommits(len(back), left, tuple(waits), named)
+        return RestoredCommits(len(back), left, tuple(waits), named, released_claims)
 
     return workspace.database.transact(work)
 

@@ -72,7 +72,7 @@ def forget_unreferenced(
         )
     )
     for what, expected, read in (
-        ("ranges", planned.expected.containers, found.read.containers),
+        ("containers", sum(file.rows for file in planned.containers), found.read.containers),
         ("entries", planned.expected.entries, found.read.entries),
     ):
         if expected != read:

@@ -61,11 +61,16 @@ def find_lifecycle(store: Store) -> StoredLifecycle:
     """The rules that are stored with a store; none, or some that cannot be read, is an error."""
     document = keeping_lifecycle(store).stored_lifecycle()
     if document is None:
-        raise NotFound(
-            f"no lifecycle rules are stored with {store.name}",
-            hint="store some with `reclaim lifecycle set`; without rules nothing expires",
-        )
+        raise nothing_stored(store)
     return decode_lifecycle(document, repository=store.name)
+
+
+def nothing_stored(store: Store) -> NotFound:
+    """The error for a store without lifecycle rules."""
+    return NotFound(
+        f"no lifecycle rules are stored with {store.name}",
+        hint="store some with `reclaim lifecycle set`; without rules nothing expires",
+    )
 
 
 def store_lifecycle(

@@ -8,6 +8,7 @@ from reclaim.run.apply import apply_plan
 from reclaim.run.gc import Collected
 from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
 from reclaim.run.lifecycle.rules import find_lifecycle
+from reclaim.run.lifecycle.unfinished import finish_unfinished
 from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.plan import Plan, PlanOptions
 from reclaim.run.removal import DELETE, Removal
@@ -43,8 +44,10 @@ def run_lifecycle(
     """Plan by the stored rules and apply at once. Whatever stops it is raised.
 
     An empty plan is applied as well: the next run starts from what it leaves. A plan beyond the
-    ``limits`` is refused, and stays to be reviewed.
+    ``limits`` is refused, and stays to be reviewed. A run that was cut off after it had promoted
+    what it takes is finished first.
     """
+    finish_unfinished(store, engine, watcher=watcher, opener=opener)
     plan = plan_stored_rules(store, engine, options, full=full, watcher=watcher, opener=opener)
     limits.check(
         plan.document,

@@ -155,7 +155,8 @@ class HeldRepository:
         done = undoing.restore(
             self._workspace, self.lock, run_id, whole, SAFETY.after_undo, complete=complete
         )
-        claimed_addresses.sweep_released(self._workspace, self.lock)
+        if done.released_claims:
+            claimed_addresses.remove_released(self._workspace, self.lock)
         return Restored(done.commits, done.left, done.waits, done.held)
 
     def forget(self, run_id: str) -> int:
