@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -25,8 +26,9 @@ from reclaim.catalog.content.ranges import ENTRIES, TARGET_ROWS, RangeInfo, enco
 from reclaim.catalog.database.schema import PartitionState, commits, partitions
 from reclaim.clock import to_micros
 from reclaim.engine.tasks.parts import Place
-from reclaim.policy.lifecycle import StoredLifecycle, encode_lifecycle, read_lifecycle
+from reclaim.policy.lifecycle import StoredLifecycle, date_rules, encode_lifecycle, read_lifecycle
 from reclaim.run.apply import apply_plan
+from reclaim.run.lifecycle import planning
 from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
 from reclaim.run.plan import Plan, PlanOptions
 from reclaim.stores.catalog import CatalogStore
@@ -120,19 +122,14 @@ def _store(made: History) -> CatalogStore:
 
 
 def _plan(made: History, spark: Any, day: date, out: str, *, full: bool = False) -> Plan:
-    from reclaim.run.lifecycle import planning
-
     place = made.folder / out
     place.mkdir()
     options = PlanOptions(margins=SOON, place=Place(place.as_uri(), ""), allowed_fraction=1.0)
     asked = LifecycleOptions(read_lifecycle(RULES), full=full)
-    dated = planning.date_rules
     # As of the day of the last commit, whatever day it is.
-    planning.date_rules = lambda policy, _today: dated(policy, day)
-    try:
+    dated = date_rules(asked.policy, day)
+    with patch.object(planning, "date_rules", lambda _policy, _today: dated):
         return plan_lifecycle(_store(made), spark, asked, options)
-    finally:
-        planning.date_rules = dated
 
 
 def _make(folder: Path, count: int) -> History:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reclaim.policy.lifecycle import date_rules
 from reclaim.run.lifecycle import planning
 from tests.cli.conftest import CommandLine
 
@@ -19,9 +20,8 @@ RULES = {"logs": {"prefix": "logs/", "days": 2}}
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rules are dated three days from now: here no time passes."""
-    dated = planning.date_rules
     monkeypatch.setattr(
-        planning, "date_rules", lambda policy, day: dated(policy, day + timedelta(days=3))
+        planning, "date_rules", lambda policy, day: date_rules(policy, day + timedelta(days=3))
     )
 
 

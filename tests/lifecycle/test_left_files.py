@@ -35,7 +35,7 @@ def table(world: World, folder: str) -> list[dict[str, object]]:
 
 def test_tables_of_a_run_are_published_when_it_is_done(logs: World) -> None:
     today = logs.clock.now().date()
-    plan = plan_rules(logs, LOGS | {"all": {"prefix": "x", "days": 9, "branch_days": {"b": 1}}})
+    plan = plan_rules(logs, {**LOGS, "all": {"prefix": "x", "days": 9, "branch_days": {"b": 1}}})
     assert not left(logs, "policy")
     run = logs.apply(plan).run
     rows = [("logs", "logs/", "", 3), ("all", "x", "", 9), ("all", "x", "b", 1)]

@@ -126,10 +126,16 @@ def decode_range(data: bytes, info: RangeInfo) -> pa.Table:
     return table
 
 
-def decode_metarange(data: bytes, address: str) -> list[RangeInfo]:
+def decode_metarange_table(data: bytes, address: str) -> pa.Table:
+    """The rows of a metarange, checked against the hash in its name."""
     table = _decode(data, RANGES, address)
     if digest(table) != addresses.digest_of(address):
         raise _damaged(address, "its rows do not have the hash in its name")
+    return table
+
+
+def decode_metarange(data: bytes, address: str) -> list[RangeInfo]:
+    table = decode_metarange_table(data, address)
     columns = [table.column(name).to_pylist() for name in RANGES.names]
     return [RangeInfo(*values) for values in zip(*columns, strict=True)]
 

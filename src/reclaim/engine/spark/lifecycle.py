@@ -7,8 +7,10 @@ one task, which decides by whole addresses. A collision of keys only adds what i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial, reduce
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from itertools import pairwise
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -30,7 +32,6 @@ from reclaim.engine.spark.failures import Work
 from reclaim.engine.spark.finding import Finder, Keys, run_here
 from reclaim.engine.spark.frames import Frames, Lines, map_rows
 from reclaim.engine.spark.work import lifecycle
-from reclaim.engine.spark.work.containers import JOIN_KEY, read_keys
 from reclaim.engine.spark.work.lifecycle import (
     ADDRESS_FILE,
     CANDIDATE_FILE,
@@ -40,20 +41,22 @@ from reclaim.engine.spark.work.lifecycle import (
     NAMES,
     RANGE_FILE,
     ROW_FILE,
-    THERE,
+    SHARE,
+    Wanted,
 )
-from reclaim.engine.spark.work.lines import files_table
-from reclaim.engine.spark.work.parts import write_rows
+from reclaim.engine.spark.work.lines import after, files_table
+from reclaim.engine.spark.work.parts import read_parts, write_rows
 from reclaim.engine.tasks import lifecycle_index, lifecycle_ranges
 from reclaim.engine.tasks.judging import Verdict
 from reclaim.engine.tasks.lifecycle import ADDRESSES, RANGES, ROWS
-from reclaim.engine.tasks.lifecycle_index import Changes
+from reclaim.engine.tasks.lifecycle_index import Changes, Span
 from reclaim.engine.tasks.parts import Part, open_storage, read_part, write_part
-from reclaim.storage import LISTED
 
 NO_CONTAINERS = ContainerFiles((), 0, 0, 0)
 LOOKED_UP_BY_A_TASK = 500
 """Objects that are worth a task of their own to look them up."""
+ROWS_OF_A_SHARE = 500_000
+"""Rows of the index that are worth a task of their own."""
 
 
 class LifecycleJobs:
@@ -108,18 +111,18 @@ class LifecycleJobs:
         """Find what rules match wherever something refers to it."""
         notes = LifecycleFindings()
         found = Candidates(lifecycle=notes)
-        matched, partitions = self._match_entries(request, search, notes)
-        if _rows(matched):
-            self._find_deduplications(request, search, matched, partitions, notes)
+        wanted = self._match_entries(request, search, notes)
+        if wanted is None or wanted.partitions:
+            self._find_deduplications(request, search, wanted, notes)
         self._find_objects(request, search, found)
         return found
 
     def _match_entries(
         self, request: FindRequest, search: LifecycleSearch, notes: LifecycleFindings
-    ) -> tuple[Keys, frozenset[str] | None]:
-        """The keys of what has to be decided on, and the partitions where it lies.
+    ) -> Wanted | None:
+        """Read ranges that are in no index; returns what has to be decided on.
 
-        Without partitions everything was read.
+        None for all that a rule matches: then everything was read.
         """
         url, keys_of = request.place.url, self._finder.keys_of
         ranges = self._frames.rows_of(url, search.ranges, RANGES).where(F.col("bits") != 0)
@@ -143,7 +146,7 @@ class LifecycleJobs:
                 list(search.edges),
                 search.index,
                 request.work,
-                keys_of,
+                None if earlier is None else keys_of,
             )
             spread = ranges.select(*RANGES.names).repartition(tasks)
             lines = self._frames.run(spread, read)
@@ -152,7 +155,10 @@ class LifecycleJobs:
             for report in lines.reports():
                 notes.read.add(LifecycleRead(**report["read"]))
                 partitions.update(report["partitions"])
-        return tuple(found), None if earlier is None else frozenset(partitions)
+        if earlier is None:
+            return None
+        too_many = self._finder.exceed_lookup(tuple(found))
+        return Wanted(frozenset(partitions), () if too_many else tuple(found))
 
     def _find_changed(self, request: FindRequest, search: LifecycleSearch) -> Sequence[Lines]:
         """The keys of what may be judged in another way than by the last run."""
@@ -179,113 +185,104 @@ class LifecycleJobs:
         self,
         request: FindRequest,
         search: LifecycleSearch,
-        matched: Keys,
-        partitions: frozenset[str] | None,
+        wanted: Wanted | None,
         notes: LifecycleFindings,
     ) -> None:
-        """Decide on addresses by every path that refers to them."""
-        sources = [(request.place.url, notes.index)]
-        if search.earlier is not None and partitions is not None:
-            parts = lifecycle_index.overlapping(search.earlier.index, partitions)
-            sources.append((search.earlier.url, parts))
+        """Decide on addresses by every path that refers to them, partition by partition."""
+        sources = [(request.place.url, part) for part in notes.index]
+        cuts = list(search.edges)
+        if search.earlier is not None and wanted is not None:
+            parts = lifecycle_index.overlapping(search.earlier.index, wanted.partitions)
+            sources += [(search.earlier.url, part) for part in parts]
             own = open_storage(search.earlier.url)
             notes.index_bytes += sum(own.head(part.address).size for part in parts)
-        rows = self._rows_of(request, search, matched, partitions, sources)
-        if rows is None:
+            cuts = self._cuts(wanted, [part for _, part in sources])
+        shares = _shares(sources, cuts)
+        if not shares:
             return
-        decide = partial(lifecycle.decide, search.classes, search.names, search.found)
-        count = _rows(matched)
-        tasks = max(1, min(2 * self._frames.tasks, -(-count // 50_000)))
-        lines = self._frames.run(rows.repartition(tasks, "address"), decide, shuffled=count)
+        decide = partial(
+            lifecycle.decide,
+            search.classes,
+            search.names,
+            tuple(search.ranges),
+            wanted,
+            self._finder.keys_of,
+            search.found,
+        )
+        if sum(part.rows for _, part in sources) <= self._finder.driver_row_limit:
+            lines = Lines([row for share in shares for row in run_here(decide, share).rows])
+        else:
+            lines = self._frames.run(self._frames.deal(shares), decide)
         notes.rows = _of(lines, ROW_FILE)
         notes.addresses = _of(lines, ADDRESS_FILE)
         notes.held = _of(lines, HELD_FILE)
 
-    def _rows_of(
-        self,
-        request: FindRequest,
-        search: LifecycleSearch,
-        matched: Keys,
-        partitions: frozenset[str] | None,
-        sources: Sequence[tuple[str, Sequence[Part]]],
-    ) -> DataFrame | None:
-        work, keys_of, ranges = request.work.url, self._finder.keys_of, tuple(search.ranges)
-        frames = []
-        for url, parts in sources:
-            if not parts:
-                continue
-            if not self._finder.exceed_lookup(matched):
-                read = partial(
-                    lifecycle.select_rows, url, work, ranges, matched, partitions, keys_of
-                )
-                frames.append(self._frames.files(parts).map(read, ROWS))
-                continue
-            read = partial(lifecycle.keyed_rows, url, work, ranges, partitions, keys_of)
-            keyed = self._frames.files(parts).map(read, ROWS.append(JOIN_KEY))
-            wanted = self._frames.files(matched).map(
-                partial(read_keys, work), pa.schema([JOIN_KEY])
-            )
-            rows = keyed.join(wanted.distinct(), on="key", how="left_semi")
-            frames.append(rows.select(*ROWS.names))
-        return reduce(lambda one, other: one.union(other), frames) if frames else None
+    def _cuts(self, wanted: Wanted, parts: Sequence[Part]) -> list[str]:
+        """Partitions at which an incremental run shares its work: few, for a part that lies on
+        both sides of one is read twice."""
+        names = sorted(wanted.partitions)
+        shares = min(len(names), 2 * self._frames.tasks, -(-_rows(parts) // ROWS_OF_A_SHARE))
+        return [names[number * len(names) // shares] for number in range(1, shares)]
 
     def _find_objects(
         self, request: FindRequest, search: LifecycleSearch, found: Candidates
     ) -> None:
         """The candidates among what goes: what is there, held by nothing, and may be taken."""
-        notes, format = found.lifecycle, request.format
+        notes, format, keys_of = found.lifecycle, request.format, self._finder.keys_of
         assert notes is not None
         keys, found.read = self._finder.write_keys(
             format, NO_CONTAINERS, request.held, (), request.work
         )
+        going, notes.addresses = notes.addresses, ()
+        there: Callable[[pa.Table], pa.Table] = partial(lifecycle.look_up_going, format)
         if request.objects.parts:
-            count = partial(lifecycle.count_listed, format, request.objects.url)
-            counted = self._run(request.objects.parts, count)
-            found.objects, found.size = counted.sum("objects"), counted.sum("size")
-            notes.objects = counted.sum("data")
-        going = notes.addresses
-        notes.addresses = ()
+            there = self._find_listed(request, going, found)
         if not going:
             return
-        rows, tasks = self._frames.rows_of(request.place.url, going, ADDRESSES), 1
-        own = F.col("address").startswith(format.prefix)
-        rows = rows.where(own)
-        tasks = max(1, min(2 * self._frames.tasks, -(-_rows(going) // LOOKED_UP_BY_A_TASK)))
-        if request.objects.parts:
-            listed = self._listed(request, going)
-            there = rows.join(listed, on="address", how="inner").select(*THERE.names)
-        else:
-            look_up = partial(lifecycle.look_up_going, format)
-            there = map_rows(rows.repartition(tasks), look_up, THERE)
         judge = partial(
             lifecycle.judge,
             format,
             search.classes,
             request.rules,
             keys.live,
-            self._finder.keys_of,
+            keys_of,
             request.place,
             search.found,
+            there,
         )
-        lines = self._frames.run(there, judge, shuffled=2 * _rows(going))
-        found.parts = _of(lines, CANDIDATE_FILE)
+        url = request.place.url
+        if request.objects.parts:
+            lines = self._run(going, partial(after, partial(read_parts, url), judge))
+        else:
+            # Each of them is a request.
+            tasks = max(1, min(2 * self._frames.tasks, -(-_rows(going) // LOOKED_UP_BY_A_TASK)))
+            rows = self._frames.rows_of(url, going, ADDRESSES).repartition(tasks)
+            lines = self._frames.run(rows, judge, shuffled=_rows(going))
+            found.objects, found.size = lines.sum("there"), lines.sum("size")
+        found.parts = [replace(part, group="") for part in _of(lines, CANDIDATE_FILE)]
         notes.addresses = _of(lines, ADDRESS_FILE)
         notes.held = [*notes.held, *_of(lines, HELD_FILE)]
         for report in lines.reports():
             found.verdict.add(Verdict.decode(report["verdict"]))
-        if not request.objects.parts:
-            found.objects, found.size = lines.sum("there"), lines.sum("size")
-        notes.gone = _rows(going) - lines.sum("there")
+        notes.gone = lines.sum("owned") - lines.sum("there")
 
-    def _listed(self, request: FindRequest, going: Sequence[Part]) -> DataFrame:
-        """The listed objects that may be among what goes."""
+    def _find_listed(
+        self, request: FindRequest, going: Sequence[Part], found: Candidates
+    ) -> Callable[[pa.Table], pa.Table]:
+        """Count what is listed; returns what finds it of some addresses."""
         work, keys_of = request.work, self._finder.keys_of
-        written = self._run(going, partial(lifecycle.write_going_keys, work, keys_of))
-        wanted = tuple(written.parts)
-        if self._finder.exceed_lookup(wanted):
-            return self._frames.rows_of(request.objects.url, request.objects.parts, LISTED)
-        find = partial(lifecycle.find_listed, request.objects.url, work.url, wanted, keys_of)
-        return self._frames.files(request.objects.parts).map(find, LISTED)
+        wanted: Keys = ()
+        if going:
+            written = self._run(going, partial(lifecycle.write_going_keys, work, keys_of))
+            wanted = tuple(written.parts)
+        find = partial(
+            lifecycle.find_listed, request.format, request.objects.url, work, wanted, keys_of
+        )
+        lines = self._run(request.objects.parts, find)
+        found.objects, found.size = lines.sum("objects"), lines.sum("size")
+        assert found.lifecycle is not None
+        found.lifecycle.objects = lines.sum("data")
+        return partial(lifecycle.match_listed, work.url, tuple(lines.parts), keys_of)
 
     # Judging again, carrying on, publishing
 
@@ -348,6 +345,25 @@ class LifecycleJobs:
         if _rows(parts) <= self._finder.driver_row_limit:
             return run_here(work, files_table(parts))
         return self._frames.run(self._frames.files(parts), work)
+
+
+def _shares(sources: Sequence[tuple[str, Part]], cuts: Sequence[str]) -> list[pa.Table]:
+    """Parts of the index for each interval of partitions: all that may have rows of it."""
+    shares = []
+    for first, last in pairwise(["", *cuts, None]):
+        assert first is not None
+        rows = [
+            asdict(part) | {"url": url, "first": first, "last": last}
+            for url, part in sources
+            if _may_have(Span.of(part), first, last)
+        ]
+        if rows:
+            shares.append(pa.Table.from_pylist(rows, schema=SHARE))
+    return shares
+
+
+def _may_have(span: Span, first: str, last: str | None) -> bool:
+    return span.last >= first and (last is None or span.first < last)
 
 
 def _each_once(listed: DataFrame) -> DataFrame:

@@ -179,6 +179,20 @@ def decide(classes: BranchClasses, names: ReachNames, rows: pa.Table) -> Decisio
     )
 
 
+def with_match(classes: BranchClasses, rows: pa.Table) -> pa.Table:
+    """All rows, as ``ROWS``, of the addresses that a rule matches somewhere."""
+    if not rows.num_rows:
+        return rows
+    bits, days = numpy_of(rows.column("bits"), np.int64), numpy_of(rows.column("day"), np.int32)
+    matched = (match(classes, rows.column("path"), days) & bits) != 0
+    if not matched.any() or matched.all():
+        return rows.slice(0, rows.num_rows if matched.any() else 0)
+    codes = _codes(rows.column("address"))
+    wanted = np.zeros(int(codes.max()) + 1, np.bool_)
+    wanted[codes[matched]] = True
+    return rows.filter(pa.array(wanted[codes]))
+
+
 def find_unmatched(classes: BranchClasses, rows: pa.Table) -> pa.Array:
     """The addresses of which some path is not matched on some branch, or is held."""
     if not rows.num_rows:
@@ -209,10 +223,8 @@ class _Judged:
     def of(cls, classes: BranchClasses, rows: pa.Table) -> _Judged:
         bits, days = numpy_of(rows.column("bits"), np.int64), numpy_of(rows.column("day"), np.int32)
         own = (match(classes, rows.column("path"), days) & bits) != 0
-        address = _codes(rows.column("address"))
-        # In the order of their names: what a plan says must not depend on who was read first.
-        path = numpy_of(pc.rank(rows.column("path"), tiebreaker="dense"), np.int64)
-        order = np.lexsort((path, address))
+        address, path = (_codes(rows.column(name)) for name in ("address", "path"))
+        order = np.argsort(address * (int(path.max()) + 1) + path, kind="stable")
         address, path = address[order], path[order]
         pairs = _starts(address, path)
         columns = {
@@ -223,10 +235,12 @@ class _Judged:
                 for name in ("holder", "branch")
             },
         }
-        merged = _with(rows.take(pa.array(order[pairs])), columns)
-        matched = match(classes, merged.column("path"), columns["day"]) & columns["bits"]
-        unmatched = columns["bits"] & ~matched
-        starts = _starts(address[pairs])
+        merged = rows if _counts_up(order, pairs) else rows.take(pa.array(order[pairs]))
+        merged = _by_path(_with(merged, columns), starts := _starts(address[pairs]))
+        final = numpy_of(merged.column("bits"), np.int64)
+        latest = numpy_of(merged.column("day"), np.int32)
+        matched = match(classes, merged.column("path"), latest) & final
+        unmatched = final & ~matched
         return cls(
             merged,
             unmatched,
@@ -236,6 +250,27 @@ class _Judged:
             np.bitwise_or.reduceat(unmatched, starts) != 0,
             np.logical_or.reduceat(np.logical_or.reduceat(own[order], pairs), starts),
         )
+
+
+def _counts_up(order: Any, pairs: Any) -> bool:
+    """Whether rows are in their order already, each pair once."""
+    return len(pairs) == len(order) and bool((np.diff(order) == 1).all())
+
+
+def _by_path(rows: pa.Table, starts: Any) -> pa.Table:
+    """Rows with the paths of each address in order: what a plan says must not depend on who was
+    read first. Most addresses have one path, and need no sorting."""
+    sizes = np.diff(np.append(starts, rows.num_rows))
+    several = np.repeat(sizes > 1, sizes)
+    if not several.any():
+        return rows
+    places = np.flatnonzero(several)
+    some = rows.column("path").take(pa.array(places))
+    ranks = numpy_of(pc.rank(some, tiebreaker="first"), np.int64)
+    owner = np.repeat(np.arange(len(sizes)), sizes)[places]
+    order = np.arange(rows.num_rows)
+    order[places] = places[np.lexsort((ranks, owner))]
+    return rows.take(pa.array(order))
 
 
 def _codes(column: pa.ChunkedArray) -> Any:
@@ -295,43 +330,70 @@ def _held(classes: BranchClasses, names: ReachNames, rows: pa.Table, unmatched: 
     if not rows.num_rows:
         return HELD.empty_table()
     starts = _groups(rows)
-    sentences = _Sentences(classes, names)
-    paths = rows.column("path")
-    holder, branch = (numpy_of(rows.column(name), np.int32) for name in ("holder", "branch"))
-    told: list[list[str]] = []
-    for first, end in zip(starts, np.append(starts[1:], rows.num_rows), strict=True):
-        known: dict[str, None] = {}
-        # A few at most: an address may have very many paths.
-        for row in (first + np.flatnonzero(unmatched[first:end])[:HOLDERS_TOLD]).tolist():
-            found = sentences.of(
-                paths[row].as_py(), int(unmatched[row]), int(holder[row]), int(branch[row])
-            )
-            known.update(dict.fromkeys(found))
-        told.append(list(known)[:HOLDERS_TOLD])
-    owners = rows.column("address").take(pa.array(starts))
-    held_by = pa.array(told, pa.list_(pa.string()))
-    return pa.table([owners, _rules(classes, rows, starts), held_by], schema=HELD)
+    sizes = np.diff(np.append(starts, rows.num_rows))
+    owner = np.repeat(np.arange(len(starts)), sizes)
+    places = _first_few(owner, np.flatnonzero(unmatched))
+    some = rows.take(pa.array(places))
+    texts, tellers = _sentences(classes, names, some, unmatched[places])
+    # By address, then by path, then as they are told; each sentence once.
+    order = np.argsort(tellers, kind="stable")
+    told, owners = texts.take(pa.array(order)), owner[places][tellers[order]]
+    codes = _codes(told)
+    kept = np.sort(np.unique(owners * (len(codes) + 1) + codes, return_index=True)[1])
+    kept = _first_few(owners, kept)
+    offsets = np.searchsorted(owners[kept], np.arange(len(starts) + 1)).astype(np.int32)
+    held_by = pa.ListArray.from_arrays(
+        pa.array(offsets), told.take(pa.array(kept)).combine_chunks()
+    )
+    addresses = rows.column("address").take(pa.array(starts))
+    return pa.table([addresses, _rules(classes, rows, starts), held_by], schema=HELD)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sentences:
-    """What holds an address, as people read it."""
+def _first_few(owner: Any, places: Any) -> Any:
+    """The first few of some places for each owner; both are sorted."""
+    if not len(places):
+        return places
+    owners = owner[places]
+    firsts = np.flatnonzero(np.append(True, np.diff(owners) != 0))
+    number = np.arange(len(places)) - np.repeat(firsts, np.diff(np.append(firsts, len(places))))
+    return places[number < HOLDERS_TOLD]
 
-    classes: BranchClasses
-    names: ReachNames
 
-    def of(self, path: str, bits: int, holder: int, branch: int) -> list[str]:
-        """One path, with the bits on which it is not matched."""
-        found = [self._holder(holder)] if bits & HOLDER else []
-        if bits & OTHERS:
-            found.append(f"{path} on {self._branch(branch)}")
-        others = bits & ~(HOLDER | OTHERS)
-        return [*found, *(f"{path} on the branch {one}" for one in self.classes.names(others))]
+def _sentences(
+    classes: BranchClasses, names: ReachNames, rows: pa.Table, unmatched: Bits
+) -> tuple[pa.ChunkedArray, Any]:
+    """What holds rows, as people read it, and the number of the row that each is about."""
+    texts: list[pa.Array] = []
+    tellers: list[Any] = []
 
-    def _holder(self, number: int) -> str:
-        return SOME_HOLDER if number == NOBODY else self.names.holders[number]
+    def tell(bit: int, text: Any) -> None:
+        found = np.flatnonzero(unmatched & bit)
+        texts.append(text(rows.take(pa.array(found))).cast(pa.string()))
+        tellers.append(found)
 
-    def _branch(self, number: int) -> str:
-        if number == NOBODY:
-            return SOME_BRANCH
-        return f"the branch {self.names.branches[number]}"
+    def on(branch: str) -> Any:
+        return lambda some: pc.binary_join_element_wise(
+            some.column("path").combine_chunks(), f"the branch {branch}", " on "
+        )
+
+    tell(HOLDER, lambda some: _named(some, "holder", names.holders, SOME_HOLDER))
+    others = [f"the branch {branch}" for branch in names.branches]
+    tell(
+        OTHERS,
+        lambda some: pc.binary_join_element_wise(
+            some.column("path").combine_chunks(),
+            _named(some, "branch", others, SOME_BRANCH),
+            " on ",
+        ),
+    )
+    for number, branches in enumerate(classes.named):
+        for branch in branches:
+            tell(OTHERS << number + 1, on(branch))
+    return pa.chunked_array(texts), np.concatenate(tellers)
+
+
+def _named(rows: pa.Table, column: str, names: Sequence[str], otherwise: str) -> pa.Array:
+    """The name behind each number of a column."""
+    known = pa.array([*names, otherwise], pa.string())
+    numbers = np.minimum(numpy_of(rows.column(column), np.int64), len(names))
+    return known.take(pa.array(numbers))

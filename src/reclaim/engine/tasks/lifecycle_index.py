@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ from reclaim.engine.tasks.parts import Part, write_part
 from reclaim.policy.lifecycle.classes import HOLDER, NEVER, BranchClasses
 from reclaim.storage import Storage
 from reclaim.stores.format import Format, IndexesEntries
+
+FEW_PIECES = 16
+"""A range whose entries change their partition more often is sorted row by row."""
 
 FOUND = pa.schema(
     [
@@ -107,10 +111,9 @@ def write_index(
 ) -> list[Part]:
     """Write entries down by partition, each bucket in parts of its own; ``edges`` are the first
     partitions of buckets."""
-    whole = pa.concat_tables([INDEX.empty_table(), *tables])
+    whole = _by_partition(tables)
     if not whole.num_rows:
         return []
-    whole = whole.take(_order(whole.column("partition")))
     buckets = numpy_of(bucket_of(whole.column("partition"), edges), np.int32)
     parts: list[Part] = []
     cuts = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), whole.num_rows]
@@ -120,6 +123,33 @@ def write_index(
             part = write_part(storage, f"{stem}-{len(parts)}.parquet", rows)
             parts.append(replace(part, group=str(Span.of_rows(rows))))
     return parts
+
+
+def _by_partition(tables: Iterable[pa.Table]) -> pa.Table:
+    """Entries sorted by partition. Those of a range often lie in one or a few: then whole pieces
+    are put in order, which takes much less time than rows."""
+    pieces: list[tuple[str, pa.Table]] = []
+    mixed: list[pa.Table] = []
+    for table in tables:
+        ends = pc.run_end_encode(table.column("partition").combine_chunks())
+        if len(ends.values) > FEW_PIECES:
+            mixed.append(table)
+            continue
+        pieces += _pieces(table, ends)
+    if mixed:
+        rows = pa.concat_tables(mixed)
+        rows = rows.take(_order(rows.column("partition")))
+        pieces += _pieces(rows, pc.run_end_encode(rows.column("partition").combine_chunks()))
+    ordered = [piece for _, piece in sorted(pieces, key=itemgetter(0))]
+    return pa.concat_tables([INDEX.empty_table(), *ordered])
+
+
+def _pieces(rows: pa.Table, ends: pa.RunEndEncodedArray) -> Iterator[tuple[str, pa.Table]]:
+    """The pieces of rows that have one partition each."""
+    start = 0
+    for name, end in zip(ends.values.to_pylist(), ends.run_ends.to_pylist(), strict=True):
+        yield name, rows.slice(start, end - start)
+        start = end
 
 
 def _order(names: pa.ChunkedArray) -> pa.Array:

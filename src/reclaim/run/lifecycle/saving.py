@@ -110,7 +110,8 @@ def save_lifecycle_checkpoint(
         rules=section.rules,
         generation=section.generation,
         barriers=section.barriers,
-        objects=section.objects_known,
+        # Without what was taken: by what is left it is told when a plan takes too much.
+        objects=max(0, section.objects_known - sum(part.rows for part in journal)),
         holders=section.holders,
         branches=section.branches,
         commits=File.of(commits),

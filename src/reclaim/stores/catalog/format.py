@@ -180,16 +180,16 @@ class CatalogFormat:
         return pc.make_struct(kind, branch, partition, field_names=names)
 
     def containers(self, storage: ReadsBytes, address: str) -> pa.Table:
-        found = containers.decode_metarange(_read(storage, address), address)
+        found = containers.decode_metarange_table(_read(storage, address), address)
+        rows = found.num_rows
         columns = (
-            [info.address for info in found],
-            [RANGE] * len(found),
-            [info.digest for info in found],
-            [info.count for info in found],
-            [0] * len(found),
+            found.column("address"),
+            pa.repeat(pa.scalar(RANGE, pa.string()), rows),
+            found.column("digest"),
+            found.column("count"),
+            pa.repeat(pa.scalar(0, pa.int32()), rows),
         )
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, CONTAINERS, strict=True)]
-        return pa.table(arrays, schema=CONTAINERS)
+        return pa.table(list(columns), schema=CONTAINERS)
 
     def entries(
         self, storage: ReadsBytes, container: Mapping[str, Any], *, paths: bool
@@ -201,15 +201,28 @@ class CatalogFormat:
     def indexed(self, storage: ReadsBytes, container: Mapping[str, Any]) -> pa.Table:
         rows = self.described(storage, container)
         addresses = rows.column("address").combine_chunks()
-        partitions = pc.struct_field(self.describe(addresses), "guard")
         columns = (
-            partitions,
+            self._partitions(addresses),
             addresses,
             rows.column("path"),
             rows.column("created_at"),
             pa.repeat(pa.scalar(container["address"], pa.string()), rows.num_rows),
         )
         return pa.table(list(columns), schema=INDEXED)
+
+    def _partitions(self, addresses: pa.Array) -> pa.Array:
+        """The partition of each address. There are few folders, which are described once each."""
+        if not len(addresses):
+            return pa.array([], pa.string())
+        name = len(addresses[0].as_py().rpartition("/")[2])
+        folders = pc.utf8_slice_codeunits(addresses, start=0, stop=-name)
+        names = pc.utf8_slice_codeunits(addresses, start=-name)
+        whole = pc.and_(pc.ends_with(folders, "/"), pc.equal(pc.find_substring(names, "/"), -1))
+        if not name or not pc.all(whole).as_py():
+            return pc.struct_field(self.describe(addresses), "guard")
+        coded = folders.dictionary_encode()
+        inside = pc.binary_join_element_wise(coded.dictionary, "_", "")
+        return pc.struct_field(self.describe(inside), "guard").take(coded.indices)
 
     def described(self, storage: ReadsBytes, container: Mapping[str, Any]) -> pa.Table:
         """The entries of a container with all their columns, of objects that are ours."""

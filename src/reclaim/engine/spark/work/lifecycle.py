@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.lifecycle import LifecycleRead
 from reclaim.engine.spark import keys
 from reclaim.engine.spark.keys import Key, KeysOf
-from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
+from reclaim.engine.spark.work.lines import FILES, Tables, lines_of, parts_in, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import (
     lifecycle,
@@ -25,7 +27,7 @@ from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.indexing import CountedReads
 from reclaim.engine.tasks.judging import CandidateRules, Verdict
 from reclaim.engine.tasks.lifecycle import ADDRESSES, RANGES, ROWS, ReachNames
-from reclaim.engine.tasks.lifecycle_index import FOUND, Changes
+from reclaim.engine.tasks.lifecycle_index import FOUND, Changes, Span
 from reclaim.engine.tasks.lifecycle_ranges import RangeBits, Renumbering
 from reclaim.engine.tasks.looking_up import guards_of, look_up
 from reclaim.engine.tasks.parts import (
@@ -129,10 +131,11 @@ def read_fresh(
     edges: Sequence[str],
     index: Place,
     work: Place,
-    keys_of: KeysOf,
+    keys_of: KeysOf | None,
     ranges: Tables,
 ) -> Tables:
-    """Read ranges: their entries into the index, and the keys of what a rule matches."""
+    """Read ranges: their entries into the index, and the keys of what a rule matches, if they are
+    asked for."""
     own, counts = open_storage(index.url), LifecycleRead()
     reads = CountedReads(storage_of(format))
     parts: list[Part] = []
@@ -149,9 +152,10 @@ def read_fresh(
     for table in ranges:
         for bits, rows in lifecycle_index.read_ranges(format, reads, table, counts):
             tally.count(CONTAINERS_READ, 1)
-            found = lifecycle_index.find_matched(classes, bits, rows)
-            matched.append(keys_of(found.column("address")))
-            partitions.update(pc.unique(found.column("partition")).to_pylist())
+            if keys_of is not None:
+                found = lifecycle_index.find_matched(classes, bits, rows)
+                matched.append(keys_of(found.column("address")))
+                partitions.update(pc.unique(found.column("partition")).to_pylist())
             waiting.append(rows)
             rows_waiting += rows.num_rows
             if rows_waiting >= ROWS_AT_ONCE:
@@ -208,85 +212,139 @@ def _write_found(work: Place, keys_of: KeysOf, found: Tables, source: CountedRea
 
 # 4: every path of the addresses that are decided on
 
-
-def select_rows(
-    url: str,
-    work: str,
-    ranges: tuple[Part, ...],
-    found: tuple[Part, ...],
-    partitions: frozenset[str] | None,
-    keys_of: KeysOf,
-    files: Tables,
-) -> Tables:
-    """Rows of the addresses that have to be decided on, by their keys.
-
-    A collision adds an address, of which every row is read as well: those of its partition are.
-    """
-    wanted, now = keys.load(work, found), load_ranges(work, ranges)
-    storage = open_storage(url)
-    for part in parts_in(files):
-        rows = lifecycle_index.in_partitions(read_part(storage, part), partitions)
-        named = keys.among(keys_of(rows.column("address")), wanted)
-        yield lifecycle_index.select_rows(now, rows.filter(pa.array(named)))
-
-
-def keyed_rows(
-    url: str,
-    work: str,
-    ranges: tuple[Part, ...],
-    partitions: frozenset[str] | None,
-    keys_of: KeysOf,
-    files: Tables,
-) -> Tables:
-    """All rows of parts of the index, each with its key, for Spark to join by."""
-    now, storage = load_ranges(work, ranges), open_storage(url)
-    for part in parts_in(files):
-        rows = lifecycle_index.in_partitions(read_part(storage, part), partitions)
-        selected = lifecycle_index.select_rows(now, rows)
-        key = pa.array(keys_of(selected.column("address")).view("int64"))
-        yield selected.append_column(pa.field("key", pa.int64(), nullable=False), key)
-
-
-def decide(classes: BranchClasses, names: ReachNames, place: Place, rows: Tables) -> Tables:
-    """Decide on addresses, all of whose rows come to this task."""
-    storage = open_storage(place.url)
-    whole = pa.concat_tables([ROWS.empty_table(), *(table.cast(ROWS) for table in rows)])
-    decision = lifecycle.decide(classes, names, whole)
-    sorts = (
-        (ROW_FILE, decision.rows),
-        (ADDRESS_FILE, decision.going),
-        (HELD_FILE, decision.held),
+SHARE = (
+    pa.schema([*FILES, pa.field("url", pa.string(), nullable=False)])
+    .append(
+        # The partitions that are decided on by one task: from the first on, and before the last.
+        pa.field("first", pa.string(), nullable=False)
     )
-    parts = [
-        part
-        for group, table in sorts
-        for part in _grouped(write_parts(storage, stem_in(place.below(group)), [table]), group)
-    ]
+    .append(pa.field("last", pa.string()))
+)
+"""Parts of the index that may have entries of some partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The addresses that an incremental run decides on: by partition, and by keys."""
+
+    partitions: frozenset[str]
+    keys: tuple[Part, ...]
+    """None of them if there are too many to look up: then all of these partitions."""
+
+
+def decide(
+    classes: BranchClasses,
+    names: ReachNames,
+    ranges: tuple[Part, ...],
+    wanted: Wanted | None,
+    keys_of: KeysOf,
+    place: Place,
+    shares: Tables,
+) -> Tables:
+    """Decide on the addresses of some partitions, by every row that the index has of them.
+
+    A collision of keys adds an address, of which every row is read as well: those of its partition
+    are.
+    """
+    storage, now = open_storage(place.url), load_ranges(place.url, ranges)
+    parts: list[Part] = []
+    for share in shares:
+        tables = [_rows_of(now, wanted, keys_of, place.url, row) for row in share.to_pylist()]
+        rows = pa.concat_tables([ROWS.empty_table(), *tables])
+        if wanted is None:
+            rows = lifecycle.with_match(classes, rows)
+        decision = lifecycle.decide(classes, names, rows)
+        for group, table in (
+            (ROW_FILE, decision.rows),
+            (ADDRESS_FILE, decision.going),
+            (HELD_FILE, decision.held),
+        ):
+            parts += _grouped(write_parts(storage, stem_in(place.below(group)), [table]), group)
     yield lines_of(parts)
+
+
+def _rows_of(
+    now: RangeBits, wanted: Wanted | None, keys_of: KeysOf, work: str, row: dict[str, Any]
+) -> pa.Table:
+    """The rows of one part of the index that a task decides on."""
+    part = Part(row["address"], row["rows"], row["sha256"], row["group"])
+    rows = read_part(open_storage(row["url"]), part)
+    span = Span.of(part)
+    first, last = row["first"], row["last"]
+    if span.first < first or (last is not None and span.last >= last):
+        inside = pc.greater_equal(rows.column("partition"), first)
+        if last is not None:
+            inside = pc.and_(inside, pc.less(rows.column("partition"), last))
+        rows = rows.filter(inside)
+    if wanted is not None:
+        rows = lifecycle_index.in_partitions(rows, wanted.partitions)
+        if wanted.keys:
+            found = keys.load(work, wanted.keys)
+            rows = rows.filter(pa.array(keys.among(keys_of(rows.column("address")), found)))
+    return lifecycle_index.select_rows(now, rows)
 
 
 # 5: what is there of what goes
 
+KEYED = pa.schema(
+    [
+        pa.field("key", pa.uint64(), nullable=False),
+        *(field for field in LISTED if field.name != "address"),
+    ]
+)
+"""Listed objects by the keys of their addresses."""
+
 
 def find_listed(
-    url: str, work: str, going: tuple[Part, ...], keys_of: KeysOf, files: Tables
+    format: Format,
+    url: str,
+    work: Place,
+    going: tuple[Part, ...],
+    keys_of: KeysOf,
+    files: Tables,
 ) -> Tables:
-    """Listed objects that may be among what goes, by their keys; a join compares them whole."""
-    wanted = keys.load(work, going)
+    """Count listed objects, and write down those that may be among what goes."""
+    counts = {"objects": 0, "size": 0, "data": 0}
+    wanted = keys.load(work.url, going)
+    found: list[pa.Table] = []
     for table in read_parts(url, files):
         tally.count(OBJECTS, table.num_rows)
-        named = keys.among(keys_of(table.column("address")), wanted)
-        yield table.filter(pa.array(named)).cast(LISTED)
-
-
-def count_listed(format: Format, url: str, files: Tables) -> Tables:
-    """Count listed objects, their bytes, and those of them that are data."""
-    counts = {"objects": 0, "size": 0, "data": 0}
-    for table in read_parts(url, files):
         counts["objects"] += table.num_rows
         counts["size"] += pc.sum(table.column("size")).as_py() or 0
         counts["data"] += lifecycle_plan.count_data(format, table)
-    yield lines_of([], counts)
+        if len(wanted):
+            key = keys_of(table.column("address"))
+            named = keys.among(key, wanted)
+            columns = [pa.array(key), table.column("size"), table.column("last_modified")]
+            found.append(pa.table(columns, schema=KEYED).filter(pa.array(named)))
+    parts = write_parts(open_storage(work.url), stem_in(work.below("listed")), found)
+    yield lines_of(list(parts), counts)
+
+
+@lru_cache(maxsize=1)
+def load_listed(url: str, parts: tuple[Part, ...]) -> tuple[Key, pa.Table]:
+    """Listed objects, sorted by key; once for each process."""
+    storage = open_storage(url)
+    rows = pa.concat_tables([KEYED.empty_table(), *(read_part(storage, part) for part in parts)])
+    rows = rows.sort_by("key").combine_chunks()
+    return rows.column("key").to_numpy(), rows
+
+
+def match_listed(
+    url: str, listed: tuple[Part, ...], keys_of: KeysOf, addresses: pa.Table
+) -> pa.Table:
+    """What is listed of some addresses, which are decided on: a collision only makes an object
+    look as if it were there, and deleting it finds nothing."""
+    known, rows = load_listed(url, listed)
+    if not len(known):
+        return THERE.empty_table()
+    key = keys_of(addresses.column("address"))
+    at = np.minimum(np.searchsorted(known, key), len(known) - 1)
+    is_there = known[at] == key
+    objects = rows.take(pa.array(at[is_there]))
+    found = addresses.filter(pa.array(is_there))
+    columns = [*found.columns, objects.column("size"), objects.column("last_modified")]
+    return pa.table(columns, schema=THERE)
 
 
 def write_going_keys(work: Place, keys_of: KeysOf, files: Tables) -> Tables:
@@ -296,17 +354,14 @@ def write_going_keys(work: Place, keys_of: KeysOf, files: Tables) -> Tables:
     yield lines_of(_write_keys(work, found))
 
 
-def look_up_going(format: Format, addresses: Tables) -> Tables:
+def look_up_going(format: Format, addresses: pa.Table) -> pa.Table:
     """What is there of some addresses, each asked for by its name."""
-    storage = storage_of(format)
-    for table in addresses:
-        table = table.cast(ADDRESSES)
-        listed = look_up(storage, table.column("address"))
-        tally.count(OBJECTS, table.num_rows)
-        at = pc.index_in(listed.column("address"), table.column("address").combine_chunks())
-        known = table.take(at)
-        columns = [*known.columns, listed.column("size"), listed.column("last_modified")]
-        yield pa.table(columns, schema=THERE)
+    listed = look_up(storage_of(format), addresses.column("address"))
+    tally.count(OBJECTS, addresses.num_rows)
+    at = pc.index_in(listed.column("address"), addresses.column("address").combine_chunks())
+    known = addresses.take(at)
+    columns = [*known.columns, listed.column("size"), listed.column("last_modified")]
+    return pa.table(columns, schema=THERE)
 
 
 def judge(
@@ -317,20 +372,23 @@ def judge(
     keys_of: KeysOf,
     candidates: Place,
     found: Place,
-    rows: Tables,
+    there: Callable[[pa.Table], pa.Table],
+    addresses: Tables,
 ) -> Tables:
-    """Judge what is there, write down what goes and what stays."""
+    """Judge what is ``there`` of addresses that go; write down what may be taken and what stays."""
     own = open_storage(found.url)
     holding = keys.load(found.url, held)
-    verdict, there, size = Verdict(), 0, 0
+    verdict, counts = Verdict(), {"there": 0, "size": 0, "owned": 0}
     written: dict[str, list[pa.Table]] = {CANDIDATE_FILE: [], ADDRESS_FILE: [], HELD_FILE: []}
-    for table in rows:
-        table = table.cast(THERE)
-        there += table.num_rows
-        size += pc.sum(table.column("size")).as_py() or 0
+    for rows in addresses:
+        ours = lifecycle_plan.owned(format, rows.cast(ADDRESSES))
+        counts["owned"] += ours.num_rows
+        table = there(ours)
+        counts["there"] += table.num_rows
+        counts["size"] += pc.sum(table.column("size")).as_py() or 0
         is_held = pa.array(keys.among(keys_of(table.column("address")), holding))
-        addresses = table.select(ADDRESSES.names)
-        waiting = lifecycle_plan.as_held(addresses.filter(is_held), lifecycle_plan.STAGED)
+        named = table.select(ADDRESSES.names)
+        waiting = lifecycle_plan.as_held(named.filter(is_held), lifecycle_plan.STAGED)
         free = table.filter(pc.invert(is_held))
         going, taken, stays, told = lifecycle_plan.judge(
             format, classes, rules, free.select(ADDRESSES.names), free.select(LISTED.names)
@@ -349,7 +407,7 @@ def judge(
         for group, tables in written.items()
         for part in _grouped(write_parts(own, stem_in(places[group]), tables), group)
     ]
-    yield lines_of(parts, {"verdict": verdict.encode(), "there": there, "size": size})
+    yield lines_of(parts, counts | {"verdict": verdict.encode()})
 
 
 # Judging again, carrying on, publishing
