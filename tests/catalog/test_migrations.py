@@ -13,7 +13,14 @@ from sqlalchemy import Connection, delete, insert, inspect, select, text, update
 from reclaim.catalog import Catalog
 from reclaim.catalog.database import migrations
 from reclaim.catalog.database.migrations import Step
-from reclaim.catalog.database.schema import catalog_info, epoch_writers, ledger, plans, policies
+from reclaim.catalog.database.schema import (
+    catalog_info,
+    epoch_writers,
+    ledger,
+    plans,
+    policies,
+    protected_paths,
+)
 from reclaim.catalog.database.transactions import Database
 from reclaim.errors import Corrupt, ReclaimError, UnknownVersion
 from reclaim.stores.catalog import CatalogStore
@@ -223,6 +230,26 @@ def test_a_catalog_from_before_policies_were_stored(
     assert opened.stored_policy() == "rules"
 
 
+def test_a_catalog_from_before_protected_paths_were_noted(
+    backend: Backend, catalog: Catalog, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 7 comes to the same tables as a fresh catalog."""
+    until = migrations.STEPS.index(migrations._protected_paths) + 1
+    monkeypatch.setattr(migrations, "STEPS", migrations.STEPS[:until])
+    catalog.create_repository("sales").change_settings(protect=("raw/*",))
+    fresh = columns(database)
+    with database.write() as connection:
+        protected_paths.drop(connection)
+    stamp(database, str(migrations.newest() - 1))
+    repo = backend.open().repository("sales")
+    assert columns(database) == fresh
+    main = repo.branch("main")
+    main.put("a", b"1")
+    main.move("a", "raw/a")
+    main.delete("raw/a")
+    assert {row.path for row in raw.rows(repo, protected_paths)} == {"raw/a"}
+
+
 def test_a_newer_catalog_is_refused_and_left_alone(backend: Backend, database: Database) -> None:
     stamp(database, str(migrations.newest() + 1))
     before = info(database)
@@ -269,6 +296,7 @@ def test_writers_of_epochs_and_partitions_of_commits(
         connection.execute(text("DROP TABLE reaped"))
         for table in ("claims", "claimed_addresses", "lifecycle_policies"):
             connection.execute(text(f"DROP TABLE {table}"))
+        connection.execute(text("DROP TABLE protected_paths"))
         connection.execute(text("ALTER TABLE ledger DROP COLUMN size"))
         connection.execute(text("ALTER TABLE staging_tokens DROP COLUMN partition_id"))
         connection.execute(text("ALTER TABLE ledger DROP COLUMN path"))
@@ -282,13 +310,13 @@ def test_writers_of_epochs_and_partitions_of_commits(
 
 
 def test_tables_of_lifecycle_rules(backend: Backend, catalog: Catalog, database: Database) -> None:
-    """Version 7 had none: there are no rules, and nothing is claimed."""
+    """Earlier versions had none: there are no rules, and nothing is claimed."""
     fresh = columns(database)
     catalog.create_repository("sales")
     with database.write() as connection:
         for table in ("claims", "claimed_addresses", "lifecycle_policies"):
             connection.execute(text(f"DROP TABLE {table}"))
-    stamp(database, "7")
+    stamp(database, str(migrations.FIRST_VERSION + migrations.STEPS.index(migrations._lifecycle)))
     opened = backend.open()
     assert columns(database) == fresh
     store = CatalogStore(opened.access("sales"))

@@ -55,7 +55,15 @@ from tests.conftest import Backend
 from tests.resting import Resting
 
 NAME = "sales"
-OF_RUNS = ("epoch/", "runs/", "quarantine/", "uncommitted/", "index/", "lifecycle/")
+OF_RUNS = (
+    "epoch/",
+    "runs/",
+    "quarantine/",
+    "uncommitted/",
+    "index/",
+    "protected/",
+    "lifecycle/",
+)
 """Folders of what runs write for themselves."""
 Step = Callable[[str], None]
 Files = dict[str, bytes]

@@ -22,6 +22,7 @@ from tests.planted import (
     lifecycle,
     naming,
     policies,
+    protecting,
     quarantine,
     reaping,
     records,
@@ -47,6 +48,7 @@ BUGS = (
     | lifecycle.BUGS
     | naming.BUGS
     | policies.BUGS
+    | protecting.BUGS
     | quarantine.BUGS
     | reaping.BUGS
     | records.BUGS

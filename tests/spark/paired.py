@@ -37,9 +37,11 @@ from reclaim.engine.lifecycle import (
 )
 from reclaim.engine.tasks.indexing import span
 from reclaim.engine.tasks.parts import Part, Place, read_part
+from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
 from reclaim.engine.uncommitted import (
     Carried,
     CarryRequest,
+    Copied,
     CopyRequest,
     DeadEntries,
     DeadRequest,
@@ -183,9 +185,29 @@ class PairedEngine:
         assert self._rows(found.parts) == self._rows(other.parts)
         return found
 
-    def copy(self, request: CopyRequest) -> Sequence[Part]:
+    def copy(self, request: CopyRequest) -> Copied:
         found = self._first.copy(request)
         other = self._second.copy(replace(request, place=_beside(request.place)))
+        assert found.bytes == other.bytes
+        assert self._rows(found.parts) == self._rows(other.parts)
+        return found
+
+    def match(self, request: MatchRequest) -> Matches:
+        found = self._first.match(request)
+        other = self._second.match(replace(request, place=_beside(request.place)))
+        assert replace(found, parts=()) == replace(other, parts=())
+        assert self._rows(found.parts) == self._rows(other.parts)
+        return found
+
+    def shield(self, request: ShieldRequest) -> Sequence[Part]:
+        found = self._first.shield(request)
+        other = self._second.shield(replace(request, place=_beside(request.place)))
+        assert self._rows(found) == self._rows(other)
+        return found
+
+    def merge(self, request: MergeRequest) -> Sequence[Part]:
+        found = self._first.merge(request)
+        other = self._second.merge(replace(request, place=_beside(request.place)))
         assert self._rows(found) == self._rows(other)
         return found
 
@@ -236,6 +258,7 @@ class PairedEngine:
             assert ours is theirs
             return
         assert (ours.guards, ours.looked_up) == (theirs.guards, theirs.looked_up)
+        assert ours.missing == theirs.missing
         assert ours.committed in (0, theirs.committed)
         assert self._addresses(ours.carried) == self._addresses(theirs.carried)
 

@@ -30,9 +30,11 @@ from reclaim.engine.tasks.parts import Part, Place, write_part
 from reclaim.engine.tasks.promised import Unread
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import LIVE, as_named
+from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
 from reclaim.engine.uncommitted import (
     Carried,
     CarryRequest,
+    Copied,
     CopyRequest,
     DeadEntries,
     DeadRequest,
@@ -192,7 +194,8 @@ class ExcludeRequest:
     included: Place
     excluded: Place
     earlier: Sequence[Part] = ()
-    """Lists of what earlier applies left out: they have paths that the plan does not know."""
+    """Lists with paths that the plan does not show: of what earlier applies left out, and all those
+    of what lifecycle rules match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +396,19 @@ class Engine(Protocol):
         """Addresses that a run did not take, written down, and what it took by partition."""
         ...
 
-    def copy(self, request: CopyRequest) -> Sequence[Part]:
+    def match(self, request: MatchRequest) -> Matches:
+        """Paths in dead containers that globs match, with their addresses, written down."""
+        ...
+
+    def shield(self, request: ShieldRequest) -> Sequence[Part]:
+        """Addresses with the glob that a path of theirs matches, as ``SHIELDS``, written down."""
+        ...
+
+    def merge(self, request: MergeRequest) -> Sequence[Part]:
+        """Lists of paths put together: each path once, of those that globs match."""
+        ...
+
+    def copy(self, request: CopyRequest) -> Copied:
         """Copy parts, each verified by its hash, to another place."""
         ...
 

@@ -126,6 +126,8 @@ class RejudgeRequest:
     """The paths of the plan's addresses, as ``ROWS``."""
     place: Place
     """In the storage of the plan."""
+    protect: Sequence[str] = ()
+    """Globs of paths that hold what they match."""
 
 
 @dataclass(frozen=True, slots=True)

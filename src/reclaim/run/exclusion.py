@@ -80,10 +80,11 @@ def exclude(
     *,
     own: Place,
     opener: Opener,
+    paths: Sequence[Part] = (),
 ) -> Exclusion:
     """Leave candidates out by globs. A glob that matches none of the plan is refused: what it was
-    meant to keep would go."""
-    earlier = list(_find_earlier(store, own, opener))
+    meant to keep would go. ``paths`` has further paths of the candidates."""
+    earlier = [*paths, *_find_earlier(store, own, opener)]
     request = ExcludeRequest(
         candidates, globs, own.below("work").below("included"), own.below(FOLDER), earlier
     )

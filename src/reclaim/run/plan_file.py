@@ -319,6 +319,9 @@ class PlanDocument(_Model):
     snapshots: File
     protect: list[str] = []
     """Globs of the store's setting, of which nothing goes."""
+    protected: list[File] = []
+    """Addresses and paths that these globs match in containers of commits that go: an apply
+    remembers them."""
     uncommitted: Uncommitted | None = None
     """For a run on uncommitted data."""
     lifecycle: Lifecycle | None = None
@@ -341,13 +344,24 @@ class PlanDocument(_Model):
 
         All are those that are known of the store, where a run has looked at a part of it.
         """
+        going, whole = self.counted
+        return going / whole if whole else 0.0
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """How many objects would go, and of how many, without what runs left of themselves."""
         left = sum(one.objects for one in (*self.going, *self.staying) if one.kind in OF_RUNS)
         going = sum(one.objects for one in self.going if one.kind not in OF_RUNS)
         if self.uncommitted is not None:
-            return going / max(going, self.uncommitted.objects_known, 1)
+            return going, max(going, self.uncommitted.objects_known)
         if self.lifecycle is not None:
-            return going / max(going, self.lifecycle.objects_known, 1)
-        return going / (self.objects - left) if self.objects > left else 0.0
+            return going, max(going, self.lifecycle.objects_known)
+        return going, max(0, self.objects - left)
+
+    @property
+    def all_paths(self) -> list[Part]:
+        """Files with every path of the candidates, where more than one is known."""
+        return [] if self.lifecycle is None else [file.part for file in self.lifecycle.rows]
 
     def sealed(self) -> PlanDocument:
         """The same with its hash."""

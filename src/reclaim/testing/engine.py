@@ -49,13 +49,14 @@ from reclaim.storage import LISTED, KeyRange, Storage, buckets, hashed_files
 from reclaim.storage.pace import Pace
 from reclaim.stores.format import CONTAINERS, NO_READ, SNAPSHOTS, DecodesSnapshots, Format
 from reclaim.testing.lifecycle_engine import LifecycleSteps
+from reclaim.testing.shielding_engine import ShieldingSteps, shielded
 from reclaim.testing.uncommitted_engine import UncommittedSteps, explained, not_among, rank
 
 SURVEY_TASKS = 4
 """The ranges of a survey are spread over so many tasks: as Spark does it, but with few steps."""
 
 
-class OracleEngine(UncommittedSteps, LifecycleSteps):
+class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
     """Runs tasks in this process. ``step`` is called before each of them."""
 
     def __init__(
@@ -138,8 +139,9 @@ class OracleEngine(UncommittedSteps, LifecycleSteps):
             found.size += pc.sum(rows.column("size")).as_py() or 0
             found.landmarks += count_landmarks(objects, rows)
             survivors = rows.filter(not_among(rows, live))
+            shields = shielded(survivors, request.rules.shields, self._open(place.url))
             candidates, verdict = judging.judge(
-                format, explained(survivors, dead), request.rules, paths
+                format, explained(survivors, dead), request.rules, paths, shields
             )
             found.verdict.add(verdict)
             kept.append(candidates)
@@ -181,15 +183,8 @@ class OracleEngine(UncommittedSteps, LifecycleSteps):
         for part in request.candidates:
             self._step("exclude")
             rows = read_part(storage, part)
-            known = [
-                path or paths.get(address)
-                for address, path in zip(
-                    rows.column("address").to_pylist(), rows.column("path").to_pylist(), strict=True
-                )
-            ]
-            rows = rows.set_column(
-                rows.schema.get_field_index("path"), "path", pa.array(known, pa.string())
-            )
+            known = [paths.get(address) for address in rows.column("address").to_pylist()]
+            rows = rows.append_column(excluding.KNOWN_PATH, pa.array(known, pa.string()))
             others, matching, counts = excluding.split(rows, request.globs)
             included.append(others)
             excluded.append(matching)

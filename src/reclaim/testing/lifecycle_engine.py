@@ -31,6 +31,7 @@ from reclaim.engine.tasks.looking_up import guards_of, look_up
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
 from reclaim.storage import LISTED, Storage
 from reclaim.stores.format import CONTAINERS, Format
+from reclaim.testing.shielding_engine import shielded
 from reclaim.testing.uncommitted_engine import ADDRESSES as NAMES
 from reclaim.testing.uncommitted_engine import not_among
 
@@ -177,12 +178,14 @@ class LifecycleSteps:
         waiting = lifecycle_plan.as_held(
             going.filter(pc.and_(is_there, pc.invert(free))), lifecycle_plan.STAGED
         )
+        unclaimed = there.filter(not_among(there, staged))
         candidates, addresses, stays, found.verdict = lifecycle_plan.judge(
             format,
             search.classes,
             request.rules,
             going,
-            there.filter(not_among(there, staged)),
+            unclaimed,
+            shielded(unclaimed, request.rules.shields, own),
         )
         found.parts = self._write(request.place, "part", CANDIDATES, [candidates])
         place = search.found
@@ -209,7 +212,7 @@ class LifecycleSteps:
                 lifecycle_index.select_rows(now, entries.filter(pa.array(named, pa.bool_())))
             )
         whole = pa.concat_tables(rows)
-        leaving = lifecycle.find_unmatched(request.classes, whole)
+        leaving = lifecycle.find_unmatched(request.classes, whole, request.protect)
         table = pa.table({"address": leaving}, schema=NAMES)
         files = [write_hashed(own, place.at("leaving"), table).address] if len(leaving) else []
         return Rejudged(

@@ -17,6 +17,7 @@ from reclaim.engine.tasks.reading import LIVE, READ
 from reclaim.engine.uncommitted import (
     Carried,
     CarryRequest,
+    Copied,
     CopyRequest,
     DeadEntries,
     DeadRequest,
@@ -27,6 +28,7 @@ from reclaim.engine.uncommitted import (
 )
 from reclaim.storage import LISTED, Storage, hashed_files
 from reclaim.stores.format import INDEXED
+from reclaim.testing.shielding_engine import shielded
 
 Dead = Mapping[str, tuple[str | None, str | None, int]]
 """Addresses that dead containers list: path, kind and cause."""
@@ -92,9 +94,10 @@ class UncommittedSteps:
         kept = looking_up.in_guards(request.format, table, request.final)
         return Carried(self._write(request.place, "part", ADDRESSES, [kept]), counts)
 
-    def copy(self, request: CopyRequest) -> Sequence[Part]:
+    def copy(self, request: CopyRequest) -> Copied:
         self._step("copy")
-        source, target = self._open(request.url), self._open(request.place.url)
+        source = indexing.CountedReads(self._open(request.url))
+        target = self._open(request.place.url)
         copied = []
         for number, part in enumerate(request.parts):
             address = request.place.at(f"part-{number}.parquet")
@@ -105,7 +108,7 @@ class UncommittedSteps:
             rows = rows.filter(pc.equal(rows.column("cause"), LIVE))
             if rows.num_rows:
                 copied.append(write_part(target, address, rows))
-        return copied
+        return Copied(copied, source.size)
 
     def _search(self, request: FindRequest, search: UncommittedSearch) -> Candidates:
         """Find candidates by the index, and note what the next run needs."""
@@ -140,7 +143,8 @@ class UncommittedSteps:
             unlisted = rows.filter(not_among(rows, committed))
             carried.append(unlisted)
             survivors = explained(unlisted.filter(not_among(unlisted, held)), dead)
-            candidates, verdict = judging.judge(format, survivors, request.rules, paths)
+            shields = shielded(survivors, request.rules.shields, own)
+            candidates, verdict = judging.judge(format, survivors, request.rules, paths, shields)
             found.verdict.add(verdict)
             kept.append(candidates)
         found.parts = self._write(place, "part", CANDIDATES, kept)
@@ -218,6 +222,7 @@ class UncommittedSteps:
         self._step("look up")
         storage = format.view(self._open(format.root))
         found = looking_up.look_up(storage, rows.filter(free).column("address"))
+        notes.missing = looking_up.count_missing(format, rows.filter(free), found)
         return found, looking_up.as_listed(rows.filter(pc.invert(free)).column("address"))
 
     def _live_names(self, parts: Sequence[Part], storage: Storage) -> set[str]:

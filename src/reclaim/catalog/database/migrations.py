@@ -21,6 +21,7 @@ from reclaim.catalog.database.schema import (
     metadata,
     plans,
     policies,
+    protected_paths,
     reaped,
     repositories,
     repository_settings,
@@ -80,6 +81,11 @@ def _hard_delete(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE ledger ADD COLUMN size BIGINT"))
 
 
+def _protected_paths(connection: Connection) -> None:
+    """Add the table of paths that the setting `protect` matched."""
+    protected_paths.create(connection)
+
+
 def _lifecycle(connection: Connection) -> None:
     """Lifecycle rules of repositories, and what runs claim by them."""
     for table in (lifecycle_policies, claims, claimed_addresses):
@@ -93,6 +99,7 @@ STEPS: tuple[Step, ...] = (
     _staged_paths,
     _policies,
     _hard_delete,
+    _protected_paths,
     _lifecycle,
 )
 """``STEPS[n]`` brings version ``FIRST_VERSION + n`` to the one after it."""

@@ -41,22 +41,26 @@ from reclaim.engine.lifecycle import (
     RejudgeRequest,
 )
 from reclaim.engine.spark.cores import TASKS_PER_CORE
-from reclaim.engine.spark.finding import DRIVER_ROW_LIMIT, LOOKUP_LIMIT, Finder
+from reclaim.engine.spark.finding import DRIVER_ROW_LIMIT, LOOKUP_LIMIT, Finder, run_here
 from reclaim.engine.spark.frames import Frames, map_rows
 from reclaim.engine.spark.keys import KeysOf, keys_of
 from reclaim.engine.spark.lifecycle import LifecycleJobs
 from reclaim.engine.spark.meter import SparkMeter
-from reclaim.engine.spark.uncommitted import UncommittedJobs
+from reclaim.engine.spark.shielding import ShieldingJobs
+from reclaim.engine.spark.uncommitted import UncommittedJobs, expanded
 from reclaim.engine.spark.work import candidates, containers, listing, parts, taking
 from reclaim.engine.tasks.deleting import GOING, Outcome
+from reclaim.engine.tasks.excluding import KNOWN_PATH
 from reclaim.engine.tasks.judging import CANDIDATES, PATHS, add_kinds
 from reclaim.engine.tasks.parts import Part, Place, open_storage
 from reclaim.engine.tasks.promised import LISTED_CONTAINERS, Unread
 from reclaim.engine.tasks.reading import LIVE, NEEDS, OWNED
 from reclaim.engine.tasks.recall import RANKED
+from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
 from reclaim.engine.uncommitted import (
     Carried,
     CarryRequest,
+    Copied,
     CopyRequest,
     DeadEntries,
     DeadRequest,
@@ -99,6 +103,7 @@ class SparkEngine:
 
         self._uncommitted = UncommittedJobs(self._frames, self._finder)
         self._lifecycle = LifecycleJobs(self._frames, self._finder)
+        self._shielding = ShieldingJobs(self._frames, self._finder)
 
     def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
         if not ranges:
@@ -138,6 +143,8 @@ class SparkEngine:
             return ContainerFiles((), 0, 0, 0)
         if written := named_containers(format, named, place, open_storage(place.url)):
             return written
+        if self._uncommitted.fits_expanding(request):
+            return expanded(run_here(partial(containers.expand_here, request), named))
         listed = self._frames.spread(named).map(partial(containers.expand, format), CONTAINERS)
         best = F.min_by(F.struct("kind", "detail", "entries", "cause"), "cause").alias("best")
         once = (
@@ -157,13 +164,7 @@ class SparkEngine:
             # How many containers each of them lists is not known yet; some hundreds are usual.
             shuffled=rows + 100 * named.num_rows,
         )
-        return ContainerFiles(
-            lines.parts,
-            of_snapshots=lines.sum("of_snapshots"),
-            containers=lines.sum("containers"),
-            entries=lines.sum("entries"),
-            dead=lines.sum("dead"),
-        )
+        return expanded(lines)
 
     def find(self, request: FindRequest) -> Candidates:
         if request.search is not None:
@@ -181,7 +182,16 @@ class SparkEngine:
     def carry(self, request: CarryRequest) -> Carried:
         return self._uncommitted.carry(request)
 
-    def copy(self, request: CopyRequest) -> Sequence[Part]:
+    def match(self, request: MatchRequest) -> Matches:
+        return self._shielding.match(request)
+
+    def shield(self, request: ShieldRequest) -> Sequence[Part]:
+        return self._shielding.shield(request)
+
+    def merge(self, request: MergeRequest) -> Sequence[Part]:
+        return self._shielding.merge(request)
+
+    def copy(self, request: CopyRequest) -> Copied:
         return self._uncommitted.copy(request)
 
     def lifecycle_ranges(self, request: RangesRequest) -> RangeFiles:
@@ -238,7 +248,7 @@ class SparkEngine:
         return Excluded(included, excluded, [sum(counts) for counts in zip(*matches, strict=True)])
 
     def _with_paths(self, request: ExcludeRequest) -> DataFrame:
-        """Candidates; those without a path with the one that an earlier apply left them out by."""
+        """Candidates, each with a path that a glob matches where a list has one."""
         url = request.included.url
         rows = self._frames.rows_of(url, request.candidates, CANDIDATES)
         read = partial(candidates.find_paths, url, request.globs)
@@ -246,13 +256,9 @@ class SparkEngine:
             self._frames.files(request.earlier)
             .map(read, PATHS)
             .groupBy("address")
-            .agg(F.min("path").alias("known_path"))
+            .agg(F.min("path").alias(KNOWN_PATH))
         )
-        return (
-            rows.join(known, on="address", how="left")
-            .withColumn("path", F.coalesce("path", "known_path"))
-            .select(*CANDIDATES.names)
-        )
+        return rows.join(known, on="address", how="left").select(*CANDIDATES.names, KNOWN_PATH)
 
     def sweep(self, request: SweepRequest) -> Swept:
         format, place = request.format, request.place

@@ -308,7 +308,9 @@ class LifecycleJobs:
         rows = self._frames.rows_of(place.url, [*request.rows, *again.parts], ROWS)
         count = _rows(request.rows) + _rows(again.parts)
         pieces = max(1, min(2 * self._frames.tasks, -(-count // 50_000)))
-        leave = partial(lifecycle.leave, request.classes, place.below("leaving"))
+        leave = partial(
+            lifecycle.leave, request.classes, tuple(request.protect), place.below("leaving")
+        )
         left = self._frames.run(rows.repartition(pieces, "address"), leave, shuffled=count)
         return Rejudged(
             [part.address for part in left.parts],

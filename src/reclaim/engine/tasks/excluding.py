@@ -9,51 +9,46 @@ from the list of an earlier apply that left the object out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.tasks.globs import glob_regex
 from reclaim.engine.tasks.judging import PATHS
-from reclaim.errors import InvalidInput
+from reclaim.globs import glob_regex
 
-
-def check_globs(globs: Sequence[str], *, named: str = "--exclude") -> tuple[str, ...]:
-    """Globs as a person gives them; one that cannot match anything is refused."""
-    for glob in globs:
-        try:
-            if not glob:
-                raise InvalidInput("an empty glob matches nothing")
-            pc.match_substring_regex(pa.array([""], pa.string()), glob_regex(glob))
-        except (InvalidInput, pa.ArrowInvalid) as error:
-            raise InvalidInput(
-                f"{named}: {glob!r} is not a glob",
-                hint="write for example 'raw/*' or '*.csv'; * also stands for /",
-            ) from error
-    return tuple(dict.fromkeys(globs))
+KNOWN_PATH = "known_path"
+"""A path of a candidate that the plan does not show, and that a glob matches."""
 
 
 def matching(rows: pa.Table, glob: str) -> pa.ChunkedArray:
     """Whether each candidate matches a glob."""
     pattern = glob_regex(glob)
-    columns = (pc.match_substring_regex(rows.column(name), pattern) for name in ("address", "path"))
-    by_address, by_path = (pc.fill_null(column, False) for column in columns)
-    return pc.or_(by_address, by_path)
+    names = [name for name in ("address", "path", KNOWN_PATH) if name in rows.column_names]
+    columns = (pc.match_substring_regex(rows.column(name), pattern) for name in names)
+    return reduce(pc.or_, (pc.fill_null(column, False) for column in columns))
 
 
 def split(rows: pa.Table, globs: Sequence[str]) -> tuple[pa.Table, pa.Table, list[int]]:
-    """The candidates that no glob matches, the others, and how many each glob matches."""
+    """The candidates that no glob matches, the others, and how many each glob matches.
+
+    Rows may have a ``KNOWN_PATH`` beside their own, which counts as well.
+    """
     excluded: pa.ChunkedArray = pa.chunked_array([pa.repeat(pa.scalar(False), rows.num_rows)])
     matches = []
     for glob in globs:
         mask = matching(rows, glob)
         matches.append(pc.sum(mask).as_py() or 0)
         excluded = pc.or_(excluded, mask)
+    if KNOWN_PATH in rows.column_names:
+        path = pc.coalesce(rows.column("path"), rows.column(KNOWN_PATH))
+        at = rows.schema.get_field_index("path")
+        rows = rows.set_column(at, rows.schema.field(at), path).drop_columns([KNOWN_PATH])
     return rows.filter(pc.invert(excluded)), rows.filter(excluded), matches
 
 
 def find_paths(left_out: pa.Table, globs: Sequence[str]) -> pa.Table:
-    """The paths in the list of an earlier apply that one of the globs matches, as ``PATHS``."""
+    """The paths in a list that one of the globs matches, as ``PATHS``."""
     known = left_out.filter(pc.is_valid(left_out.column("path"))).select(PATHS.names)
     _, matched, _ = split(known, globs)
     return matched.cast(PATHS)

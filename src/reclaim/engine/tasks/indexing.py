@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.tasks.parts import ROWS, Part, write_part
-from reclaim.engine.tasks.reading import LIVE, READ, UNREADABLE, reader_of
+from reclaim.engine.tasks.reading import LIVE, READ, UNREADABLE, is_there, reader_of
 from reclaim.storage import Storage
 from reclaim.stores.format import INDEXED, NO_READ, Format, IndexesEntries
 
@@ -49,6 +49,9 @@ class IndexCounts:
     expected_entries: int = 0
     containers: int = 0
     entries: int = 0
+    """As they were decoded."""
+    rows: int = 0
+    """Entries for the index: without those of objects that lie elsewhere."""
     bytes: int = 0
     ranges: int = 0
 
@@ -63,12 +66,15 @@ class DeadCounts:
 
     unread: int = 0
     """Containers that could not be read: what they list is not known."""
+    damaged: int = 0
+    """Those of them that are there."""
     bytes: int = 0
     ranges: int = 0
     partitions: set[str] = field(default_factory=set)
 
     def add(self, other: DeadCounts) -> None:
         self.unread += other.unread
+        self.damaged += other.damaged
         self.bytes += other.bytes
         self.ranges += other.ranges
         self.partitions |= other.partitions
@@ -88,10 +94,10 @@ def index_containers(
     counts.entries += pc.sum(named.column("entries")).as_py() or 0
     reads = CountedReads(storage)
     for container in live.filter(pc.invert(by_name)).to_pylist():
-        rows = format.indexed(reads, container)
-        # The format has compared the file with what its metarange says of it.
+        rows, entries = format.indexed(reads, container)
         counts.containers += 1
-        counts.entries += container["entries"]
+        counts.entries += entries
+        counts.rows += rows.num_rows
         yield rows
     counts.bytes += reads.size
     counts.ranges += reads.reads
@@ -142,6 +148,7 @@ def read_dead(
             entries = reader_of(format).entries(reads, container, paths=True)
         except UNREADABLE:
             counts.unread += 1
+            counts.damaged += is_there(storage, container["address"])
             continue
         rows = entries.num_rows
         described = format.describe(entries.column("address").combine_chunks())

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.globs import glob_regex
 from reclaim.policy.lifecycle.classes import HOLDER, OTHERS, BranchClasses
 
 Bits = npt.NDArray[np.int64]
@@ -193,13 +194,17 @@ def with_match(classes: BranchClasses, rows: pa.Table) -> pa.Table:
     return rows.filter(pa.array(wanted[codes]))
 
 
-def find_unmatched(classes: BranchClasses, rows: pa.Table) -> pa.Array:
-    """The addresses of which some path is not matched on some branch, or is held."""
+def find_unmatched(classes: BranchClasses, rows: pa.Table, protect: Sequence[str] = ()) -> pa.Array:
+    """The addresses of which some path is not matched on some branch, is held or protected."""
     if not rows.num_rows:
         return pa.array([], pa.string())
     judged = _Judged.of(classes, rows.combine_chunks())
     owners = judged.rows.column("address").take(pa.array(judged.starts))
-    return owners.filter(pa.array(judged.has_unmatched)).combine_chunks()
+    leaves = judged.has_unmatched
+    for glob in protect:
+        matching = pc.match_substring_regex(judged.rows.column("path"), glob_regex(glob))
+        leaves = leaves | np.logical_or.reduceat(numpy_of(matching, np.bool_), judged.starts)
+    return owners.filter(pa.array(leaves)).combine_chunks()
 
 
 @dataclass(frozen=True, slots=True)

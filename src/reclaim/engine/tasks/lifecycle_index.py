@@ -94,7 +94,7 @@ def read_ranges(
 def _read_range(
     format: IndexesEntries, reads: CountedReads, one: dict[str, Any]
 ) -> tuple[int, int, pa.Table]:
-    rows = format.indexed(reads, one)
+    rows, entries = format.indexed(reads, one)
     columns = [
         rows.column("partition"),
         rows.column("address"),
@@ -102,8 +102,7 @@ def _read_range(
         days_of(rows.column("created_at")),
         rows.column("range"),
     ]
-    # The format has compared the file with what its metarange says of it.
-    return one["bits"], one["entries"], pa.table(columns, schema=INDEX)
+    return one["bits"], entries, pa.table(columns, schema=INDEX)
 
 
 def write_index(

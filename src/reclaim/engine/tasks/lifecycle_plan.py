@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from reclaim.engine.tasks import judging
 from reclaim.engine.tasks.judging import SURVIVORS, CandidateRules, Verdict
 from reclaim.engine.tasks.lifecycle import ADDRESSES, HELD
+from reclaim.globs import glob_regex
 from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.stores.format import Format
 
@@ -40,10 +41,12 @@ def judge(
     rules: CandidateRules,
     addresses: pa.Table,
     listed: pa.Table,
+    shielded: pa.Array | None = None,
 ) -> tuple[pa.Table, pa.Table, pa.Table, Verdict]:
     """Candidates, the addresses that these are, those that stay all the same, and the verdict.
 
-    ``listed`` are the objects that are there, of the ``addresses``.
+    ``listed`` are the objects that are there, of the ``addresses``; ``shielded`` has for each of
+    them the glob that a path of it matched before, null where none did.
     """
     at = pc.index_in(listed.column("address"), addresses.column("address").combine_chunks())
     known = addresses.take(at)
@@ -56,10 +59,24 @@ def judge(
         pc.index_in(first_rule, named),
     ]
     survivors = pa.table(columns, schema=SURVIVORS)
-    candidates, verdict = judging.judge(format, survivors, by_rules(rules, classes))
+    paths = known.column("paths").combine_chunks()
+    by_paths = first_globs(paths, rules.protect)
+    kept = by_paths if shielded is None else pc.min_element_wise(by_paths, shielded)
+    candidates, verdict = judging.judge(format, survivors, by_rules(rules, classes), shielded=kept)
     goes = pc.is_in(known.column("address"), candidates.column("address").combine_chunks())
     stays = as_held(known.filter(pc.invert(goes)), STAYS)
     return candidates, known.filter(goes), stays, verdict
+
+
+def first_globs(paths: pa.ListArray, globs: Sequence[str]) -> pa.Array:
+    """The number of the first glob that any path of each object matches, null where none does."""
+    each, owners = pc.list_flatten(paths), pc.list_parent_indices(paths)
+    numbers: pa.Array = pa.nulls(len(paths), pa.int32())
+    for number, glob in enumerate(globs):
+        matching = owners.filter(pc.match_substring_regex(each, glob_regex(glob)))
+        found = pc.is_in(pa.array(range(len(paths)), owners.type), pc.unique(matching))
+        numbers = pc.coalesce(numbers, pc.if_else(found, number, pa.scalar(None, pa.int32())))
+    return numbers
 
 
 def as_held(addresses: pa.Table, held_by: str) -> pa.Table:

@@ -222,7 +222,7 @@ class LifecyclePlanning(Planning):
         """The ranges of the checkpoint, where all other files of the plan are."""
         place = self._place.below("work").below("known")
         url = self._store.storage.url
-        return self._engine.copy(CopyRequest(checkpoint.ranges, url, place))
+        return self._engine.copy(CopyRequest(checkpoint.ranges, url, place)).parts
 
     def _find_new(
         self, checkpoint: LifecycleCheckpoint, reach: Reach

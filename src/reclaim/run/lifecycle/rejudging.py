@@ -56,6 +56,7 @@ def rejudge(
             [file.part for file in section.ranges],
             [file.part for file in section.rows],
             own,
+            seen.protect,
         )
     )
     pairs = (

@@ -87,10 +87,10 @@ def save_lifecycle_checkpoint(
     own = lifecycle_place(store, CHECKPOINTS).below(planned.run)
     index = lifecycle_place(store, INDEX).below(planned.run)
     storage = opener(own.url)
-    copied = engine.copy(CopyRequest([file.part for file in section.index], place.url, index))
+    copied = engine.copy(CopyRequest([file.part for file in section.index], place.url, index)).parts
     ranges = engine.copy(
         CopyRequest([file.part for file in section.ranges], place.url, own.below("ranges"))
-    )
+    ).parts
     carried = engine.carry_matched(
         LifecycleCarryRequest(
             [file.part for file in section.held],

@@ -20,6 +20,7 @@ from reclaim.engine.base import (
 from reclaim.engine.tasks.indexing import span
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
 from reclaim.engine.tasks.reading import LIVE
+from reclaim.engine.tasks.shielding import Matches
 from reclaim.engine.uncommitted import (
     CopyRequest,
     DeadEntries,
@@ -94,6 +95,11 @@ def plan_uncommitted(
     if how.branch == "":
         raise InvalidInput(
             "the name of a branch is empty", hint="leave --branch out for all of them"
+        )
+    if how.branch is not None and store.deleted:
+        raise InvalidInput(
+            f"{store.name} was deleted, and what it left goes as a whole",
+            hint="leave --branch out",
         )
     if wanted.inventory is not None or not wanted.policy.empty:
         raise InvalidInput("a run on uncommitted data takes neither rules nor an inventory")
@@ -242,7 +248,9 @@ class UncommittedPlanning(Planning):
         """The containers of the checkpoint, where all other files of the plan are."""
         place = self._place.below("containers").below("known")
         url = self._store.storage.url
-        return self._engine.copy(CopyRequest(checkpoint.containers, url, place, live=True))
+        copied = self._engine.copy(CopyRequest(checkpoint.containers, url, place, live=True))
+        self._bytes += copied.bytes
+        return copied.parts
 
     def _expand_changes(
         self,
@@ -305,6 +313,7 @@ class UncommittedPlanning(Planning):
         pairs = [
             ("containers", counts.expected, counts.containers),
             ("entries", counts.expected_entries, counts.entries),
+            ("rows", counts.rows, sum(part.rows for part in self._indexed.parts)),
         ]
         if self._checkpoint is None:
             pairs += [
@@ -314,11 +323,14 @@ class UncommittedPlanning(Planning):
         for what, expected, read in pairs:
             if expected != read:
                 raise IncompleteRead(
-                    f"{expected} {what} were expected for the index and {read} were read",
+                    f"{expected} {what} were expected for the index and {read} were found",
                     hint="nothing was planned; run it again, and look at the storage if it repeats",
                     expected=expected,
                     read=read,
                 )
+
+    def _listed_by_dead(self) -> Matches | None:
+        return Matches(self._dead.parts, unread=self._dead.counts.damaged)
 
     # What is found
 
@@ -362,7 +374,9 @@ class UncommittedPlanning(Planning):
             for partition, objects in checkpoint.counts.items():
                 size = checkpoint.sizes[partition]
                 if partition in self._final_then and partition not in counts:
-                    counts[partition] = objects, size
+                    # What somebody has deleted since was looked up, and was not there.
+                    gone, _ = notes.missing.get(partition, (0, 0))
+                    counts[partition] = max(0, objects - gone), size
         return Uncommitted(
             mode=self._choice.mode,
             why=self._choice.why,
@@ -395,7 +409,12 @@ class UncommittedPlanning(Planning):
         )
         # Of a part of the store alone: all that is referred to, as far as that was read.
         least = notes.committed + unreferenced
-        return max(least, sum(objects for objects, _ in counts.values()))
+        known = sum(objects for objects, _ in counts.values())
+        if self._asked.branch is not None and self._checkpoint is not None:
+            # Elsewhere nothing was looked up, and all that may be gone is taken for gone.
+            asked = (*self._checkpoint.carried, *self._dead.parts)
+            known += notes.looked_up - sum(part.rows for part in asked)
+        return max(least, known)
 
     def _write_partitions(self, seen: Observation, counts: Mapping[str, tuple[int, int]]) -> Part:
         final = seen.final

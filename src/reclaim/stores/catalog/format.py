@@ -40,8 +40,9 @@ MARGINS: Mapping[str, Margin] = {WORK: "work", RECORD: "records"}
 MANY_BRANCHES = 64
 ASKED_AT_ONCE = 16
 """Folders of branches that are asked for at the same time."""
-CHECKPOINTS, INDEX = "uncommitted", "index"
-"""The folders of checkpoints and of the index, which runs on uncommitted data leave."""
+CHECKPOINTS, INDEX, PROTECTED = "uncommitted", "index", "protected"
+"""The folders of checkpoints and of the index, which runs on uncommitted data leave; and of what
+runs remember of protected paths."""
 LIFECYCLE = "lifecycle"
 """The folder of what runs of lifecycle rules leave."""
 
@@ -106,7 +107,7 @@ class CatalogFormat:
     def _own_folders(self, storage: Storage) -> Iterator[str]:
         """The folders of what runs leave."""
         yield from _folders(storage, f"{self.prefix}_reclaim/runs")
-        for part in ("epoch", CHECKPOINTS, INDEX, LIFECYCLE):
+        for part in ("epoch", CHECKPOINTS, INDEX, PROTECTED, LIFECYCLE):
             yield f"{self.prefix}_reclaim/{part}"
 
     def branch_folder(self, branch: str) -> str:
@@ -156,7 +157,7 @@ class CatalogFormat:
         runs = pc.and_(pc.and_(ours, pc.equal(second, "runs")), pc.greater(depth, 3))
         work = pc.and_(runs, pc.equal(fourth, "work"))
         # Those of the last run are held; older ones go as other files of runs do.
-        left = pc.and_(ours, pc.is_in(second, pa.array([CHECKPOINTS, INDEX])))
+        left = pc.and_(ours, pc.is_in(second, pa.array([CHECKPOINTS, INDEX, PROTECTED])))
         by_rules = pc.and_(ours, pc.equal(second, LIFECYCLE))
         begun = pc.is_in(third, pa.array(["checkpoints", "index"]))
         work = pc.or_(work, pc.or_(left, pc.and_(by_rules, begun)))
@@ -198,8 +199,8 @@ class CatalogFormat:
         path = rows.column("path") if paths else pa.nulls(rows.num_rows, pa.string())
         return pa.table([rows.column("address"), path], schema=ENTRIES)
 
-    def indexed(self, storage: ReadsBytes, container: Mapping[str, Any]) -> pa.Table:
-        rows = self.described(storage, container)
+    def indexed(self, storage: ReadsBytes, container: Mapping[str, Any]) -> tuple[pa.Table, int]:
+        rows, count = self._decoded(storage, container)
         addresses = rows.column("address").combine_chunks()
         columns = (
             self._partitions(addresses),
@@ -208,7 +209,7 @@ class CatalogFormat:
             rows.column("created_at"),
             pa.repeat(pa.scalar(container["address"], pa.string()), rows.num_rows),
         )
-        return pa.table(list(columns), schema=INDEXED)
+        return pa.table(list(columns), schema=INDEXED), count
 
     def _partitions(self, addresses: pa.Array) -> pa.Array:
         """The partition of each address. There are few folders, which are described once each."""
@@ -226,6 +227,10 @@ class CatalogFormat:
 
     def described(self, storage: ReadsBytes, container: Mapping[str, Any]) -> pa.Table:
         """The entries of a container with all their columns, of objects that are ours."""
+        return self._decoded(storage, container)[0]
+
+    def _decoded(self, storage: ReadsBytes, container: Mapping[str, Any]) -> tuple[pa.Table, int]:
+        """The same, and how many there are in all."""
         address = container["address"]
         info = RangeInfo(address, container["detail"], "", "", container["entries"], 0)
         rows = containers.decode_range(_read(storage, address), info)
@@ -236,7 +241,7 @@ class CatalogFormat:
             )
         # Objects that lie elsewhere are not ours to collect.
         owned = pc.starts_with(rows.column("address"), ROOT)
-        return rows if pc.all(owned).as_py() else rows.filter(owned)
+        return rows if pc.all(owned).as_py() else rows.filter(owned), rows.num_rows
 
 
 def _folders(storage: Storage, folder: str) -> Sequence[str]:

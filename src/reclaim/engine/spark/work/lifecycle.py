@@ -16,6 +16,7 @@ from reclaim.engine.spark import keys
 from reclaim.engine.spark.keys import Key, KeysOf
 from reclaim.engine.spark.work.lines import FILES, Tables, lines_of, parts_in, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
+from reclaim.engine.spark.work.shielding import shielded
 from reclaim.engine.tasks import (
     lifecycle,
     lifecycle_index,
@@ -391,7 +392,12 @@ def judge(
         waiting = lifecycle_plan.as_held(named.filter(is_held), lifecycle_plan.STAGED)
         free = table.filter(pc.invert(is_held))
         going, taken, stays, told = lifecycle_plan.judge(
-            format, classes, rules, free.select(ADDRESSES.names), free.select(LISTED.names)
+            format,
+            classes,
+            rules,
+            free.select(ADDRESSES.names),
+            free.select(LISTED.names),
+            shielded(free.column("address"), found.url, tuple(rules.shields), keys_of),
         )
         verdict.add(told)
         written[CANDIDATE_FILE].append(going)
@@ -442,10 +448,11 @@ def read_again(
     yield lines_of(list(parts), asdict(counts))
 
 
-def leave(classes: BranchClasses, place: Place, rows: Tables) -> Tables:
-    """Write down the addresses of which some path is not matched, in files hashed by name."""
+def leave(classes: BranchClasses, protect: Sequence[str], place: Place, rows: Tables) -> Tables:
+    """Write down the addresses of which some path is not matched, or is protected, in files hashed
+    by name."""
     whole = pa.concat_tables([ROWS.empty_table(), *(table.cast(ROWS) for table in rows)])
-    leaving = lifecycle.find_unmatched(classes, whole)
+    leaving = lifecycle.find_unmatched(classes, whole, protect)
     if not len(leaving):
         yield lines_of([])
         return

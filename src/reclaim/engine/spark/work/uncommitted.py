@@ -34,6 +34,7 @@ from reclaim.engine.tasks.parts import (
 from reclaim.engine.tasks.reading import LIVE, READ
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
 from reclaim.engine.tasks.tally import OBJECTS
+from reclaim.engine.uncommitted import IndexRequest
 from reclaim.stores.format import INDEXED, Format
 
 BUCKETED = INDEXED.append(pa.field("bucket", pa.int32(), nullable=False))
@@ -54,6 +55,14 @@ def index_rows(format: Format, edges: Sequence[str], containers: Tables) -> Tabl
             yield rows.append_column(BUCKETED.field("bucket"), bucket)
     told = ["", json.dumps(asdict(counts)), None, None, "", COUNTS]
     yield pa.table([pa.array([v], f.type) for v, f in zip(told, BUCKETED, strict=True)], BUCKETED)
+
+
+def index_here(request: IndexRequest, containers: Tables) -> Tables:
+    """Do all of the index in one process: read a few containers, sort, and write."""
+    tables = index_rows(request.format, list(request.edges), containers)
+    whole = pa.concat_tables([BUCKETED.empty_table(), *(table.cast(BUCKETED) for table in tables)])
+    ordered = whole.sort_by([("bucket", "ascending"), ("partition", "ascending")])
+    return write_index(request.place, iter([ordered.combine_chunks()]))
 
 
 def write_index(place: Place, rows: Tables) -> Tables:
@@ -102,6 +111,7 @@ def write_dead(format: Format, place: Place, containers: Tables) -> Tables:
     parts = list(write_parts(open_storage(place.url), stem_in(place), listed()))
     report = {
         "unread": counts.unread,
+        "damaged": counts.damaged,
         "bytes": counts.bytes,
         "ranges": counts.ranges,
         "partitions": sorted(counts.partitions),
@@ -201,12 +211,15 @@ def look_up(
     storage = storage_of(format)
     found: list[pa.Table] = []
     waiting: list[pa.Table] = []
+    missing: looking_up.GuardCounts = {}
     for table in rows:
         named = keys_of(table.column("address"))
         table = table.filter(pa.array(~keys.among(named, committed)))
         is_held = pa.array(keys.among(keys_of(table.column("address")), holding))
         waiting.append(looking_up.as_listed(table.filter(is_held).column("address")))
-        there = looking_up.look_up(storage, table.filter(pc.invert(is_held)).column("address"))
+        free = table.filter(pc.invert(is_held))
+        there = looking_up.look_up(storage, free.column("address"))
+        looking_up.add_guards(missing, looking_up.count_missing(format, free, there))
         tally.count(OBJECTS, there.num_rows)
         found.append(there)
     own = open_storage(work.url)
@@ -215,7 +228,8 @@ def look_up(
         for group, place, tables in ((THERE, work, found), (WAITING, carry, waiting))
         for part in write_parts(own, stem_in(place.below(group)), tables)
     ]
-    yield lines_of(parts, {"looked_up": sum(table.num_rows for table in found)})
+    looked_up = sum(table.num_rows for table in found)
+    yield lines_of(parts, {"looked_up": looked_up, "guards": missing})
 
 
 def count_guards(source: Source, files: Tables) -> Tables:
@@ -257,7 +271,7 @@ def write_carried(format: Format, final: frozenset[str], place: Place, rows: Tab
 
 def copy(url: str, place: Place, live: bool, files: Tables) -> Tables:
     """Copy parts; of containers the live ones alone."""
-    source, target = open_storage(url), open_storage(place.url)
+    source, target = indexing.CountedReads(open_storage(url)), open_storage(place.url)
     copied = []
     for part in parts_in(files):
         address = f"{stem_in(place)}.parquet"
@@ -268,4 +282,4 @@ def copy(url: str, place: Place, live: bool, files: Tables) -> Tables:
         rows = rows.filter(pc.equal(rows.column("cause"), LIVE))
         if rows.num_rows:
             copied.append(write_part(target, address, rows))
-    yield lines_of(copied)
+    yield lines_of(copied, {"bytes": source.size})
