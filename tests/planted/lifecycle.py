@@ -13,6 +13,7 @@ DATES = "tests/lifecycle/test_dates.py"
 NAMED = "tests/lifecycle/test_named_cases.py"
 DECISIONS = "tests/lifecycle/test_decisions.py"
 APPLYING = "tests/lifecycle/test_applying.py"
+NETS = "tests/lifecycle/test_nets.py"
 
 BUGS: dict[str, Bug] = {
     "a path is judged by its earliest date": Bug(
@@ -92,5 +93,36 @@ BUGS: dict[str, Bug] = {
         right="            if expected != count:\n",
         wrong="            if expected < count:\n",
         test="tests/lifecycle/test_later.py::test_a_range_that_was_not_read_stops_the_run",
+    ),
+    "one path of several tells what is protected": Bug(
+        "reclaim.engine.tasks.lifecycle_plan",
+        right="    kept = by_paths if shielded is None else pc.min_element_wise(by_paths, shielded)\n",
+        wrong="    kept = shielded\n",
+        test=f"{NETS}::test_a_protected_path_holds_whatever_its_other_paths_are",
+    ),
+    "a protected path that came since the plan holds nothing": Bug(
+        DECIDING,
+        right="    for glob in protect:\n",
+        wrong="    for glob in ():\n",
+        test=f"{NETS}::test_a_protected_path_that_came_since_the_plan_holds",
+    ),
+    "one path of several tells what is excluded": Bug(
+        "reclaim.run.plan_file",
+        right="        return [] if self.lifecycle is None else "
+        "[file.part for file in self.lifecycle.rows]\n",
+        wrong="        return []\n",
+        test=f"{NETS}::test_what_is_excluded_by_any_of_its_paths_stays",
+    ),
+    "a later run counts what it does not know": Bug(
+        PLANNING,
+        right="        if going > MUCH * objects:\n",
+        wrong="        if False:\n",
+        test=f"{NETS}::test_a_later_run_that_would_take_nearly_all_lists_all",
+    ),
+    "an old plan forgets what an undo brought back": Bug(
+        "reclaim.run.lifecycle.forgetting",
+        right="    if not find_barriers(runs) <= frozenset(section.barriers):\n",
+        wrong="    if False:\n",
+        test=f"{NETS}::test_what_an_undo_brought_back_since_the_plan_is_not_forgotten",
     ),
 }

@@ -16,6 +16,7 @@ from reclaim.engine.tasks.judging import CANDIDATES
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
 from reclaim.errors import IncompleteRead
 from reclaim.run.plan_file import PlanDocument
+from reclaim.run.uncommitted.checkpoint import find_barriers
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import KnowsExpired, TakesReferenced
 from reclaim.stores.base import Store
@@ -25,11 +26,16 @@ FULL = "full"
 
 
 def may_forget(store: Store, planned: PlanDocument, seen: Observation) -> bool:
-    """Whether every commit that anybody could read is one that the plan has read."""
+    """Whether every commit that anybody could read is one that the plan has read, or was made of
+    such since."""
     section = planned.lifecycle
     if section is None or section.mode != FULL or planned.dead or seen.marked:
         return False
-    return not any(run.quarantine for run in store.runs() if run.id != planned.run)
+    runs = store.runs()
+    # An undo since then has brought back commits that the plan has not read.
+    if not find_barriers(runs) <= frozenset(section.barriers):
+        return False
+    return not any(run.quarantine for run in runs if run.id != planned.run)
 
 
 def forget_unreferenced(

@@ -54,6 +54,8 @@ from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
 
 FULL, INCREMENTAL = "full", "incremental"
+MUCH = 0.5
+"""Where a larger part goes of what an earlier run knew, all objects are listed and counted."""
 MOST_BUCKETS = 64
 FEW_BUCKETS = 8
 ROWS_OF_A_BUCKET = 50_000
@@ -312,8 +314,7 @@ class LifecyclePlanning(Planning):
         last = newest_lifecycle(self._runs)
         objects = notes.objects
         if checkpoint is not None:
-            # With every entry that came since: more than there are, and never fewer.
-            objects = checkpoint.manifest.objects + notes.read.entries
+            objects = self._count_known(checkpoint, going=sum(part.rows for part in found.parts))
         return Lifecycle(
             today=self._today,
             policy=lifecycle_document(self._asked.policy),
@@ -344,6 +345,19 @@ class LifecyclePlanning(Planning):
             index=[IndexFile.of(part) for part in notes.index],
             known_index=[] if checkpoint is None else list(checkpoint.manifest.index),
         )
+
+    def _count_known(self, checkpoint: LifecycleCheckpoint, going: int) -> int:
+        """How many objects there are at least: those of the checkpoint, without what runs took.
+
+        What came since is not counted, for a range that is written again lists old objects too. So
+        where much of what is known goes, everything is listed.
+        """
+        since = (run for run in self._runs if run.started_at >= checkpoint.manifest.made_at)
+        taken = sum(int(run.summary.get("objects", 0)) for run in since)
+        objects = max(0, checkpoint.manifest.objects - taken)
+        if going > MUCH * objects:
+            raise _NeedsFullRun(f"{going} of at least {objects} objects would go")
+        return objects
 
     def _write_current_rules(self, place: Place) -> Part:
         table = current_rules_table(self._dated, finished_rules(self._runs))

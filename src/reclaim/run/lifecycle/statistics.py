@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 
 from reclaim.engine.tasks.deleting import DELETED, MISSING
 from reclaim.engine.tasks.quarantine import QUARANTINED
@@ -12,6 +13,8 @@ from reclaim.model import instant_text
 from reclaim.run.applied import Applied
 from reclaim.run.plan_file import PlanDocument
 from reclaim.stores.base import Store
+
+log = logging.getLogger(__name__)
 
 FOLDER = "_reclaim/lifecycle/stats"
 COLUMNS = (
@@ -58,6 +61,9 @@ def write_statistics(store: Store, planned: PlanDocument, applied: Applied, stat
     try:
         before = list(csv.DictReader(io.StringIO(store.storage.get(address).decode())))
     except NotFound:
+        before = []
+    except (UnicodeDecodeError, csv.Error) as error:
+        log.warning("%s is damaged, and is begun again: %s", address, error)
         before = []
     others = [one for one in before if one.get("run_id") != planned.run]
     text = io.StringIO()
