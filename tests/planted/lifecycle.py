@@ -55,7 +55,7 @@ BUGS: dict[str, Bug] = {
         INDEX,
         right="            first = day_number(max(known)) + 1 if known else day_number(NEVER)\n",
         wrong="            first = day_number(latest) if known else day_number(NEVER)\n",
-        test=f"{NAMED}::test_a_policy_made_stricter_looser_and_stricter_again",
+        test=f"{DATES}::test_days_that_a_later_run_has_to_look_at",
     ),
     "what is held is forgotten": Bug(
         "reclaim.run.lifecycle.saving",
