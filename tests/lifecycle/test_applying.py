@@ -21,6 +21,7 @@ from tests.collect.world import At, World, stepped
 from tests.dying import again
 from tests.lifecycle.logs import LOGS, OLD, missing, planned, week
 from tests.lifecycle.ruled import plan_rules, section, set_rules
+from tests.soak import SOAK
 
 MOVE = MoveToQuarantine()
 
@@ -29,25 +30,25 @@ def claim_states(world: World) -> dict[str, str]:
     return {row.run_id: row.state for row in raw.rows(world.repo, claims)}
 
 
-def test_what_a_rule_took_is_gone_for_readers_and_nothing_else(local: World) -> None:
-    plan = planned(local)
+def test_what_a_rule_took_is_gone_for_readers_and_nothing_else(world: World) -> None:
+    plan = planned(world)
     run = plan.document.run
-    before = local.there()
-    done = local.apply(plan)
-    assert missing(local) == OLD
-    assert before - local.there() == set(local.candidates(plan))
+    before = world.there()
+    done = world.apply(plan)
+    assert missing(world) == OLD
+    assert before - world.there() == set(world.candidates(plan))
     assert done.summary() | {"objects": 5, "dropped": 0, "failed": 0} == done.summary()
-    repo = local.other()
+    repo = world.other()
     with pytest.raises(Gone) as gone:
         repo.branch("main").get("logs/0")
     assert gone.value.details == {"run": run, "rule": "lifecycle rule logs"}
     assert repo.branch("main").get("logs/6") == b"log 6"
     assert repo.branch("main").get("data/0") == b"data 0"
-    [history] = find_runs(local.store())
+    [history] = find_runs(world.store())
     assert (history.run.state, history.rules, history.held) == (RunState.DONE, ("logs",), 0)
     today = section(plan).today.isoformat()
     assert history.today == today
-    stats = local.storage.get(f"repos/{repo.uid}/_reclaim/lifecycle/stats/{today}.csv").decode()
+    stats = world.storage.get(f"repos/{repo.uid}/_reclaim/lifecycle/stats/{today}.csv").decode()
     [row] = csv.DictReader(io.StringIO(stats))
     assert (row["run_id"], row["deleted"], row["state"]) == (run, "5", "done")
 
@@ -110,8 +111,16 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("name", HOLD)
+MATRIX = [
+    (name, point)
+    for name in HOLD
+    for point in POINTS
+    # Each at both ends of what can happen, one of each kind at every step between.
+    if SOAK or name in ("a tag", "a copy") or point in ("after the plan", "before the promotion")
+]
+
+
+@pytest.mark.parametrize(("name", "point"), MATRIX)
 def test_nothing_goes_that_something_came_to_hold(local: World, name: str, point: str) -> None:
     plan = planned(local, RULES)
     hold, held = HOLD[name]
@@ -238,7 +247,7 @@ def test_it_dies_at_any_step_and_another_apply_finishes_it(local: World) -> None
     frozen = Frozen(local)
     going = set(local.candidates(plan))
     deaths = 0
-    for fatal in range(1, 400, 3):
+    for fatal in range(1, 400, 1 if SOAK else 6):
         frozen.thaw()
         died = dies(local, lambda world, **how: world.apply(plan, **how), fatal)
         # Nothing but what the rule matches is ever missing, and only once it is promoted.
@@ -254,7 +263,7 @@ def test_it_dies_at_any_step_and_another_apply_finishes_it(local: World) -> None
         if not died:
             break
         deaths += 1
-    assert deaths > 10
+    assert deaths > 8
 
 
 def test_of_a_run_that_died_before_it_promoted_nothing_is_left(local: World) -> None:
@@ -309,30 +318,30 @@ def test_what_could_not_be_deleted_is_tried_again(
 # Quarantine
 
 
-def test_an_undone_run_took_nothing(local: World) -> None:
-    plan = planned(local)
+def test_an_undone_run_took_nothing(world: World) -> None:
+    plan = planned(world)
     run = plan.document.run
-    local.apply(plan, removal=MOVE)
-    assert local.aside() == set(local.candidates(plan))
+    world.apply(plan, removal=MOVE)
+    assert world.aside() == set(world.candidates(plan))
     with pytest.raises(Gone, match=run) as gone:
-        local.other().branch("main").get("logs/0")
+        world.other().branch("main").get("logs/0")
     assert f"reclaim undo {run}" in (gone.value.hint or "")
-    local.undo(run)
-    assert missing(local) == set()
-    assert claim_states(local) == {}
-    assert not raw.rows(local.repo, claimed_addresses)
-    main = local.other().branch("main")
+    world.undo(run)
+    assert missing(world) == set()
+    assert claim_states(world) == {}
+    assert not raw.rows(world.repo, claimed_addresses)
+    main = world.other().branch("main")
     assert main.get("logs/0") == b"log 0"
     main.copy("logs/0", "kept")
     main.reset()
-    [history] = find_runs(local.store())
+    [history] = find_runs(world.store())
     assert history.run.state == RunState.UNDONE
     # Its addresses are carried on: the next run takes them.
-    local.clock.advance(hours=1)
-    later = plan_rules(local, LOGS)
-    assert set(local.candidates(later)) >= set(local.candidates(plan))
+    world.clock.advance(hours=1)
+    later = plan_rules(world, LOGS)
+    assert set(world.candidates(later)) >= set(world.candidates(plan))
     with pytest.raises(PlanRefused, match="undone"):
-        local.apply(plan, removal=MOVE)
+        world.apply(plan, removal=MOVE)
 
 
 def test_an_undo_that_dies_is_finished_by_another(local: World) -> None:
@@ -340,7 +349,7 @@ def test_an_undo_that_dies_is_finished_by_another(local: World) -> None:
     run = plan.document.run
     local.apply(plan, removal=MOVE)
     frozen = Frozen(local)
-    for fatal in range(1, 300, 7):
+    for fatal in range(1, 300, 1 if SOAK else 11):
         frozen.thaw()
         died = dies(local, lambda world, **how: world.undo(run, **how), fatal)
         if find_runs(local.store())[0].run.state != RunState.UNDONE:

@@ -163,7 +163,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.catalog.collection.undoing",
         right="released_claims = claimed_addresses.release_undone(connection, run_id)\n",
         wrong="released_claims = False\n",
-        test=f"{TEST}::test_an_undone_run_took_nothing",
+        test=f"{TEST}::test_an_undone_run_took_nothing[embedded]",
     ),
     "an apply that was cut off takes what it took again": Bug(
         APPLYING,
