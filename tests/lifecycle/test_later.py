@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -84,11 +84,11 @@ def test_an_undo_of_another_run_ends_a_checkpoint(logs: World) -> None:
 def test_a_range_that_was_not_read_stops_the_run(
     logs: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = lifecycle_index.read_ranges
+    read: Callable[..., Iterator[Any]] = lifecycle_index.read_ranges
 
     def one_less(*args: Any) -> Iterator[Any]:
-        *ranges, counts = args
-        for number, found in enumerate(read(*ranges, counts)):
+        counts = args[-1]
+        for number, found in enumerate(read(*args)):
             if number:
                 yield found
             else:
