@@ -39,7 +39,7 @@ def logs(local: World) -> World:
 def run(world: World, storage: Storage | None = None, **rules: object) -> CollectedByRules:
     found = storage or world.storage
     options = PlanOptions(
-        policy=from_options(**rules),  # type: ignore[arg-type]
+        policy=from_options(**rules),
         margins=world.margins,
         allowed_fraction=1.0,
     )
@@ -88,5 +88,7 @@ def test_what_it_refuses(logs: World) -> None:
     with pytest.raises(NotFound):
         run(logs)
     set_rules(logs, {"off": {"prefix": "", "days": 1, "enabled": False}})
+    before = len(logs.store().runs())
     with pytest.raises(InvalidInput, match="no enabled"):
         run(logs)
+    assert len(logs.store().runs()) == before

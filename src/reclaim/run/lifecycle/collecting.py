@@ -24,6 +24,7 @@ from reclaim.run.gc import Collected, collect
 from reclaim.run.lifecycle.planning import (
     IndexedBefore,
     LifecycleOptions,
+    check_rules,
     find_edges,
     plan_lifecycle,
 )
@@ -32,6 +33,7 @@ from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.plan import Plan, Planning, PlanOptions, record_plan
 from reclaim.run.removal import DELETE, Removal
 from reclaim.run.stages import Silent, Watcher
+from reclaim.stores.abilities import KeepsLifecycle
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
@@ -85,6 +87,15 @@ class _IndexingPlanning(Planning):
         return request.containers.entries - read.expected_entries
 
 
+def has_rules(store: Store) -> bool:
+    """Whether lifecycle rules are stored with a store."""
+    return (
+        not store.deleted
+        and isinstance(store, KeepsLifecycle)
+        and store.stored_lifecycle() is not None
+    )
+
+
 def collect_by_rules(
     store: Store,
     engine: Engine,
@@ -99,8 +110,13 @@ def collect_by_rules(
     if not isinstance(store.format, IndexesEntries) or store.deleted:
         raise InvalidInput(f"{store.name} has no lifecycle rules", hint="leave --lifecycle out")
     policy = find_lifecycle(store).policy
-    if options.place is not None:
-        raise InvalidInput("--out cannot be combined with --lifecycle, which makes two plans")
+    # Before anything is collected, and not after it.
+    check_rules(store, policy)
+    if options.place is not None or options.inventory is not None:
+        raise InvalidInput(
+            "--lifecycle makes two plans, by a listing of its own",
+            hint="leave --out and --inventory out",
+        )
     watching = watcher or Silent()
     planning = _IndexingPlanning(store, engine, options, new_uid(), None, watching, opener)
 

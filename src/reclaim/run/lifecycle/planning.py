@@ -110,14 +110,20 @@ def plan_lifecycle(
             f"{store.name} was deleted, and no rule is needed for what it left",
             hint="collect it with `reclaim gc`",
         )
-    if not asked.policy.enabled_rules:
+    check_rules(store, asked.policy)
+    watching = watcher or Silent()
+    plan = LifecyclePlanning(store, engine, wanted, asked, new_uid(), watching, opener).run()
+    return record_plan(store, plan)
+
+
+def check_rules(store: Store, policy: LifecyclePolicy) -> None:
+    """Refuse rules by which nothing could go, or that cannot be told apart."""
+    if not policy.enabled_rules:
         raise InvalidInput(
             f"{store.name} has no enabled lifecycle rule, so nothing could match",
             hint="set rules with `reclaim lifecycle set`",
         )
-    watching = watcher or Silent()
-    plan = LifecyclePlanning(store, engine, wanted, asked, new_uid(), watching, opener).run()
-    return record_plan(store, plan)
+    BranchClasses.of(date_rules(policy, store.clock.now().date()))
 
 
 def find_edges(seen: Observation, entries: int, most: int = MOST_BUCKETS) -> Sequence[str]:
