@@ -19,6 +19,7 @@ from tests.planted import (
     excluding,
     icechunk,
     library,
+    lifecycle,
     naming,
     policies,
     quarantine,
@@ -43,6 +44,7 @@ BUGS = (
     | excluding.BUGS
     | icechunk.BUGS
     | library.BUGS
+    | lifecycle.BUGS
     | naming.BUGS
     | policies.BUGS
     | quarantine.BUGS

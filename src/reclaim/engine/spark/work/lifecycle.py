@@ -125,6 +125,12 @@ def load_ranges(url: str, parts: tuple[Part, ...]) -> RangeBits:
     return RangeBits.of(pa.concat_tables([RANGES.empty_table(), *tables]))
 
 
+def read_ranges_of(url: str, files: Tables) -> Tables:
+    """The live ranges among containers."""
+    for table in read_parts(url, files):
+        yield lifecycle_ranges.as_ranges(table)
+
+
 def read_fresh(
     format: Format,
     classes: BranchClasses,

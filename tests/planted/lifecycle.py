@@ -1,0 +1,96 @@
+"""Bugs of what lifecycle rules decide: what holds an address, and what a later run looks at."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+DECIDING = "reclaim.engine.tasks.lifecycle"
+INDEX = "reclaim.engine.tasks.lifecycle_index"
+RANGES = "reclaim.engine.tasks.lifecycle_ranges"
+REACH = "reclaim.run.lifecycle.reach"
+PLANNING = "reclaim.run.lifecycle.planning"
+DATES = "tests/lifecycle/test_dates.py"
+NAMED = "tests/lifecycle/test_named_cases.py"
+DECISIONS = "tests/lifecycle/test_decisions.py"
+APPLYING = "tests/lifecycle/test_applying.py"
+
+BUGS: dict[str, Bug] = {
+    "a path is judged by its earliest date": Bug(
+        DECIDING,
+        right='            "day": np.maximum.reduceat(days[order], pairs),\n',
+        wrong='            "day": np.minimum.reduceat(days[order], pairs),\n',
+        test=f"{DATES}::test_the_latest_date_of_a_path_counts_on_every_branch",
+    ),
+    "what was matched by an earlier date is not looked at again": Bug(
+        DECIDING,
+        right="    holds = (judged.has_match | judged.was_matched) & ~goes\n",
+        wrong="    holds = judged.has_match & ~goes\n",
+        test=f"{DATES}::test_the_latest_date_of_a_path_counts_on_every_branch",
+    ),
+    "one matched path is enough": Bug(
+        DECIDING,
+        right="    goes = judged.has_match & ~judged.has_unmatched\n",
+        wrong="    goes = judged.has_match\n",
+        test=f"{DECISIONS}::test_a_copy_elsewhere_holds_an_address",
+    ),
+    "a tag does not hold what a rule matches": Bug(
+        REACH,
+        right="        tips.append((tip, HOLDER))\n",
+        wrong="        tips.append((tip, OTHERS))\n",
+        test=f"{DECISIONS}::test_a_tag_holds_what_it_reaches",
+    ),
+    "only rows of new ranges hold in a later run": Bug(
+        INDEX,
+        right="    wanted = sorted(partitions)\n",
+        wrong="    wanted: list[str] = []\n",
+        test="tests/lifecycle/test_later.py::test_an_old_copy_holds_what_a_new_range_has",
+    ),
+    "a branch that reaches more than before is not looked at": Bug(
+        INDEX,
+        right="    if (is_known & (gained != 0)).any():\n        return parts\n",
+        wrong="",
+        test="tests/lifecycle/test_later.py::test_what_a_new_branch_matches_is_carried",
+    ),
+    "the dates of the last run are taken for those of now": Bug(
+        INDEX,
+        right="            first = day_number(max(known)) + 1 if known else day_number(NEVER)\n",
+        wrong="            first = day_number(latest) if known else day_number(NEVER)\n",
+        test=f"{DATES}::test_days_that_a_later_run_has_to_look_at",
+    ),
+    "what is held is forgotten": Bug(
+        "reclaim.run.lifecycle.saving",
+        right="            [file.part for file in section.held],\n",
+        wrong="            [],\n",
+        test=f"{NAMED}::test_a_branch_with_a_longer_rule_created_at_an_old_commit",
+    ),
+    "a commit that died is taken to have its ranges still": Bug(
+        PLANNING,
+        right="            reach.bits.get(one) == bits for one, bits in then.items()\n",
+        wrong="            reach.bits.get(one, bits) == bits for one, bits in then.items()\n",
+        test="tests/lifecycle/test_later.py::test_a_branch_that_is_gone_holds_nothing",
+    ),
+    "only new commits are judged again": Bug(
+        "reclaim.run.lifecycle.rejudging",
+        right="    more = {one: bits & ~then.get(one, 0) for one, bits in reach.bits.items()}\n",
+        wrong="    more = {one: bits for one, bits in reach.bits.items() if one not in then}\n",
+        test=f"{APPLYING}::test_nothing_goes_that_something_came_to_hold[a tag-after the plan]",
+    ),
+    "ranges of the plan are not judged again": Bug(
+        RANGES,
+        right='    bits = numpy_of(ranges.column("bits"), np.int64) & ~before.bits[at]\n',
+        wrong='    bits = numpy_of(ranges.column("bits"), np.int64) * (before.bits[at] == 0)\n',
+        test=f"{APPLYING}::test_nothing_goes_that_something_came_to_hold[a tag-after the plan]",
+    ),
+    "an undo does not end a checkpoint": Bug(
+        "reclaim.run.lifecycle.checkpoint",
+        right="    if find_barriers(runs) - frozenset(manifest.barriers):\n",
+        wrong="    if False:\n",
+        test="tests/lifecycle/test_later.py::test_an_undo_of_another_run_ends_a_checkpoint",
+    ),
+    "ranges that could not be read are not missed": Bug(
+        PLANNING,
+        right="            if expected != count:\n",
+        wrong="            if expected < count:\n",
+        test="tests/lifecycle/test_later.py::test_a_range_that_was_not_read_stops_the_run",
+    ),
+}
