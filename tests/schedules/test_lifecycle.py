@@ -6,6 +6,7 @@ change that makes claims final, before anybody else has a turn.
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -53,7 +54,7 @@ class Oracle:
     def look(self) -> None:
         world = self._past.world
         self.promotions += 1
-        policy = read_lifecycle(operations.json.dumps(operations.LIFECYCLE))
+        policy = read_lifecycle(json.dumps(operations.LIFECYCLE))
         today = world.clock.now().date() + timedelta(days=operations.DAYS_LATER)
         found = verdicts(world, date_rules(policy, today))
         taken = expired(world.repo)
