@@ -55,6 +55,13 @@ def test_the_latest_date_of_a_path_counts_on_every_branch() -> None:
     assert list(held(("x", "a/1", 5, OTHERS), ("x", "a/1", 25, LATE))) == ["x"]
 
 
+def test_addresses_with_the_same_key_are_told_apart() -> None:
+    # Capital letters make no difference to keys.
+    pair = ("x", "a/1", 1, OTHERS), ("X", "b/1", 1, OTHERS), ("x", "a/2", 1, OTHERS)
+    assert going(*pair) == {"x"}
+    assert not held(*pair)
+
+
 def test_what_holds_is_told_in_the_order_of_paths_and_once() -> None:
     values = [("x", f"b/{n}", 1, OTHERS | HOLDER) for n in (9, 3, 1, 2, 8, 7, 6)]
     told = held(("x", "a/1", 1, LATE | OTHERS), *values)

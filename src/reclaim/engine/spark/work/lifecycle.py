@@ -257,8 +257,6 @@ def decide(
     for share in shares:
         tables = [_rows_of(now, wanted, keys_of, place.url, row) for row in share.to_pylist()]
         rows = pa.concat_tables([ROWS.empty_table(), *tables])
-        if wanted is None:
-            rows = lifecycle.with_match(classes, rows)
         decision = lifecycle.decide(classes, names, rows)
         for group, table in (
             (ROW_FILE, decision.rows),
