@@ -66,3 +66,14 @@ def test_what_it_refuses(logs: CommandLine, later: None) -> None:
     logs.ok("lifecycle", "unset", "sales")
     assert logs("lifecycle", "run", "sales", "--json").error["kind"] == "not_found"
     assert logs("show", "nowhere", "--held", "--objects", "--json").code
+
+
+def test_a_collection_and_rules_in_one_go(logs: CommandLine) -> None:
+    logs.ok("put", "-", "sales/main/wrong", stdin=b"never committed")
+    logs.ok("reset", "sales/main")
+    (done,) = logs.ok("gc", "sales", "--lifecycle", *NOW, "--json").json["stores"]
+    assert done["objects"] >= 1
+    assert done["lifecycle"]["objects"] == 2
+    line = logs.ok("gc", "--all", "--lifecycle", *NOW).out
+    assert "; by lifecycle rules: deleted 0 objects" in line
+    assert logs.ok("gc", "sales", *NOW, "--json").json["stores"][0]["lifecycle"] is None

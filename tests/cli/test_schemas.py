@@ -107,7 +107,7 @@ def test_a_plan_has_the_fields_of_its_file() -> None:
     }
     store = load("plan")["properties"]["store"]["properties"].keys()
     assert store == StoreName.model_fields.keys()
-    assert load("show")["anyOf"][0]["properties"].keys() == fields | {"listed"}
+    assert load("show")["anyOf"][0]["properties"].keys() == fields | {"listed", "held"}
 
 
 def test_an_apply_has_the_fields_of_its_summary() -> None:

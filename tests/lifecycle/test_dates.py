@@ -7,6 +7,7 @@ from datetime import date
 import pyarrow as pa
 
 from reclaim.engine.tasks.lifecycle import NOBODY, ROWS, ReachNames, day_number, decide
+from reclaim.engine.tasks.lifecycle_index import find_windows
 from reclaim.policy.lifecycle import DatedRule
 from reclaim.policy.lifecycle.classes import HOLDER, OTHERS, BranchClasses
 
@@ -51,6 +52,14 @@ def test_the_latest_date_of_a_path_counts_on_every_branch() -> None:
     # It is looked at again: the later one may be gone by then.
     assert held(*pair) == {"x": ["a/1 on the branch main"]}
     assert going(("x", "a/1", 5, OTHERS), ("x", "a/2", 15, LATE)) == {"x"}
+    assert list(held(("x", "a/1", 5, OTHERS), ("x", "a/1", 25, LATE))) == ["x"]
+
+
+def test_addresses_with_the_same_key_are_told_apart() -> None:
+    # Capital letters make no difference to keys.
+    pair = ("x", "a/1", 1, OTHERS), ("X", "b/1", 1, OTHERS), ("x", "a/2", 1, OTHERS)
+    assert going(*pair) == {"x"}
+    assert not held(*pair)
 
 
 def test_what_holds_is_told_in_the_order_of_paths_and_once() -> None:
@@ -74,3 +83,25 @@ def test_a_holder_is_matched_by_no_rule() -> None:
 
 def test_what_only_a_tag_reaches_is_not_matched_and_not_carried() -> None:
     assert not held(("x", "a/1", 1, HOLDER))
+
+
+def test_days_that_a_later_run_has_to_look_at() -> None:
+    def by(prefix: str, day: int, late: int = 20) -> BranchClasses:
+        days = (("", day), ("late", late))
+        return BranchClasses.of(
+            DatedRule("r", prefix, branch, date(2026, 1, day)) for branch, day in days
+        )
+
+    def number(day: int) -> int:
+        return day_number(date(2026, 1, day))
+
+    assert find_windows(by("a/", 12), by("a/", 10)) == [(number(11), number(12))]
+    assert find_windows(by("a/", 10, 22), by("a/", 10)) == [(number(21), number(22))]
+    assert find_windows(by("a/", 8), by("a/", 10)) == []
+    # A shorter prefix covers what is below it, and a longer one does not.
+    assert find_windows(by("a/b/", 12), by("a/", 10)) == [(number(11), number(12))]
+    beginning = day_number(date.min)
+    assert find_windows(by("a/", 10), by("a/b/", 10)) == [
+        (beginning, number(10)),
+        (beginning, number(20)),
+    ]

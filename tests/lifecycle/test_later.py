@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from reclaim.engine.tasks import lifecycle_index
 from reclaim.errors import IncompleteRead
 from reclaim.run.removal import MoveToQuarantine
 from tests.collect.world import NAME, World
-from tests.lifecycle.logs import LOGS, OLD, week
+from tests.lifecycle.logs import LOGS, week
 from tests.lifecycle.ruled import Rules, held, plan_rules, section
 
 
@@ -53,13 +53,16 @@ def test_what_a_new_branch_matches_is_carried(logs: World) -> None:
 
 
 def test_a_branch_that_is_gone_holds_nothing(logs: World) -> None:
-    rules: Rules = {"logs": {"prefix": "logs/", "branch_days": {"main": 3}}}
-    repo = logs.other()
-    repo.create_branch("free", "main")
+    """Neither by the commits that it shared with others, nor by its own, which are dead."""
+    rules: Rules = {"logs": {"prefix": "logs/", "days": 3}}
+    with logs.opened() as catalog:
+        free = catalog.repository(NAME).create_branch("free", "main")
+        free.copy("logs/1", "kept")
+        free.commit("copy")
     logs.apply(plan_rules(logs, rules))
     assert going(logs, rules) == set()
-    repo.delete_branch("free")
-    assert going(logs, rules) == OLD
+    logs.other().delete_branch("free")
+    assert going(logs, rules) == {"logs/1"}
 
 
 def test_an_undo_of_another_run_ends_a_checkpoint(logs: World) -> None:
@@ -81,14 +84,15 @@ def test_an_undo_of_another_run_ends_a_checkpoint(logs: World) -> None:
 def test_a_range_that_was_not_read_stops_the_run(
     logs: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = lifecycle_index.read_ranges
+    read: Callable[..., Iterator[Any]] = lifecycle_index.read_ranges
 
     def one_less(*args: Any) -> Iterator[Any]:
+        counts = args[-1]
         for number, found in enumerate(read(*args)):
             if number:
                 yield found
             else:
-                args[-1].ranges -= 1
+                counts.ranges -= 1
 
     monkeypatch.setattr(lifecycle_index, "read_ranges", one_less)
     with pytest.raises(IncompleteRead, match="ranges were expected"):

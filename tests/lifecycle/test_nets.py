@@ -3,9 +3,12 @@ objects that may go, and what is remembered of what is gone."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from reclaim.errors import Gone, TooMuch
+from reclaim.engine.tasks.parts import Place
+from reclaim.errors import Gone, PlanRefused, TooMuch
 from reclaim.model import RunState
 from reclaim.run.removal import MoveToQuarantine
 from tests.collect.world import World
@@ -86,6 +89,25 @@ def test_what_an_undo_brought_back_since_the_plan_is_not_forgotten(local: World)
     world.apply(plan)
     with pytest.raises(Gone, match="logs"):
         world.other().branch("back").get("logs/only")
+
+
+@pytest.mark.parametrize("kind", ["rules", "collection"])
+def test_a_plan_by_a_clock_that_runs_ahead_is_refused(
+    local: World, tmp_path: Path, kind: str
+) -> None:
+    """One that lies elsewhere: its clock was compared with that of another place."""
+    world = week(local)
+    place = Place((tmp_path / "elsewhere").as_uri(), "")
+    Path(tmp_path / "elsewhere").mkdir()
+    world.clock.advance(days=300)
+    if kind == "rules":
+        plan = plan_rules(world, LOGS, place=place)
+    else:
+        plan = world.plan(allowed_fraction=1.0, place=place)
+    world.clock.advance(days=-300)
+    with pytest.raises(PlanRefused, match="yet to come"):
+        world.apply(plan)
+    assert missing(world) == set()
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b'a"' * 100_000], ids=["letters", "length"])

@@ -6,12 +6,13 @@ from tests.planted.bug import Bug, Change
 
 CLAIMS = "reclaim.catalog.collection.claimed_addresses"
 APPLYING = "reclaim.run.lifecycle.applying"
+PROMOTION = "reclaim.run.lifecycle.promotion"
 ROWS = "tests/catalog/test_claims.py"
 RACES = "tests/catalog/test_claim_races.py"
 TEST = "tests/lifecycle/test_applying.py"
 AFTERWARDS = "tests/lifecycle/test_afterwards.py"
 HOLDS = f"{TEST}::test_nothing_goes_that_something_came_to_hold"
-PROMOTE = """            self._promoted = True
+PROMOTE = """            self.tried = True
             if self._claims.promote_claims(seen, rules):
 """
 TO_RESUME = """                self._own.below("objects"),
@@ -47,12 +48,12 @@ BUGS: dict[str, Bug] = {
         test=f"{HOLDS}[a merge-before the promotion]",
     ),
     "claims are made after the read that confirms": Bug(
-        APPLYING,
+        PROMOTION,
         right="self._claims.claim(self._rules_of(candidates))",
         wrong="self._claims.claim(())",
         besides=(
             Change(
-                APPLYING,
+                PROMOTION,
                 PROMOTE,
                 "            self._claims.claim(self._rules_of(self._basis.candidates))\n"
                 + PROMOTE,
@@ -79,18 +80,20 @@ BUGS: dict[str, Bug] = {
         test=f"{ROWS}::test_a_sealed_entry_holds_its_address[embedded]",
     ),
     "what was judged again keeps its claim": Bug(
-        APPLYING,
+        PROMOTION,
         right="            self._claims.drop_claims(leaving)\n",
         wrong="            list(leaving)\n",
         test=f"{HOLDS}[an archive-after the plan]",
     ),
     "the plan is swept, and not what was claimed": Bug(
-        APPLYING,
+        PROMOTION,
         right="        going = self._engine.intersect(candidates, parts, self._own.below"
         '("going"))\n',
         wrong="        going = candidates\n",
         besides=(
-            Change(APPLYING, "        if _rows(going) != written.count:\n", "        if False:\n"),
+            Change(
+                PROMOTION, "        if count_rows(going) != written.count:\n", "        if False:\n"
+            ),
         ),
         test=f"{HOLDS}[a tag-after the plan]",
     ),
@@ -148,7 +151,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_rules_that_were_changed_since_refuse_the_plan[True]",
     ),
     "a plan by other rules is applied": Bug(
-        APPLYING,
+        PROMOTION,
         right="            if lifecycle_document(stored.policy) == self._section.policy:\n",
         wrong="            if stored:\n",
         test=f"{TEST}::test_rules_that_were_changed_since_refuse_the_plan[False]",

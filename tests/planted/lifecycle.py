@@ -56,7 +56,7 @@ BUGS: dict[str, Bug] = {
         INDEX,
         right="            first = day_number(max(known)) + 1 if known else day_number(NEVER)\n",
         wrong="            first = day_number(latest) if known else day_number(NEVER)\n",
-        test=f"{NAMED}::test_a_policy_made_stricter_looser_and_stricter_again",
+        test=f"{DATES}::test_days_that_a_later_run_has_to_look_at",
     ),
     "what is held is forgotten": Bug(
         "reclaim.run.lifecycle.saving",
@@ -96,7 +96,8 @@ BUGS: dict[str, Bug] = {
     ),
     "one path of several tells what is protected": Bug(
         "reclaim.engine.tasks.lifecycle_plan",
-        right="    kept = by_paths if shielded is None else pc.min_element_wise(by_paths, shielded)\n",
+        right="    kept = by_paths if shielded is None "
+        "else pc.min_element_wise(by_paths, shielded)\n",
         wrong="    kept = shielded\n",
         test=f"{NETS}::test_a_protected_path_holds_whatever_its_other_paths_are",
     ),
@@ -118,6 +119,12 @@ BUGS: dict[str, Bug] = {
         right="        if going > MUCH * objects:\n",
         wrong="        if False:\n",
         test=f"{NETS}::test_a_later_run_that_would_take_nearly_all_lists_all",
+    ),
+    "a plan may be of a time to come": Bug(
+        "reclaim.run.admission",
+        right="    if ahead > SAFETY.clock_skew:\n",
+        wrong="    if False:\n",
+        test=f"{NETS}::test_a_plan_by_a_clock_that_runs_ahead_is_refused[rules]",
     ),
     "an old plan forgets what an undo brought back": Bug(
         "reclaim.run.lifecycle.forgetting",

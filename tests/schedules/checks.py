@@ -11,9 +11,12 @@ from zlib import crc32
 from reclaim.catalog import Repository
 from reclaim.catalog.content.entries import Entry
 from reclaim.catalog.database.schema import (
+    ClaimState,
     CommitState,
     LedgerState,
     TokenState,
+    claimed_addresses,
+    claims,
     ledger,
     staged_entries,
     staging_tokens,
@@ -71,7 +74,7 @@ class Checks:
         _check_rows(repo)
         if whole:
             _check_forgotten(world)
-        if quiet:
+        if quiet and not expired(repo):
             # What can be undone holds more than refs do.
             world.purge(timedelta(0))
             world.clock.advance(MARGIN)
@@ -100,6 +103,8 @@ class Checks:
     def _read(self, entry: Entry) -> bytes:
         """An entry's own bytes, straight from the folder."""
         place = self._past.objects / entry.address if entry.owned else self._past.known.outside
+        if not place.exists() and entry.address in expired(self._past.world.repo):
+            return b""
         data = place.read_bytes()
         method, _, checksum = entry.checksum.partition(":")
         assert len(data) == entry.size
@@ -107,10 +112,19 @@ class Checks:
         return data
 
 
+def expired(repo: Repository) -> set[str]:
+    """Addresses that lifecycle rules took, or are taking."""
+    final = {row.run_id for row in raw.rows(repo, claims) if row.state == ClaimState.PROMOTED}
+    return {row.address for row in raw.rows(repo, claimed_addresses) if row.run_id in final}
+
+
 def _check_condemned(repo: Repository, committed: set[str]) -> None:
     """No condemned address is referenced: by a staged row that counts, or by a commit."""
     outside = [address for address in raw.ledger_states(repo) if "://" in address]
     assert not outside, "the ledger has an address outside the catalog"
+    assert not expired(repo) & _staged(repo, (TokenState.OPEN, TokenState.SEALED)), (
+        "what a rule took is staged"
+    )
     condemned = _condemned(repo)
     assert not condemned & _staged(repo, HOLDING), "a condemned address is staged"
     assert not condemned & committed, "a condemned address is committed"

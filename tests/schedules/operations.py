@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,12 +10,15 @@ from typing import Any
 
 from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.policy import Policy, Rules
+from reclaim.policy.lifecycle import StoredLifecycle, encode_lifecycle, read_lifecycle
 from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
+from reclaim.run.plan import PlanOptions
 from reclaim.run.uncommitted.scope import Mode
 from reclaim.safety import SAFETY
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import FakeClock
-from tests.collect.world import NAME
+from tests.collect.world import NAME, opening
 from tests.schedules.past import Known, Past
 
 BRANCH = "work"
@@ -114,6 +118,36 @@ def late_collect(at: Instance) -> None:
     collect(at)
 
 
+LIFECYCLE = {"old": {"prefix": "c", "branch_days": {BRANCH: 1}}}
+"""What is at ``c`` of the branch goes; any other branch, tag or lease holds it."""
+DAYS_LATER = 3
+
+
+def lifecycle(at: Instance) -> None:
+    """Plan and apply by lifecycle rules, at dates by which their time has come."""
+    text = json.dumps(LIFECYCLE)
+    policy = read_lifecycle(text)
+    store, world, storage = at.store(), at.past.world, at.catalog.storage
+    store.store_lifecycle(
+        encode_lifecycle(StoredLifecycle(policy, text, at.clock.now(), "a schedule"))
+    )
+    options = PlanOptions(margins=world.margins, allowed_fraction=1.0)
+    plan = plan_lifecycle(
+        store,
+        world.engine(storage=storage),
+        LifecycleOptions(policy, full=True),
+        options,
+        opener=opening(storage),
+    )
+    world.apply(plan, store=store, storage=storage)
+
+
+def late_lifecycle(at: Instance) -> None:
+    """The same, when whoever stands still has lost its lock."""
+    at.clock.advance(minutes=31)
+    lifecycle(at)
+
+
 OPERATIONS: dict[str, Operation] = {
     "put": lambda at: at.work.put("n", b"put n"),
     "delete": lambda at: at.work.delete("n"),
@@ -145,11 +179,29 @@ MORE_OPERATIONS: dict[str, Operation] = {
     "late uncommitted": late_uncommitted,
     "stage outside": lambda at: at.work.stage("e", at.known.outside.as_uri()),
     "move outside": lambda at: at.work.move("e", "f"),
+    "lifecycle": lifecycle,
+    "late lifecycle": late_lifecycle,
+    "copy of the old": lambda at: at.work.copy("c", "kept"),
+    "move of the old": lambda at: at.work.move("c", "kept"),
+    "archive": lambda at: at.repo.create_branch("archive", at.known.committed),
+    "tag": lambda at: at.repo.create_tag("v1", at.known.committed),
+    "lease of the old": lambda at: at.repo.take_lease(
+        at.known.committed, holder="reader", length=timedelta(hours=2)
+    ),
+    "reset to the old": lambda at: at.repo.branch("side").reset_to(at.known.committed),
 }
 """What some named races need besides."""
 
 EVERY_OPERATION = OPERATIONS | MORE_OPERATIONS
-RUNS = {"collect", "late collect", "uncommitted", "late uncommitted", "undo"}
+RUNS = {
+    "collect",
+    "late collect",
+    "uncommitted",
+    "late uncommitted",
+    "lifecycle",
+    "late lifecycle",
+    "undo",
+}
 """Operations that take hundreds of steps."""
 CLEANERS = {"clean", "reap"}
 """Operations that begin with rows that wait for the cleaner."""

@@ -61,7 +61,7 @@ class Known:
     outside: Path
 
 
-LEFT_BY_RUNS = ("runs/", "uncommitted/", "index/")
+LEFT_BY_RUNS = ("runs/", "uncommitted/", "index/", "lifecycle/")
 
 
 class Nobody:

@@ -29,6 +29,8 @@ from reclaim.engine.base import (
 from reclaim.engine.lifecycle import (
     LifecycleCarryRequest,
     LifecycleFindings,
+    LifecycleIndex,
+    LifecycleIndexRequest,
     PublishRequest,
     RangeFiles,
     RangesRequest,
@@ -231,6 +233,14 @@ class PairedEngine:
         found = self._first.carry_matched(request)
         other = self._second.carry_matched(replace(request, place=_beside(request.place)))
         assert self._rows(found) == self._rows(other)
+        return found
+
+    def lifecycle_index(self, request: LifecycleIndexRequest) -> LifecycleIndex:
+        found = self._first.lifecycle_index(request)
+        other = self._second.lifecycle_index(replace(request, place=_beside(request.place)))
+        assert found.read == other.read
+        for one, two in ((found.parts, other.parts), (found.ranges, other.ranges)):
+            assert self._rows(one, grouped=False) == self._rows(two, grouped=False)
         return found
 
     def publish(self, request: PublishRequest) -> None:

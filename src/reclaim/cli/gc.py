@@ -23,6 +23,7 @@ from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
     from reclaim.run.gc import Collected
+    from reclaim.run.lifecycle.collecting import CollectedByRules
     from reclaim.stores.base import Store
 
 NOTHING = "nothing to collect"
@@ -50,9 +51,18 @@ def gc(
             "there.",
         ),
     ] = False,
+    lifecycle: Annotated[
+        bool,
+        typer.Option(
+            "--lifecycle",
+            help="Then take what the stored lifecycle rules match; data is read once for both. "
+            "With --all where rules are stored.",
+        ),
+    ] = False,
 ) -> None:
     """Plan and apply in one go, without asking. With --all a failure of one stops no other."""
     from reclaim.run.gc import collect
+    from reclaim.run.lifecycle.collecting import collect_by_rules, has_rules
 
     if store is None and not everything:
         raise InvalidInput("give either a STORE or --all")
@@ -69,13 +79,15 @@ def gc(
                 opened: Store | None = None
                 try:
                     opened = named.open()
+                    removal, wanted = quarantining.removal(opened), options(opened)
+                    if lifecycle and (not everything or has_rules(opened)):
+                        both = collect_by_rules(
+                            opened, engine, wanted, removal=removal, limits=limits, watcher=watcher
+                        )
+                        yield Result(named.name, opened, both.collected, by_rules=both)
+                        continue
                     done = collect(
-                        opened,
-                        engine,
-                        options(opened),
-                        removal=quarantining.removal(opened),
-                        limits=limits,
-                        watcher=watcher,
+                        opened, engine, wanted, removal=removal, limits=limits, watcher=watcher
                     )
                     yield Result(named.name, opened, done)
                 except Exception as error:
@@ -97,6 +109,8 @@ class Result:
     store: Store | None
     done: Collected | None = None
     failure: Failure | None = None
+    by_rules: CollectedByRules | None = None
+    """With what lifecycle rules took, if that was asked for."""
 
     def document(self) -> dict[str, Any]:
         store = self.store
@@ -111,6 +125,7 @@ class Result:
             "policy_source": None,
             "warnings": [],
             "too_young": None,
+            "lifecycle": self._lifecycle(),
             **NOTHING_APPLIED,
         }
         if self.failure is not None:
@@ -139,7 +154,22 @@ class Result:
         stored = plan is not None and plan.document.policy_source == STORED
         by = " (by its stored policy)" if stored else ""
         said = self._nothing() if applied is None else sentence(applied)
-        return f"{name}: {said}{by}"
+        rules = ""
+        if self.by_rules is not None:
+            rules = f"; by lifecycle rules: {sentence(self.by_rules.applied)}"
+        return f"{name}: {said}{by}{rules}"
+
+    def _lifecycle(self) -> dict[str, Any] | None:
+        if self.by_rules is None:
+            return None
+        section = self.by_rules.plan.document.lifecycle
+        assert section is not None
+        return {
+            "run": self.by_rules.applied.run,
+            "plan": shown(self.by_rules.plan.place),
+            "held": section.held_count,
+            **applied_document(self.by_rules.applied),
+        }
 
     def _nothing(self) -> str:
         assert self.done is not None

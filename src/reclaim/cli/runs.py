@@ -15,7 +15,14 @@ from reclaim.cli.describe import history_edit, instant, objects, size
 from reclaim.cli.output import Block, Table
 from reclaim.cli.plans import STORE
 from reclaim.cli.session import Session
-from reclaim.model import CHECKPOINT, EDITED_BY_LIBRARY, LISTS, PLAN_DIGEST, RELEASED_BY_LIBRARY
+from reclaim.model import (
+    CHECKPOINT,
+    EDITED_BY_LIBRARY,
+    LIFECYCLE,
+    LISTS,
+    PLAN_DIGEST,
+    RELEASED_BY_LIBRARY,
+)
 
 if TYPE_CHECKING:
     from reclaim.model import Run
@@ -133,6 +140,8 @@ def _what(run: Run, noun: str) -> str:
     if edit := history_edit(EditCounts.of_record(done), noun):
         took_back = run.state == "undone" and run.quarantine is None
         said.append(f"{edit}, taken back" if took_back else edit)
+    if isinstance(by_rules := done.get(LIFECYCLE), dict):
+        said.append(f"by lifecycle rules {', '.join(map(str, by_rules.get('rules', ())))}")
     if globs := done.get("exclude"):
         said.append(f"left out {done.get('excluded', 0)} by --exclude {' '.join(globs)}")
     if run.purging:

@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from reclaim.engine.lifecycle import (
     LifecycleCarryRequest,
     LifecycleFindings,
+    LifecycleIndex,
+    LifecycleIndexRequest,
     LifecycleSearch,
     PublishRequest,
     RangeFiles,
@@ -426,4 +428,8 @@ class Engine(Protocol):
 
     def publish(self, request: PublishRequest) -> None:
         """Write down the addresses of a run of lifecycle rules, each row with the run."""
+        ...
+
+    def lifecycle_index(self, request: LifecycleIndexRequest) -> LifecycleIndex:
+        """Read live ranges, and write their entries into the index of lifecycle runs."""
         ...

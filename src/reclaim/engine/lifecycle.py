@@ -60,6 +60,26 @@ class LifecycleRead:
 
 
 @dataclass(frozen=True, slots=True)
+class LifecycleIndexRequest:
+    """Which containers to read for the index: the live ones among some, which are ranges."""
+
+    format: Format
+    containers: Sequence[Part]
+    edges: Sequence[str]
+    """Partitions at which the index is cut."""
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class LifecycleIndex:
+    """Parts of the index, and the ranges that they have the entries of, as ``RANGES``."""
+
+    parts: Sequence[Part] = ()
+    ranges: Sequence[Part] = ()
+    read: LifecycleRead = field(default_factory=LifecycleRead)
+
+
+@dataclass(frozen=True, slots=True)
 class EarlierRun:
     """What the last finished run left: then only what may have changed is looked at.
 
@@ -92,6 +112,8 @@ class LifecycleSearch:
     found: Place
     """For rows, addresses and what is held, in the same storage."""
     earlier: EarlierRun | None = None
+    indexed: LifecycleIndex | None = None
+    """What a collection has read just before; its files are in the storage of the request."""
 
 
 @dataclass(slots=True)

@@ -7,10 +7,11 @@ from shlex import quote
 
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import PlanRefused, TooMuch
-from reclaim.model import PLAN_DIGEST, Run, RunState
+from reclaim.model import PLAN_DIGEST, Run, RunState, instant_text
 from reclaim.run.exclusion import EXCLUDE
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.removal import OPTIONS, Removal
+from reclaim.safety import SAFETY
 from reclaim.stores.base import Store
 
 COLLECT = "collect"
@@ -29,6 +30,14 @@ def check_plan(planned: PlanDocument, store: Store) -> None:
             f"the plan is for a store at {planned.store.storage}, which is at {store.storage.url} "
             "now",
             hint="plan it again",
+        )
+    ahead = planned.started_at - store.clock.now()
+    if ahead > SAFETY.clock_skew:
+        # It may lie elsewhere, and so have been made by a clock that was never compared with the
+        # storage's: then it took young objects for old ones.
+        raise PlanRefused(
+            f"the plan is of {instant_text(planned.started_at)}, which is yet to come",
+            hint="see whether the clock is right where it was made, and plan it again",
         )
     if planned.fraction > planned.allowed_fraction:
         raise TooMuch("the plan takes more than it was allowed to", hint="plan it again")

@@ -18,7 +18,7 @@ from reclaim.model import RunState
 from reclaim.policy import unmatched_rules
 from reclaim.run import environment
 from reclaim.run.admission import COLLECT
-from reclaim.run.lateness import find_lateness
+from reclaim.run.lateness import find_last, find_lateness
 from reclaim.run.orphans import find_orphans
 from reclaim.run.stored_policy import find_stored
 from reclaim.storage import Storage
@@ -151,7 +151,7 @@ def _runs(store: Store) -> Finding:
         finish = f"undo {newest.id}" if newest.undoing else f"apply {newest.place}"
         hint = f"finish it: reclaim {finish}{where}"
         return Finding(Level.WARNING, "runs", sentence, hint, store.name)
-    done = max((run.started_at for run in collects if run.state == RunState.DONE), default=None)
+    done = find_last(collects)
     if (late := find_lateness(store, collects)) is not None:
         said, hint = late
         return Finding(Level.WARNING, "runs", said, hint, store.name)

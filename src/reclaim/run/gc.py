@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -42,8 +43,10 @@ def collect(
     limits: Limits = NO_LIMITS,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
+    make: Callable[[], Plan] | None = None,
 ) -> Collected:
     """Plan and apply at once. Whatever stops it is raised: only a finished plan can be empty.
+    ``make`` makes the plan, where it is made in another way than usual.
 
     An empty plan is not applied. It is recorded as a run that is done, so that one can see that
     the collector works. A plan beyond the ``limits`` is refused, and stays to be reviewed.
@@ -52,7 +55,10 @@ def collect(
         store.clean()
     if store.deleted and _is_done_with(store):
         return Collected(None, None)
-    plan = make_plan(store, engine, options, watcher=watcher, opener=opener)
+    if make is not None:
+        plan = make()
+    else:
+        plan = make_plan(store, engine, options, watcher=watcher, opener=opener)
     if _is_empty(plan, opener):
         made = plan.document
         nothing = {"objects": 0, "bytes": 0}

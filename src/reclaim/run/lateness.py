@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from reclaim.model import Run, RunState
+from reclaim.model import LIFECYCLE, Run, RunState
 from reclaim.run.admission import COLLECT
 from reclaim.stores.base import Store
 from reclaim.stores.registry import name_of
@@ -15,12 +15,18 @@ FINISHED = (RunState.DONE, RunState.PURGED)
 """One whose quarantine has ended since was finished as well."""
 
 
+def find_last(runs: Sequence[Run]) -> datetime | None:
+    """When the last run began that finished, and that takes what nothing reaches.
+
+    One by lifecycle rules takes what is too old, and leaves the rest.
+    """
+    collections = (run for run in runs if run.kind == COLLECT and LIFECYCLE not in run.summary)
+    return max((run.started_at for run in collections if run.state in FINISHED), default=None)
+
+
 def find_lateness(store: Store, runs: Sequence[Run]) -> tuple[str, str] | None:
     """What is late in a store, and what to do about it; None if its last finished run is young."""
-    done = max(
-        (run.started_at for run in runs if run.kind == COLLECT and run.state in FINISHED),
-        default=None,
-    )
+    done = find_last(runs)
     since = done or getattr(store, "created_at", None)
     if store.deleted or since is None or store.clock.now() - since <= TOO_OLD:
         return None

@@ -12,6 +12,8 @@ from reclaim.engine.lifecycle import (
     EarlierRun,
     LifecycleCarryRequest,
     LifecycleFindings,
+    LifecycleIndex,
+    LifecycleIndexRequest,
     LifecycleRead,
     LifecycleSearch,
     PublishRequest,
@@ -87,6 +89,13 @@ class LifecycleSteps:
             known = self._tables(own, earlier.ranges, RANGES)
             unread = unread.filter(not_among(unread, set(known.column("address").to_pylist())))
             found += self._find_changed(search, earlier, ranges, known, format, notes)
+        indexed = search.indexed or LifecycleIndex()
+        have = set(self._tables(own, indexed.ranges, RANGES).column("address").to_pylist())
+        unread = unread.filter(not_among(unread, have))
+        now = RangeBits.of(ranges)
+        for part in indexed.parts:
+            rows = lifecycle_index.find_rows_matched(search.classes, now, read_part(own, part))
+            found.append(rows)
         reads = CountedReads(format.view(self._open(format.root)))
         tables: list[pa.Table] = []
         for bits, rows in lifecycle_index.read_ranges(format, reads, unread, notes.read):
@@ -94,7 +103,19 @@ class LifecycleSteps:
             found.append(lifecycle_index.find_matched(search.classes, bits, rows))
             tables.append(rows)
         parts = lifecycle_index.write_index(own, search.index.at("part"), tables, search.edges)
-        return pa.concat_tables(found), parts
+        return pa.concat_tables(found), [*indexed.parts, *parts]
+
+    def lifecycle_index(self, request: LifecycleIndexRequest) -> LifecycleIndex:
+        self._step("index")
+        format, place = request.format, request.place
+        own, counts = self._open(place.url), LifecycleRead()
+        containers = self._tables(own, request.containers, CONTAINERS)
+        ranges = lifecycle_ranges.as_ranges(containers)
+        reads = CountedReads(format.view(self._open(format.root)))
+        read = lifecycle_index.read_ranges(format, reads, ranges, counts)
+        tables = [rows for _, rows in read]
+        parts = lifecycle_index.write_index(own, place.at("part"), tables, request.edges)
+        return LifecycleIndex(parts, self._write(place, "ranges", RANGES, [ranges]), counts)
 
     def _find_changed(
         self,

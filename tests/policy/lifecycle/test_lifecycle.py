@@ -174,6 +174,7 @@ def test_nested_prefixes_and_rules_for_the_same_prefix_add_up() -> None:
         ('{"r": {"prefix": "a", "days": true}}', "r: days: must be a whole number of at least 1"),
         ('{"r": {"prefix": "a", "days": 99999}}', "r: days: "),
         ('{"r": {"prefix": 3, "days": 1}}', "r: prefix: "),
+        (r'{"r": {"prefix": "\ud800", "days": 1}}', "r: prefix: has half of a letter"),
         ('{"r": {"prefix": "a", "days": 1, "day": 2}}', "r: day: there is no such field"),
         ('{"r": {"prefix": "a", "branch_days": {"b": -1}}}', "r: branch_days: b: must be"),
         ('{"r": {"prefix": "a", "branch_days": {"": 1}}}', "r: branch_days: "),

@@ -34,6 +34,8 @@ from reclaim.engine.base import (
 )
 from reclaim.engine.lifecycle import (
     LifecycleCarryRequest,
+    LifecycleIndex,
+    LifecycleIndexRequest,
     PublishRequest,
     RangeFiles,
     RangesRequest,
@@ -202,6 +204,9 @@ class SparkEngine:
 
     def carry_matched(self, request: LifecycleCarryRequest) -> Sequence[Part]:
         return self._lifecycle.carry(request)
+
+    def lifecycle_index(self, request: LifecycleIndexRequest) -> LifecycleIndex:
+        return self._lifecycle.index(request)
 
     def publish(self, request: PublishRequest) -> None:
         self._lifecycle.publish(request)

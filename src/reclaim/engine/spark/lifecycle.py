@@ -20,6 +20,8 @@ from reclaim.engine.base import Candidates, ContainerFiles, FindRequest
 from reclaim.engine.lifecycle import (
     LifecycleCarryRequest,
     LifecycleFindings,
+    LifecycleIndex,
+    LifecycleIndexRequest,
     LifecycleRead,
     LifecycleSearch,
     PublishRequest,
@@ -51,6 +53,7 @@ from reclaim.engine.tasks.judging import Verdict
 from reclaim.engine.tasks.lifecycle import ADDRESSES, RANGES, ROWS
 from reclaim.engine.tasks.lifecycle_index import Changes, Span
 from reclaim.engine.tasks.parts import Part, open_storage, read_part, write_part
+from reclaim.policy.lifecycle.classes import BranchClasses
 
 NO_CONTAINERS = ContainerFiles((), 0, 0, 0)
 LOOKED_UP_BY_A_TASK = 500
@@ -132,6 +135,11 @@ class LifecycleJobs:
         if (earlier := search.earlier) is not None and earlier.ranges:
             known = self._frames.rows_of(url, earlier.ranges, RANGES).select("address")
             ranges = ranges.join(known, on="address", how="left_anti")
+        indexed = search.indexed or LifecycleIndex()
+        if indexed.ranges:
+            have = self._frames.rows_of(url, indexed.ranges, RANGES).select("address")
+            ranges = ranges.join(have, on="address", how="left_anti")
+        notes.index = indexed.parts
         if earlier is not None:
             for lines in self._find_changed(request, search):
                 found += _of(lines, KEY_FILE)
@@ -150,7 +158,8 @@ class LifecycleJobs:
             )
             spread = ranges.select(*RANGES.names).repartition(tasks)
             lines = self._frames.run(spread, read)
-            notes.index = [part for part in lines.parts if part.group != KEY_FILE]
+            fresh = [part for part in lines.parts if part.group != KEY_FILE]
+            notes.index = [*indexed.parts, *fresh]
             found += _of(lines, KEY_FILE)
             for report in lines.reports():
                 notes.read.add(LifecycleRead(**report["read"]))
@@ -159,6 +168,32 @@ class LifecycleJobs:
             return None
         too_many = self._finder.exceed_lookup(tuple(found))
         return Wanted(frozenset(partitions), () if too_many else tuple(found))
+
+    def index(self, request: LifecycleIndexRequest) -> LifecycleIndex:
+        """Read live ranges for the index alone."""
+        count = _rows(request.containers)
+        if not count:
+            return LifecycleIndex()
+        read = partial(lifecycle.read_ranges_of, request.place.url)
+        ranges = self._frames.files(request.containers).map(read, RANGES)
+        written = self._frames.run(ranges, partial(write_rows, request.place.below("ranges"))).parts
+        index = partial(
+            lifecycle.read_fresh,
+            request.format,
+            BranchClasses((), ()),
+            list(request.edges),
+            request.place,
+            request.place,
+            None,
+        )
+        tasks = max(1, min(2 * self._frames.tasks, _rows(written)))
+        spread = self._frames.rows_of(request.place.url, written, RANGES).repartition(tasks)
+        lines = self._frames.run(spread, index)
+        counts = LifecycleRead()
+        for report in lines.reports():
+            counts.add(LifecycleRead(**report["read"]))
+        parts = [part for part in lines.parts if part.group != KEY_FILE]
+        return LifecycleIndex(parts, written, counts)
 
     def _find_changed(self, request: FindRequest, search: LifecycleSearch) -> Sequence[Lines]:
         """The keys of what may be judged in another way than by the last run."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.engine.spark.keys import keys_of
 from reclaim.globs import glob_regex
 from reclaim.policy.lifecycle.classes import HOLDER, OTHERS, BranchClasses
 
@@ -175,23 +176,9 @@ def decide(classes: BranchClasses, names: ReachNames, rows: pa.Table) -> Decisio
     held = judged.rows.filter(pa.array(is_held))
     return Decision(
         going,
-        _addresses(classes, going),
-        _held(classes, names, held, judged.unmatched[is_held]),
+        _addresses(classes, going, judged.sizes[goes]),
+        _held(classes, names, held, judged.unmatched[is_held], judged.sizes[holds]),
     )
-
-
-def with_match(classes: BranchClasses, rows: pa.Table) -> pa.Table:
-    """All rows, as ``ROWS``, of the addresses that a rule matches somewhere."""
-    if not rows.num_rows:
-        return rows
-    bits, days = numpy_of(rows.column("bits"), np.int64), numpy_of(rows.column("day"), np.int32)
-    matched = (match(classes, rows.column("path"), days) & bits) != 0
-    if not matched.any() or matched.all():
-        return rows.slice(0, rows.num_rows if matched.any() else 0)
-    codes = _codes(rows.column("address"))
-    wanted = np.zeros(int(codes.max()) + 1, np.bool_)
-    wanted[codes[matched]] = True
-    return rows.filter(pa.array(wanted[codes]))
 
 
 def find_unmatched(classes: BranchClasses, rows: pa.Table, protect: Sequence[str] = ()) -> pa.Array:
@@ -228,10 +215,8 @@ class _Judged:
     def of(cls, classes: BranchClasses, rows: pa.Table) -> _Judged:
         bits, days = numpy_of(rows.column("bits"), np.int64), numpy_of(rows.column("day"), np.int32)
         own = (match(classes, rows.column("path"), days) & bits) != 0
-        address, path = (_codes(rows.column(name)) for name in ("address", "path"))
-        order = np.argsort(address * (int(path.max()) + 1) + path, kind="stable")
-        address, path = address[order], path[order]
-        pairs = _starts(address, path)
+        order, addresses = _group(rows.column("address"))
+        order, pairs, starts = _group_paths(rows.column("path"), order, addresses)
         columns = {
             "bits": np.bitwise_or.reduceat(bits[order], pairs),
             "day": np.maximum.reduceat(days[order], pairs),
@@ -241,7 +226,7 @@ class _Judged:
             },
         }
         merged = rows if _counts_up(order, pairs) else rows.take(pa.array(order[pairs]))
-        merged = _by_path(_with(merged, columns), starts := _starts(address[pairs]))
+        merged = _by_path(_with(merged, columns), starts)
         final = numpy_of(merged.column("bits"), np.int64)
         latest = numpy_of(merged.column("day"), np.int32)
         matched = match(classes, merged.column("path"), latest) & final
@@ -255,6 +240,42 @@ class _Judged:
             np.bitwise_or.reduceat(unmatched, starts) != 0,
             np.logical_or.reduceat(np.logical_or.reduceat(own[order], pairs), starts),
         )
+
+
+def _group(addresses: pa.ChunkedArray) -> tuple[Any, Any]:
+    """An order in which the same addresses stand together, and where each of them begins.
+
+    They are put in order by their keys, and then compared whole: where different ones have the
+    same key, whole addresses are put in order, which takes longer.
+    """
+    keys = keys_of(addresses)
+    order = np.argsort(keys, kind="stable")
+    same = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+    if not len(same):
+        # Each comes once: as they are.
+        return np.arange(len(keys)), np.arange(len(keys))
+    one, other = (addresses.take(pa.array(order[same + after])) for after in (0, 1))
+    if not pc.all(pc.equal(one, other)).as_py():
+        keys = _codes(addresses)
+        order = np.argsort(keys, kind="stable")
+    return order, _starts(keys[order])
+
+
+def _group_paths(paths: pa.ChunkedArray, order: Any, addresses: Any) -> tuple[Any, Any, Any]:
+    """An order in which the same paths of an address stand together as well; where each pair
+    begins, and which of these pairs are the first of an address.
+
+    Most addresses have one row, of which nothing has to be compared.
+    """
+    sizes = np.diff(np.append(addresses, len(order)))
+    codes = np.zeros(len(order), np.int64)
+    several = np.flatnonzero(np.repeat(sizes > 1, sizes))
+    if len(several):
+        codes[several] = _codes(paths.take(pa.array(order[several])))
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    by_pair = np.lexsort((codes, owner)) if len(several) else np.arange(len(order))
+    pairs = _starts(owner, codes[by_pair])
+    return order[by_pair], pairs, _starts(owner[pairs])
 
 
 def _counts_up(order: Any, pairs: Any) -> bool:
@@ -299,15 +320,15 @@ def _with(rows: pa.Table, columns: dict[str, Any]) -> pa.Table:
     return rows
 
 
-def _groups(rows: pa.Table) -> Any:
-    """Where the rows of each address begin; they come together."""
-    return _starts(_codes(rows.column("address"))) if rows.num_rows else np.zeros(0, np.int64)
+def _first_rows(sizes: Any) -> Any:
+    """Where the rows of each address begin, by how many each has."""
+    return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
 
 
-def _addresses(classes: BranchClasses, rows: pa.Table) -> pa.Table:
+def _addresses(classes: BranchClasses, rows: pa.Table, sizes: Any) -> pa.Table:
     if not rows.num_rows:
         return ADDRESSES.empty_table()
-    starts = _groups(rows)
+    starts = _first_rows(sizes)
     offsets = pa.array(np.append(starts, rows.num_rows).astype(np.int32))
     paths = pa.ListArray.from_arrays(offsets, rows.column("path").combine_chunks())
     owners = rows.column("address").take(pa.array(starts))
@@ -331,11 +352,12 @@ def _rules(classes: BranchClasses, rows: pa.Table, starts: Any) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), named.take(pa.array(rules)))
 
 
-def _held(classes: BranchClasses, names: ReachNames, rows: pa.Table, unmatched: Bits) -> pa.Table:
+def _held(
+    classes: BranchClasses, names: ReachNames, rows: pa.Table, unmatched: Bits, sizes: Any
+) -> pa.Table:
     if not rows.num_rows:
         return HELD.empty_table()
-    starts = _groups(rows)
-    sizes = np.diff(np.append(starts, rows.num_rows))
+    starts = _first_rows(sizes)
     owner = np.repeat(np.arange(len(starts)), sizes)
     places = _first_few(owner, np.flatnonzero(unmatched))
     some = rows.take(pa.array(places))

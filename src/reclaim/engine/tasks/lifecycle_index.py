@@ -164,6 +164,13 @@ def find_matched(classes: BranchClasses, bits: int, rows: pa.Table) -> pa.Table:
     return rows.filter(pa.array((matched & bits) != 0)).select(FOUND.names)
 
 
+def find_rows_matched(classes: BranchClasses, ranges: RangeBits, rows: pa.Table) -> pa.Table:
+    """The entries of an index that a rule matches on some branch, as ``FOUND``."""
+    matched = match(classes, rows.column("path"), numpy_of(rows.column("day"), np.int32))
+    bits = ranges.bits[ranges.find(rows.column("range"))]
+    return rows.filter(pa.array((matched & bits) != 0)).select(FOUND.names)
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """The rules and ranges of now and of the last finished run."""

@@ -15,6 +15,7 @@ from reclaim.engine.tasks.ahead import read_ahead
 from reclaim.engine.tasks.indexing import CountedReads
 from reclaim.engine.tasks.lifecycle import NOBODY, RANGES, ReachNames, numpy_of
 from reclaim.engine.tasks.reading import LIVE, reader_of
+from reclaim.policy.lifecycle.classes import OTHERS
 from reclaim.stores.format import CONTAINERS, NO_READ, Format
 
 
@@ -115,6 +116,24 @@ def as_containers(ranges: pa.Table) -> pa.Table:
         pa.repeat(pa.scalar(LIVE, pa.int32()), rows),
     ]
     return pa.table(columns, schema=CONTAINERS)
+
+
+def as_ranges(containers: pa.Table) -> pa.Table:
+    """The live ranges among containers, as ``RANGES``, with the bit of any branch."""
+    live = pc.and_(
+        pc.equal(containers.column("cause"), LIVE),
+        pc.not_equal(containers.column("detail"), NO_READ),
+    )
+    found = containers.filter(live)
+    rows = found.num_rows
+    nobody = pa.repeat(pa.scalar(NOBODY, pa.int32()), rows)
+    columns = [
+        *(found.column(name) for name in ("address", "detail", "entries")),
+        pa.repeat(pa.scalar(OTHERS, pa.int64()), rows),
+        nobody,
+        nobody,
+    ]
+    return pa.table(columns, schema=RANGES)
 
 
 def named_metaranges(metaranges: pa.Table) -> pa.Table:

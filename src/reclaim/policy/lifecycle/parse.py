@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from reclaim.errors import InvalidInput
 from reclaim.policy.document import problem_text, read_document
@@ -26,13 +26,24 @@ MOST_DAYS = 36_500
 """A hundred years. What is far beyond was not meant as days."""
 
 Days = Annotated[int, Field(ge=1, le=MOST_DAYS, strict=True)]
-Name = Annotated[str, Field(min_length=1, strict=True)]
+
+
+def _check_letters(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("has half of a letter, which no path can have") from None
+    return text
+
+
+Text = Annotated[str, Field(strict=True), AfterValidator(_check_letters)]
+Name = Annotated[Text, Field(min_length=1)]
 
 
 class _Rule(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    prefix: Annotated[str, Field(strict=True)]
+    prefix: Text
     days: Days | None = None
     enabled: Annotated[bool, Field(strict=True)] = True
     branch_days: dict[Name, Days] = {}

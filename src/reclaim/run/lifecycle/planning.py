@@ -11,7 +11,13 @@ from datetime import date
 import pyarrow as pa
 
 from reclaim.engine.base import Candidates, ContainerFiles, Engine, FindRequest, Objects
-from reclaim.engine.lifecycle import EarlierRun, LifecycleSearch, RangeFiles, RangesRequest
+from reclaim.engine.lifecycle import (
+    EarlierRun,
+    LifecycleIndex,
+    LifecycleSearch,
+    RangeFiles,
+    RangesRequest,
+)
 from reclaim.engine.tasks.lifecycle_ranges import Renumbering
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
 from reclaim.engine.uncommitted import CopyRequest
@@ -69,6 +75,16 @@ class LifecycleOptions:
     policy: LifecyclePolicy
     full: bool = False
     """Whether nothing of earlier runs is used."""
+    indexed: IndexedBefore | None = None
+    """What a collection has read just before, for a full run."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedBefore:
+    """An index of ranges that were read, in the storage with the URL ``url``."""
+
+    index: LifecycleIndex
+    url: str
 
 
 def plan_lifecycle(
@@ -96,14 +112,27 @@ def plan_lifecycle(
             f"{store.name} was deleted, and no rule is needed for what it left",
             hint="collect it with `reclaim gc`",
         )
-    if not asked.policy.enabled_rules:
+    check_rules(store, asked.policy)
+    watching = watcher or Silent()
+    plan = LifecyclePlanning(store, engine, wanted, asked, new_uid(), watching, opener).run()
+    return record_plan(store, plan)
+
+
+def check_rules(store: Store, policy: LifecyclePolicy) -> None:
+    """Refuse rules by which nothing could go, or that cannot be told apart."""
+    if not policy.enabled_rules:
         raise InvalidInput(
             f"{store.name} has no enabled lifecycle rule, so nothing could match",
             hint="set rules with `reclaim lifecycle set`",
         )
-    watching = watcher or Silent()
-    plan = LifecyclePlanning(store, engine, wanted, asked, new_uid(), watching, opener).run()
-    return record_plan(store, plan)
+    BranchClasses.of(date_rules(policy, store.clock.now().date()))
+
+
+def find_edges(seen: Observation, entries: int, most: int = MOST_BUCKETS) -> Sequence[str]:
+    """Partitions at which an index is cut, so that a part has few of them."""
+    partitions = sorted(seen.closed | seen.open)
+    buckets = min(most, len(partitions), -(-entries // ROWS_OF_A_BUCKET))
+    return [partitions[n * len(partitions) // buckets] for n in range(1, buckets)]
 
 
 class _NeedsFullRun(Exception):
@@ -137,6 +166,8 @@ class LifecyclePlanning(Planning):
         self._copied: Sequence[Part] = ()
 
     def _find_checkpoint(self) -> tuple[LifecycleCheckpoint | None, str]:
+        if self._asked.indexed is not None:
+            return None, "a collection has just read everything"
         if self._asked.full:
             return None, "it was asked for"
         own = self._opener(self._store.storage.url)
@@ -240,11 +271,8 @@ class LifecyclePlanning(Planning):
         return {one: bits for one, bits in reach.bits.items() if one not in then}
 
     def _edges(self, seen: Observation) -> Sequence[str]:
-        """Partitions at which the index is cut, so that a part has few of them."""
-        partitions = sorted(seen.closed | seen.open)
         most = MOST_BUCKETS if self._checkpoint is None else FEW_BUCKETS
-        buckets = min(most, len(partitions), -(-self._ranges.entries // ROWS_OF_A_BUCKET))
-        return [partitions[n * len(partitions) // buckets] for n in range(1, buckets)]
+        return find_edges(seen, self._ranges.entries, most)
 
     def _covering(self, containers: ContainerFiles) -> Sequence[Part]:  # noqa: ARG002
         # Here live containers list what goes: all that is promised has to be named.
@@ -255,12 +283,14 @@ class LifecyclePlanning(Planning):
     def _find(self, request: FindRequest, seen: Observation) -> Candidates:
         assert self._reach is not None
         checkpoint = self._checkpoint
+        indexed = None if self._asked.indexed is None else self._copy_indexed(self._asked.indexed)
         search = LifecycleSearch(
             classes=self._classes,
             names=self._reach.names,
             ranges=self._ranges.parts,
             edges=self._edges(seen),
             index=self._place.below("index"),
+            indexed=indexed,
             found=self._place.below("lifecycle"),
             earlier=None
             if checkpoint is None
@@ -282,6 +312,15 @@ class LifecyclePlanning(Planning):
         found.read.containers = notes.read.ranges + self._ranges.ranges - notes.read.expected
         return found
 
+    def _copy_indexed(self, before: IndexedBefore) -> LifecycleIndex:
+        """The index that a collection made, where all other files of the plan are."""
+        place = self._place.below("index").below("before")
+        parts, ranges = (
+            self._engine.copy(CopyRequest(parts, before.url, place.below(name))).parts
+            for name, parts in (("parts", before.index.parts), ("ranges", before.index.ranges))
+        )
+        return LifecycleIndex(parts, ranges)
+
     def _check_read(self, found: Candidates) -> None:
         """Refuse when less was read than there must be."""
         notes = found.lifecycle
@@ -291,7 +330,7 @@ class LifecyclePlanning(Planning):
             ("ranges", read.expected, read.ranges),
             ("entries", read.expected_entries, read.entries),
         ]
-        if self._checkpoint is None:
+        if self._checkpoint is None and self._asked.indexed is None:
             pairs += [
                 ("ranges", self._ranges.ranges, read.ranges),
                 ("entries", self._ranges.entries, read.entries),

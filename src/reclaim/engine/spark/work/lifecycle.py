@@ -126,6 +126,12 @@ def load_ranges(url: str, parts: tuple[Part, ...]) -> RangeBits:
     return RangeBits.of(pa.concat_tables([RANGES.empty_table(), *tables]))
 
 
+def read_ranges_of(url: str, files: Tables) -> Tables:
+    """The live ranges among containers."""
+    for table in read_parts(url, files):
+        yield lifecycle_ranges.as_ranges(table)
+
+
 def read_fresh(
     format: Format,
     classes: BranchClasses,
@@ -252,8 +258,6 @@ def decide(
     for share in shares:
         tables = [_rows_of(now, wanted, keys_of, place.url, row) for row in share.to_pylist()]
         rows = pa.concat_tables([ROWS.empty_table(), *tables])
-        if wanted is None:
-            rows = lifecycle.with_match(classes, rows)
         decision = lifecycle.decide(classes, names, rows)
         for group, table in (
             (ROW_FILE, decision.rows),

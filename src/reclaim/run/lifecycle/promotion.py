@@ -1,0 +1,227 @@
+"""From a plan to claims that are final: claim, close, confirm, promote.
+
+``catalog.collection.claimed_addresses`` argues why nothing goes that something unmatched refers to.
+This is the order of its steps, and the judging in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from reclaim.engine.base import ConfirmRequest, ContainerFiles, Engine
+from reclaim.engine.tasks.parts import Opener, Part, Place, hashed_part, read_part
+from reclaim.errors import IncompleteRead, OutOfTime, PlanRefused
+from reclaim.ids import new_uid
+from reclaim.policy.lifecycle import decode_lifecycle, lifecycle_document
+from reclaim.run.checks import check_budget, check_clock
+from reclaim.run.decide import KEEPS_ALL, decide_seen
+from reclaim.run.lifecycle.rejudging import rejudge
+from reclaim.run.plan_file import PlanDocument
+from reclaim.run.promises import keep_needed, keep_promises
+from reclaim.run.trust import Basis
+from reclaim.storage import hashed_files
+from reclaim.stores.abilities import ClosesOverdue, KeepsLifecycle, TakesReferenced
+from reclaim.stores.base import Held, Store
+from reclaim.stores.observation import Observation, ObserveRequest
+
+ROUNDS = 20
+"""How often it is confirmed before the writers are asked to pause."""
+NO_CONTAINERS = ContainerFiles((), 0, 0, 0)
+
+
+class Promotion:
+    """The claims of one apply, under the lock."""
+
+    def __init__(
+        self,
+        store: Store,
+        held: Held,
+        engine: Engine,
+        place: Place,
+        own: Place,
+        planned: PlanDocument,
+        basis: Basis,
+        opener: Opener,
+    ) -> None:
+        assert isinstance(held, TakesReferenced)
+        assert planned.lifecycle is not None
+        self._store = store
+        self._held: Held = held
+        self._claims: TakesReferenced = held
+        self._engine = engine
+        self._place = place
+        self._own = own
+        self._planned = planned
+        self._section = planned.lifecycle
+        self._basis = basis
+        self._run = planned.run
+        self._opener = opener
+        self._storage = opener(place.url)
+        self.tried = False
+        """Whether claims are promoted, or may be: an error need not mean that they are not."""
+        self.seen: Observation | None = None
+        """What was seen in the read that confirmed the plan, once that is promoted."""
+
+    def stored_rules(self) -> str:
+        """The document of the stored rules, which must be those that the plan was made by."""
+        document = None
+        if isinstance(self._store, KeepsLifecycle):
+            document = self._store.stored_lifecycle()
+        if document is not None:
+            stored = decode_lifecycle(document, repository=self._store.name)
+            if lifecycle_document(stored.policy) == self._section.policy:
+                return document
+        raise PlanRefused(
+            f"the lifecycle rules of {self._store.name} were changed since the plan was made",
+            hint="nothing was deleted; plan it again: reclaim lifecycle run REPO --plan",
+        )
+
+    def find_unneeded(self, done: Sequence[Part]) -> Sequence[Part]:
+        """The candidates that nothing but commits needs: no staged entry, no upload, no open
+        partition, and nothing that a run which can be undone has promised.
+
+        Promises do not change while the lock is held, and a closed partition stays closed. What is
+        staged from here on is looked for again once the claims are closed. ``done`` is the journal
+        of earlier applies.
+        """
+        if isinstance(self._held, ClosesOverdue):
+            self._held.close_overdue()
+        seen = keep_needed(
+            self.observe(),
+            self._store,
+            self._engine,
+            besides=self._run,
+            place=self._own.below("work"),
+            # Live containers list candidates here, so that all that is promised has to be read.
+            known=(),
+        )
+        self._check_protected(seen)
+        found = self._engine.confirm(
+            ConfirmRequest(
+                self._store.format,
+                self._basis.candidates,
+                NO_CONTAINERS,
+                seen.held,
+                seen.closed,
+                done,
+                self._own.below("objects"),
+                self._own.below("work"),
+            )
+        )
+        if found.read.held != seen.held_count:
+            raise IncompleteRead(
+                f"to confirm, {seen.held_count} staged or promised addresses were expected and "
+                f"{found.read.held} were read",
+                hint="nothing was deleted; apply it again",
+            )
+        return found.parts
+
+    def _check_protected(self, seen: Observation) -> None:
+        more = [glob for glob in seen.protect if glob not in self._planned.protect]
+        if more:
+            raise PlanRefused(
+                f"{self._store.name} protects {', '.join(more)} since the plan was made",
+                hint="nothing was deleted; plan it again",
+            )
+
+    def claim(self, candidates: Sequence[Part]) -> int:
+        """Claim candidates, and wait for whoever may refer to one without having seen that; returns
+        how many are claimed."""
+        claimed = self._claims.claim(self._rules_of(candidates))
+        self._claims.close_claims()
+        return claimed
+
+    def _rules_of(self, candidates: Sequence[Part]) -> Iterator[tuple[str, str]]:
+        """Each address with the rule that takes it, one file at a time."""
+        for part in candidates:
+            rows = read_part(self._storage, part, ["address", "reason"])
+            columns = (rows.column(name).to_pylist() for name in ("address", "reason"))
+            yield from zip(*columns, strict=True)
+
+    def confirm_until_promoted(self, rules: str) -> int:
+        """Judge again by what is there now, until nothing has changed since; how often it took.
+
+        Claims are closed, so that only commits can make new references, and refs tell of those.
+        """
+        for number in range(1, ROUNDS + 1):
+            seen = self.observe()
+            now = decide_seen(KEEPS_ALL, seen)
+            judged = rejudge(
+                self._store,
+                self._engine,
+                self._planned,
+                self._place,
+                seen,
+                now,
+                own=self._own.below("work").below(f"judged-{new_uid()}"),
+                opener=self._opener,
+            )
+            leaving = self._addresses(judged.files, judged.addresses)
+            self._claims.drop_claims(leaving)
+            self._claims.drop_staged_claims()
+            # A clock that jumped since has made leases look lapsed.
+            own = Place(*self._store.place(self._run)).below("work")
+            check_clock(self._store, self._store.storage, own)
+            check_budget(self._store, self._held.lock, seen.read_at, so_far="nothing was deleted")
+            self.tried = True
+            if self._claims.promote_claims(seen, rules):
+                self.seen = seen
+                return number
+            self.tried = False
+        raise OutOfTime(
+            "branches, tags or leases changed faster than the plan could be confirmed",
+            hint="nothing was deleted; apply it again when fewer commits are being made",
+        )
+
+    def _addresses(self, files: Sequence[str], expected: int) -> Iterator[str]:
+        """The addresses in files, one file at a time; as many as there must be."""
+        read = 0
+        for file in files:
+            rows = hashed_files.read(self._storage, file, ["address"])
+            read += rows.num_rows
+            yield from rows.column("address").to_pylist()
+        if read != expected:
+            raise IncompleteRead(
+                f"{expected} addresses leave the plan, and {read} were read",
+                hint="nothing was deleted; apply it again",
+            )
+
+    def observe(self) -> Observation:
+        """The roots as they are now; what other runs can bring back holds its commits."""
+        self._held.lock.check()
+        seen = self._store.observe(
+            ObserveRequest(
+                self._storage,
+                self._own.at(f"work/{new_uid()}/"),
+                self._engine,
+                self._basis.margin,
+                settled=True,
+            )
+        )
+        return keep_promises(
+            seen,
+            self._store,
+            self._engine,
+            besides=self._run,
+            place=self._own.below("work"),
+            opener=self._opener,
+        )
+
+    def claimed(self, candidates: Sequence[Part]) -> Sequence[Part]:
+        """The candidates that the store has as claimed by this run: these go, and nothing else."""
+        written = self._claims.write_claimed(self._storage, self._own.at("work/claimed/"))
+        parts = [
+            hashed_part(file, rows) for file, rows in zip(written.files, written.rows, strict=True)
+        ]
+        going = self._engine.intersect(candidates, parts, self._own.below("going"))
+        if count_rows(going) != written.count:
+            raise IncompleteRead(
+                f"the store has {written.count} addresses that run {self._run} claimed, and the "
+                f"plan lists {count_rows(going)} of them",
+                hint="see whether files of the plan were changed; nothing more was deleted",
+            )
+        return going
+
+
+def count_rows(parts: Sequence[Part]) -> int:
+    return sum(part.rows for part in parts)
