@@ -16,8 +16,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what is left out by its address goes": Bug(
         "reclaim.engine.tasks.excluding",
-        right='for name in ("address", "path"))',
-        wrong='for name in ("path", "path"))',
+        right='for name in ("address", "path", KNOWN_PATH)',
+        wrong='for name in ("path", KNOWN_PATH)',
         test=f"{EXCLUDE}::test_it_stays_and_is_named[range-moved]",
     ),
     "a glob that matches nothing": Bug(
@@ -52,8 +52,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what was left out by its path goes the next night": Bug(
         "reclaim.run.exclusion",
-        right="    earlier = list(_find_earlier(store, own, opener))\n",
-        wrong="    earlier: list[Part] = []\n",
+        right="    earlier = [*paths, *_find_earlier(store, own, opener)]\n",
+        wrong="    earlier = [*paths]\n",
         test=f"{EXCLUDE}::test_the_same_glob_leaves_out_the_same_every_night",
     ),
     "a plan beyond the limits": Bug(
