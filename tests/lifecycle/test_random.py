@@ -13,13 +13,13 @@ from tests.collect.world import World
 from tests.lifecycle.random_rules import Seen, live_by_rules
 from tests.soak import SOAK
 
-SEEDS = range(400 if SOAK else 3)
+SEEDS = range(400 if SOAK else 2)
 SEEN = Seen()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_goes_is_what_the_oracle_says(local: World, seed: int) -> None:
-    live_by_rules(local, random.Random(seed), SEEN, rounds=5)
+    live_by_rules(local, random.Random(seed), SEEN, rounds=6 if SOAK else 4)
 
 
 def test_something_went_was_held_and_was_carried() -> None:

@@ -21,5 +21,5 @@ def test_both_decide_the_same(world: PairedWorld, seed: int) -> None:
     finder = world.spark._finder
     finder._lookup_limit = choice.choice([0, 10**9])
     finder.driver_row_limit = choice.choice([0, 10**6])
-    live_by_rules(world, choice, seen, rounds=2)
+    live_by_rules(world, choice, seen, rounds=4 if SOAK else 1)
     assert seen.went
