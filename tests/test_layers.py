@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("renewal",),
     ("lock", "lease"),
     ("policy", "history"),
-    ("urls",),
+    ("urls", "globs"),
     ("storage",),
     ("catalog",),
     ("stores",),

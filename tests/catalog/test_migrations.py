@@ -13,7 +13,14 @@ from sqlalchemy import Connection, delete, insert, inspect, select, text, update
 from reclaim.catalog import Catalog
 from reclaim.catalog.database import migrations
 from reclaim.catalog.database.migrations import Step
-from reclaim.catalog.database.schema import catalog_info, epoch_writers, ledger, plans, policies
+from reclaim.catalog.database.schema import (
+    catalog_info,
+    epoch_writers,
+    ledger,
+    plans,
+    policies,
+    protected_paths,
+)
 from reclaim.catalog.database.transactions import Database
 from reclaim.errors import Corrupt, ReclaimError, UnknownVersion
 from reclaim.stores.catalog import CatalogStore
@@ -223,6 +230,26 @@ def test_a_catalog_from_before_policies_were_stored(
     assert opened.stored_policy() == "rules"
 
 
+def test_a_catalog_from_before_protected_paths_were_noted(
+    backend: Backend, catalog: Catalog, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Version 7 comes to the same tables as a fresh catalog."""
+    until = migrations.STEPS.index(migrations._protected_paths) + 1
+    monkeypatch.setattr(migrations, "STEPS", migrations.STEPS[:until])
+    catalog.create_repository("sales").change_settings(protect=("raw/*",))
+    fresh = columns(database)
+    with database.write() as connection:
+        protected_paths.drop(connection)
+    stamp(database, str(migrations.newest() - 1))
+    repo = backend.open().repository("sales")
+    assert columns(database) == fresh
+    main = repo.branch("main")
+    main.put("a", b"1")
+    main.move("a", "raw/a")
+    main.delete("raw/a")
+    assert {row.path for row in raw.rows(repo, protected_paths)} == {"raw/a"}
+
+
 def test_a_newer_catalog_is_refused_and_left_alone(backend: Backend, database: Database) -> None:
     stamp(database, str(migrations.newest() + 1))
     before = info(database)
@@ -267,6 +294,7 @@ def test_writers_of_epochs_and_partitions_of_commits(
         connection.execute(text("DROP TABLE policies"))
         connection.execute(text("DROP TABLE repository_settings"))
         connection.execute(text("DROP TABLE reaped"))
+        connection.execute(text("DROP TABLE protected_paths"))
         connection.execute(text("ALTER TABLE ledger DROP COLUMN size"))
         connection.execute(text("ALTER TABLE staging_tokens DROP COLUMN partition_id"))
         connection.execute(text("ALTER TABLE ledger DROP COLUMN path"))

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reclaim.engine.tasks.excluding import check_globs, matching
+from reclaim.engine.tasks.excluding import matching
 from reclaim.engine.tasks.parts import read_part
 from reclaim.errors import InvalidInput, Partial, PlanRefused, TooMuch
+from reclaim.globs import check_globs
 from reclaim.run.gc import collect
 from reclaim.run.limits import Limits
 from reclaim.run.plan import Plan, PlanOptions

@@ -55,7 +55,7 @@ from tests.conftest import Backend
 from tests.resting import Resting
 
 NAME = "sales"
-OF_RUNS = ("epoch/", "runs/", "quarantine/", "uncommitted/", "index/")
+OF_RUNS = ("epoch/", "runs/", "quarantine/", "uncommitted/", "index/", "protected/")
 """Folders of what runs write for themselves."""
 Step = Callable[[str], None]
 Files = dict[str, bytes]

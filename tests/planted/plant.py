@@ -20,6 +20,7 @@ from tests.planted import (
     library,
     naming,
     policies,
+    protecting,
     quarantine,
     reaping,
     records,
@@ -43,6 +44,7 @@ BUGS = (
     | library.BUGS
     | naming.BUGS
     | policies.BUGS
+    | protecting.BUGS
     | quarantine.BUGS
     | reaping.BUGS
     | records.BUGS

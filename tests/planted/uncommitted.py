@@ -116,8 +116,8 @@ BUGS: dict[str, Bug] = {
     ),
     "protected globs protect nothing": Bug(
         "reclaim.engine.tasks.judging",
-        right="    globs = [_matching(address, path, glob) for glob in rules.protect]\n",
-        wrong='    globs = [pc.equal(address, "") for glob in rules.protect]\n',
+        right='        *(f"protected by {glob}" for glob in rules.protect),\n',
+        wrong="        *(None for glob in rules.protect),\n",
         test=f"{TEST}::test_open_partitions_and_protected_globs_are_counted",
     ),
     "what is protected after the plan is taken": Bug(

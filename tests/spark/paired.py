@@ -28,6 +28,7 @@ from reclaim.engine.base import (
 )
 from reclaim.engine.tasks.indexing import span
 from reclaim.engine.tasks.parts import Part, Place, read_part
+from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
 from reclaim.engine.uncommitted import (
     Carried,
     CarryRequest,
@@ -174,6 +175,25 @@ class PairedEngine:
     def copy(self, request: CopyRequest) -> Sequence[Part]:
         found = self._first.copy(request)
         other = self._second.copy(replace(request, place=_beside(request.place)))
+        assert self._rows(found) == self._rows(other)
+        return found
+
+    def match(self, request: MatchRequest) -> Matches:
+        found = self._first.match(request)
+        other = self._second.match(replace(request, place=_beside(request.place)))
+        assert replace(found, parts=()) == replace(other, parts=())
+        assert self._rows(found.parts) == self._rows(other.parts)
+        return found
+
+    def shield(self, request: ShieldRequest) -> Sequence[Part]:
+        found = self._first.shield(request)
+        other = self._second.shield(replace(request, place=_beside(request.place)))
+        assert self._rows(found) == self._rows(other)
+        return found
+
+    def merge(self, request: MergeRequest) -> Sequence[Part]:
+        found = self._first.merge(request)
+        other = self._second.merge(replace(request, place=_beside(request.place)))
         assert self._rows(found) == self._rows(other)
         return found
 

@@ -57,3 +57,32 @@ def test_each_way_of_comparing(world: PairedWorld) -> None:
         found.append({one for one in world.candidates(plan) if "/runs/" not in one})
     assert found[0] == found[1] == found[2]
     assert len(found[0]) >= 4
+
+
+def test_what_is_protected(world: PairedWorld) -> None:
+    """By dead containers, by the memory of them, and by staged paths; by both kinds of plans."""
+    main = world.repo.branch("main")
+    main.put("a", b"a")
+    main.commit("first")
+    world.repo.change_settings(protect=("raw/*", "*.keep"))
+    for number in range(2):
+        work = world.other().create_branch("work", "main")
+        for path in ("raw/x", "y.keep", "garbage"):
+            work.put(path, b"committed")
+        work.copy("raw/x", "a1")
+        work.commit("dies")
+        work.put("raw/staged", b"staged")
+        world.other().delete_branch("work")
+        world.backend.close()
+        world.age()
+        limits = list(LIMITS.values())
+        for lookup, driver_rows in (limits[0], limits[2]):
+            finder = world.spark._finder
+            finder._lookup_limit, finder.driver_row_limit = lookup, driver_rows
+            plans = [world.uncommitted(allowed_fraction=1.0), world.plan(allowed_fraction=1.0)]
+            for plan in plans:
+                kept = {group.reason: group.objects for group in plan.document.staying}
+                assert kept["protected by raw/*"] == 2 * (number + 1), number
+                assert kept["protected by *.keep"] == number + 1
+        world.apply(plans[number])
+        world.age()

@@ -17,12 +17,12 @@ from reclaim.catalog.database.schema import (
 )
 from reclaim.catalog.database.transactions import Database
 from reclaim.catalog.refs import refs
+from reclaim.catalog.staging.protected_paths import BETWEEN, PROTECT
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import InvalidInput, UnknownVersion
+from reclaim.globs import check_globs
 
 ON, OFF = "on", "off"
-BETWEEN = ","
-"""Stands between the globs of a setting."""
 MOST_GLOBS = 100
 
 
@@ -58,7 +58,7 @@ def parse(changes: Mapping[str, str]) -> dict[str, Any]:
             raise InvalidInput(
                 f"there is no setting {name!r}", hint=f"settings are: {', '.join(names())}"
             )
-        parsed[name] = _parse_globs(word) if name == "protect" else _parse_switch(name, word)
+        parsed[name] = _parse_globs(word) if name == PROTECT else _parse_switch(name, word)
     return parsed
 
 
@@ -91,6 +91,10 @@ def read_settings(connection: Connection, repo_uid: str) -> RepositorySettings:
 def change_settings(workspace: Workspace, changes: Mapping[str, Any]) -> RepositorySettings:
     """Change some settings of a repository; returns all of them."""
     uid = workspace.repo_uid
+    # As a person writes them, or as a program gives them.
+    _parse_globs(BETWEEN.join(globs := check_globs(changes.get(PROTECT, ()), named=PROTECT)))
+    if any(BETWEEN in glob for glob in globs):
+        raise InvalidInput(f"a glob of {PROTECT} has no {BETWEEN!r} in it")
 
     def work(connection: Connection) -> RepositorySettings:
         # One after the other: two at once would both find no row to replace.

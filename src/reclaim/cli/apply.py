@@ -62,7 +62,7 @@ def apply(
     yes: YesOption = False,
 ) -> None:
     """Delete what a plan lists and nothing refers to by now. Safe to run again."""
-    from reclaim.engine.tasks.excluding import check_globs
+    from reclaim.globs import check_globs
     from reclaim.run.apply import apply_plan
     from reclaim.run.trust import check_digest
 

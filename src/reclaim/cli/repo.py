@@ -145,16 +145,16 @@ def set_(
     hard_delete=on|off: whether bytes that were never committed go soon after nothing refers to them
     any more. Open catalogs and `reclaim reap` delete them; off, an offline run does.
 
-    protect=GLOBS: what runs leave alone, by globs of addresses, and of paths as far as they are
-    still known, with commas between them, such as protect='raw/*,*.csv'; * also stands for /. An
-    empty value protects nothing. It does not keep committed data: a tag or a branch does.
+    protect=GLOBS: what runs leave alone, by globs of addresses and of every path that an object
+    ever had, with commas between them, such as protect='raw/*,*.csv'; * also stands for /. An empty
+    value protects nothing. It keeps bytes, and not commits: a tag or a branch keeps those.
     """
     from reclaim.catalog.settings import parse
 
     pairs = [change.partition("=") for change in changes]
     wanted = parse({key: value for key, _, value in pairs})
     if globs := wanted.get("protect"):
-        from reclaim.engine.tasks.excluding import check_globs
+        from reclaim.globs import check_globs
 
         check_globs(globs, named="protect")
     with session.open() as catalog:

@@ -20,6 +20,7 @@ from reclaim.engine.tasks.parts import Part, Place, write_part
 from reclaim.engine.tasks.promised import Unread
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import LIVE, as_named
+from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
 from reclaim.engine.uncommitted import (
     Carried,
     CarryRequest,
@@ -374,6 +375,18 @@ class Engine(Protocol):
 
     def carry(self, request: CarryRequest) -> Carried:
         """Addresses that a run did not take, written down, and what it took by partition."""
+        ...
+
+    def match(self, request: MatchRequest) -> Matches:
+        """Paths in dead containers that globs match, with their addresses, written down."""
+        ...
+
+    def shield(self, request: ShieldRequest) -> Sequence[Part]:
+        """Addresses with the glob that a path of theirs matches, as ``SHIELDS``, written down."""
+        ...
+
+    def merge(self, request: MergeRequest) -> Sequence[Part]:
+        """Lists of paths put together: each path once, of those that globs match."""
         ...
 
     def copy(self, request: CopyRequest) -> Sequence[Part]:

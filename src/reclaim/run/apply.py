@@ -18,7 +18,6 @@ from typing import Any
 from reclaim.engine.base import ConfirmRequest, ContainerFiles, Engine, ExpandRequest
 from reclaim.engine.late import begin, wait_for
 from reclaim.engine.tasks.deleting import FAILED, Outcome
-from reclaim.engine.tasks.excluding import check_globs
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage
 from reclaim.engine.tasks.quarantine import QUARANTINED
 from reclaim.engine.tasks.tally import OBJECTS
@@ -31,6 +30,7 @@ from reclaim.errors import (
     PlanRefused,
     ReclaimError,
 )
+from reclaim.globs import check_globs
 from reclaim.ids import new_uid
 from reclaim.model import (
     CHECKPOINT,
@@ -40,6 +40,7 @@ from reclaim.model import (
     LISTS,
     PLAN_DIGEST,
     PROMOTED,
+    PROTECTED,
     VOUCHED,
     Quarantine,
     Run,
@@ -66,6 +67,7 @@ from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.promises import keep_needed, keep_promises
+from reclaim.run.protection import remember
 from reclaim.run.removal import DELETE, MARKED, Removal
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.run.stages import Silent, Stages, Watcher
@@ -232,6 +234,8 @@ class _Applying:
         if self._begun and earlier is not None and CHECKPOINT in earlier.summary:
             # What is taken now as well, the next run does not find any more.
             self._facts[CHECKPOINT] = earlier.summary[CHECKPOINT]
+        if earlier is not None and PROTECTED in earlier.summary:
+            self._facts[PROTECTED] = earlier.summary[PROTECTED]
         if exclusion is not None:
             # From the start: who goes on with this run must leave out the same.
             self._facts[EXCLUDE] = list(exclusion.globs)
@@ -368,6 +372,7 @@ class _Applying:
             # What is promised from here on is known, wherever this run is cut off.
             self._journal.intend(candidates)
             self._facts[INTENDED] = self._journal.intended_rows()
+            self._remember_protected(seen)
             self._held.finish(self._run, RunState.STARTED, self._facts)
             self._facts[CONDEMNED] += self._promote()
             self._facts[PROMOTED] = True
@@ -424,6 +429,19 @@ class _Applying:
             self._save_checkpoint(decided)
         self._finish(applied)
         return applied
+
+    def _remember_protected(self, seen: Observation) -> None:
+        """Remember what is protected by containers that are about to go."""
+        fact = remember(
+            self._store,
+            self._engine,
+            self._basis.document,
+            self._place,
+            seen,
+            opener=self._opener,
+        )
+        if fact is not None:
+            self._facts[PROTECTED] = fact
 
     def _save_checkpoint(self, decided: PlannedSnapshots) -> None:
         """Leave a checkpoint for the next run, if this is a run that leaves one.

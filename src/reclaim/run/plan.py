@@ -25,6 +25,7 @@ from reclaim.engine.base import (
 from reclaim.engine.late import wait_for
 from reclaim.engine.tasks.judging import CandidateRules
 from reclaim.engine.tasks.parts import Opener, Place, open_storage, write_part
+from reclaim.engine.tasks.shielding import Matches
 from reclaim.engine.tasks.tally import CONTAINERS, OBJECTS
 from reclaim.errors import InvalidInput, ReclaimError
 from reclaim.ids import new_uid
@@ -47,6 +48,7 @@ from reclaim.run.orphans import protected_folders
 from reclaim.run.plan_file import LibraryEdit, Noncurrent, PlanDocument, Uncommitted
 from reclaim.run.plan_summary import PlanFindings, summarize
 from reclaim.run.promises import keep_for_edited, keep_needed, keep_promises
+from reclaim.run.protection import Protection, find_protection, hold_memory
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.uncommitted.checkpoint import hold_checkpoint
 from reclaim.storage import LISTED, KeyRange, buckets
@@ -56,7 +58,7 @@ from reclaim.stores.format import DecodesSnapshots
 from reclaim.stores.observation import Margins, Observation, ObserveRequest, Survey
 from reclaim.urls import is_odd
 
-FOLDERS = ("work", "containers", "objects", "index", "carried")
+FOLDERS = ("work", "containers", "objects", "index", "carried", "protected")
 """The folders of a plan."""
 MOST = 0.9
 """A plan that takes a larger part of all objects than this needs a word from a person."""
@@ -207,6 +209,9 @@ class Planning:
             seen = hold_checkpoint(
                 seen, self._store, self._opener(self._store.storage.url), work, self._storage
             )
+            seen = hold_memory(
+                seen, self._store, self._opener(self._store.storage.url), work, self._storage
+            )
             observing.facts |= {"snapshots": len(seen.ids), "refs": len(seen.refs)}
             # A clock that jumped since has made old what is young.
             check_clock(self._store, self._storage, work)
@@ -227,6 +232,7 @@ class Planning:
                 place=work,
                 known=containers.parts,
             )
+            protection = self._find_protection(seen, containers)
         if objects.before is not None:
             landmarks = find_landmarks(seen, decided, objects.before)
             objects = replace(objects, landmarks=landmarks)
@@ -238,7 +244,7 @@ class Planning:
                     objects,
                     containers,
                     seen.held,
-                    self._rules(seen, objects),
+                    self._rules(seen, objects, protection),
                     self._place.below("objects"),
                     work,
                 ),
@@ -270,6 +276,7 @@ class Planning:
             containers=self._counted(containers),
             found=found,
             snapshots=written,
+            protection=protection,
             uncommitted=self._uncommitted(seen, found),
         )
         made = summarize(self._store, findings)
@@ -363,7 +370,24 @@ class Planning:
         )
         return predicting(self._store, asked)
 
-    def _rules(self, seen: Observation, objects: Objects) -> CandidateRules:
+    def _find_protection(self, seen: Observation, containers: ContainerFiles) -> Protection:
+        """What the setting of the store protects."""
+        return find_protection(
+            self._store,
+            self._engine,
+            seen,
+            containers,
+            place=self._place.below("protected"),
+            work=self._place.below("work"),
+            opener=self._opener,
+            listed=self._listed_by_dead(),
+        )
+
+    def _listed_by_dead(self) -> Matches | None:
+        """What dead containers list, if that was read."""
+        return None
+
+    def _rules(self, seen: Observation, objects: Objects, protection: Protection) -> CandidateRules:
         format = self._store.format
         cutoffs = {}
         for kind in format.order:
@@ -379,13 +403,11 @@ class Planning:
             reasons=format.reasons,
             now=self._started,
             protected=self._protected(),
-            protect=self._protect(seen),
+            protect=seen.protect,
+            shields=protection.shields,
+            in_doubt=protection.matches.unread > 0,
             paths=seen.paths,
         )
-
-    def _protect(self, seen: Observation) -> Sequence[str]:
-        # Nobody could change the setting of a store that is gone.
-        return () if self._store.deleted else seen.protect
 
     def _protected(self) -> Sequence[str]:
         """Folders of the storage that nothing is taken from."""

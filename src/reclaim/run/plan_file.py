@@ -245,6 +245,9 @@ class PlanDocument(_Model):
     snapshots: File
     protect: list[str] = []
     """Globs of the store's setting, of which nothing goes."""
+    protected: list[File] = []
+    """Addresses and paths that these globs match in containers of commits that go: an apply
+    remembers them."""
     uncommitted: Uncommitted | None = None
     """For a run on uncommitted data."""
     digest: str = ""

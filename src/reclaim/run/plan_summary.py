@@ -30,6 +30,7 @@ from reclaim.run.plan_file import (
     Uncommitted,
     Where,
 )
+from reclaim.run.protection import NO_PROTECTION, Protection
 from reclaim.stores.abilities import ExpiresItself
 from reclaim.stores.base import Store
 from reclaim.stores.findings import some
@@ -57,6 +58,7 @@ class PlanFindings:
     containers: ContainerFiles
     found: Candidates
     snapshots: Part
+    protection: Protection = NO_PROTECTION
     uncommitted: Uncommitted | None = None
 
 
@@ -123,6 +125,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
             *_warnings(decided, store, findings.noncurrent),
             *_irreversible(store, findings.library_edit),
             *_odd(found),
+            *_in_doubt(findings.protection, store),
         ],
         causes=list(causes_of(seen)),
         deleted_refs=[ref.name for ref in decided.edit.delete_refs],
@@ -130,8 +133,17 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         containers=[File.of(part) for part in containers.parts],
         snapshots=File.of(findings.snapshots),
         protect=[] if store.deleted else list(seen.protect),
+        protected=[File.of(part) for part in findings.protection.matches.parts],
         uncommitted=findings.uncommitted,
     )
+
+
+def _in_doubt(protection: Protection, store: Store) -> Iterator[str]:
+    if unread := protection.matches.unread:
+        yield (
+            f"{unread} containers of removed {store.noun}s are there and cannot be read: what they "
+            "list may be protected, and so nothing goes; delete them by hand to give that up"
+        )
 
 
 def _too_young(findings: PlanFindings) -> TooYoung | None:

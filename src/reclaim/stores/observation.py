@@ -99,6 +99,9 @@ class Observation:
     """Closed guards below which nobody can write any more, by any margin."""
     protect: tuple[str, ...] = ()
     """Globs of what is never taken, as a setting of the store has them."""
+    protected_paths: tuple[str, ...] = ()
+    """Files, named as those of ``held`` are, with addresses and paths that these globs match, as
+    far as no snapshot tells them."""
     editor: str | None = None
     """A run whose edit of the history was seen and may still be taken back."""
 

@@ -48,13 +48,14 @@ from reclaim.engine.tasks.recall import RANKED
 from reclaim.storage import LISTED, KeyRange, Storage, buckets, hashed_files
 from reclaim.storage.pace import Pace
 from reclaim.stores.format import CONTAINERS, NO_READ, SNAPSHOTS, DecodesSnapshots, Format
+from reclaim.testing.shielding_engine import ShieldingSteps, shielded
 from reclaim.testing.uncommitted_engine import UncommittedSteps, explained, not_among, rank
 
 SURVEY_TASKS = 4
 """The ranges of a survey are spread over so many tasks: as Spark does it, but with few steps."""
 
 
-class OracleEngine(UncommittedSteps):
+class OracleEngine(UncommittedSteps, ShieldingSteps):
     """Runs tasks in this process. ``step`` is called before each of them."""
 
     def __init__(
@@ -135,8 +136,9 @@ class OracleEngine(UncommittedSteps):
             found.size += pc.sum(rows.column("size")).as_py() or 0
             found.landmarks += count_landmarks(objects, rows)
             survivors = rows.filter(not_among(rows, live))
+            shields = shielded(survivors, request.rules.shields, self._open(place.url))
             candidates, verdict = judging.judge(
-                format, explained(survivors, dead), request.rules, paths
+                format, explained(survivors, dead), request.rules, paths, shields
             )
             found.verdict.add(verdict)
             kept.append(candidates)

@@ -27,6 +27,7 @@ from reclaim.engine.uncommitted import (
 )
 from reclaim.storage import LISTED, Storage, hashed_files
 from reclaim.stores.format import INDEXED
+from reclaim.testing.shielding_engine import shielded
 
 Dead = Mapping[str, tuple[str | None, str | None, int]]
 """Addresses that dead containers list: path, kind and cause."""
@@ -140,7 +141,8 @@ class UncommittedSteps:
             unlisted = rows.filter(not_among(rows, committed))
             carried.append(unlisted)
             survivors = explained(unlisted.filter(not_among(unlisted, held)), dead)
-            candidates, verdict = judging.judge(format, survivors, request.rules, paths)
+            shields = shielded(survivors, request.rules.shields, own)
+            candidates, verdict = judging.judge(format, survivors, request.rules, paths, shields)
             found.verdict.add(verdict)
             kept.append(candidates)
         found.parts = self._write(place, "part", CANDIDATES, kept)

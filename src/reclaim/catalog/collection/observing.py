@@ -19,7 +19,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, select
 from reclaim.catalog.collection import history_edit
 from reclaim.catalog.collection.final_partitions import final_partitions
 from reclaim.catalog.collection.history_edit import HistoryRead
-from reclaim.catalog.collection.staged_paths import staged_paths
+from reclaim.catalog.collection.staged_paths import find_protected, staged_paths
 from reclaim.catalog.database.schema import (
     CommitState,
     PartitionState,
@@ -45,11 +45,11 @@ from reclaim.storage import Storage, hashed_files
 AWAY = (CommitState.QUARANTINED, CommitState.COLLECTED)
 """Commits of which nothing is where it was."""
 
-STAGED, PENDING = "staged", "pending"
+STAGED, PENDING, PROTECTED = "staged", "pending", "protected"
 HELD = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
-        # STAGED: its bytes are there; PENDING: they may be yet to come.
+        # STAGED: its bytes are there; PENDING: they may be yet to come; PROTECTED: by a setting.
         pa.field("held_by", pa.string(), nullable=False),
     ]
 )
@@ -86,6 +86,9 @@ class Roots:
     """Closed partitions into which nobody can write any more; see ``final_partitions``."""
     protect: tuple[str, ...]
     """Globs of the repository's setting."""
+    protected: tuple[str, ...]
+    """Files of the shape ``STAGED_PATHS``: paths that these globs match; for a plan. Who deletes
+    has their addresses among those that are held."""
     read_at: datetime
 
 
@@ -96,12 +99,14 @@ def observe(
     prefix: str,
     *,
     settled: bool = False,
+    protecting: bool = True,
 ) -> Roots:
     """Read all roots; staged and pending addresses go to Parquet files below ``prefix``.
 
     A plan may count partitions and upload tokens that are out of time as ended. Whoever deletes
     asks with ``settled``: then only those count that condemning has ended, because the owner of
-    another one may still make a reference.
+    another one may still make a reference. The setting ``protect`` of a repository that was deleted
+    counts no more: then nothing is ``protecting``.
     """
     uid = workspace.repo_uid
     files: list[str] = []
@@ -126,10 +131,23 @@ def observe(
             hashed_files.write(destination, f"{prefix}paths/part-{part:05d}", rows)[0]
             for part, rows in enumerate(explaining)
         )
+        protect = read_settings(connection, uid).protect if protecting else ()
+        shielded: list[str] = []
+        for matching in find_protected(connection, uid, protect):
+            if settled:
+                count = matching.num_rows
+                columns = [matching.column("address"), pa.repeat(PROTECTED, count)]
+                table = pa.table(columns, schema=HELD)
+                stem = f"{prefix}held/part-{len(files):05d}"
+                file, _ = hashed_files.write(destination, stem, table)
+                files.append(file.removeprefix(prefix))
+                held += count
+            else:
+                stem = f"{prefix}protected/part-{len(shielded):05d}"
+                shielded.append(hashed_files.write(destination, stem, matching)[0])
         known = _partitions(connection, uid, ended_at)
         valid = _leases(connection, uid, now)
         final = final_partitions(connection, uid, to_micros(now))
-        protect = read_settings(connection, uid).protect
     return Roots(
         history=history,
         metaranges={row.id: row.metarange for row in rows},
@@ -144,6 +162,7 @@ def observe(
         paths=paths,
         final=final,
         protect=protect,
+        protected=tuple(shielded),
         read_at=now,
     )
 

@@ -2,13 +2,14 @@
 
 The ledger knows it of condemned addresses. Rows of a token that was dropped, or of which a newer
 token of the same commit has the path too, are there until they are cleaned; upload tokens tell what
-was never linked. They explain objects in a plan, and let globs of the setting ``protect`` match; a
-bounded number of them is told.
+was never linked. They explain objects in a plan, for which a bounded number of them is enough.
+
+Those that the setting ``protect`` matches are told apart, and all of them: they keep objects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,10 +20,12 @@ from reclaim.catalog.database.schema import (
     TokenState,
     UploadState,
     ledger,
+    protected_paths,
     staged_entries,
     staging_tokens,
     upload_tokens,
 )
+from reclaim.globs import first_match
 
 STAGED_PATHS = pa.schema(
     [
@@ -38,20 +41,6 @@ BATCH = 50_000
 
 def staged_paths(connection: Connection, repo_uid: str) -> Iterator[pa.Table]:
     """Addresses and paths in tables of the shape ``STAGED_PATHS``, the most telling first."""
-
-    def of_tokens(state: TokenState) -> Select[Any]:
-        return (
-            select(staged_entries.c.address, staged_entries.c.path)
-            .join(staging_tokens, staging_tokens.c.id == staged_entries.c.token_id)
-            .where(
-                staging_tokens.c.repo_uid == repo_uid,
-                staging_tokens.c.state == state,
-                ~staging_tokens.c.cleaned,
-                staged_entries.c.owned,
-                staged_entries.c.address.is_not(None),
-            )
-        )
-
     condemned = (
         select(ledger.c.address, ledger.c.path)
         .where(
@@ -62,23 +51,67 @@ def staged_paths(connection: Connection, repo_uid: str) -> Iterator[pa.Table]:
         # Of the oldest the bytes are gone by now.
         .order_by(ledger.c.condemned_at.desc())
     )
-    uploads = select(upload_tokens.c.address, upload_tokens.c.path).where(
-        upload_tokens.c.repo_uid == repo_uid, upload_tokens.c.state != UploadState.USED
-    )
     # Of what was committed most is in a commit, and needs no explanation.
     queries = (
         condemned,
-        of_tokens(TokenState.DROPPED),
-        uploads,
-        of_tokens(TokenState.COMMITTED),
+        _of_tokens(repo_uid, TokenState.DROPPED),
+        _of_uploads(repo_uid),
+        _of_tokens(repo_uid, TokenState.COMMITTED),
     )
     left = MOST
     for query in queries:
-        options = {"stream_results": True, "yield_per": BATCH}
-        with connection.execute(query.limit(left), execution_options=options) as streamed:
-            for rows in streamed.partitions():
-                left -= len(rows)
-                columns = [[row.address for row in rows], [row.path for row in rows]]
-                yield pa.table(columns, schema=STAGED_PATHS)
+        for table in _tables(connection, query.limit(left)):
+            left -= table.num_rows
+            yield table
         if not left:
             return
+
+
+def find_protected(
+    connection: Connection, repo_uid: str, globs: Sequence[str]
+) -> Iterator[pa.Table]:
+    """All that rows tell of paths which some globs match, as ``STAGED_PATHS``."""
+    if not globs:
+        return
+    # Also of what is staged now, or in a commit: that it was staged under another path first.
+    first = select(ledger.c.address, ledger.c.path).where(
+        ledger.c.repo_uid == repo_uid, ledger.c.path.is_not(None)
+    )
+    noted = select(protected_paths.c.address, protected_paths.c.path).where(
+        protected_paths.c.repo_uid == repo_uid
+    )
+    states = (TokenState.DROPPED, TokenState.COMMITTED)
+    staged = (_of_tokens(repo_uid, state) for state in states)
+    for query in (first, noted, _of_uploads(repo_uid), *staged):
+        for table in _tables(connection, query):
+            matching = table.filter(first_match(table.column("path"), globs).is_valid())
+            if matching.num_rows:
+                yield matching
+
+
+def _of_tokens(repo_uid: str, state: TokenState) -> Select[Any]:
+    return (
+        select(staged_entries.c.address, staged_entries.c.path)
+        .join(staging_tokens, staging_tokens.c.id == staged_entries.c.token_id)
+        .where(
+            staging_tokens.c.repo_uid == repo_uid,
+            staging_tokens.c.state == state,
+            ~staging_tokens.c.cleaned,
+            staged_entries.c.owned,
+            staged_entries.c.address.is_not(None),
+        )
+    )
+
+
+def _of_uploads(repo_uid: str) -> Select[Any]:
+    return select(upload_tokens.c.address, upload_tokens.c.path).where(
+        upload_tokens.c.repo_uid == repo_uid, upload_tokens.c.state != UploadState.USED
+    )
+
+
+def _tables(connection: Connection, query: Select[Any]) -> Iterator[pa.Table]:
+    options = {"stream_results": True, "yield_per": BATCH}
+    with connection.execute(query, execution_options=options) as streamed:
+        for rows in streamed.partitions():
+            columns = [[row.address for row in rows], [row.path for row in rows]]
+            yield pa.table(columns, schema=STAGED_PATHS)

@@ -18,6 +18,7 @@ from reclaim.catalog.database.schema import (
     metadata,
     plans,
     policies,
+    protected_paths,
     reaped,
     repositories,
     repository_settings,
@@ -77,6 +78,11 @@ def _hard_delete(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE ledger ADD COLUMN size BIGINT"))
 
 
+def _protected_paths(connection: Connection) -> None:
+    """Add the table of paths that the setting `protect` matched."""
+    protected_paths.create(connection)
+
+
 STEPS: tuple[Step, ...] = (
     _collecting,
     _evidence,
@@ -84,6 +90,7 @@ STEPS: tuple[Step, ...] = (
     _staged_paths,
     _policies,
     _hard_delete,
+    _protected_paths,
 )
 """``STEPS[n]`` brings version ``FIRST_VERSION + n`` to the one after it."""
 

@@ -327,6 +327,18 @@ repository_settings = Table(
     Column("value", Text, nullable=False),
 )
 
+protected_paths = Table(
+    "protected_paths",
+    metadata,
+    # Paths that uncommitted objects had and that no other row tells any more, as far as they
+    # match the setting `protect`.
+    Column("address", Word, primary_key=True),
+    Column("path", Word, primary_key=True),
+    Column("repo_uid", Word, nullable=False),
+    Index("protected_paths_by_repository", "repo_uid"),
+    sqlite_with_rowid=False,
+)
+
 reaped = Table(
     "reaped",
     metadata,

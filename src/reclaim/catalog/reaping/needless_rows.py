@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, delete, select
+from sqlalchemy import ColumnElement, Connection, Table, and_, delete, or_, select
 
 from reclaim.catalog.database.schema import (
     CommitState,
@@ -14,10 +14,13 @@ from reclaim.catalog.database.schema import (
     commits,
     leases,
     ledger,
+    protected_paths,
+    repository_settings,
     staging_tokens,
     upload_tokens,
 )
 from reclaim.catalog.database.transactions import Database
+from reclaim.catalog.staging.protected_paths import PROTECT
 from reclaim.clock import MICROSECOND, Clock, to_micros
 from reclaim.safety import SAFETY
 
@@ -53,21 +56,36 @@ def is_any_over(database: Database, clock: Clock, repo_uid: str) -> bool:
 def _needless(repo_uid: str, now: int) -> Mapping[Table, ColumnElement[bool]]:
     """What may go of each table.
 
-    - Upload tokens that were used, or expired: for a month they still say which of the two.
+    - Upload tokens that were used, or expired: for a month they still say which of the two. One
+      that expired tells the path of an upload that was never linked, and stays while paths are
+      protected.
     - Rows of the ledger whose bytes were deleted online: for a day they say so to who asks.
     - Tokens of changes that were thrown away, once their entries are gone.
     """
+    deleted = and_(
+        ledger.c.repo_uid == repo_uid,
+        ledger.c.state == LedgerState.DELETED,
+        ledger.c.condemned_at < now - SAFETY.objects // MICROSECOND,
+    )
+    protects = (
+        select(repository_settings.c.name)
+        .where(repository_settings.c.repo_uid == repo_uid, repository_settings.c.name == PROTECT)
+        .exists()
+    )
     return {
+        protected_paths: and_(
+            protected_paths.c.repo_uid == repo_uid,
+            protected_paths.c.address.in_(select(ledger.c.address).where(deleted)),
+        ),
         upload_tokens: and_(
             upload_tokens.c.repo_uid == repo_uid,
-            upload_tokens.c.state.in_((UploadState.USED, UploadState.EXPIRED)),
+            or_(
+                upload_tokens.c.state == UploadState.USED,
+                and_(upload_tokens.c.state == UploadState.EXPIRED, ~protects),
+            ),
             upload_tokens.c.expires_at < now - SAFETY.records // MICROSECOND,
         ),
-        ledger: and_(
-            ledger.c.repo_uid == repo_uid,
-            ledger.c.state == LedgerState.DELETED,
-            ledger.c.condemned_at < now - SAFETY.objects // MICROSECOND,
-        ),
+        ledger: deleted,
         staging_tokens: and_(
             staging_tokens.c.repo_uid == repo_uid,
             staging_tokens.c.state == TokenState.DROPPED,

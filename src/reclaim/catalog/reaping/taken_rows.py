@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from sqlalchemy import Connection, delete, select, tuple_
 
-from reclaim.catalog.database.schema import LedgerState, ledger
+from reclaim.catalog.database.schema import LedgerState, ledger, protected_paths
 from reclaim.catalog.database.sets import among
 from reclaim.catalog.database.transactions import Database
 from reclaim.catalog.reaping.backlog import promised_until
@@ -80,6 +80,8 @@ def _missing(storage: Storage, addresses: Sequence[str]) -> Sequence[str]:
 
 def _remove(database: Database, gone: Sequence[str]) -> int:
     def work(connection: Connection) -> int:
+        noted = among(connection, protected_paths.c.address, gone)
+        connection.execute(delete(protected_paths).where(noted))
         return connection.execute(
             delete(ledger).where(
                 among(connection, ledger.c.address, gone),

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete, select, update
 from reclaim.catalog.database.schema import TokenState, staged_entries, staging_tokens
 from reclaim.catalog.database.sets import among
 from reclaim.catalog.database.transactions import Database
-from reclaim.catalog.staging import ledger
+from reclaim.catalog.staging import ledger, protected_paths
 from reclaim.clock import Clock, to_micros
 
 BATCH = 1_000
@@ -75,11 +75,13 @@ def _clean_batch(connection: Connection, repo_uid: str, now: int) -> int | None:
         rule = "overwritten before it was committed"
     cleaned = among(connection, staged_entries.c.path, paths)
     connection.execute(delete(staged_entries).where(mine, cleaned))
-    ledger.settle(
-        connection, [row.address for row in rows if row.owned and row.path not in shadowed]
-    )
-    lost = {row.address for row in rows if row.owned and row.path in shadowed}
-    ledger.release(connection, lost, now, rule)
+    owned = [(row.address, row.path) for row in rows if row.owned]
+    landed = [pair for pair in owned if pair[1] not in shadowed]
+    lost = [pair for pair in owned if pair[1] in shadowed]
+    protected_paths.note_settled(connection, token.id, landed)
+    protected_paths.note_removed(connection, token.id, lost)
+    ledger.settle(connection, [address for address, _ in landed])
+    ledger.release(connection, {address for address, _ in lost}, now, rule)
     return len(rows)
 
 

@@ -19,7 +19,7 @@ from reclaim.catalog.content.entries import COLUMNS, Entry
 from reclaim.catalog.database.schema import staged_entries
 from reclaim.catalog.database.sets import among
 from reclaim.catalog.names import after_prefix
-from reclaim.catalog.staging import ledger
+from reclaim.catalog.staging import ledger, protected_paths
 
 FETCH = 5_000
 _COLUMNS = [staged_entries.c[name] for name in COLUMNS]
@@ -97,7 +97,9 @@ def replace(
         paths = among(connection, staged_entries.c.path, gone)
         connection.execute(delete(staged_entries).where(staged_entries.c.token_id == token, paths))
     kept = {values[1] for values in changes}
-    lost = {found.entry.address for found in above.values() if found.entry and found.entry.owned}
+    rows_lost = [found.entry for found in above.values() if found.entry and found.entry.owned]
+    lost = {entry.address for entry in rows_lost}
+    protected_paths.note_removed(connection, token, [(row.address, row.path) for row in rows_lost])
     ledger.release(connection, lost - kept, now, rule)
 
 

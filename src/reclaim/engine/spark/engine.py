@@ -37,6 +37,7 @@ from reclaim.engine.spark.finding import DRIVER_ROW_LIMIT, LOOKUP_LIMIT, Finder
 from reclaim.engine.spark.frames import Frames, map_rows
 from reclaim.engine.spark.keys import KeysOf, keys_of
 from reclaim.engine.spark.meter import SparkMeter
+from reclaim.engine.spark.shielding import ShieldingJobs
 from reclaim.engine.spark.uncommitted import UncommittedJobs
 from reclaim.engine.spark.work import candidates, containers, listing, parts, taking
 from reclaim.engine.tasks.deleting import GOING, Outcome
@@ -45,6 +46,7 @@ from reclaim.engine.tasks.parts import Part, Place, open_storage
 from reclaim.engine.tasks.promised import LISTED_CONTAINERS, Unread
 from reclaim.engine.tasks.reading import LIVE, NEEDS, OWNED
 from reclaim.engine.tasks.recall import RANKED
+from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
 from reclaim.engine.uncommitted import (
     Carried,
     CarryRequest,
@@ -89,6 +91,7 @@ class SparkEngine:
         )
 
         self._uncommitted = UncommittedJobs(self._frames, self._finder)
+        self._shielding = ShieldingJobs(self._frames, self._finder)
 
     def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
         if not ranges:
@@ -168,6 +171,15 @@ class SparkEngine:
 
     def carry(self, request: CarryRequest) -> Carried:
         return self._uncommitted.carry(request)
+
+    def match(self, request: MatchRequest) -> Matches:
+        return self._shielding.match(request)
+
+    def shield(self, request: ShieldRequest) -> Sequence[Part]:
+        return self._shielding.shield(request)
+
+    def merge(self, request: MergeRequest) -> Sequence[Part]:
+        return self._shielding.merge(request)
 
     def copy(self, request: CopyRequest) -> Sequence[Part]:
         return self._uncommitted.copy(request)

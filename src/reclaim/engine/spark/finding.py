@@ -70,7 +70,9 @@ class Finder:
 
     def find(self, request: FindRequest) -> Candidates:
         source = Source(request.format, request.objects)
-        judge = partial(candidates.judge, request.format, request.rules, request.place)
+        judge = partial(
+            candidates.judge, request.format, request.rules, request.place, self.keys_of
+        )
         if self._fits_driver(request):
             return self._find_on_driver(request, source, judge)
         by_key = bool(request.containers.dead) and _lacks_paths(request.format)

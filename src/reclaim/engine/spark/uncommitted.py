@@ -134,7 +134,9 @@ class UncommittedJobs:
         notes.carried = [*survivors.parts, *waiting]
         if not survivors.parts:
             return found
-        judge = partial(candidates.judge, format, request.rules, request.place)
+        judge = partial(
+            candidates.judge, format, request.rules, request.place, self._finder.keys_of
+        )
         if here:
             free = partial(candidates.unlisted, work.url, held, self._finder.keys_of)
             explain = partial(uncommitted.explain, request.place.url, search.dead, judge)

@@ -13,24 +13,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.tasks.globs import glob_regex
 from reclaim.engine.tasks.judging import PATHS
-from reclaim.errors import InvalidInput
-
-
-def check_globs(globs: Sequence[str], *, named: str = "--exclude") -> tuple[str, ...]:
-    """Globs as a person gives them; one that cannot match anything is refused."""
-    for glob in globs:
-        try:
-            if not glob:
-                raise InvalidInput("an empty glob matches nothing")
-            pc.match_substring_regex(pa.array([""], pa.string()), glob_regex(glob))
-        except (InvalidInput, pa.ArrowInvalid) as error:
-            raise InvalidInput(
-                f"{named}: {glob!r} is not a glob",
-                hint="write for example 'raw/*' or '*.csv'; * also stands for /",
-            ) from error
-    return tuple(dict.fromkeys(globs))
+from reclaim.globs import glob_regex
 
 
 def matching(rows: pa.Table, glob: str) -> pa.ChunkedArray:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.tasks.parts import ROWS, Part, write_part
-from reclaim.engine.tasks.reading import LIVE, READ, UNREADABLE, reader_of
+from reclaim.engine.tasks.reading import LIVE, READ, UNREADABLE, is_there, reader_of
 from reclaim.storage import Storage
 from reclaim.stores.format import INDEXED, NO_READ, Format, IndexesEntries
 
@@ -59,12 +59,15 @@ class DeadCounts:
 
     unread: int = 0
     """Containers that could not be read: what they list is not known."""
+    damaged: int = 0
+    """Those of them that are there."""
     bytes: int = 0
     ranges: int = 0
     partitions: set[str] = field(default_factory=set)
 
     def add(self, other: DeadCounts) -> None:
         self.unread += other.unread
+        self.damaged += other.damaged
         self.bytes += other.bytes
         self.ranges += other.ranges
         self.partitions |= other.partitions
@@ -138,6 +141,7 @@ def read_dead(
             entries = reader_of(format).entries(reads, container, paths=True)
         except UNREADABLE:
             counts.unread += 1
+            counts.damaged += is_there(storage, container["address"])
             continue
         rows = entries.num_rows
         described = format.describe(entries.column("address").combine_chunks())

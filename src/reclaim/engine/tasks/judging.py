@@ -11,12 +11,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.tasks.globs import glob_regex
 from reclaim.engine.tasks.grouping import Places, Tally, folders_of
+from reclaim.engine.tasks.parts import Part
+from reclaim.globs import glob_regex
 from reclaim.storage import Storage, hashed_files
 from reclaim.stores.format import Format
 from reclaim.urls import ODD_ADDRESS
@@ -55,6 +57,7 @@ LARGEST = 20
 NAMED = 5
 """How many odd addresses are named."""
 ODD = "odd key: left alone"
+IN_DOUBT = "perhaps protected: a container of a removed commit cannot be read"
 YOUNG = "too young"
 AGES = (1, 7, 30, 90, 365)
 """Ages in days that summaries are grouped by."""
@@ -77,6 +80,12 @@ class CandidateRules:
     """Folders that nothing is taken from: of the run itself, and of runs that can be undone."""
     protect: Sequence[str] = ()
     """Globs of paths and addresses that a setting of the store protects."""
+    shields: Sequence[Part] = ()
+    """Addresses, in the storage of the plan, that had paths which these globs match, each with the
+    number of the glob (see ``shielding``)."""
+    in_doubt: bool = False
+    """Whether there are dead containers that cannot be read. What they list may be protected, and
+    so may anything; and they stay, for they may be read some day."""
     paths: Sequence[str] = ()
     """Files, in the storage of the plan, with the paths of objects that no container lists."""
 
@@ -157,11 +166,16 @@ class Verdict:
 
 
 def judge(
-    format: Format, rows: pa.Table, rules: CandidateRules, paths: pa.Table | None = None
+    format: Format,
+    rows: pa.Table,
+    rules: CandidateRules,
+    paths: pa.Table | None = None,
+    shielded: pa.Array | None = None,
 ) -> tuple[pa.Table, Verdict]:
     """The candidates among some objects, and the verdict on all of them.
 
-    ``paths`` are those of objects that no container lists, as far as they are known.
+    ``paths`` are those of objects that no container lists, as far as they are known. ``shielded``
+    has for each object the number of the glob that a path of it matches, null where none does.
     """
     verdict = Verdict()
     if not rows.num_rows:
@@ -186,15 +200,21 @@ def judge(
         protected = pc.or_(protected, pc.starts_with(address, folder))
     young = pc.fill_null(pc.greater_equal(rows.column("last_modified"), cutoff), True)
     path = _paths(rows, paths)
-    globs = [_matching(address, path, glob) for glob in rules.protect]
+    globs = [
+        _matching(address, path, shielded, number, glob)
+        for number, glob in enumerate(rules.protect)
+    ]
+    # What runs left of themselves has no guard.
+    in_doubt = pc.and_(pc.not_equal(guard, ""), pa.scalar(rules.in_doubt))
     stays = pc.case_when(
-        pc.make_struct(foreign, odd, protected, stranger, opened, *globs, young),
+        pc.make_struct(foreign, odd, protected, stranger, opened, *globs, in_doubt, young),
         "outside the store",
         ODD,
         "Reclaim's own, kept",
         f"unknown {format.guard_noun}",
         f"in an open {format.guard_noun}",
         *(f"protected by {glob}" for glob in rules.protect),
+        IN_DOUBT,
         YOUNG,
     )
     going = pc.is_null(stays)
@@ -228,12 +248,20 @@ def judge(
     return candidates, verdict
 
 
-def _matching(address: pa.ChunkedArray, path: pa.ChunkedArray, glob: str) -> pa.ChunkedArray:
-    """Whether the address or the path of each object matches a glob."""
+def _matching(
+    address: pa.ChunkedArray,
+    path: pa.ChunkedArray,
+    shielded: pa.Array | None,
+    number: int,
+    glob: str,
+) -> pa.ChunkedArray:
+    """Whether the address of each object, or any path of it, matches a glob."""
     pattern = glob_regex(glob)
-    matches = (pc.match_substring_regex(column, pattern) for column in (address, path))
-    by_address, by_path = (pc.fill_null(column, False) for column in matches)
-    return pc.or_(by_address, by_path)
+    matches = [pc.match_substring_regex(column, pattern) for column in (address, path)]
+    if shielded is not None:
+        matches.append(pc.equal(shielded, number))
+    by_address, *by_path = (pc.fill_null(column, False) for column in matches)
+    return reduce(pc.or_, by_path, by_address)
 
 
 def _young(young: pa.Table, cutoff: pa.ChunkedArray, now: datetime) -> dict[str, tuple[int, int]]:

@@ -111,6 +111,15 @@ def _by_name(format: Format, containers: pa.Table) -> tuple[pa.Table, pa.Table]:
     return containers.filter(pc.invert(has_to)), containers.filter(has_to)
 
 
+def is_there(storage: Storage, address: str) -> bool:
+    """Whether an object that could not be read is there."""
+    try:
+        storage.head(address)
+    except NotFound:
+        return False
+    return True
+
+
 def reader_of(format: Format) -> ReadsContainers:
     """A format that reads containers."""
     if not isinstance(format, ReadsContainers):

@@ -20,6 +20,7 @@ from reclaim.engine.base import (
 from reclaim.engine.tasks.indexing import span
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
 from reclaim.engine.tasks.reading import LIVE
+from reclaim.engine.tasks.shielding import Matches
 from reclaim.engine.uncommitted import (
     CopyRequest,
     DeadEntries,
@@ -319,6 +320,9 @@ class UncommittedPlanning(Planning):
                     expected=expected,
                     read=read,
                 )
+
+    def _listed_by_dead(self) -> Matches | None:
+        return Matches(self._dead.parts, unread=self._dead.counts.damaged)
 
     # What is found
 

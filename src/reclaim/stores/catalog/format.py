@@ -40,8 +40,9 @@ MARGINS: Mapping[str, Margin] = {WORK: "work", RECORD: "records"}
 MANY_BRANCHES = 64
 ASKED_AT_ONCE = 16
 """Folders of branches that are asked for at the same time."""
-CHECKPOINTS, INDEX = "uncommitted", "index"
-"""The folders of checkpoints and of the index, which runs on uncommitted data leave."""
+CHECKPOINTS, INDEX, PROTECTED = "uncommitted", "index", "protected"
+"""The folders of checkpoints and of the index, which runs on uncommitted data leave; and of what
+runs remember of protected paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class CatalogFormat:
     def _own_folders(self, storage: Storage) -> Iterator[str]:
         """The folders of what runs leave."""
         yield from _folders(storage, f"{self.prefix}_reclaim/runs")
-        for part in ("epoch", CHECKPOINTS, INDEX):
+        for part in ("epoch", CHECKPOINTS, INDEX, PROTECTED):
             yield f"{self.prefix}_reclaim/{part}"
 
     def branch_folder(self, branch: str) -> str:
@@ -154,7 +155,7 @@ class CatalogFormat:
         runs = pc.and_(pc.and_(ours, pc.equal(second, "runs")), pc.greater(depth, 3))
         work = pc.and_(runs, pc.equal(fourth, "work"))
         # Those of the last run are held; older ones go as other files of runs do.
-        left = pc.and_(ours, pc.is_in(second, pa.array([CHECKPOINTS, INDEX])))
+        left = pc.and_(ours, pc.is_in(second, pa.array([CHECKPOINTS, INDEX, PROTECTED])))
         work = pc.or_(work, left)
         epoch = pc.and_(pc.and_(ours, pc.equal(second, "epoch")), pc.equal(depth, 3))
         aside = pc.and_(ours, pc.equal(second, QUARANTINE))

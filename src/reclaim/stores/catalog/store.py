@@ -71,7 +71,12 @@ class CatalogStore:
     def roots(self, destination: Storage, prefix: str, *, settled: bool = False) -> Roots:
         """All roots, read in one snapshot of the database."""
         return observing.observe(
-            self._workspace, self._access.default_branch, destination, prefix, settled=settled
+            self._workspace,
+            self._access.default_branch,
+            destination,
+            prefix,
+            settled=settled,
+            protecting=not self._access.deleted,
         )
 
     def observe(self, request: ObserveRequest) -> Observation:
@@ -101,6 +106,7 @@ class CatalogStore:
             read=SnapshotCounts(len(ids), sum(1 for found in ids if roots.metaranges.get(found))),
             final=roots.final,
             protect=roots.protect,
+            protected_paths=roots.protected,
             editor=roots.history.editor,
         )
 

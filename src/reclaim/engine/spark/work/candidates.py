@@ -16,6 +16,7 @@ from reclaim.engine.spark.failures import Work
 from reclaim.engine.spark.keys import Key, KeysOf
 from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in
 from reclaim.engine.spark.work.parts import read_parts
+from reclaim.engine.spark.work.shielding import shielded
 from reclaim.engine.tasks import excluding, judging, reading, tally
 from reclaim.engine.tasks.inventory import read_inventory
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, CandidateRules, Verdict
@@ -113,14 +114,17 @@ def with_counts(look: Callable[[Tables], Seen], write: Work, files: Tables) -> T
         yield lines.set_column(lines.column_names.index("report"), "report", [pa.array(reports)])
 
 
-def judge(format: Format, rules: CandidateRules, place: Place, rows: Tables) -> Tables:
+def judge(
+    format: Format, rules: CandidateRules, place: Place, keys_of: KeysOf, rows: Tables
+) -> Tables:
     """Judge survivors and write down the candidates."""
-    verdict = Verdict()
+    verdict, shields = Verdict(), tuple(rules.shields)
     paths = rules.load_paths(open_storage(place.url))
 
     def judged() -> Tables:
         for table in rows:
-            candidates, judgement = judging.judge(format, table.cast(SURVIVORS), rules, paths)
+            kept = shielded(table.column("address"), place.url, shields, keys_of)
+            candidates, judgement = judging.judge(format, table.cast(SURVIVORS), rules, paths, kept)
             verdict.add(judgement)
             yield candidates
 

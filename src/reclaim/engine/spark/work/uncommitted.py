@@ -102,6 +102,7 @@ def write_dead(format: Format, place: Place, containers: Tables) -> Tables:
     parts = list(write_parts(open_storage(place.url), stem_in(place), listed()))
     report = {
         "unread": counts.unread,
+        "damaged": counts.damaged,
         "bytes": counts.bytes,
         "ranges": counts.ranges,
         "partitions": sorted(counts.partitions),

@@ -1,0 +1,117 @@
+"""Bugs of the setting ``protect``: paths that are not asked for, and paths that are forgotten."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug, Change
+
+TEST = "tests/collect/test_protect.py"
+PROTECTION = "reclaim.run.protection"
+STAGED = f"{TEST}::test_any_staged_path_protects"
+
+BUGS: dict[str, Bug] = {
+    "protect has no memory": Bug(
+        PROTECTION,
+        right="    memory = find_memory(store, opener(store.storage.url))\n    request",
+        wrong="    memory = Memory()\n    request",
+        test=f"{TEST}::test_the_path_of_a_dead_commit_is_remembered[plan]",
+    ),
+    "protect remembers nothing": Bug(
+        PROTECTION,
+        right="    if not planned.protected:\n",
+        wrong="    if True:\n",
+        test=f"{TEST}::test_the_path_of_a_dead_commit_is_remembered[clean]",
+    ),
+    "protect reads its memory before the dead containers": Bug(
+        PROTECTION,
+        right="    globs = seen.protect\n",
+        wrong="    globs = seen.protect\n"
+        "    memory = find_memory(store, opener(store.storage.url))\n",
+        test=f"{TEST}::test_another_run_takes_the_containers_while_a_plan_is_made",
+        besides=(
+            Change(
+                PROTECTION,
+                "    memory = find_memory(store, opener(store.storage.url))\n    request",
+                "    request",
+            ),
+        ),
+    ),
+    "protect does not ask what runs on uncommitted data read of dead containers": Bug(
+        "reclaim.testing.shielding_engine",
+        right="            tables.append(shielding.match_paths(rows, request.globs))\n",
+        wrong="",
+        test=f"{TEST}::test_any_path_of_an_object_protects_it[auto]",
+    ),
+    "an object is judged by one path": Bug(
+        "reclaim.engine.tasks.judging",
+        right="        matches.append(pc.equal(shielded, number))\n",
+        wrong="        pass\n",
+        test=f"{TEST}::test_any_path_of_an_object_protects_it[plan]",
+    ),
+    "a staged path that is replaced is forgotten": Bug(
+        "reclaim.catalog.staging.staged_rows",
+        right="    protected_paths.note_removed(",
+        wrong="    (lambda *_: None)(",
+        test=f"{STAGED}[a0-copied, and both deleted]",
+    ),
+    "a staged path that is cleaned is forgotten": Bug(
+        "reclaim.catalog.staging.cleaner",
+        right="    protected_paths.note_removed(connection, token.id, lost)\n",
+        wrong="",
+        test=f"{STAGED}[a0-copied, and reset]",
+    ),
+    "the first path of what was committed is forgotten": Bug(
+        "reclaim.catalog.staging.cleaner",
+        right="    protected_paths.note_settled(connection, token.id, landed)\n",
+        wrong="",
+        test=f"{TEST}::test_the_first_path_of_what_was_committed_under_another",
+    ),
+    "a few staged paths are compared": Bug(
+        "reclaim.catalog.collection.staged_paths",
+        right="        for table in _tables(connection, query):\n            matching",
+        wrong="        for table in _tables(connection, query.limit(MOST)):\n            matching",
+        test=f"{TEST}::test_more_staged_paths_than_explain_a_plan",
+    ),
+    "the path of an upload is forgotten after a month": Bug(
+        "reclaim.catalog.reaping.needless_rows",
+        right="and_(upload_tokens.c.state == UploadState.EXPIRED, ~protects)",
+        wrong="upload_tokens.c.state == UploadState.EXPIRED",
+        test=f"{TEST}::test_an_upload_that_was_never_linked_stays_for_good",
+    ),
+    "a changed memory counts": Bug(
+        PROTECTION,
+        right='        if hashlib.sha256(data).hexdigest() != newest["sha256"]:\n',
+        wrong="        if False:\n",
+        test=f"{TEST}::test_a_memory_that_is_damaged_stops_every_plan[changed-protected.json]",
+    ),
+    "the memory of protect is collected": Bug(
+        PROTECTION,
+        right='    rows = pa.table({"address": pa.array(addresses, pa.string())})\n',
+        wrong='    rows = pa.table({"address": pa.array([], pa.string())})\n',
+        test=f"{TEST}::test_files_of_the_memory_are_kept_and_old_ones_go",
+    ),
+    "containers that cannot be read protect nothing": Bug(
+        "reclaim.run.plan",
+        right="            in_doubt=protection.matches.unread > 0,\n",
+        wrong="",
+        test=f"{TEST}::test_a_container_that_cannot_be_read_keeps_everything",
+    ),
+    "a run that goes on forgets what is protected": Bug(
+        "reclaim.run.apply",
+        right="        if earlier is not None and PROTECTED in earlier.summary:\n",
+        wrong="        if False:\n",
+        test=f"{TEST}::test_a_run_that_died_and_goes_on",
+    ),
+    "protected paths since the plan are not asked for": Bug(
+        "reclaim.catalog.collection.observing",
+        right="                files.append(file.removeprefix(prefix))\n"
+        "                held += count\n",
+        wrong="",
+        test=f"{TEST}::test_a_path_that_an_object_had_between_plan_and_apply",
+    ),
+    "dead containers that were not asked are not missed": Bug(
+        PROTECTION,
+        right="    if matches.containers != containers.dead:\n",
+        wrong="    if False:\n",
+        test=f"{TEST}::test_containers_that_were_not_asked_are_missed",
+    ),
+}
