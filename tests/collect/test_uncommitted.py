@@ -16,7 +16,15 @@ from sqlalchemy import update
 from reclaim.catalog import Branch, Repository
 from reclaim.catalog.database.schema import runs
 from reclaim.catalog.staging import tokens
-from reclaim.errors import InvalidInput, PlanRefused, StorageAhead, TooMuch
+from reclaim.engine.tasks import indexing
+from reclaim.errors import (
+    IncompleteRead,
+    InvalidInput,
+    PlanRefused,
+    Refused,
+    StorageAhead,
+    TooMuch,
+)
 from reclaim.ids import new_uid
 from reclaim.model import CHECKPOINT
 from reclaim.run.applied import Applied
@@ -27,7 +35,7 @@ from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.uncommitted import scope
 from reclaim.run.uncommitted.checkpoint import find_checkpoint
 from reclaim.run.uncommitted.scope import Mode
-from reclaim.stores.catalog import CatalogStore
+from reclaim.stores.catalog import CatalogFormat, CatalogStore
 from reclaim.stores.catalog import format as catalog_format
 from reclaim.urls import path_of
 from tests.collect.world import NAME, World, addresses_of, stepped, whole
@@ -719,3 +727,100 @@ def test_a_purged_run_was_finished(world: World) -> None:
     world.purge(timedelta(0))
     store = world.store()
     assert find_lateness(store, store.runs()) is None
+
+
+@pytest.mark.parametrize("branch", [None, "work"])
+def test_what_was_deleted_since_counts_no_more_for_the_rule_of_90_percent(
+    local: World, branch: str | None
+) -> None:
+    local.repo.change_settings(hard_delete=True)
+    main = begin(local)
+    work = local.repo.create_branch("work", "main")
+    for number in range(60):
+        work.put(f"w{number}", b"work")
+        main.put(f"s{number}", b"staged")
+    work.commit("all the work")
+    staged = {entry.address for entry in main.entries() if entry.path.startswith("s")}
+    settle(local)
+    run(local)
+    local.repo.branch("main").reset()
+    for _ in range(3):
+        local.clock.advance(hours=1)
+        with local.opened() as catalog:
+            catalog.reap()
+    assert not staged & local.there(), "the reaper took them"
+    local.repo.delete_branch("work")
+    settle(local)
+    if branch is not None:
+        limited = local.uncommitted(Mode.OPTIMIZED, branch=branch)
+        assert notes(limited).mode == Mode.OPTIMIZED
+        assert notes(limited).objects_known <= len(local.there())
+        return
+    for mode in (Mode.CLEAN, Mode.OPTIMIZED):
+        with pytest.raises(TooMuch) as refused:
+            local.uncommitted(mode)
+        # Files of runs are not among them.
+        assert refused.value.details["objects"] <= len(local.there())
+        assert refused.value.message.startswith(f"{refused.value.details['candidates']} of ")
+    plan, _ = run(local, Mode.OPTIMIZED)
+    assert notes(plan).mode == Mode.OPTIMIZED
+    again = local.uncommitted(Mode.OPTIMIZED)
+    assert notes(again).objects_known <= len(local.there())
+
+
+@pytest.mark.parametrize("where", ["decoded", "written"])
+def test_a_row_that_is_lost_on_its_way_into_the_index_is_missed(
+    local: World, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    main = begin(local)
+    main.put("x", b"new")
+    main.commit("new")
+    settle(local)
+    written, decoded = indexing.write_index, CatalogFormat.indexed
+
+    def lose_row(storage: Any, stem: str, tables: Any) -> Any:
+        return written(storage, stem, [table.slice(1) for table in tables])
+
+    def lose_entry(format: CatalogFormat, storage: Any, container: Any) -> Any:
+        rows, count = decoded(format, storage, container)
+        return rows.slice(1), count - 1
+
+    if where == "written":
+        monkeypatch.setattr(indexing, "write_index", lose_row)
+    else:
+        monkeypatch.setattr(CatalogFormat, "indexed", lose_entry)
+    for mode in (Mode.CLEAN, Mode.OPTIMIZED):
+        with pytest.raises(IncompleteRead, match="expected for the index"):
+            local.uncommitted(mode)
+
+
+def test_the_bytes_of_every_file_of_the_checkpoint_are_counted(local: World) -> None:
+    begin(local)
+    checkpoint = find_checkpoint(local.store(), local.storage)
+    assert not isinstance(checkpoint, str)
+    files = set(checkpoint.addresses()) - {part.address for part in checkpoint.index}
+    sizes = {one: len(local.storage.get(one)) for one in files}
+    assert len(files) >= 4
+    plan = local.uncommitted(Mode.OPTIMIZED)
+    read = notes(plan).bytes_read
+    assert sum(sizes.values()) <= read <= 2 * sum(sizes.values())
+
+
+def test_a_branch_of_a_deleted_repository_is_refused(local: World) -> None:
+    begin(local)
+    uid = local.repo.uid
+    local.opened().delete_repository(NAME)
+    local.age()
+    store = CatalogStore(local.opened().access(uid))
+    with pytest.raises(InvalidInput, match="goes as a whole"):
+        local.uncommitted(branch="main", store=store)
+
+
+def test_an_adoption_cannot_be_undone(local: World) -> None:
+    begin(local)
+    run_id = new_uid()
+    with local.store().lock(run_id) as held:
+        held.adopt(["0000000000ffff_restored"])
+    (adopted,) = (one for one in local.store().runs() if one.kind == "adopt")
+    with pytest.raises(Refused, match="deleted nothing"):
+        local.undo(adopted.id)

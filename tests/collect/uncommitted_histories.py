@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from reclaim.run.uncommitted.scope import Mode
-from tests.collect.histories import KINDS, NOT_NOW, Deed, do
+from tests.collect.histories import MORE_KINDS, NOT_NOW, Deed, do
 from tests.collect.world import NAME, World
 
 
@@ -71,7 +71,7 @@ def run(world: World, mode: Mode, seen: Seen, *, compare: bool = True) -> None:
 
 
 def _deeds(choice: random.Random, count: int) -> Sequence[Deed]:
-    kinds = [kind for kind in KINDS if kind != "wait"]
+    kinds = [kind for kind in MORE_KINDS if kind != "wait"]
     return [
         (choice.choice(kinds), choice.randrange(100), choice.randrange(100)) for _ in range(count)
     ]

@@ -110,8 +110,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the rule of 90 % counts what was looked at": Bug(
         "reclaim.run.plan_file",
-        right="            return going / max(going, self.uncommitted.objects_known, 1)\n",
-        wrong="            return going / max(going, self.objects - left, 1)\n",
+        right="            return going, max(going, self.uncommitted.objects_known)\n",
+        wrong="            return going, max(going, self.objects - left)\n",
         test=f"{TEST}::test_what_is_known_counts_for_the_rule_of_90_percent",
     ),
     "protected globs protect nothing": Bug(
@@ -143,5 +143,29 @@ BUGS: dict[str, Bug] = {
         right="        if seen.read_at - self._started > SLOWEST_LISTING:\n",
         wrong="        if False:\n",
         test="tests/collect/test_uncommitted.py::test_a_listing_that_took_a_day[embedded]",
+    ),
+    "the rule of 90 % counts what somebody has deleted since the checkpoint": Bug(
+        PLANNING,
+        right="                    counts[partition] = max(0, objects - gone), size\n",
+        wrong="                    counts[partition] = objects, size\n",
+        test=f"{TEST}::test_what_was_deleted_since_counts_no_more_for_the_rule_of_90_percent[None]",
+    ),
+    "the rule of 90 % counts what is not looked up for a branch": Bug(
+        PLANNING,
+        right="            known += notes.looked_up - sum(part.rows for part in asked)\n",
+        wrong="            del asked\n",
+        test=f"{TEST}::test_what_was_deleted_since_counts_no_more_for_the_rule_of_90_percent[work]",
+    ),
+    "rows that are lost on their way into the index are not missed": Bug(
+        PLANNING,
+        right="sum(part.rows for part in self._indexed.parts)),\n",
+        wrong="counts.rows),\n",
+        test=f"{TEST}::test_a_row_that_is_lost_on_its_way_into_the_index_is_missed[written]",
+    ),
+    "entries that are lost as containers are decoded are not missed": Bug(
+        PLANNING,
+        right='("entries", counts.expected_entries, counts.entries),\n',
+        wrong='("entries", counts.entries, counts.entries),\n',
+        test=f"{TEST}::test_a_row_that_is_lost_on_its_way_into_the_index_is_missed[decoded]",
     ),
 }

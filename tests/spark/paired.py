@@ -32,6 +32,7 @@ from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, 
 from reclaim.engine.uncommitted import (
     Carried,
     CarryRequest,
+    Copied,
     CopyRequest,
     DeadEntries,
     DeadRequest,
@@ -172,10 +173,11 @@ class PairedEngine:
         assert self._rows(found.parts) == self._rows(other.parts)
         return found
 
-    def copy(self, request: CopyRequest) -> Sequence[Part]:
+    def copy(self, request: CopyRequest) -> Copied:
         found = self._first.copy(request)
         other = self._second.copy(replace(request, place=_beside(request.place)))
-        assert self._rows(found) == self._rows(other)
+        assert found.bytes == other.bytes
+        assert self._rows(found.parts) == self._rows(other.parts)
         return found
 
     def match(self, request: MatchRequest) -> Matches:
@@ -203,6 +205,7 @@ class PairedEngine:
             assert ours is theirs
             return
         assert (ours.guards, ours.looked_up) == (theirs.guards, theirs.looked_up)
+        assert ours.missing == theirs.missing
         assert ours.committed in (0, theirs.committed)
         assert self._addresses(ours.carried) == self._addresses(theirs.carried)
 

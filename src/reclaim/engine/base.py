@@ -24,6 +24,7 @@ from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, 
 from reclaim.engine.uncommitted import (
     Carried,
     CarryRequest,
+    Copied,
     CopyRequest,
     DeadEntries,
     DeadRequest,
@@ -389,6 +390,6 @@ class Engine(Protocol):
         """Lists of paths put together: each path once, of those that globs match."""
         ...
 
-    def copy(self, request: CopyRequest) -> Sequence[Part]:
+    def copy(self, request: CopyRequest) -> Copied:
         """Copy parts, each verified by its hash, to another place."""
         ...

@@ -87,6 +87,8 @@ class UncommittedFindings:
     is limited to a folder."""
     looked_up: int = 0
     """Objects that were looked up by their addresses and are there."""
+    missing: GuardCounts = field(default_factory=dict)
+    """How many were looked up and are not there, by partition: somebody has deleted them."""
     bytes: int = 0
     """Bytes of the index and of checkpoints that were read."""
 
@@ -110,6 +112,14 @@ class Carried:
 
     parts: Sequence[Part] = ()
     taken: GuardCounts = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """Parts that were copied, and how many bytes were read for it."""
+
+    parts: Sequence[Part] = ()
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,10 +178,11 @@ def _has_older(store: Store, before: datetime) -> bool:
 
 def check_fraction(made: PlanDocument) -> None:
     if made.fraction > made.allowed_fraction:
+        going, whole = made.counted
         raise TooMuch(
-            f"{made.candidates} of {made.objects} objects would go, more than "
+            f"{going} of {whole} objects would go, more than "
             f"{math.floor(made.allowed_fraction * 100)} %",
             hint="if that is right, say so with --unsafe-allow-fraction 1",
-            candidates=made.candidates,
-            objects=made.objects,
+            candidates=going,
+            objects=whole,
         )

@@ -262,11 +262,17 @@ class PlanDocument(_Model):
 
         All are those that are known of the store, where a run has looked at a part of it.
         """
+        going, whole = self.counted
+        return going / whole if whole else 0.0
+
+    @property
+    def counted(self) -> tuple[int, int]:
+        """How many objects would go, and of how many, without what runs left of themselves."""
         left = sum(one.objects for one in (*self.going, *self.staying) if one.kind in OF_RUNS)
         going = sum(one.objects for one in self.going if one.kind not in OF_RUNS)
         if self.uncommitted is not None:
-            return going / max(going, self.uncommitted.objects_known, 1)
-        return going / (self.objects - left) if self.objects > left else 0.0
+            return going, max(going, self.uncommitted.objects_known)
+        return going, max(0, self.objects - left)
 
     def sealed(self) -> PlanDocument:
         """The same with its hash."""

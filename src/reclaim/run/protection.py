@@ -209,7 +209,7 @@ def remember(
     folder = f"{store.format.prefix}{FOLDER}/{planned.run}/{new_uid()}/"
     own = Place(store.storage.url, folder)
     found = [file.part for file in planned.protected]
-    parts = [*memory.parts, *engine.copy(CopyRequest(found, place.url, own))]
+    parts = [*memory.parts, *engine.copy(CopyRequest(found, place.url, own)).parts]
     if len(parts) > MOST_PARTS:
         parts = list(engine.merge(MergeRequest(seen.protect, parts, own.below("all"))))
     body = _Manifest(files=[File.of(part) for part in parts]).model_dump(mode="json")

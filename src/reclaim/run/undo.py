@@ -21,7 +21,7 @@ from reclaim.engine.tasks.parts import Opener, Place, open_storage
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import Conflict, NotFound, Partial, Refused
 from reclaim.ids import new_uid
-from reclaim.model import Lease, Run, RunState, instant_text
+from reclaim.model import ADOPT, Lease, Run, RunState, instant_text
 from reclaim.run.checks import check_clock
 from reclaim.run.ends import told_as_partial
 from reclaim.run.journal import Journal
@@ -107,6 +107,10 @@ def undo_run(
 
 def check_undo(run: Run) -> UndoableRemoval:
     """How a run set its objects aside; refused when there is nothing to bring back."""
+    if run.kind == ADOPT:
+        raise Refused(
+            f"run {run.id} registered partitions and deleted nothing: nothing can be brought back"
+        )
     if run.state == RunState.UNDONE:
         raise Conflict(f"run {run.id} was undone already", hint="see `reclaim runs`")
     if run.state == RunState.PURGED:

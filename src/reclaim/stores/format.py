@@ -199,8 +199,11 @@ class ReadsContainers(Format, Protocol):
 class IndexesEntries(ReadsContainers, Protocol):
     """A format whose entries can be kept in an index, so that containers are read once."""
 
-    def indexed(self, storage: ReadsBytes, container: Mapping[str, Any]) -> pa.Table:
-        """Entries of a container, verified, as ``INDEXED``."""
+    def indexed(self, storage: ReadsBytes, container: Mapping[str, Any]) -> tuple[pa.Table, int]:
+        """Entries of a container, verified, as ``INDEXED``; and how many it has in all.
+
+        Those of objects that lie elsewhere are left out.
+        """
         ...
 
     def branch_folder(self, branch: str) -> str:

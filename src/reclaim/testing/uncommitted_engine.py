@@ -17,6 +17,7 @@ from reclaim.engine.tasks.reading import LIVE, READ
 from reclaim.engine.uncommitted import (
     Carried,
     CarryRequest,
+    Copied,
     CopyRequest,
     DeadEntries,
     DeadRequest,
@@ -93,9 +94,10 @@ class UncommittedSteps:
         kept = looking_up.in_guards(request.format, table, request.final)
         return Carried(self._write(request.place, "part", ADDRESSES, [kept]), counts)
 
-    def copy(self, request: CopyRequest) -> Sequence[Part]:
+    def copy(self, request: CopyRequest) -> Copied:
         self._step("copy")
-        source, target = self._open(request.url), self._open(request.place.url)
+        source = indexing.CountedReads(self._open(request.url))
+        target = self._open(request.place.url)
         copied = []
         for number, part in enumerate(request.parts):
             address = request.place.at(f"part-{number}.parquet")
@@ -106,7 +108,7 @@ class UncommittedSteps:
             rows = rows.filter(pc.equal(rows.column("cause"), LIVE))
             if rows.num_rows:
                 copied.append(write_part(target, address, rows))
-        return copied
+        return Copied(copied, source.size)
 
     def _search(self, request: FindRequest, search: UncommittedSearch) -> Candidates:
         """Find candidates by the index, and note what the next run needs."""
@@ -220,6 +222,7 @@ class UncommittedSteps:
         self._step("look up")
         storage = format.view(self._open(format.root))
         found = looking_up.look_up(storage, rows.filter(free).column("address"))
+        notes.missing = looking_up.count_missing(format, rows.filter(free), found)
         return found, looking_up.as_listed(rows.filter(pc.invert(free)).column("address"))
 
     def _live_names(self, parts: Sequence[Part], storage: Storage) -> set[str]:

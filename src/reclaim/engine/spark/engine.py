@@ -50,6 +50,7 @@ from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, 
 from reclaim.engine.uncommitted import (
     Carried,
     CarryRequest,
+    Copied,
     CopyRequest,
     DeadEntries,
     DeadRequest,
@@ -181,7 +182,7 @@ class SparkEngine:
     def merge(self, request: MergeRequest) -> Sequence[Part]:
         return self._shielding.merge(request)
 
-    def copy(self, request: CopyRequest) -> Sequence[Part]:
+    def copy(self, request: CopyRequest) -> Copied:
         return self._uncommitted.copy(request)
 
     def confirm(self, request: ConfirmRequest) -> Candidates:

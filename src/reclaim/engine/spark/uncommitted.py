@@ -31,6 +31,7 @@ from reclaim.engine.tasks.reading import LIVE, READ
 from reclaim.engine.uncommitted import (
     Carried,
     CarryRequest,
+    Copied,
     CopyRequest,
     DeadEntries,
     DeadRequest,
@@ -258,7 +259,7 @@ class UncommittedJobs:
                 named, live = keyed.join(keys, on="key", how="left_anti").select("address"), ()
             rows = named.repartition(tasks)
         lines = self._frames.run(rows, partial(look_up, live), shuffled=count)
-        notes.looked_up = lines.sum("looked_up")
+        notes.looked_up, notes.missing = lines.sum("looked_up"), _guards(lines)
         there = [part for part in lines.parts if part.group == THERE]
         return there, [part for part in lines.parts if part.group != THERE]
 
@@ -298,11 +299,12 @@ class UncommittedJobs:
         lines = self._frames.run(rows.distinct(), write, shuffled=shuffled)
         return Carried(lines.parts, taken)
 
-    def copy(self, request: CopyRequest) -> Sequence[Part]:
+    def copy(self, request: CopyRequest) -> Copied:
         if not request.parts:
-            return ()
+            return Copied()
         copy = partial(uncommitted.copy, request.url, request.place, request.live)
-        return self._run(request.parts, copy, here=self._fits_driver(request.parts)).parts
+        lines = self._run(request.parts, copy, here=self._fits_driver(request.parts))
+        return Copied(lines.parts, lines.sum("bytes"))
 
     def _containers(self, url: str, parts: Sequence[Part]) -> DataFrame:
         return self._frames.rows_of(url, parts, CONTAINERS)

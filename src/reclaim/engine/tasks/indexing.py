@@ -45,6 +45,9 @@ class IndexCounts:
     expected_entries: int = 0
     containers: int = 0
     entries: int = 0
+    """As they were decoded."""
+    rows: int = 0
+    """Entries for the index: without those of objects that lie elsewhere."""
     bytes: int = 0
     ranges: int = 0
 
@@ -87,10 +90,10 @@ def index_containers(
     counts.entries += pc.sum(named.column("entries")).as_py() or 0
     reads = CountedReads(storage)
     for container in live.filter(pc.invert(by_name)).to_pylist():
-        rows = format.indexed(reads, container)
-        # The format has compared the file with what its metarange says of it.
+        rows, entries = format.indexed(reads, container)
         counts.containers += 1
-        counts.entries += container["entries"]
+        counts.entries += entries
+        counts.rows += rows.num_rows
         yield rows
     counts.bytes += reads.size
     counts.ranges += reads.reads

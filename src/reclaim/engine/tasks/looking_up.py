@@ -41,6 +41,13 @@ def look_up(storage: Storage, addresses: pa.ChunkedArray | pa.Array) -> pa.Table
     return pa.table(arrays, schema=LISTED)
 
 
+def count_missing(format: Format, asked: pa.Table, found: pa.Table) -> GuardCounts:
+    """How many of the objects that were looked up are not there, by guard."""
+    there = pc.is_in(asked.column("address"), found.column("address").combine_chunks())
+    missing = as_listed(asked.filter(pc.invert(there)).column("address"))
+    return count_guards(format, missing)
+
+
 def _head(storage: Storage, address: str) -> StoredObject | None:
     try:
         return storage.head(address)

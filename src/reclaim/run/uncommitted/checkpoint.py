@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
+from reclaim.engine.tasks.indexing import CountedReads
 from reclaim.engine.tasks.parts import Part, Place, read_part, write_hashed
 from reclaim.errors import Corrupt, NotFound, PlanRefused
 from reclaim.model import ADOPT, CHECKPOINT, Quarantine, Run, RunState
@@ -181,8 +182,9 @@ def find_manifest(store: Store, storage: Storage) -> FoundManifest | str:
 
 def _read(found: FoundManifest, storage: Storage) -> Checkpoint:
     manifest = found.manifest
-    partitions = read_part(storage, manifest.partitions.part)
-    snapshots = read_part(storage, manifest.snapshots.part)
+    reads = CountedReads(storage)
+    partitions = read_part(reads, manifest.partitions.part)
+    snapshots = read_part(reads, manifest.snapshots.part)
     names = partitions.column("partition").to_pylist()
     final = partitions.filter(partitions.column("final")).column("partition")
     known = Known(
@@ -199,7 +201,7 @@ def _read(found: FoundManifest, storage: Storage) -> Checkpoint:
         found,
         dict(zip(names, partitions.column("objects").to_pylist(), strict=True)),
         dict(zip(names, partitions.column("bytes").to_pylist(), strict=True)),
-        found.size + partitions.nbytes + snapshots.nbytes,
+        found.size + reads.size,
     )
 
 

@@ -96,6 +96,11 @@ def plan_uncommitted(
         raise InvalidInput(
             "the name of a branch is empty", hint="leave --branch out for all of them"
         )
+    if how.branch is not None and store.deleted:
+        raise InvalidInput(
+            f"{store.name} was deleted, and what it left goes as a whole",
+            hint="leave --branch out",
+        )
     if wanted.inventory is not None or not wanted.policy.empty:
         raise InvalidInput("a run on uncommitted data takes neither rules nor an inventory")
     watching = watcher or Silent()
@@ -243,7 +248,9 @@ class UncommittedPlanning(Planning):
         """The containers of the checkpoint, where all other files of the plan are."""
         place = self._place.below("containers").below("known")
         url = self._store.storage.url
-        return self._engine.copy(CopyRequest(checkpoint.containers, url, place, live=True))
+        copied = self._engine.copy(CopyRequest(checkpoint.containers, url, place, live=True))
+        self._bytes += copied.bytes
+        return copied.parts
 
     def _expand_changes(
         self,
@@ -306,6 +313,7 @@ class UncommittedPlanning(Planning):
         pairs = [
             ("containers", counts.expected, counts.containers),
             ("entries", counts.expected_entries, counts.entries),
+            ("rows", counts.rows, sum(part.rows for part in self._indexed.parts)),
         ]
         if self._checkpoint is None:
             pairs += [
@@ -315,7 +323,7 @@ class UncommittedPlanning(Planning):
         for what, expected, read in pairs:
             if expected != read:
                 raise IncompleteRead(
-                    f"{expected} {what} were expected for the index and {read} were read",
+                    f"{expected} {what} were expected for the index and {read} were found",
                     hint="nothing was planned; run it again, and look at the storage if it repeats",
                     expected=expected,
                     read=read,
@@ -366,7 +374,9 @@ class UncommittedPlanning(Planning):
             for partition, objects in checkpoint.counts.items():
                 size = checkpoint.sizes[partition]
                 if partition in self._final_then and partition not in counts:
-                    counts[partition] = objects, size
+                    # What somebody has deleted since was looked up, and was not there.
+                    gone, _ = notes.missing.get(partition, (0, 0))
+                    counts[partition] = max(0, objects - gone), size
         return Uncommitted(
             mode=self._choice.mode,
             why=self._choice.why,
@@ -399,7 +409,12 @@ class UncommittedPlanning(Planning):
         )
         # Of a part of the store alone: all that is referred to, as far as that was read.
         least = notes.committed + unreferenced
-        return max(least, sum(objects for objects, _ in counts.values()))
+        known = sum(objects for objects, _ in counts.values())
+        if self._asked.branch is not None and self._checkpoint is not None:
+            # Elsewhere nothing was looked up, and all that may be gone is taken for gone.
+            asked = (*self._checkpoint.carried, *self._dead.parts)
+            known += notes.looked_up - sum(part.rows for part in asked)
+        return max(least, known)
 
     def _write_partitions(self, seen: Observation, counts: Mapping[str, tuple[int, int]]) -> Part:
         final = seen.final

@@ -50,7 +50,7 @@ def save_checkpoint(
     own = Place(store.storage.url, f"{store.format.prefix}{FOLDER}/{planned.run}/")
     index = Place(store.storage.url, f"{store.format.prefix}{INDEX}/{planned.run}/")
     storage = opener(own.url)
-    copied = engine.copy(CopyRequest([file.part for file in notes.index], place.url, index))
+    copied = engine.copy(CopyRequest([file.part for file in notes.index], place.url, index)).parts
     containers = engine.copy(
         CopyRequest(
             [file.part for file in planned.containers],
@@ -58,7 +58,7 @@ def save_checkpoint(
             own.below("containers"),
             live=True,
         )
-    )
+    ).parts
     planned_partitions = read_part(opener(place.url), notes.partitions.part)
     final = planned_partitions.filter(planned_partitions.column("final")).column("partition")
     carried = engine.carry(

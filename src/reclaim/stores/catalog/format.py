@@ -193,8 +193,8 @@ class CatalogFormat:
         path = rows.column("path") if paths else pa.nulls(rows.num_rows, pa.string())
         return pa.table([rows.column("address"), path], schema=ENTRIES)
 
-    def indexed(self, storage: ReadsBytes, container: Mapping[str, Any]) -> pa.Table:
-        rows = self.described(storage, container)
+    def indexed(self, storage: ReadsBytes, container: Mapping[str, Any]) -> tuple[pa.Table, int]:
+        rows, count = self._decoded(storage, container)
         addresses = rows.column("address").combine_chunks()
         partitions = pc.struct_field(self.describe(addresses), "guard")
         columns = (
@@ -204,10 +204,14 @@ class CatalogFormat:
             rows.column("created_at"),
             pa.repeat(pa.scalar(container["address"], pa.string()), rows.num_rows),
         )
-        return pa.table(list(columns), schema=INDEXED)
+        return pa.table(list(columns), schema=INDEXED), count
 
     def described(self, storage: ReadsBytes, container: Mapping[str, Any]) -> pa.Table:
         """The entries of a container with all their columns, of objects that are ours."""
+        return self._decoded(storage, container)[0]
+
+    def _decoded(self, storage: ReadsBytes, container: Mapping[str, Any]) -> tuple[pa.Table, int]:
+        """The same, and how many there are in all."""
         address = container["address"]
         info = RangeInfo(address, container["detail"], "", "", container["entries"], 0)
         rows = containers.decode_range(_read(storage, address), info)
@@ -218,7 +222,7 @@ class CatalogFormat:
             )
         # Objects that lie elsewhere are not ours to collect.
         owned = pc.starts_with(rows.column("address"), ROOT)
-        return rows if pc.all(owned).as_py() else rows.filter(owned)
+        return rows if pc.all(owned).as_py() else rows.filter(owned), rows.num_rows
 
 
 def _folders(storage: Storage, folder: str) -> Sequence[str]:

@@ -202,12 +202,15 @@ def look_up(
     storage = storage_of(format)
     found: list[pa.Table] = []
     waiting: list[pa.Table] = []
+    missing: looking_up.GuardCounts = {}
     for table in rows:
         named = keys_of(table.column("address"))
         table = table.filter(pa.array(~keys.among(named, committed)))
         is_held = pa.array(keys.among(keys_of(table.column("address")), holding))
         waiting.append(looking_up.as_listed(table.filter(is_held).column("address")))
-        there = looking_up.look_up(storage, table.filter(pc.invert(is_held)).column("address"))
+        free = table.filter(pc.invert(is_held))
+        there = looking_up.look_up(storage, free.column("address"))
+        looking_up.add_guards(missing, looking_up.count_missing(format, free, there))
         tally.count(OBJECTS, there.num_rows)
         found.append(there)
     own = open_storage(work.url)
@@ -216,7 +219,8 @@ def look_up(
         for group, place, tables in ((THERE, work, found), (WAITING, carry, waiting))
         for part in write_parts(own, stem_in(place.below(group)), tables)
     ]
-    yield lines_of(parts, {"looked_up": sum(table.num_rows for table in found)})
+    looked_up = sum(table.num_rows for table in found)
+    yield lines_of(parts, {"looked_up": looked_up, "guards": missing})
 
 
 def count_guards(source: Source, files: Tables) -> Tables:
@@ -258,7 +262,7 @@ def write_carried(format: Format, final: frozenset[str], place: Place, rows: Tab
 
 def copy(url: str, place: Place, live: bool, files: Tables) -> Tables:
     """Copy parts; of containers the live ones alone."""
-    source, target = open_storage(url), open_storage(place.url)
+    source, target = indexing.CountedReads(open_storage(url)), open_storage(place.url)
     copied = []
     for part in parts_in(files):
         address = f"{stem_in(place)}.parquet"
@@ -269,4 +273,4 @@ def copy(url: str, place: Place, live: bool, files: Tables) -> Tables:
         rows = rows.filter(pc.equal(rows.column("cause"), LIVE))
         if rows.num_rows:
             copied.append(write_part(target, address, rows))
-    yield lines_of(copied)
+    yield lines_of(copied, {"bytes": source.size})
