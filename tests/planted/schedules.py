@@ -56,8 +56,8 @@ BUGS: dict[str, Bug] = {
         besides=(
             Change(
                 CLEANER,
-                "    ledger.release(connection, lost, now, rule)\n",
-                "    ledger.release(connection, lost, now, rule)\n"
+                "    ledger.release(connection, {address for address, _ in lost}, now, rule)\n",
+                "    ledger.release(connection, {address for address, _ in lost}, now, rule)\n"
                 "    connection.execute(delete(staged_entries).where(mine, cleaned))\n",
             ),
         ),
@@ -138,5 +138,19 @@ BUGS: dict[str, Bug] = {
         seen = dataclasses.replace(seen, held=(), held_count=0)
         fresh = live_containers(seen, ())""",
         test=f"{RACE}[a lease while its commit dies]",
+    ),
+    "an open partition protects nothing from a run on uncommitted data": Bug(
+        "reclaim.run.plan",
+        right="            closed=seen.closed,\n",
+        wrong="            closed=seen.closed | seen.open,\n",
+        test="tests/schedules/test_uncommitted_runs.py::test_a_writer_waits_while_a_run_goes_by"
+        "[an upload begun before the run and staged during it]",
+        besides=(
+            Change(
+                "reclaim.run.apply",
+                "                seen.held,\n                seen.closed,\n",
+                "                seen.held,\n                seen.closed | seen.open,\n",
+            ),
+        ),
     ),
 }
