@@ -33,12 +33,12 @@ from reclaim.engine.base import (
     named_containers,
 )
 from reclaim.engine.spark.cores import TASKS_PER_CORE
-from reclaim.engine.spark.finding import DRIVER_ROW_LIMIT, LOOKUP_LIMIT, Finder
+from reclaim.engine.spark.finding import DRIVER_ROW_LIMIT, LOOKUP_LIMIT, Finder, run_here
 from reclaim.engine.spark.frames import Frames, map_rows
 from reclaim.engine.spark.keys import KeysOf, keys_of
 from reclaim.engine.spark.meter import SparkMeter
 from reclaim.engine.spark.shielding import ShieldingJobs
-from reclaim.engine.spark.uncommitted import UncommittedJobs
+from reclaim.engine.spark.uncommitted import UncommittedJobs, expanded
 from reclaim.engine.spark.work import candidates, containers, listing, parts, taking
 from reclaim.engine.tasks.deleting import GOING, Outcome
 from reclaim.engine.tasks.judging import CANDIDATES, PATHS, add_kinds
@@ -132,6 +132,8 @@ class SparkEngine:
             return ContainerFiles((), 0, 0, 0)
         if written := named_containers(format, named, place, open_storage(place.url)):
             return written
+        if self._uncommitted.fits_expanding(request):
+            return expanded(run_here(partial(containers.expand_here, request), named))
         listed = self._frames.spread(named).map(partial(containers.expand, format), CONTAINERS)
         best = F.min_by(F.struct("kind", "detail", "entries", "cause"), "cause").alias("best")
         once = (
@@ -151,13 +153,7 @@ class SparkEngine:
             # How many containers each of them lists is not known yet; some hundreds are usual.
             shuffled=rows + 100 * named.num_rows,
         )
-        return ContainerFiles(
-            lines.parts,
-            of_snapshots=lines.sum("of_snapshots"),
-            containers=lines.sum("containers"),
-            entries=lines.sum("entries"),
-            dead=lines.sum("dead"),
-        )
+        return expanded(lines)
 
     def find(self, request: FindRequest) -> Candidates:
         if request.search is not None:

@@ -10,10 +10,18 @@ from collections.abc import Sequence
 from functools import partial, reduce
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from reclaim.engine.base import Candidates, ContainerFiles, FindRequest, Objects, Read
+from reclaim.engine.base import (
+    Candidates,
+    ContainerFiles,
+    ExpandRequest,
+    FindRequest,
+    Objects,
+    Read,
+)
 from reclaim.engine.spark.failures import Work
 from reclaim.engine.spark.finding import Finder, Keys, count_looked_at, judged, run_here
 from reclaim.engine.spark.frames import Frames, Lines, Spread, map_rows
@@ -26,7 +34,7 @@ from reclaim.engine.spark.work.uncommitted import ADDRESSES, BUCKETED, THERE
 from reclaim.engine.tasks.indexing import DeadCounts, IndexCounts
 from reclaim.engine.tasks.judging import SURVIVORS
 from reclaim.engine.tasks.looking_up import GuardCounts, add_guards
-from reclaim.engine.tasks.parts import Part
+from reclaim.engine.tasks.parts import Part, open_storage, read_part
 from reclaim.engine.tasks.reading import LIVE, READ
 from reclaim.engine.uncommitted import (
     Carried,
@@ -45,6 +53,11 @@ from reclaim.stores.format import CONTAINERS
 NO_CONTAINERS = ContainerFiles((), 0, 0, 0)
 LOOKED_UP_BY_A_TASK = 500
 """Objects that are worth a task of their own to look them up."""
+LOOKED_UP_ON_DRIVER, LOOKED_UP_ON_DISK = 1_000, 10_000
+"""So many objects are looked up without a job, in a storage that is asked by requests, and on a
+disk."""
+ENTRIES_ON_DRIVER = 100_000
+"""So many entries of containers are read without a job: some ten megabytes."""
 
 
 class UncommittedJobs:
@@ -54,10 +67,22 @@ class UncommittedJobs:
         self._frames = frames
         self._finder = finder
 
+    def fits_expanding(self, request: ExpandRequest) -> bool:
+        """Whether the driver can expand some containers by itself.
+
+        Each lists about as many as are known, or fewer.
+        """
+        listed: int = _rows(request.known) * request.containers.num_rows
+        return 0 < listed <= self._finder.driver_row_limit
+
     def index(self, request: IndexRequest) -> Indexed:
         if not request.containers:
             return Indexed()
         count = sum(part.rows for part in request.containers)
+        few = self._few_containers(request.place.url, request.containers, request.known, live=True)
+        if few is not None:
+            write = partial(uncommitted.index_here, request)
+            return _indexed(run_here(write, few))
         rows = self._containers(request.place.url, request.containers).where(F.col("cause") == LIVE)
         if request.known:
             known = self._containers(request.place.url, request.known)
@@ -75,19 +100,20 @@ class UncommittedJobs:
         lines = self._frames.run(
             sorted_entries, partial(uncommitted.write_index, request.place), shuffled=count
         )
-        counts = IndexCounts()
-        for report in lines.reports():
-            counts.add(IndexCounts(**report))
-        return Indexed(lines.parts, counts)
+        return _indexed(lines)
 
     def dead_entries(self, request: DeadRequest) -> DeadEntries:
         if not request.containers:
             return DeadEntries()
-        rows = self._containers(request.place.url, request.containers).where(F.col("cause") != LIVE)
-        count = sum(part.rows for part in request.containers)
-        spread = rows.repartition(self._tasks(count))
         write = partial(uncommitted.write_dead, request.format, request.place)
-        lines = self._frames.run(spread, write)
+        few = self._few_containers(request.place.url, request.containers, (), live=False)
+        if few is not None:
+            lines = run_here(write, few)
+        else:
+            rows = self._containers(request.place.url, request.containers)
+            count = sum(part.rows for part in request.containers)
+            spread = rows.where(F.col("cause") != LIVE).repartition(self._tasks(count))
+            lines = self._frames.run(spread, write)
         counts = DeadCounts()
         for report in lines.reports():
             found = {**report, "partitions": set(report["partitions"])}
@@ -152,6 +178,25 @@ class UncommittedJobs:
         shuffled = _rows(survivors.parts) + _rows(search.dead)
         lines = self._frames.run(rows.select(*SURVIVORS.names), judge, shuffled=shuffled)
         return judged(found, lines)
+
+    def _few_containers(
+        self, url: str, parts: Sequence[Part], known: Sequence[Part], *, live: bool
+    ) -> pa.Table | None:
+        """The live or dead containers that are not known, if there are so few that the driver
+        reads them by itself."""
+        if not self._fits_driver(parts, known):
+            return None
+        storage = open_storage(url)
+        tables = [read_part(storage, part) for part in parts]
+        rows = pa.concat_tables([CONTAINERS.empty_table(), *tables])
+        is_live = pc.equal(rows.column("cause"), LIVE)
+        rows = rows.filter(is_live if live else pc.invert(is_live))
+        for part in known:
+            there = read_part(storage, part, ["address"]).column("address").combine_chunks()
+            rows = rows.filter(pc.invert(pc.is_in(rows.column("address"), there)))
+        # Whatever has no entries is read, too.
+        entries = rows.num_rows + (pc.sum(rows.column("entries")).as_py() or 0)
+        return rows if entries <= min(ENTRIES_ON_DRIVER, self._finder.driver_row_limit) else None
 
     def _fits_driver(self, *parts: Sequence[Part]) -> bool:
         """Whether less time goes into the work than into the jobs that would spread it."""
@@ -245,6 +290,9 @@ class UncommittedJobs:
             )
             if not names.num_rows:
                 return (), ()
+            on_disk = request.format.root.startswith("file:")
+            if names.num_rows <= (LOOKED_UP_ON_DISK if on_disk else LOOKED_UP_ON_DRIVER):
+                return _looked_up(run_here(partial(look_up, ()), names), notes)
             rows: DataFrame | Spread = self._frames.spread(names)
             live = ()
         else:
@@ -259,9 +307,7 @@ class UncommittedJobs:
                 named, live = keyed.join(keys, on="key", how="left_anti").select("address"), ()
             rows = named.repartition(tasks)
         lines = self._frames.run(rows, partial(look_up, live), shuffled=count)
-        notes.looked_up, notes.missing = lines.sum("looked_up"), _guards(lines)
-        there = [part for part in lines.parts if part.group == THERE]
-        return there, [part for part in lines.parts if part.group != THERE]
+        return _looked_up(lines, notes)
 
     def _not_held(self, url: str, parts: Sequence[Part], held: Keys) -> DataFrame:
         files = self._frames.files(parts)
@@ -319,6 +365,31 @@ def _as_they_are(tables: Tables) -> Tables:
 
 def _rows(parts: Sequence[Part]) -> int:
     return sum(part.rows for part in parts)
+
+
+def expanded(lines: Lines) -> ContainerFiles:
+    """The containers that were written down."""
+    return ContainerFiles(
+        lines.parts,
+        of_snapshots=lines.sum("of_snapshots"),
+        containers=lines.sum("containers"),
+        entries=lines.sum("entries"),
+        dead=lines.sum("dead"),
+    )
+
+
+def _indexed(lines: Lines) -> Indexed:
+    counts = IndexCounts()
+    for report in lines.reports():
+        counts.add(IndexCounts(**report))
+    return Indexed(lines.parts, counts)
+
+
+def _looked_up(lines: Lines, notes: UncommittedFindings) -> tuple[Sequence[Part], Sequence[Part]]:
+    """Objects that are there, and addresses that are held."""
+    notes.looked_up, notes.missing = lines.sum("looked_up"), _guards(lines)
+    there = [part for part in lines.parts if part.group == THERE]
+    return there, [part for part in lines.parts if part.group != THERE]
 
 
 def _guards(lines: Lines) -> GuardCounts:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.engine.base import ExpandRequest
 from reclaim.engine.spark import keys
 from reclaim.engine.spark.keys import Key, KeysOf
 from reclaim.engine.spark.work.lines import Tables, in_fewer, lines_of, stem_in, storage_of
@@ -70,6 +71,24 @@ def write_containers(place: Place, rows: Tables) -> Tables:
             yield table.cast(CONTAINERS)
 
     yield lines_of(write_parts(open_storage(place.url), stem_in(place), counted()), counts)
+
+
+def expand_here(request: ExpandRequest, named: Tables) -> Tables:
+    """Do all of ``expand`` in one process: few containers, compared with those that are known."""
+    storage = open_storage(request.place.url)
+    listed = pa.concat_tables([CONTAINERS.empty_table(), *expand(request.format, named)])
+    # Live ones come first, and the first of each address is taken.
+    grouped = listed.sort_by([("cause", "ascending")]).group_by("address", use_threads=False)
+    columns = [name for name in CONTAINERS.names if name != "address"]
+    once = grouped.aggregate([(name, "first") for name in columns])
+    once = once.rename_columns([name.removesuffix("_first") for name in once.column_names])
+    known = pa.concat_tables(
+        [CONTAINERS.empty_table(), *(read_part(storage, part) for part in request.known)]
+    )
+    live = known.filter(pc.equal(known.column("cause"), LIVE)).column("address").combine_chunks()
+    there = pc.is_in(once.column("address"), live)
+    flagged = once.append_column("known", pc.if_else(there, True, pa.scalar(None, pa.bool_())))
+    return write_containers(request.place, iter([flagged]))
 
 
 def read_dead(format: Format, containers: Tables) -> Tables:

@@ -34,6 +34,7 @@ from reclaim.engine.tasks.parts import (
 from reclaim.engine.tasks.reading import LIVE, READ
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
 from reclaim.engine.tasks.tally import OBJECTS
+from reclaim.engine.uncommitted import IndexRequest
 from reclaim.stores.format import INDEXED, Format
 
 BUCKETED = INDEXED.append(pa.field("bucket", pa.int32(), nullable=False))
@@ -54,6 +55,14 @@ def index_rows(format: Format, edges: Sequence[str], containers: Tables) -> Tabl
             yield rows.append_column(BUCKETED.field("bucket"), bucket)
     told = ["", json.dumps(asdict(counts)), None, None, "", COUNTS]
     yield pa.table([pa.array([v], f.type) for v, f in zip(told, BUCKETED, strict=True)], BUCKETED)
+
+
+def index_here(request: IndexRequest, containers: Tables) -> Tables:
+    """Do all of the index in one process: read a few containers, sort, and write."""
+    tables = index_rows(request.format, list(request.edges), containers)
+    whole = pa.concat_tables([BUCKETED.empty_table(), *(table.cast(BUCKETED) for table in tables)])
+    ordered = whole.sort_by([("bucket", "ascending"), ("partition", "ascending")])
+    return write_index(request.place, iter([ordered.combine_chunks()]))
 
 
 def write_index(place: Place, rows: Tables) -> Tables:
