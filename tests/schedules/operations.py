@@ -69,6 +69,12 @@ def uncommitted(at: Instance) -> None:
     world.apply(plan, store=store, storage=at.catalog.storage)
 
 
+def uncommitted_later(at: Instance) -> None:
+    """The same a minute later, when what was written before is not young any more."""
+    at.clock.advance(minutes=1)
+    uncommitted(at)
+
+
 def late_uncommitted(at: Instance) -> None:
     """The same, when whoever stands still counts as dead."""
     at.clock.advance(minutes=31)
@@ -142,6 +148,7 @@ MORE_OPERATIONS: dict[str, Operation] = {
     "reap from a copy": reap_from_a_copy,
     "late collect": late_collect,
     "uncommitted": uncommitted,
+    "uncommitted a minute later": uncommitted_later,
     "late uncommitted": late_uncommitted,
     "stage outside": lambda at: at.work.stage("e", at.known.outside.as_uri()),
     "move outside": lambda at: at.work.move("e", "f"),
@@ -149,7 +156,14 @@ MORE_OPERATIONS: dict[str, Operation] = {
 """What some named races need besides."""
 
 EVERY_OPERATION = OPERATIONS | MORE_OPERATIONS
-RUNS = {"collect", "late collect", "uncommitted", "late uncommitted", "undo"}
+RUNS = {
+    "collect",
+    "late collect",
+    "uncommitted",
+    "uncommitted a minute later",
+    "late uncommitted",
+    "undo",
+}
 """Operations that take hundreds of steps."""
 CLEANERS = {"clean", "reap"}
 """Operations that begin with rows that wait for the cleaner."""
