@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 
-def processor_seconds() -> float:
-    """Processor time of this process and of all that it started, Java and its workers included."""
+def processor_seconds(root: int | None = None, *, without: int = 0) -> float:
+    """Processor time of a process and of all that it started: by default of this one, with Java
+    and its workers. One of them can be left out."""
     children: dict[int, list[int]] = {}
     ticks: dict[int, int] = {}
     for entry in os.scandir("/proc"):
@@ -23,9 +24,11 @@ def processor_seconds() -> float:
                 children.setdefault(int(text[1]), []).append(int(entry.name))
                 # Of itself, and of children that have ended.
                 ticks[int(entry.name)] = sum(map(int, text[11:15]))
-    total, waiting = 0, [os.getpid()]
+    total, waiting = 0, [os.getpid() if root is None else root]
     while waiting:
         process = waiting.pop()
+        if process == without:
+            continue
         total += ticks.get(process, 0)
         waiting += children.get(process, [])
     return total / os.sysconf("SC_CLK_TCK")

@@ -73,6 +73,12 @@ def uncommitted(at: Instance) -> None:
     world.apply(plan, store=store, storage=at.catalog.storage)
 
 
+def uncommitted_later(at: Instance) -> None:
+    """The same a minute later, when what was written before is not young any more."""
+    at.clock.advance(minutes=1)
+    uncommitted(at)
+
+
 def late_uncommitted(at: Instance) -> None:
     """The same, when whoever stands still counts as dead."""
     at.clock.advance(minutes=31)
@@ -176,6 +182,7 @@ MORE_OPERATIONS: dict[str, Operation] = {
     "reap from a copy": reap_from_a_copy,
     "late collect": late_collect,
     "uncommitted": uncommitted,
+    "uncommitted a minute later": uncommitted_later,
     "late uncommitted": late_uncommitted,
     "stage outside": lambda at: at.work.stage("e", at.known.outside.as_uri()),
     "move outside": lambda at: at.work.move("e", "f"),
@@ -197,6 +204,7 @@ RUNS = {
     "collect",
     "late collect",
     "uncommitted",
+    "uncommitted a minute later",
     "late uncommitted",
     "lifecycle",
     "late lifecycle",

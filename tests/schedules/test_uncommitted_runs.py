@@ -11,10 +11,12 @@ from tests.schedules.exploring import scheduler
 from tests.schedules.past import Past
 from tests.soak import SOAK
 
+LATER = "uncommitted a minute later"
+
 WAITING: dict[str, tuple[str, str]] = {
-    "an upload begun before the run and staged during it": ("put", "uncommitted"),
-    "a token linked during it": ("link", "uncommitted"),
-    "a commit in flight": ("commit", "uncommitted"),
+    "an upload begun before the run and staged during it": ("put", LATER),
+    "a token linked during it": ("link", LATER),
+    "a commit in flight": ("commit", LATER),
     "a writer that stalls past its partition's expiry and wakes up": ("put", "late uncommitted"),
     "a commit that stalls past its partition's expiry": ("commit", "late uncommitted"),
 }
@@ -47,8 +49,8 @@ def test_a_writer_waits_while_a_run_goes_by(name: str, past: Past, checks: Check
 
 
 def test_a_branch_is_reset_during_a_commit_during_a_run(past: Past, checks: Checks) -> None:
-    names = ("commit", "reset", "uncommitted")
-    of_commit, of_run = steps_of(past, "commit"), steps_of(past, "uncommitted")
+    names = ("commit", "reset", LATER)
+    of_commit, of_run = steps_of(past, "commit"), steps_of(past, LATER)
     shares = (1, 2, 3) if SOAK else (1, 3)
     for committed in (of_commit // 3, 2 * of_commit // 3):
         for share in shares:

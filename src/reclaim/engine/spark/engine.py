@@ -74,6 +74,9 @@ from reclaim.storage.key_range import shares
 from reclaim.stores.format import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
 
 ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
+LISTED_BY_A_TASK = 64
+"""Key ranges of a storage that is asked by requests that are worth one more task than there are
+cores."""
 DELETED_BY_A_TASK = 1_000
 """Objects that are worth a task of their own to delete them."""
 
@@ -128,8 +131,12 @@ class SparkEngine:
 
     def _shares(self, format: Format, ranges: Sequence[KeyRange]) -> Sequence[pa.Table]:
         tasks = self._frames.tasks
+        cores = max(1, tasks // TASKS_PER_CORE)
         # Every piece of a folder on a disk costs a look at all of its names.
-        pieces = max(1, tasks // TASKS_PER_CORE) if format.root.startswith("file:") else None
+        pieces = cores if format.root.startswith("file:") else None
+        if pieces is None:
+            # A task lists several ranges at once, and so waits for none of them alone.
+            tasks = min(tasks, max(cores, -(-len(ranges) // LISTED_BY_A_TASK)))
         return [listing.ranges_table(share) for share in shares(ranges, tasks, pieces=pieces)]
 
     def noncurrent(self, format: Format, folders: Sequence[str]) -> tuple[int, int]:
