@@ -21,6 +21,7 @@ from reclaim.engine.base import (
     ExpandRequest,
     FindRequest,
     Objects,
+    Surveyed,
 )
 from reclaim.engine.late import wait_for
 from reclaim.engine.tasks.judging import CandidateRules
@@ -52,7 +53,7 @@ from reclaim.run.uncommitted.checkpoint import hold_checkpoint
 from reclaim.storage import LISTED, KeyRange, buckets
 from reclaim.stores.abilities import Expiration
 from reclaim.stores.base import Store
-from reclaim.stores.format import DecodesSnapshots
+from reclaim.stores.format import DecodesSnapshots, SurveysContainers
 from reclaim.stores.observation import Margins, Observation, ObserveRequest, Survey
 from reclaim.urls import is_odd
 
@@ -155,6 +156,7 @@ class Planning:
         self._versioning = buckets.versioning(store.storage.url) or ""
         self._noncurrent: Noncurrent | None = None
         self._survey: Survey | None = None
+        self._surveyed: Surveyed | None = None
         self._library_edit: LibraryEdit | None = None
         self._partitions: frozenset[str] = frozenset()
         """The partitions whose folders were listed one by one."""
@@ -280,7 +282,9 @@ class Planning:
     def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:  # noqa: ARG002
         """The containers that snapshots need, and those that only dead ones have."""
         place = self._place.below("containers")
-        return self._engine.expand(ExpandRequest(self._store.format, named, place))
+        return self._engine.expand(
+            ExpandRequest(self._store.format, named, place, surveyed=self._surveyed)
+        )
 
     def _find(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         """The objects that may go."""
@@ -321,7 +325,14 @@ class Planning:
         if not isinstance(format, DecodesSnapshots):
             return self._engine.list(format, ranges, place)
         # Its snapshots are files: they are read where they are listed, and once.
-        rows = self._engine.survey(format, [keys for keys in ranges if format.has_snapshots(keys)])
+        of_snapshots = [keys for keys in ranges if format.has_snapshots(keys)]
+        if isinstance(format, SurveysContainers) and format.surveys_containers:
+            self._surveyed = self._engine.survey_containers(
+                format, of_snapshots, self._place.below("work").below("surveyed")
+            )
+            rows = self._surveyed.rows
+        else:
+            rows = self._engine.survey(format, of_snapshots)
         self._survey = Survey(rows, self._started)
         others = [keys for keys in ranges if not format.has_snapshots(keys)]
         objects = self._engine.list(format, others, place)

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.tasks.ahead import read_ahead
 from reclaim.errors import Corrupt, NotFound, UnknownVersion
 from reclaim.storage import Storage
-from reclaim.stores.format import CONTAINERS, NO_READ, Format, ReadsContainers
+from reclaim.storage.ahead import read_ahead
+from reclaim.stores.format import CONTAINERS, NO_READ, OWNED, Format, ReadsContainers
 
 LIVE = 0
 """The cause of what is live: none. Every other number is an index into a plan's causes."""
@@ -164,9 +164,6 @@ def _itself(container: Mapping[str, Any], entries: int) -> pa.Table:
     values = [container["address"], None, container["kind"], entries, container["cause"]]
     return pa.table([pa.array([v], f.type) for v, f in zip(values, READ, strict=True)], READ)
 
-
-OWNED = pa.schema([pa.field("owner", pa.string(), nullable=False), *CONTAINERS])
-"""Containers, each with the snapshot container that lists it."""
 
 NEEDS = pa.schema(
     [
