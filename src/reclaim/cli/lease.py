@@ -35,6 +35,7 @@ class LeasesFound:
     """The answer that lists leases, each with whether it is valid."""
 
     leases: Sequence[tuple[Lease, bool]]
+    noun: str
 
     def document(self) -> Mapping[str, Any]:
         return {"leases": [_document(lease) | {"valid": valid} for lease, valid in self.leases]}
@@ -50,7 +51,7 @@ class LeasesFound:
             )
             for lease, valid in self.leases
         )
-        return [Table(("lease", "commit", "until (UTC)", "", "holder"), rows)]
+        return [Table(("lease", self.noun, "until (UTC)", "", "holder"), rows)]
 
 
 def _document(lease: Lease) -> dict[str, Any]:
@@ -118,11 +119,11 @@ def hold(
 def list_(session: Session, repository: RepositoryArgument) -> None:
     """List the leases of a store."""
     if foreign := _foreign(repository):
-        leases = foreign.leases()
+        leases, noun = foreign.leases(), foreign.noun
     else:
         with session.open_for_run() as catalog:
-            leases = catalog.repository(parse_repository(repository)).leases()
-    session.output.answer(LeasesFound(leases))
+            leases, noun = catalog.repository(parse_repository(repository)).leases(), "commit"
+    session.output.answer(LeasesFound(leases, noun))
 
 
 def release(

@@ -351,6 +351,7 @@ class Planning:
             delete_expired_tags=self._options.delete_expired_tags,
             delete_expired_branches=self._options.delete_expired_branches,
             predict=self._predict(seen),
+            noun=self._store.noun,
         )
 
     def _find_library_edit(self) -> LibraryEdit | None:
@@ -386,7 +387,9 @@ class Planning:
             closed=seen.closed,
             open=seen.open,
             # Of a store that is gone, it makes no difference what snapshots were.
-            causes=[None] * len(CAUSES) if self._store.deleted else causes_of(seen),
+            causes=[None] * len(CAUSES)
+            if self._store.deleted
+            else causes_of(seen, self._store.noun),
             reasons=format.reasons,
             now=self._started,
             protected=self._protected(),
