@@ -352,9 +352,6 @@ class KeepsParents(Protocol):
 class HoldsLeases(ListsLeases, Protocol):
     """A store in which snapshots can be leased by whoever uses them."""
 
-    noun: str
-    """The store's own word for what a lease is on."""
-
     def take_lease(self, snapshot: str, *, holder: str, length: timedelta) -> Lease: ...
 
     def renew_lease(self, lease: Lease) -> Lease: ...
