@@ -326,10 +326,13 @@ def _refs(payload: bytes) -> tuple[int, int]:
 def memory(small: int = 10, large: int = 30, chunks: int = CHUNKS) -> Figure:
     """Peak memory of the process that plans, at 1 M and at 3 M live chunks."""
     peaks: dict[int, float] = {}
-    for commits in (small, large):
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name) / "repository"
-            LargeRepository.create(folder, SPECS[-1], chunks=chunks, live=commits, dead=0)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "repository"
+        made = LargeRepository.create(
+            folder, SPECS[-1], chunks=chunks, live=small, dead=0, linked=True
+        )
+        for commits in (small, large):
+            made.add_live(commits - small)
             command = [sys.executable, "-m", "bench.icechunk_peak", str(folder)]
             output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             peak, live = output.split()[-2:]
