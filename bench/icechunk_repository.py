@@ -28,6 +28,8 @@ ARRAY = "a"
 SPECS = (1, 2) if int(icechunk.__version__.split(".")[0]) >= 2 else (1,)
 """The versions of the format that the installed library writes."""
 _AT_ONCE = 64
+_LINKS = 50_000
+"""No file has more names than that on the usual file systems."""
 _MANIFEST_ARRAYS, _ARRAY_REFS, _REF_CHUNK_ID = 1, 1, 4
 _MANIFESTS_1, _STRUCT_BYTES, _STRUCT_SIZE_AT = 6, 32, 16
 _MANIFESTS_2, _INFO_SIZE = 7, 1
@@ -41,9 +43,12 @@ class LargeRepository:
 
     @classmethod
     def create(
-        cls, folder: Path, spec: int, *, chunks: int, live: int, dead: int
+        cls, folder: Path, spec: int, *, chunks: int, live: int, dead: int, linked: bool = False
     ) -> LargeRepository:
-        """With so many live and dead commits, each with so many chunks that no other one has."""
+        """With so many live and dead commits, each with so many chunks that no other one has.
+
+        With ``linked`` many chunks are one file under several names, which is made sooner.
+        """
         made = cls(folder)
         config = icechunk.RepositoryConfig(inline_chunk_threshold_bytes=0)
         asked: dict[str, Any] = {"spec_version": spec} if len(SPECS) > 1 else {}
@@ -54,8 +59,14 @@ class LargeRepository:
         snapshots += [_change(repository, "old", number) for number in range(dead)]
         repository.delete_branch("old")
         for snapshot in snapshots:
-            made._replace_chunks(snapshot)
+            made._replace_chunks(snapshot, linked=linked)
         return made
+
+    def add_live(self, commits: int) -> None:
+        """More commits on ``main``, each with as many chunks of its own; they are linked."""
+        repository = self.open()
+        for number in range(commits):
+            self._replace_chunks(_change(repository, "main", number), linked=True)
 
     def open(self) -> Any:
         return icechunk.Repository.open(self._storage())
@@ -63,7 +74,7 @@ class LargeRepository:
     def _storage(self) -> Any:
         return icechunk.local_filesystem_storage(str(self.folder))
 
-    def _replace_chunks(self, snapshot: str) -> None:
+    def _replace_chunks(self, snapshot: str, *, linked: bool) -> None:
         """Give every ref of a snapshot's only manifest a chunk of its own."""
         listed = decode_snapshot((self.folder / "snapshots" / snapshot).read_bytes(), snapshot)
         [manifest] = names(listed.manifests.ids).to_pylist()
@@ -76,7 +87,8 @@ class LargeRepository:
         changed = _wrapped(data, payload)
         file.write_bytes(changed)
         self._set_size(snapshot, len(changed))
-        _write_files(f"{self.folder}/chunks/", names(ids).to_pylist())
+        write = _link_files if linked else _write_files
+        write(f"{self.folder}/chunks/", names(ids).to_pylist())
 
     def _set_size(self, snapshot: str, size: int) -> None:
         """Let a snapshot list its only manifest with another size."""
@@ -144,3 +156,11 @@ def _write_files(prefix: str, files: Sequence[str]) -> None:
         handle = os.open(prefix + name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         os.write(handle, b"\1")
         os.close(handle)
+
+
+def _link_files(prefix: str, files: Sequence[str]) -> None:
+    for first in range(0, len(files), _LINKS):
+        one, *others = files[first : first + _LINKS]
+        _write_files(prefix, [one])
+        for other in others:
+            os.link(prefix + one, prefix + other)

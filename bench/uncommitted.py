@@ -159,14 +159,14 @@ def list_partitions(
     with (
         tempfile.TemporaryDirectory() as name,
         seaweedfs(Path(name) / "seaweedfs") as server,
-        delayed(server.endpoint, away) if away else nullcontext(server.endpoint) as endpoint,
+        delayed(server.endpoint, away) if away else nullcontext() as proxy,
     ):
         url = server.new_bucket()
         format = CatalogFormat(url, "bench")
         folder = f"{format.prefix}branches/main"
         os.environ.update(server.environment)
         _fill(url, folder, partitions, each)
-        os.environ["AWS_ENDPOINT_URL"] = endpoint
+        os.environ["AWS_ENDPOINT_URL"] = server.endpoint if proxy is None else proxy.endpoint
         # Its workers have the environment that they find now.
         spark = engine()
         ranges = list(format.key_ranges(ObjectStorage.open(url)))

@@ -87,8 +87,8 @@ def test_who_stays_though_no_rule_keeps_it(local: World) -> None:
     rows = rows_of(local, plan)
     assert {row["verdict"] for row in rows.values()} == {"live"}
     assert rows[ids[3]]["reasons"][0] == f"in use: lease {lease.id} of a reader"
-    assert rows[ids[2]]["reasons"][0] == NEEDED_BY_LEASE
-    assert rows[ids[4]]["reasons"][0] == STAYS_BEHIND
+    assert rows[ids[2]]["reasons"][0] == NEEDED_BY_LEASE.format(noun="commit")
+    assert rows[ids[4]]["reasons"][0] == STAYS_BEHIND.format(noun="commit")
     assert "written before" in rows[ids[4]]["reasons"][1]
 
 

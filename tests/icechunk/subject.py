@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -19,7 +20,8 @@ from reclaim.model import RefKind, SnapshotId
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores import abilities
 from reclaim.stores.base import Store
-from reclaim.stores.format import DecodesSnapshots, ReadsContainers
+from reclaim.stores.format import DecodesSnapshots, ReadsContainers, SurveysContainers
+from reclaim.stores.icechunk import library
 from reclaim.stores.icechunk.manifest_file import decode_manifest
 from reclaim.stores.icechunk.object_ids import names
 from reclaim.stores.icechunk.repo_document import RepoDocument
@@ -36,6 +38,7 @@ OF_BOTH_SPECS: frozenset[type] = frozenset(
     {
         ReadsContainers,
         DecodesSnapshots,
+        SurveysContainers,
         abilities.CompactsMetadata,
         abilities.Examines,
         abilities.ExpiresItself,
@@ -58,9 +61,18 @@ OF_BOTH_SPECS: frozenset[type] = frozenset(
 IN_REPO: frozenset[type] = frozenset({abilities.EditsHistory, abilities.FreesKinds})
 
 
+def _config(spec: int) -> icechunk.RepositoryConfig | None:
+    """In spec 2 one with a log that soon goes on in backups."""
+    if spec == 1:
+        return None
+    return icechunk.RepositoryConfig(
+        inline_chunk_threshold_bytes=0, num_updates_per_repo_info_file=5
+    )
+
+
 class IcechunkSubject:
     def __init__(self, folder: Path, spec: int) -> None:
-        self._written = WrittenRepository.create(folder / "repository", spec)
+        self._written = WrittenRepository.create(folder / "repository", spec, _config(spec))
         self._spec = spec
         self._made = 0
         self._clock = FakeClock(datetime.now(UTC) - timedelta(days=2_000))
@@ -81,7 +93,7 @@ class IcechunkSubject:
         as the time at which they were written."""
         written_at = self._clock.now() - timedelta(hours=1)
         set_written_at(self._written, written_at, after=self._clock.now())
-        for folder in FOLDERS:
+        for folder in (*FOLDERS, "overwritten"):
             for file in (self._written.folder / folder).glob("*"):
                 if file.stat().st_mtime > self._clock.now().timestamp():
                     os.utime(file, (written_at.timestamp(), written_at.timestamp()))
@@ -240,6 +252,37 @@ class IcechunkSubject:
             self._clock.advance(days=10)
             made.append(self._write("a"))
         return made
+
+    @contextmanager
+    def without_library(self) -> Iterator[None]:
+        installed, library.MODULE = library.MODULE, "icechunk_that_is_not_installed"
+        try:
+            yield
+        finally:
+            library.MODULE = installed
+
+    def needs_besides(self, snapshot: SnapshotId) -> Collection[str]:
+        """The logs of ancestors that an edit took away from it, and from its ancestors."""
+        if self._spec == 1:
+            return ()
+        repo = decode_repo((self._written.folder / "repo").read_bytes(), "repo")
+        entries = {info.id: info for info in repo.snapshots}
+        logs: list[str] = []
+        at: str | None = snapshot
+        while at is not None:
+            logs += entries[at].pruned
+            at = entries[at].parent
+        assert logs
+        return [f"repository/transactions/{log}" for log in logs]
+
+    def backups(self) -> set[str]:
+        return self._written.names("overwritten") if self._spec > 1 else set()
+
+    def operations(self) -> Sequence[object]:
+        if self._spec == 1:
+            return ()
+        log = self._written.reopened().repository.ops_log()
+        return [(update.kind, update.updated_at) for update in log]
 
     def tag(self, name: str, snapshot: SnapshotId) -> None:
         self._written = self._written.reopened()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,27 @@ def test_a_plan_shows_the_history(bare: CommandLine, tree: SampleTree, bound: st
     reasons = {tree.number(one["commit"]): one["reasons"] for one in shown["listed"]}
     assert set(reasons) == set(range(15))
     assert all(reasons.values())
+
+
+def test_people_read_of_snapshots(bare: CommandLine, tree: SampleTree, bound: str) -> None:
+    """Commits are what the catalog has. In JSON the names of fields are the same for all."""
+    name = f"icechunk:{tree.written.folder}"
+    bare.ok("lease", "hold", name, tree.ids[6])
+    said = [bare.ok("expire", name, "--older-than", bound, "--plan", "--all", "--reasons").out]
+    bare.ok("policy", "set", name, "--older-than", bound)
+    said.append(bare.ok("policy", "explain", name, "--all").out)
+    made = bare.ok("plan", name, "--older-than", bound, "--delete-expired-tags", "--json").json
+    said.append(bare.ok("show", made["plan"], "--all", "--reasons").out)
+    applied = bare.ok("apply", made["plan"], "--store", name, "--yes")
+    said += [applied.out, *(bare.ok(word, name).out for word in ("runs", "doctor", "plan"))]
+    said.append(bare.ok("lease", "list", name).out)
+    said.append(bare.ok("undo", made["run"], "--store", name).out)
+    # To commit is what writers do.
+    text = "\n".join(said).replace("A commit in the making", "").replace("nobody commits", "")
+    assert "root snapshot (always kept)" in text
+    assert "its snapshots expire under the policy" in text
+    assert "an ancestor of a snapshot that a lease is on" in text
+    assert not re.findall(r".*\bcommits?\b.*", text)
 
 
 def test_old_backups(bare: CommandLine, tree: SampleTree, spec: int) -> None:

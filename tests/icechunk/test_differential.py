@@ -150,7 +150,7 @@ def differ(folder: Path, spec: int, seed: int, tally: Tally) -> None:
         kept = [len(each.names("overwritten")) for each in (ours, theirs)]
         assert kept[0] == len(log(ours.repository)) - 1, BACKUPS
         assert kept[1] == len(log(theirs.repository)) - 1, BACKUPS
-    live_on(made, ours, spec)
+    live_on(made, ours, spec, upgraded_first=bool(seed % 2))
 
 
 def _snapshots(written: WrittenRepository, spec: int) -> list[Any]:
@@ -164,11 +164,14 @@ class _Listed:
     id: str
 
 
-def live_on(made: RandomRepository, written: WrittenRepository, spec: int) -> None:
-    """What we collected goes on living: it is written to, expired, collected, and upgraded."""
-    if spec == 1 and NEWEST_SPEC > 1:
-        icechunk.upgrade_icechunk_repository(written.repository, dry_run=False)
-        written.repository = made.open(written.folder)
+def live_on(
+    made: RandomRepository, written: WrittenRepository, spec: int, *, upgraded_first: bool
+) -> None:
+    """What we collected goes on living: it is written to, expired, collected, and upgraded, before
+    all that or after it."""
+    upgrades = spec == 1 and NEWEST_SPEC > 1
+    if upgrades and upgraded_first:
+        upgrade(made, written)
     with written.session("main", "later") as group:
         group.create_array("later", shape=(400,), chunks=(100,), dtype="i4")[...] = 7
     written.branch("later", written.tip())
@@ -182,6 +185,16 @@ def live_on(made: RandomRepository, written: WrittenRepository, spec: int) -> No
     collect(written)
     assert contents(made.open(written.folder)) == before
     assert {folder for folder in FOLDERS if not written.names(folder)} == set()
+    if upgrades and not upgraded_first:
+        upgrade(made, written)
+        assert contents(written.repository) == before
+        collect(written)
+        assert contents(made.open(written.folder)) == before
+
+
+def upgrade(made: RandomRepository, written: WrittenRepository) -> None:
+    icechunk.upgrade_icechunk_repository(made.open(written.folder), dry_run=False)
+    written.repository = made.open(written.folder)
 
 
 def test_what_is_left_is_what_the_library_leaves(tmp_path: Path, spec: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -14,13 +15,13 @@ import pytest
 from reclaim.engine.tasks.parts import open_storage, read_part
 from reclaim.errors import Conflict, Corrupt, NotFound, ReclaimError, Refused, UnknownVersion
 from reclaim.model import StoredObject
-from reclaim.run.plan import Plan
+from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.snapshot_reasons import TOO_YOUNG
 from reclaim.storage import Storage
 from reclaim.stores.icechunk.envelope import FileType
 from reclaim.stores.icechunk.format import IcechunkFormat
 from reclaim.stores.icechunk.store import IcechunkStore
-from reclaim.stores.observation import Observation, ObserveRequest
+from reclaim.stores.observation import Margins, Observation, ObserveRequest
 from reclaim.testing.engine import OracleEngine
 from reclaim.testing.storage import StorageWrapper
 from tests.cli.conftest import CommandLine, bare, plain
@@ -59,6 +60,31 @@ def test_the_plan_is_what_the_library_collects(written: WrittenRepository) -> No
 def test_random_repositories(written: WrittenRepository, seed: int) -> None:
     build_randomly(written, Random(seed))
     assert candidates(plan(written)) == collected_by_library(written)
+
+
+class CountsReads(StorageWrapper):
+    """Knows what was read, and how often."""
+
+    def __init__(self, inner: Storage) -> None:
+        super().__init__(inner)
+        self.reads: Counter[str] = Counter()
+
+    def get(self, address: str) -> bytes:
+        self.reads[address] += 1
+        return super().get(address)
+
+
+def test_nothing_is_read_twice(written: WrittenRepository) -> None:
+    """Also not to know the history first, and then what its snapshots need."""
+    bury(written)
+    storage = CountsReads(open_storage(written.folder.parent.as_uri()))
+    store = IcechunkStore(str(written.folder), storage=storage)
+    options = PlanOptions(margins=Margins(objects=DAY), allowed_fraction=1)
+    make_plan(store, OracleEngine(lambda _url: storage), options)
+    of_commits = ("/snapshots/", "/manifests/")
+    reads = {one: n for one, n in storage.reads.items() if any(at in one for at in of_commits)}
+    assert len(reads) >= 9
+    assert set(reads.values()) == {1}
 
 
 def reasons(made: Plan) -> dict[str, list[str]]:

@@ -242,14 +242,8 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "an unreadable live container skipped": Bug(
         "reclaim.engine.tasks.reading",
-        right="""    except UNREADABLE:
-        if container["cause"] == LIVE:
-            raise
-        return _itself(container, 0)
-""",
-        wrong="""    except UNREADABLE:
-        return _itself(container, container["entries"])
-""",
+        right='        if container["cause"] == LIVE:\n            raise\n        return None\n',
+        wrong="        return ENTRIES.empty_table()\n",
         test="tests/collect/test_refusals.py"
         "::test_a_damaged_container_of_a_live_commit[truncated-range]",
     ),

@@ -59,6 +59,12 @@ OF_BOTH_SPECS: dict[str, Bug] = {
         wrong="            if self._offsets(slot, 1).all():\n",
         test="tests/icechunk/test_flatbuffer.py::test_one_odd_table_among_many",
     ),
+    "what snapshots list is lost in a survey": Bug(
+        "reclaim.stores.icechunk.format",
+        right="                pa.table([owner_of, *listed.columns], schema=OWNED),\n",
+        wrong="                pa.table([owner_of, *listed.columns], schema=OWNED).slice(1),\n",
+        test=f"{PLAN}::test_the_plan_is_what_the_library_collects[spec 1]",
+    ),
     "chunks of a manifest are passed over": Bug(
         "reclaim.stores.icechunk.format",
         right='names(manifest.chunks, f"{self.prefix}{CHUNKS}/")',

@@ -15,12 +15,14 @@ from reclaim.history import expire
 from reclaim.model import History, Ref, Snapshot
 from reclaim.policy import Duration, Match, Policy, Rules, evaluate
 from reclaim.policy.claims import WIDTH
-from reclaim.policy.reasons import ORIGIN, UNREACHED
+from reclaim.policy.reasons import ORIGIN as ORIGIN_OF
+from reclaim.policy.reasons import UNREACHED
 from reclaim.policy.rules import PERIODS
 from tests.history.graphs import NAMES, histories
 from tests.history.trees import START, ancestors, applied, branch, chain, parents_of, tree
 from tests.soak import MORE
 
+ORIGIN = ORIGIN_OF.format(noun="commit")
 NOW = START + timedelta(days=20)
 
 

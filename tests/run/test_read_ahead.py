@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from reclaim.engine.tasks import ahead
-from reclaim.engine.tasks.ahead import read_ahead
 from reclaim.errors import Corrupt
-from reclaim.storage import ObjectStorage, Storage
+from reclaim.storage import ObjectStorage, Storage, ahead
+from reclaim.storage.ahead import read_ahead
 from reclaim.testing import StorageWrapper
 
 AT_ONCE = 4
@@ -26,7 +25,7 @@ def disk(tmp_path: Path) -> Storage:
 def bucket(disk: Storage) -> Storage:
     """A storage that takes several requests at once."""
     wrapped = StorageWrapper(disk)
-    wrapped.at_once = AT_ONCE
+    wrapped.reads_at_once = AT_ONCE
     return wrapped
 
 

@@ -23,6 +23,7 @@ from reclaim.engine.base import (
     NeededRequest,
     Objects,
     RecallRequest,
+    Surveyed,
     SweepRequest,
     Swept,
 )
@@ -51,7 +52,7 @@ from reclaim.engine.uncommitted import (
     IndexRequest,
 )
 from reclaim.storage import KeyRange, Storage, hashed_files
-from reclaim.stores.format import DecodesSnapshots, Format
+from reclaim.stores.format import DecodesSnapshots, Format, SurveysContainers
 
 
 class PairedEngine:
@@ -76,6 +77,15 @@ class PairedEngine:
 
     def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
         return self._first.survey(format, ranges)
+
+    def survey_containers(
+        self, format: SurveysContainers, ranges: Sequence[KeyRange], place: Place
+    ) -> Surveyed:
+        found = self._first.survey_containers(format, ranges, place)
+        other = self._second.survey_containers(format, ranges, _beside(place))
+        assert sorted(found.rows.to_pylist(), key=str) == sorted(other.rows.to_pylist(), key=str)
+        assert self._rows(found.listed) == self._rows(other.listed)
+        return found
 
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
         return self._first.snapshots(format, addresses)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from reclaim.engine.spark import expanding
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.spark.finding import LOOKUP_LIMIT
 from reclaim.engine.spark.keys import Key, keys_of
@@ -26,7 +27,7 @@ from reclaim.stores.observation import Margins
 from reclaim.testing.engine import OracleEngine
 from tests.icechunk.repositories import SPECS, WrittenRepository
 from tests.icechunk.samples import extract
-from tests.icechunk.world import DAY, build_randomly
+from tests.icechunk.world import DAY, build_randomly, bury
 from tests.spark.paired import PairedEngine
 
 icechunk.set_logs_filter("error")
@@ -64,6 +65,21 @@ def test_plan_and_apply_and_undo(written: WrittenRepository, spark: SparkSession
     } == going
     undo_run(store, engine, done.run)
     assert written.objects() == before
+
+
+@pytest.mark.parametrize("limit", [0, expanding.FEW_CONTAINERS])
+def test_what_snapshots_list_wherever_it_is_put_together(
+    limit: int, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On executors, or on the driver; of dead snapshots one cannot be read."""
+    monkeypatch.setattr(expanding, "FEW_CONTAINERS", limit)
+    written = WrittenRepository.create(tmp_path / "repository", 1)
+    damaged, _ = bury(written)
+    (written.folder / "snapshots" / damaged).write_bytes(b"damaged")
+    written.age()
+    made = make_plan(IcechunkStore(str(written.folder)), paired(written, spark), OPTIONS)
+    assert made.document.dead == 2
+    assert len(rows(made)) > 4
 
 
 def rows(made: Plan) -> list[dict[str, Any]]:

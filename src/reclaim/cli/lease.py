@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import typer
 
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from reclaim.model import Lease
     from reclaim.stores.abilities import HoldsLeases
 
+    class LeasingStore(HoldsLeases, Protocol):
+        """A store that has leases, and its own word for what they are on."""
+
+        noun: str
+
 
 def register(app: typer.Typer) -> None:
     lease = group(app, "lease", "Mark commits as in use, so that nothing they need is collected.")
@@ -35,6 +40,7 @@ class LeasesFound:
     """The answer that lists leases, each with whether it is valid."""
 
     leases: Sequence[tuple[Lease, bool]]
+    noun: str
 
     def document(self) -> Mapping[str, Any]:
         return {"leases": [_document(lease) | {"valid": valid} for lease, valid in self.leases]}
@@ -50,7 +56,7 @@ class LeasesFound:
             )
             for lease, valid in self.leases
         )
-        return [Table(("lease", "commit", "until (UTC)", "", "holder"), rows)]
+        return [Table(("lease", self.noun, "until (UTC)", "", "holder"), rows)]
 
 
 def _document(lease: Lease) -> dict[str, Any]:
@@ -118,11 +124,11 @@ def hold(
 def list_(session: Session, repository: RepositoryArgument) -> None:
     """List the leases of a store."""
     if foreign := _foreign(repository):
-        leases = foreign.leases()
+        leases, noun = foreign.leases(), foreign.noun
     else:
         with session.open_for_run() as catalog:
-            leases = catalog.repository(parse_repository(repository)).leases()
-    session.output.answer(LeasesFound(leases))
+            leases, noun = catalog.repository(parse_repository(repository)).leases(), "commit"
+    session.output.answer(LeasesFound(leases, noun))
 
 
 def release(
@@ -173,7 +179,7 @@ def _count(number: int) -> str:
     return "1 lease" if number == 1 else f"{number} leases"
 
 
-def _foreign(place: str) -> HoldsLeases | None:
+def _foreign(place: str) -> LeasingStore | None:
     """The store that is not of the catalog, if one is named."""
     if ":" not in place:
         return None

@@ -371,7 +371,7 @@ class Summary:
         if plan.history and plan.edits_history:
             yield _edit(plan.history, noun)
         if plan.deleted_refs:
-            yield f"Refs that go with their commits: {', '.join(plan.deleted_refs)}."
+            yield f"Refs that go with their {plan.store.noun}s: {', '.join(plan.deleted_refs)}."
         if self.commits is not None:
             yield from self.commits.view()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.describe import commits, objects, size, snapshots
+from reclaim.cli.describe import objects, size, snapshots
 from reclaim.cli.output import Block
 from reclaim.cli.run_names import OTHER_STORE, RUN_HELP, find_id
 from reclaim.cli.running import RunOptions
@@ -110,7 +110,7 @@ class UndoAnswer:
             what = f"{objects(deleted['objects'])} ({size(deleted['bytes'])})"
             yield (
                 f"Took back what run {done.run} edited in the history. What it deleted is gone: "
-                f"{what} and {commits(deleted['snapshots'])}."
+                f"{what} and {snapshots(deleted['snapshots'], self.noun)}."
             )
         else:
             yield f"Undid run {done.run}."

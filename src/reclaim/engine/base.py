@@ -46,7 +46,7 @@ from reclaim.engine.uncommitted import (
     UncommittedSearch,
 )
 from reclaim.storage import KeyRange, Storage
-from reclaim.stores.format import DecodesSnapshots, Format
+from reclaim.stores.format import DecodesSnapshots, Format, SurveysContainers
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +141,25 @@ class Swept:
 
 
 @dataclass(frozen=True, slots=True)
+class Surveyed:
+    """Snapshots that are files, as ``SNAPSHOTS``, and what each of them lists, in files."""
+
+    rows: pa.Table
+    listed: Sequence[Part]
+    """As ``OWNED``, of all that have no fault."""
+
+    def part(self, format: Format, containers: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Snapshot containers that are to be looked at, and those whose lists are known."""
+        whole = self.rows.filter(
+            pc.and_(pc.is_valid(self.rows.column("id")), pc.is_null(self.rows.column("fault")))
+        )
+        read = pc.is_in(containers.column("address"), whole.column("address").combine_chunks())
+        has_to = pc.is_in(containers.column("kind"), pa.array(format.reads, pa.string()))
+        known = pc.and_(read, has_to)
+        return containers.filter(pc.invert(known)), containers.filter(known)
+
+
+@dataclass(frozen=True, slots=True)
 class ExpandRequest:
     """Which containers to expand: those that snapshots name, as ``SNAPSHOT_CONTAINERS``."""
 
@@ -149,6 +168,8 @@ class ExpandRequest:
     place: Place
     known: Sequence[Part] = ()
     """Containers of which the live ones are left out."""
+    surveyed: Surveyed | None = None
+    """What a survey found in the storage of the place, so that it need not be read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +332,12 @@ class Engine(Protocol):
 
     def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
         """List key ranges and read the snapshots in them: for stores whose graph is in files."""
+        ...
+
+    def survey_containers(
+        self, format: SurveysContainers, ranges: Sequence[KeyRange], place: Place
+    ) -> Surveyed:
+        """Do the same, and write down what the snapshots list."""
         ...
 
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:

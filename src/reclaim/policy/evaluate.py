@@ -76,7 +76,7 @@ class Decisions:
         return map(_decision, zip(ids, kept, map(tuple, sentences), strict=True))
 
 
-def evaluate(policy: Policy, history: History, *, now: datetime) -> Decisions:
+def evaluate(policy: Policy, history: History, *, now: datetime, noun: str = "commit") -> Decisions:
     """Decide for each snapshot whether it stays.
 
     It stays when a rule of some ref that reaches it keeps it, when some ref that reaches it has
@@ -99,7 +99,7 @@ def evaluate(policy: Policy, history: History, *, now: datetime) -> Decisions:
             for ref in refs
             if history.refs[ref].kind is RefKind.BRANCH
         ),
-        Reasons(history, classes),
+        Reasons(history, classes, noun),
     )
 
 

@@ -18,7 +18,7 @@ from reclaim.policy.claims import NAMED, Claims, Periods, Ranks
 from reclaim.policy.periods import NAME
 from reclaim.policy.rules import Rules, second_text
 
-ORIGIN = "root commit (always kept)"
+ORIGIN = "root {noun} (always kept)"
 NO_RULE = "no rule, so everything it reaches stays"
 UNREACHED = "no ref reaches it"
 
@@ -105,6 +105,8 @@ class Reasons:
 
     history: History
     classes: Sequence[ClassClaims]
+    noun: str = "commit"
+    """The store's own word for a snapshot."""
     names: dict[Claims, Names] = field(init=False, repr=False)
     missed: list[tuple[Sequence[Ranks], Names]] = field(init=False, repr=False)
     tip_levels: dict[Claims, list[int]] = field(init=False, repr=False)
@@ -128,6 +130,11 @@ class Reasons:
             for claims in self.classes
         ]
 
+    @property
+    def origin(self) -> str:
+        """Why the first snapshot of a history stays."""
+        return ORIGIN.format(noun=self.noun)
+
     def keeping(self, start: int, stop: int) -> list[list[str]]:
         """Every reason for which each of some snapshots stays; none for those that go."""
         sentences: list[list[str]] = [[] for _ in range(start, stop)]
@@ -142,7 +149,7 @@ class Reasons:
         origins = self.history.origins
         for number in origins[bisect_left(origins, start) : bisect_left(origins, stop)]:
             if self._is_reached(number):
-                sentences[number - start].append(ORIGIN)
+                sentences[number - start].append(self.origin)
         return sentences
 
     def against(self, number: int) -> list[str]:

@@ -18,9 +18,9 @@ from reclaim.run.decide import Decided
 from reclaim.stores.named_containers import NamedContainers
 from reclaim.stores.observation import Observation
 
-EXPIRED = "its commits expire under the policy"
-UNREACHED = "its commits are unreachable: no branch, tag or lease"
-CONDEMNED = "its commits were removed by an earlier run"
+EXPIRED = "its {noun}s expire under the policy"
+UNREACHED = "its {noun}s are unreachable: no branch, tag or lease"
+CONDEMNED = "its {noun}s were removed by an earlier run"
 CAUSES = ("live", EXPIRED, UNREACHED, CONDEMNED)
 _BY_EARLIER_RUN = {"condemned": "removed", "quarantined": "put in quarantine"}
 
@@ -44,16 +44,21 @@ def find_dead_ids(seen: Observation, decided: Decided) -> frozenset[SnapshotId]:
     return (seen.ids | seen.marked.keys()) - decided.live
 
 
-def causes_of(seen: Observation) -> Sequence[str]:
+def causes_of(seen: Observation, noun: str) -> Sequence[str]:
     """The sentences for what is live (the first one) or dead, ours and the store's own."""
-    return (*CAUSES, *sorted(set(seen.why.values()) - set(CAUSES)))
+    return (*(cause.format(noun=noun) for cause in CAUSES), *_causes_of_store(seen))
+
+
+def _causes_of_store(seen: Observation) -> Sequence[str]:
+    return sorted(set(seen.why.values()))
 
 
 def find_containers(seen: Observation, decided: Decided) -> pa.Table:
     """The containers that snapshots name themselves, each once; live ones win."""
     if lost := decided.live - seen.ids:
         raise Corrupt(f"the snapshot {min(lost)} is live and not there")
-    numbers = {sentence: number for number, sentence in enumerate(causes_of(seen))}
+    causes_in_order = (*CAUSES, *_causes_of_store(seen))
+    numbers = {sentence: number for number, sentence in enumerate(causes_in_order)}
     known: dict[SnapshotId, int] = dict.fromkeys(decided.live, LIVE)
     tables = []
     for kind, addresses in seen.containers.items():

@@ -36,6 +36,8 @@ class Decided:
     before: frozenset[SnapshotId]
     cut_off: frozenset[SnapshotId] = frozenset()
     """Snapshots that the rules keep and that no ref reaches once somebody else has edited."""
+    noun: str = "commit"
+    """The store's own word for a snapshot, as the reasons say it."""
 
     def rule(self, snapshot: SnapshotId) -> str:
         """Why a snapshot that is not live goes."""
@@ -60,6 +62,7 @@ def decide_seen(
     delete_expired_branches: bool = False,
     predict: Predict | None = None,
     spared: Collection[SnapshotId] = (),
+    noun: str = "commit",
 ) -> Decided:
     """Decide from what a store was seen to be; by its own rules, where it has them.
 
@@ -73,7 +76,7 @@ def decide_seen(
         if not policy.empty:
             raise Refused(
                 "this kind of store has no history to expire",
-                hint="leave the rules out; unreachable snapshots are collected without any",
+                hint=f"leave the rules out; unreachable {noun}s are collected without any",
             )
         return _as_reached(seen, seen.reached)
     return decide(
@@ -88,6 +91,7 @@ def decide_seen(
         delete_expired_branches=delete_expired_branches,
         predict=predict,
         spared=spared,
+        noun=noun,
     )
 
 
@@ -125,14 +129,15 @@ def decide(
     delete_expired_branches: bool = False,
     predict: Predict | None = None,
     spared: Iterable[SnapshotId] = (),
+    noun: str = "commit",
 ) -> Decided:
     """Decide what stays. A policy without rules keeps everything that is reached.
 
     The edit is ours, unless somebody else will make it and ``predict`` says how. What that takes
-    out of reach although the rules keep it stays.
+    out of reach although the rules keep it stays. ``noun`` is the store's word for a snapshot.
     """
     history = build(snapshots, refs)
-    decisions = evaluate(policy, history, now=now)
+    decisions = evaluate(policy, history, now=now, noun=noun)
     if predict is not None:
         edit = predict(history, decisions.kept)
     else:
@@ -163,6 +168,7 @@ def decide(
         ),
         before=_ids(history, reachable(history.parents, [*history.tips, *held])),
         cut_off=cut_off,
+        noun=noun,
     )
 
 

@@ -21,6 +21,7 @@ from reclaim.engine.base import (
     ExpandRequest,
     FindRequest,
     Objects,
+    Surveyed,
 )
 from reclaim.engine.late import wait_for
 from reclaim.engine.tasks.judging import CandidateRules
@@ -55,7 +56,7 @@ from reclaim.run.uncommitted.checkpoint import hold_checkpoint
 from reclaim.storage import LISTED, KeyRange, buckets
 from reclaim.stores.abilities import Expiration
 from reclaim.stores.base import Store
-from reclaim.stores.format import DecodesSnapshots
+from reclaim.stores.format import DecodesSnapshots, SurveysContainers
 from reclaim.stores.observation import Margins, Observation, ObserveRequest, Survey
 from reclaim.urls import is_odd
 
@@ -158,6 +159,7 @@ class Planning:
         self._versioning = buckets.versioning(store.storage.url) or ""
         self._noncurrent: Noncurrent | None = None
         self._survey: Survey | None = None
+        self._surveyed: Surveyed | None = None
         self._library_edit: LibraryEdit | None = None
         self._partitions: frozenset[str] = frozenset()
         """The partitions whose folders were listed one by one."""
@@ -286,7 +288,9 @@ class Planning:
     def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:  # noqa: ARG002
         """The containers that snapshots need, and those that only dead ones have."""
         place = self._place.below("containers")
-        return self._engine.expand(ExpandRequest(self._store.format, named, place))
+        return self._engine.expand(
+            ExpandRequest(self._store.format, named, place, surveyed=self._surveyed)
+        )
 
     def _covering(self, containers: ContainerFiles) -> Sequence[Part]:
         """Containers whose entries stay anyway, so that promises need not name them."""
@@ -335,7 +339,14 @@ class Planning:
         if not isinstance(format, DecodesSnapshots):
             return self._engine.list(format, ranges, place)
         # Its snapshots are files: they are read where they are listed, and once.
-        rows = self._engine.survey(format, [keys for keys in ranges if format.has_snapshots(keys)])
+        of_snapshots = [keys for keys in ranges if format.has_snapshots(keys)]
+        if isinstance(format, SurveysContainers) and format.surveys_containers:
+            self._surveyed = self._engine.survey_containers(
+                format, of_snapshots, self._place.below("work").below("surveyed")
+            )
+            rows = self._surveyed.rows
+        else:
+            rows = self._engine.survey(format, of_snapshots)
         self._survey = Survey(rows, self._started)
         others = [keys for keys in ranges if not format.has_snapshots(keys)]
         objects = self._engine.list(format, others, place)
@@ -354,6 +365,7 @@ class Planning:
             delete_expired_tags=self._options.delete_expired_tags,
             delete_expired_branches=self._options.delete_expired_branches,
             predict=self._predict(seen),
+            noun=self._store.noun,
         )
 
     def _find_library_edit(self) -> LibraryEdit | None:
@@ -406,7 +418,9 @@ class Planning:
             closed=seen.closed,
             open=seen.open,
             # Of a store that is gone, it makes no difference what snapshots were.
-            causes=[None] * len(CAUSES) if self._store.deleted else causes_of(seen),
+            causes=[None] * len(CAUSES)
+            if self._store.deleted
+            else causes_of(seen, self._store.noun),
             reasons=format.reasons,
             now=self._started,
             protected=self._protected(),

@@ -129,7 +129,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
             *_odd(found),
             *_in_doubt(findings.protection, store),
         ],
-        causes=list(causes_of(seen)),
+        causes=list(causes_of(seen, store.noun)),
         deleted_refs=[ref.name for ref in decided.edit.delete_refs],
         files=[File.of(part) for part in found.parts],
         containers=[File.of(part) for part in containers.parts],
@@ -223,7 +223,7 @@ def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> 
         )
     for ref in decided.edit.expired_tips:
         if ref not in decided.edit.delete_refs:
-            yield f"the {ref.kind} {ref.name} is at an expired commit, and stays with it"
+            yield f"the {ref.kind} {ref.name} is at an expired {store.noun}, and stays with it"
     if decided.cut_off:
         names = some(sorted(decided.cut_off))
         yield (

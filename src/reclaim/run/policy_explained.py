@@ -10,7 +10,6 @@ from reclaim.history import build
 from reclaim.history.graph import reachable
 from reclaim.model import Decision, Ref, RefKind, Snapshot, SnapshotId
 from reclaim.policy import Policy, Rules, evaluate
-from reclaim.policy.reasons import ORIGIN
 from reclaim.policy.words import rules_in_words
 from reclaim.run.decide import Decided, decide, find_named
 from reclaim.stores.abilities import HistorySeen
@@ -61,7 +60,14 @@ def explain_policy(
 ) -> PolicyExplained:
     """Explain a policy for all refs, or for one of them alone."""
     refs = find_named(seen.refs, [ref]) if ref is not None else seen.refs
-    decided = decide(policy, snapshots=seen.snapshots, refs=seen.refs, busy=seen.busy, now=now)
+    decided = decide(
+        policy,
+        snapshots=seen.snapshots,
+        refs=seen.refs,
+        busy=seen.busy,
+        now=now,
+        noun=noun,
+    )
     entries = [
         _explained(name, rules, members, seen, decided, now=now, noun=noun)
         for name, rules, members in _entries(policy, refs)
@@ -110,7 +116,9 @@ def _explained(
         decisions = evaluate(Policy(some), history, now=now)
         origins = [one.id for one in history.snapshots if not one.parents]
         only_origins = {
-            one for one in origins if one in decisions.kept and decisions[one].reasons == (ORIGIN,)
+            one
+            for one in origins
+            if one in decisions.kept and decisions[one].reasons == (decisions.reasons.origin,)
         }
         return decisions.kept - only_origins
 

@@ -23,12 +23,12 @@ from reclaim.stores.observation import Observation
 
 SENTENCES = pa.list_(pa.dictionary(pa.int32(), pa.string()))
 
-STAYS_BEHIND = "behind a branch or tag at an expired commit, which stays with what it reaches"
+STAYS_BEHIND = "behind a branch or tag at an expired {noun}, which stays with what it reaches"
 PROMISED = "a run that can be undone needs it"
 CUT_OFF = "the store's library takes it out of history; it stays until a later plan names it"
 BELOW_CUT_OFF = "an ancestor of what stays although the store's library takes it out of history"
 TOO_YOUNG = "younger than --min-age, or an ancestor of such a one: it may be in use already"
-NEEDED_BY_LEASE = "an ancestor of a commit that a lease is on"
+NEEDED_BY_LEASE = "an ancestor of a {noun} that a lease is on"
 
 
 class SnapshotVerdict(StrEnum):
@@ -115,6 +115,7 @@ def _of_history(seen: Observation, decided: Decided) -> Iterator[Sequence[str]]:
                 behind = PROMISED if promised[number] else TOO_YOUNG
             elif below[number]:
                 behind = BELOW_CUT_OFF
+            behind = behind.format(noun=decided.noun)
             spared = leased.get(id) or ([] if id in kept else [behind])
             yield _both(decision, kept=id in kept, spared=spared)
 

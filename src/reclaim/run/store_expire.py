@@ -66,6 +66,7 @@ def plan_store_expire(
         delete_expired_tags=delete_expired_tags,
         delete_expired_branches=delete_expired_branches,
         predict=None if library_edit is None else predicting(store, expiration),
+        noun=store.noun,
     )
     edit = decided.edit
     expired = decided.history.numbers.keys() - decided.decisions.kept

@@ -53,6 +53,8 @@ class Storage(Protocol):
     """Where the root is, without credentials."""
     at_once: int
     """How many requests it is worth to have on the way at the same time."""
+    reads_at_once: int
+    """The same of reads of small objects, which wait for their answers and do little else."""
 
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
         """Write an object whole. With ``create`` an existing one is an ``AlreadyExists``."""

@@ -45,6 +45,9 @@ PIECE = 8 * 1024 * 1024
 """How much of a stream goes into one request."""
 
 REQUESTS = 16
+SMALL_READS = 64
+"""So many answers are waited for at once. A server that is 20 ms away is then asked for some
+thousands a second, which is what a process can decode."""
 RETRY: Any = {
     "max_retries": 8,
     "retry_timeout": timedelta(seconds=60),
@@ -69,6 +72,7 @@ class ObjectStorage:
         self.folder = Path(path_of(url)) if url.startswith("file://") else None
         self._local = LocalFolder(self.folder) if self.folder else None
         self.at_once = 1 if self.folder else REQUESTS
+        self.reads_at_once = 1 if self.folder else SMALL_READS
 
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> ObjectStorage:

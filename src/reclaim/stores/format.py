@@ -27,6 +27,10 @@ CONTAINERS = pa.schema(
 """Containers that snapshots need, such as ranges or manifests."""
 
 
+OWNED = pa.schema([pa.field("owner", pa.string(), nullable=False), *CONTAINERS])
+"""Containers, each with the snapshot container that lists it."""
+
+
 NO_READ = "no read"
 """The detail of a container that need not be read, or not any more: its name is enough."""
 
@@ -232,6 +236,26 @@ class DecodesSnapshots(Format, Protocol):
 
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
         """Some objects, in the same way."""
+        ...
+
+
+@runtime_checkable
+class SurveysContainers(DecodesSnapshots, ReadsContainers, Protocol):
+    """A format whose snapshots tell their graph and their containers in the same file."""
+
+    @property
+    def surveys_containers(self) -> bool:
+        """Whether a survey reads that file, so that nobody need read it again."""
+        ...
+
+    def survey_containers(
+        self, storage: Storage, ranges: Sequence[KeyRange]
+    ) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """A survey in pieces, each with what those of its snapshots list that could be read.
+
+        That is as ``OWNED``: one row for the snapshot itself, with the detail ``NO_READ``, and one
+        for each container. The cause of all of them is that of what is live.
+        """
         ...
 
 

@@ -5,7 +5,7 @@ It is the oracle that Spark is held to, and what tests run that step through a r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from reclaim.engine.base import (
     NeededRequest,
     Objects,
     RecallRequest,
+    Surveyed,
     SweepRequest,
     Swept,
     count_landmarks,
@@ -47,7 +48,15 @@ from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.recall import RANKED
 from reclaim.storage import LISTED, KeyRange, Storage, buckets, hashed_files
 from reclaim.storage.pace import Pace
-from reclaim.stores.format import CONTAINERS, NO_READ, SNAPSHOTS, DecodesSnapshots, Format
+from reclaim.stores.format import (
+    CONTAINERS,
+    NO_READ,
+    OWNED,
+    SNAPSHOTS,
+    DecodesSnapshots,
+    Format,
+    SurveysContainers,
+)
 from reclaim.testing.lifecycle_engine import LifecycleSteps
 from reclaim.testing.shielding_engine import ShieldingSteps, shielded
 from reclaim.testing.uncommitted_engine import UncommittedSteps, explained, not_among, rank
@@ -88,6 +97,19 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
                 tables.append(format.survey(storage, task))
         return pa.concat_tables(tables)
 
+    def survey_containers(
+        self, format: SurveysContainers, ranges: Sequence[KeyRange], place: Place
+    ) -> Surveyed:
+        storage = format.view(self._open(format.root))
+        rows, listed = [SNAPSHOTS.empty_table()], []
+        for first in range(SURVEY_TASKS):
+            if task := ranges[first::SURVEY_TASKS]:
+                self._step(f"survey {task[0].prefix}")
+                for found, owned in format.survey_containers(storage, task):
+                    rows.append(found)
+                    listed.append(owned)
+        return Surveyed(pa.concat_tables(rows), self._write(place, "part", OWNED, listed))
+
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
         self._step("snapshots")
         return format.snapshots(format.view(self._open(format.root)), addresses)
@@ -103,7 +125,7 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
         there = self._live(request.known, self._open(place.url))
         best: dict[str, dict[str, object]] = {}
         read = 0
-        for table in reading.expand(format, storage, request.containers):
+        for table in self._expanded(request, storage):
             self._step("expand")
             for row in table.to_pylist():
                 before = best.get(row["address"])
@@ -122,6 +144,17 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
             entries=pc.sum(live.column("entries")).as_py() or 0,
             dead=found.num_rows - live.num_rows,
         )
+
+    def _expanded(self, request: ExpandRequest, storage: Storage) -> Iterator[pa.Table]:
+        containers = request.containers
+        if request.surveyed is not None:
+            containers, known = request.surveyed.part(request.format, containers)
+            own = self._open(request.place.url)
+            causes = known.select(["address", "cause"]).rename_columns(["owner", "cause"])
+            for part in request.surveyed.listed:
+                rows = read_part(own, part).drop_columns(["cause"])
+                yield rows.join(causes, "owner", join_type="inner").select(CONTAINERS.names)
+        yield from reading.expand(request.format, storage, containers)
 
     def find(self, request: FindRequest) -> Candidates:
         if request.search is not None:

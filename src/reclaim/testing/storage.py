@@ -31,6 +31,7 @@ class StorageWrapper:
         self.inner = inner
         self.url = inner.url
         self.at_once = inner.at_once
+        self.reads_at_once = inner.reads_at_once
 
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
         self.inner.put(address, data, create=create)

@@ -28,9 +28,9 @@ from reclaim.engine.base import (
     NeededRequest,
     Objects,
     RecallRequest,
+    Surveyed,
     SweepRequest,
     Swept,
-    named_containers,
 )
 from reclaim.engine.lifecycle import (
     LifecycleCarryRequest,
@@ -43,20 +43,21 @@ from reclaim.engine.lifecycle import (
     RejudgeRequest,
 )
 from reclaim.engine.spark.cores import TASKS_PER_CORE
-from reclaim.engine.spark.finding import DRIVER_ROW_LIMIT, LOOKUP_LIMIT, Finder, run_here
+from reclaim.engine.spark.expanding import Expander, live_addresses
+from reclaim.engine.spark.finding import DRIVER_ROW_LIMIT, LOOKUP_LIMIT, Finder
 from reclaim.engine.spark.frames import Frames, map_rows
 from reclaim.engine.spark.keys import KeysOf, keys_of
 from reclaim.engine.spark.lifecycle import LifecycleJobs
 from reclaim.engine.spark.meter import SparkMeter
 from reclaim.engine.spark.shielding import ShieldingJobs
-from reclaim.engine.spark.uncommitted import UncommittedJobs, expanded
+from reclaim.engine.spark.uncommitted import UncommittedJobs
 from reclaim.engine.spark.work import candidates, containers, listing, parts, taking
 from reclaim.engine.tasks.deleting import GOING, Outcome
 from reclaim.engine.tasks.excluding import KNOWN_PATH
 from reclaim.engine.tasks.judging import CANDIDATES, PATHS, add_kinds
-from reclaim.engine.tasks.parts import Part, Place, open_storage
+from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part
 from reclaim.engine.tasks.promised import LISTED_CONTAINERS, Unread
-from reclaim.engine.tasks.reading import LIVE, NEEDS, OWNED
+from reclaim.engine.tasks.reading import NEEDS
 from reclaim.engine.tasks.recall import RANKED
 from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
 from reclaim.engine.uncommitted import (
@@ -71,7 +72,14 @@ from reclaim.engine.uncommitted import (
 )
 from reclaim.storage import KeyRange
 from reclaim.storage.key_range import shares
-from reclaim.stores.format import CONTAINERS, SNAPSHOTS, DecodesSnapshots, Format
+from reclaim.stores.format import (
+    CONTAINERS,
+    OWNED,
+    SNAPSHOTS,
+    DecodesSnapshots,
+    Format,
+    SurveysContainers,
+)
 
 ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 LISTED_BY_A_TASK = 64
@@ -106,6 +114,7 @@ class SparkEngine:
             keys_of=keys_of,
         )
 
+        self._expander = Expander(self._frames, self._finder.driver_row_limit)
         self._uncommitted = UncommittedJobs(self._frames, self._finder)
         self._lifecycle = LifecycleJobs(self._frames, self._finder)
         self._shielding = ShieldingJobs(self._frames, self._finder)
@@ -122,6 +131,22 @@ class SparkEngine:
             return SNAPSHOTS.empty_table()
         dealt = self._frames.deal(self._shares(format, ranges))
         return self._frames.gather(dealt, partial(listing.survey, format), SNAPSHOTS)
+
+    def survey_containers(
+        self, format: SurveysContainers, ranges: Sequence[KeyRange], place: Place
+    ) -> Surveyed:
+        if not ranges:
+            return Surveyed(SNAPSHOTS.empty_table(), ())
+        dealt = self._frames.deal(self._shares(format, ranges))
+        lines = self._frames.run(dealt, partial(listing.survey_containers, format, place))
+        storage = open_storage(place.url)
+        listed, rows = [], [SNAPSHOTS.empty_table()]
+        for part in lines.parts:
+            if part.group == listing.SURVEYED:
+                rows.append(read_part(storage, part))
+            else:
+                listed.append(part)
+        return Surveyed(pa.concat_tables(rows), listed)
 
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
         if not addresses:
@@ -147,33 +172,7 @@ class SparkEngine:
         return lines.sum("objects"), lines.sum("size")
 
     def expand(self, request: ExpandRequest) -> ContainerFiles:
-        format, named, place = request.format, request.containers, request.place
-        if not named.num_rows:
-            return ContainerFiles((), 0, 0, 0)
-        if written := named_containers(format, named, place, open_storage(place.url)):
-            return written
-        if self._uncommitted.fits_expanding(request):
-            return expanded(run_here(partial(containers.expand_here, request), named))
-        listed = self._frames.spread(named).map(partial(containers.expand, format), CONTAINERS)
-        best = F.min_by(F.struct("kind", "detail", "entries", "cause"), "cause").alias("best")
-        once = (
-            listed.groupBy("address")
-            .agg(best)
-            .select("address", "best.kind", "best.detail", "best.entries", "best.cause")
-        )
-        rows = sum(part.rows for part in request.known)
-        if request.known:
-            live = self._live(place.url, request.known).withColumn("known", F.lit(True))
-            once = once.join(live, on="address", how="left")
-        else:
-            once = once.withColumn("known", F.lit(None).cast("boolean"))
-        lines = self._frames.run(
-            once.select(*CONTAINERS.names, "known"),
-            partial(containers.write_containers, place),
-            # How many containers each of them lists is not known yet; some hundreds are usual.
-            shuffled=rows + 100 * named.num_rows,
-        )
-        return expanded(lines)
+        return self._expander.expand(request)
 
     def find(self, request: FindRequest) -> Candidates:
         if request.search is not None:
@@ -340,7 +339,11 @@ class SparkEngine:
             F.collect_set("aside").alias("asides"),
         )
         if request.known:
-            each = each.join(self._live(place.url, request.known), on="address", how="left_anti")
+            each = each.join(
+                live_addresses(self._frames, place.url, request.known),
+                on="address",
+                how="left_anti",
+            )
         # Snapshots list hundreds of containers each, and most of them the same.
         count = 100 * request.containers.num_rows
         columns = ("address", "best.kind", "best.detail", "best.entries", "asides")
@@ -349,14 +352,6 @@ class SparkEngine:
         write = partial(containers.write_needed, format, place)
         lines = self._frames.run(rows, write, shuffled=shuffled)
         return Needed(lines.parts, Unread.of(lines.reports()))
-
-    def _live(self, url: str, parts: Sequence[Part]) -> DataFrame:
-        """The addresses of the live containers in files, each once.
-
-        Whole ones: a container that is taken for another would not be read.
-        """
-        rows = self._frames.rows_of(url, parts, CONTAINERS)
-        return rows.where(F.col("cause") == LIVE).select("address").distinct()
 
     def incomplete(self, request: IncompleteRequest) -> frozenset[str]:
         format, named, place = request.format, request.containers, request.place

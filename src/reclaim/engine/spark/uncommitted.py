@@ -17,7 +17,6 @@ from pyspark.sql import functions as F
 from reclaim.engine.base import (
     Candidates,
     ContainerFiles,
-    ExpandRequest,
     FindRequest,
     Objects,
     Read,
@@ -66,14 +65,6 @@ class UncommittedJobs:
     def __init__(self, frames: Frames, finder: Finder) -> None:
         self._frames = frames
         self._finder = finder
-
-    def fits_expanding(self, request: ExpandRequest) -> bool:
-        """Whether the driver can expand some containers by itself.
-
-        Each lists about as many as are known, or fewer.
-        """
-        listed: int = _rows(request.known) * request.containers.num_rows
-        return 0 < listed <= self._finder.driver_row_limit
 
     def index(self, request: IndexRequest) -> Indexed:
         if not request.containers:
@@ -365,17 +356,6 @@ def _as_they_are(tables: Tables) -> Tables:
 
 def _rows(parts: Sequence[Part]) -> int:
     return sum(part.rows for part in parts)
-
-
-def expanded(lines: Lines) -> ContainerFiles:
-    """The containers that were written down."""
-    return ContainerFiles(
-        lines.parts,
-        of_snapshots=lines.sum("of_snapshots"),
-        containers=lines.sum("containers"),
-        entries=lines.sum("entries"),
-        dead=lines.sum("dead"),
-    )
 
 
 def _indexed(lines: Lines) -> Indexed:

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.tasks.ahead import read_ahead
 from reclaim.errors import Corrupt, NotFound, UnknownVersion
 from reclaim.storage import Storage
-from reclaim.stores.format import CONTAINERS, NO_READ, Format, ReadsContainers
+from reclaim.storage.ahead import read_ahead
+from reclaim.stores.format import CONTAINERS, ENTRIES, NO_READ, OWNED, Format, ReadsContainers
 
 LIVE = 0
 """The cause of what is live: none. Every other number is an index into a plan's causes."""
@@ -62,6 +63,9 @@ READ = pa.schema(
     ]
 )
 """Addresses that containers list, and the containers themselves."""
+
+TOGETHER = 10_000
+"""Rows that are worth a table of their own."""
 
 UNREADABLE = (Corrupt, NotFound, UnknownVersion)
 
@@ -139,43 +143,62 @@ def read(
         kind, entries, cause = (known.column(name) for name in ("kind", "entries", "cause"))
         yield pa.table([known.column("address"), path, kind, entries, cause], schema=READ)
     unread = containers.filter(pc.invert(no_read)).to_pylist()
-    yield from read_ahead(
-        storage, partial(_read, format, storage, paths), unread, entries=_count_entries
-    )
+    read_entries = partial(_entries, format, storage, paths)
+    waiting: list[tuple[Mapping[str, Any], pa.Table | None]] = []
+    rows = 0
+    for container, listed in zip(
+        unread, read_ahead(storage, read_entries, unread, entries=_count_entries), strict=True
+    ):
+        waiting.append((container, listed))
+        rows += 1 + (listed.num_rows if listed is not None else 0)
+        # Most of the time for a small container would go into a table of its own.
+        if rows >= TOGETHER:
+            yield _together(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield _together(waiting)
 
 
-def _read(format: Format, storage: Storage, paths: bool, container: Mapping[str, Any]) -> pa.Table:
-    """A container, and its entries."""
+def _entries(
+    format: Format, storage: Storage, paths: bool, container: Mapping[str, Any]
+) -> pa.Table | None:
+    """The entries of a container; None of a dead one that cannot be read."""
     try:
-        listed = reader_of(format).entries(storage, container, paths=paths)
+        return reader_of(format).entries(storage, container, paths=paths)
     except UNREADABLE:
         if container["cause"] == LIVE:
             raise
-        return _itself(container, 0)
-    rows = listed.num_rows
+        return None
+
+
+def _together(read: Sequence[tuple[Mapping[str, Any], pa.Table | None]]) -> pa.Table:
+    """Containers, and then the entries of all of them."""
+    containers = [container for container, _ in read]
+    whole = [(container, listed) for container, listed in read if listed is not None]
+    counts = [0 if listed is None else container["entries"] for container, listed in read]
+    itself = (
+        pa.array([container["address"] for container in containers], pa.string()),
+        pa.nulls(len(read), pa.string()),
+        pa.array([container["kind"] for container in containers], pa.string()),
+        pa.array(counts, pa.int64()),
+        pa.array([container["cause"] for container in containers], pa.int32()),
+    )
+    listed = pa.concat_tables([ENTRIES.empty_table(), *(listed for _, listed in whole)])
+    causes = np.array([container["cause"] for container, _ in whole], np.int32)
     columns = (
         listed.column("address"),
         listed.column("path"),
-        pa.nulls(rows, pa.string()),
-        pa.nulls(rows, pa.int64()),
-        pa.repeat(pa.scalar(container["cause"], pa.int32()), rows),
+        pa.nulls(listed.num_rows, pa.string()),
+        pa.nulls(listed.num_rows, pa.int64()),
+        pa.array(np.repeat(causes, [listed.num_rows for _, listed in whole])),
     )
-    entries = pa.table(columns, schema=READ)
-    return pa.concat_tables([_itself(container, container["entries"]), entries])
+    return pa.concat_tables([pa.table(itself, schema=READ), pa.table(columns, schema=READ)])
 
 
 def _count_entries(container: Mapping[str, Any]) -> int:
     count: int = container["entries"]
     return count
 
-
-def _itself(container: Mapping[str, Any], entries: int) -> pa.Table:
-    values = [container["address"], None, container["kind"], entries, container["cause"]]
-    return pa.table([pa.array([v], f.type) for v, f in zip(values, READ, strict=True)], READ)
-
-
-OWNED = pa.schema([pa.field("owner", pa.string(), nullable=False), *CONTAINERS])
-"""Containers, each with the snapshot container that lists it."""
 
 NEEDS = pa.schema(
     [

@@ -13,6 +13,7 @@ MAGIC = b"ICE\xf0\x9f\xa7\x8aCHUNK"
 HEADER_BYTES = 39
 LARGEST_PAYLOAD = 2**31
 """No FlatBuffer can be larger."""
+READ_FIRST = 1 << 16
 KNOWN_SPECS = (1, 2)
 
 _SPEC, _TYPE, _COMPRESSION = 36, 37, 38
@@ -76,15 +77,20 @@ def _decompressed(frame: memoryview, address: str) -> bytes:
     # As a stream: version 1.1 of the library leaves the size of the content out of the frame.
     try:
         with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(frame)), "zstd") as stream:
-            payload: bytes = stream.read(LARGEST_PAYLOAD + 1)
+            # As much as is asked for is reserved, and most files are small.
+            pieces: list[bytes] = []
+            read = 0
+            while read <= LARGEST_PAYLOAD and (piece := stream.read(max(READ_FIRST, read))):
+                pieces.append(piece)
+                read += len(piece)
     except (pa.ArrowException, OSError) as error:
         raise Corrupt(
             f"{address} cannot be decompressed: {str(error).splitlines()[0]}",
             hint="restore it from a backup; nothing was deleted",
         ) from error
-    if len(payload) > LARGEST_PAYLOAD:
+    if read > LARGEST_PAYLOAD:
         raise Corrupt(
             f"{address} is larger than any metadata file can be",
             hint="see who wrote it; nothing was deleted",
         )
-    return payload
+    return b"".join(pieces)

@@ -20,6 +20,9 @@ _IDENTIFIER_AT = 4
 _FEW = 8
 """So many lists of slots are told apart one after the other; more of them are sorted."""
 
+_MANY = 100
+"""From so many tables on, a value that all of them have is not written down for each."""
+
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -234,6 +237,8 @@ class Tables:
     def _offsets(self, slot: int, size: int) -> Positions:
         """Where the value of a slot is in a table, by each list of slots; 0 where it is absent."""
         entry = 4 + 2 * slot
+        if len(self._slots) == 1:
+            return np.array([self._only_offset(entry, size)], np.int64)
         listed = self._slots_size >= entry + 2
         offsets = np.zeros(len(self._slots), np.int64)
         offsets[listed] = self.buffer.gather(self._slots[listed] + entry, "<u2")
@@ -241,8 +246,19 @@ class Tables:
             raise Damaged("a table in it is cut off")
         return offsets
 
+    def _only_offset(self, entry: int, size: int) -> int:
+        """The same where there is one list of slots, as in most small files: without a column."""
+        if int(self._slots_size[0]) < entry + 2:
+            return 0
+        offset = self.buffer.number("<H", int(self._slots[0]) + entry)
+        if offset and offset + size > int(self._size[0]):
+            raise Damaged("a table in it is cut off")
+        return offset
+
     def _each(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The value of each table, from those of the lists of slots."""
+        if len(values) == 1 and len(self) < _MANY:
+            return np.full(len(self), values[0])
         if len(values) and (values == values[0]).all():
             return np.broadcast_to(values[0], len(self))
         return values[self._list_of]

@@ -6,13 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.errors import Corrupt, NotFound
 from reclaim.storage import KeyRange, Storage
 from reclaim.storage.key_range import spread
-from reclaim.stores.format import CONTAINERS, ENTRIES, QUARANTINE, Margin, ReadsBytes
+from reclaim.stores.format import (
+    CONTAINERS,
+    ENTRIES,
+    NO_READ,
+    OWNED,
+    QUARANTINE,
+    Margin,
+    ReadsBytes,
+)
 from reclaim.stores.icechunk import survey
 from reclaim.stores.icechunk.addresses import (
     CHUNKS,
@@ -24,7 +33,7 @@ from reclaim.stores.icechunk.addresses import (
 )
 from reclaim.stores.icechunk.manifest_file import decode_manifest
 from reclaim.stores.icechunk.object_ids import ALPHABET, ID_LETTERS, PATTERN, is_id, names
-from reclaim.stores.icechunk.snapshot_file import SnapshotFile, decode_snapshot
+from reclaim.stores.icechunk.snapshot_file import NO_MANIFESTS, SnapshotFile, decode_snapshot
 from reclaim.stores.sidecar.records import FILE as RUN_FILE
 
 SNAPSHOT, TRANSACTION, MANIFEST, CHUNK = "snapshot", "transaction log", "manifest", "chunk"
@@ -162,16 +171,42 @@ class IcechunkFormat:
 
     def containers(self, storage: ReadsBytes, address: str) -> pa.Table:
         """The manifests of a snapshot, each with its size as the detail."""
-        listed = read_snapshot(storage, address).manifests
-        rows = len(listed)
+        return self._manifests([read_snapshot(storage, address)])
+
+    def _manifests(self, snapshots: Sequence[SnapshotFile]) -> pa.Table:
+        """The manifests of some snapshots, one after the other."""
+        lists = [NO_MANIFESTS, *(snapshot.manifests for snapshot in snapshots)]
+        rows = sum(map(len, lists))
         columns = (
-            names(listed.ids, f"{self.prefix}{MANIFESTS}/"),
+            names(np.concatenate([each.ids for each in lists]), f"{self.prefix}{MANIFESTS}/"),
             pa.repeat(pa.scalar(MANIFEST, pa.string()), rows),
-            pa.array(listed.sizes, pa.uint64()).cast(pa.string()),
-            pa.array(listed.refs, pa.uint32()).cast(pa.int64()),
+            pa.array(np.concatenate([each.sizes for each in lists])).cast(pa.string()),
+            pa.array(np.concatenate([each.refs for each in lists])).cast(pa.int64()),
             pa.repeat(pa.scalar(0, pa.int32()), rows),
         )
         return pa.table(columns, schema=CONTAINERS)
+
+    def _owned(self, files: Mapping[str, SnapshotFile]) -> pa.Table:
+        """Snapshots and their manifests, as ``OWNED``."""
+        owners = pa.array(files, pa.string())
+        counts = pa.array([len(file.manifests) for file in files.values()], pa.int64())
+        rows = len(owners)
+        itself = (
+            owners,
+            owners,
+            pa.repeat(pa.scalar(SNAPSHOT, pa.string()), rows),
+            pa.repeat(pa.scalar(NO_READ, pa.string()), rows),
+            counts,
+            pa.repeat(pa.scalar(0, pa.int32()), rows),
+        )
+        listed = self._manifests(list(files.values()))
+        owner_of = owners.take(pa.array(np.repeat(np.arange(rows), counts.to_numpy())))
+        return pa.concat_tables(
+            [
+                pa.table(itself, schema=OWNED),
+                pa.table([owner_of, *listed.columns], schema=OWNED),
+            ]
+        )
 
     def entries(
         self,
@@ -211,6 +246,25 @@ class IcechunkFormat:
             # What goes while it is listed was not there.
             return survey.read(storage, listed, folder, vanished=None, latest_spec=1)
         return survey.by_name(listed, folder)
+
+    def survey_commits(self, storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
+        """The same, where nobody wants to know what snapshots need."""
+        listed, folder = survey.listed(storage, ranges), f"{self.prefix}{SNAPSHOTS}"
+        if self.spec == 1:
+            return survey.read_commits(storage, listed, folder)
+        return survey.by_name(listed, folder)
+
+    @property
+    def surveys_containers(self) -> bool:
+        return self.spec == 1
+
+    def survey_containers(
+        self, storage: Storage, ranges: Sequence[KeyRange]
+    ) -> Iterator[tuple[pa.Table, pa.Table]]:
+        listed, folder = survey.listed(storage, ranges), f"{self.prefix}{SNAPSHOTS}"
+        pieces = survey.read_files(storage, listed, folder, vanished=None, latest_spec=1)
+        for rows, files in pieces:
+            yield rows, self._owned(files)
 
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
         """Some snapshots, read in either spec."""

@@ -104,7 +104,7 @@ def _read_refs(storage: Storage, prefix: str) -> Sequence[Ref] | None:
     folder = f"{prefix}{REFS}"
     found = find_refs((stored.address for stored in storage.list(folder)), folder)
     tips: dict[RefKind, dict[str, str]] = {RefKind.BRANCH: {}, RefKind.TAG: {}}
-    with ThreadPoolExecutor(max(storage.at_once, 1)) as readers:
+    with ThreadPoolExecutor(max(storage.reads_at_once, 1)) as readers:
         try:
             files = list(readers.map(storage.get, found.files.values()))
         except NotFound:

@@ -147,10 +147,12 @@ class Observer:
 
     def current_history(self) -> HistoryRead:
         """The history as of now, read in this process."""
-        reader = DriverReader(self.storage)
         if self.format.spec > 1:
             return histories.of_repo(self.read_repo()).read()
-        return self.read_history(self.survey(reader), reader).read()
+        started_at = self.clock.now()
+        ranges = list(self.format.ranges_of(SNAPSHOTS))
+        survey = Survey(self.format.survey_commits(self.storage, ranges), started_at)
+        return self.read_history(survey, DriverReader(self.storage)).read()
 
     def survey(self, reader: Reader) -> Survey:
         started_at = self.clock.now()

@@ -44,15 +44,26 @@ class ManifestInfos:
         return len(self.ids)
 
 
+NO_MANIFESTS = ManifestInfos(
+    np.empty((0, ID_BYTES), np.uint8), np.empty(0, np.uint64), np.empty(0, np.uint32)
+)
+
+
 @dataclass(frozen=True, slots=True)
-class SnapshotFile:
-    """A snapshot as its own file tells it. In spec 2 only ``repo`` knows its parent."""
+class Commit:
+    """A snapshot's place in the history. In spec 2 only ``repo`` knows its parent."""
 
     id: str
     spec: int
     parent: str | None
     written_at: datetime
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFile(Commit):
+    """A snapshot as its own file tells it."""
+
     manifests: ManifestInfos
     nodes: int
 
@@ -64,34 +75,55 @@ def decode_snapshot(data: bytes, address: str) -> SnapshotFile:
         return _decode(payload, spec)
 
 
+def decode_commit(data: bytes, address: str) -> Commit:
+    """What a snapshot tells of the history. What it needs is not looked at."""
+    spec, payload = unwrap(data, FileType.SNAPSHOT, address)
+    with decoding(address):
+        return _commit(FlatBuffer(payload).root, spec)
+
+
 def _decode(payload: bytes, spec: int) -> SnapshotFile:
     buffer = FlatBuffer(payload)
     root = buffer.root
-    root.check_slots(_SLOTS, empty=(_EXTRA,))
-    id, parent = root.fixed(_ID, ID_BYTES), root.fixed(_PARENT, ID_BYTES)
-    if id is None:
-        raise Damaged("it has no id")
+    commit = _commit(root, spec)
     manifests = _manifests(root)
     nodes = Tables(buffer, root.targets(_NODES))
     _check_nodes(nodes, manifests)
     return SnapshotFile(
+        id=commit.id,
+        spec=spec,
+        parent=commit.parent,
+        written_at=commit.written_at,
+        message=commit.message,
+        manifests=manifests,
+        nodes=len(nodes),
+    )
+
+
+def _commit(root: Table, spec: int) -> Commit:
+    root.check_slots(_SLOTS, empty=(_EXTRA,))
+    id, parent = root.fixed(_ID, ID_BYTES), root.fixed(_PARENT, ID_BYTES)
+    if id is None:
+        raise Damaged("it has no id")
+    return Commit(
         id=name(id),
         spec=spec,
         parent=None if parent is None else name(parent),
         written_at=from_micros(root.number(_FLUSHED_AT, "<Q")),
         message=root.text(_MESSAGE) or "",
-        manifests=manifests,
-        nodes=len(nodes),
     )
 
 
 def _manifests(root: Table) -> ManifestInfos:
     """Both lists together: each spec fills one of them."""
     structs = root.items(_MANIFESTS_1, _INFO_STRUCT)
-    tables = Tables(root.buffer, root.targets(_MANIFESTS_2))
+    first = np.ascontiguousarray(structs["id"]).view(np.uint8).reshape(len(structs), ID_BYTES)
+    positions = root.targets(_MANIFESTS_2)
+    if not len(positions):
+        return ManifestInfos(first, structs["size"], structs["refs"])
+    tables = Tables(root.buffer, positions)
     tables.check_slots(_INFO_SLOTS, empty=(_INFO_EXTRA,))
     everyone = np.ones(len(tables), np.bool_)
-    first = np.ascontiguousarray(structs["id"]).view(np.uint8).reshape(len(structs), ID_BYTES)
     return ManifestInfos(
         ids=np.concatenate([first, tables.fixed(_INFO_ID, ID_BYTES, everyone)]),
         sizes=np.concatenate([structs["size"], tables.numbers(_INFO_SIZE, "<u8")]),
@@ -103,7 +135,7 @@ def _check_nodes(nodes: Tables, manifests: ManifestInfos) -> None:
     """Refuse a node with a manifest that the snapshot does not list: its chunks would be lost."""
     nodes.check_slots(_NODE_SLOTS, empty=(_NODE_EXTRA,))
     types = nodes.numbers(_NODE_TYPE, "u1")
-    if not np.isin(types, (_ARRAY, _GROUP)).all():
+    if not ((types == _ARRAY) | (types == _GROUP)).all():
         raise UnknownSlot("a node in it is neither an array nor a group")
     buffer = nodes.buffer
     arrays = Tables(buffer, nodes.targets(_NODE_DATA, types == _ARRAY))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -13,20 +15,31 @@ import pyarrow.compute as pc
 from reclaim.clock import from_micros, to_micros
 from reclaim.errors import Corrupt, NotFound, Refused
 from reclaim.storage import LISTED, KeyRange, Storage
+from reclaim.storage.ahead import read_ahead
 from reclaim.stores.format import SNAPSHOTS
 from reclaim.stores.icechunk.addresses import REPO
 from reclaim.stores.icechunk.object_ids import ID_LETTERS, PATTERN
-from reclaim.stores.icechunk.snapshot_file import SnapshotFile, decode_snapshot
+from reclaim.stores.icechunk.snapshot_file import (
+    Commit,
+    SnapshotFile,
+    decode_commit,
+    decode_snapshot,
+)
+
+READ_TOGETHER = 256
+"""Snapshots that are passed on together."""
+BYTES_OF_AN_ENTRY = 50
 
 
 def listed(storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
     """The objects of key ranges, as ``LISTED``."""
-    batches = [
-        batch
-        for keys in ranges
-        for batch in storage.batches(keys.prefix, after=keys.after, until=keys.until)
-    ]
-    return pa.Table.from_batches(batches, schema=LISTED)
+
+    def batches(keys: KeyRange) -> Sequence[pa.RecordBatch]:
+        return list(storage.batches(keys.prefix, after=keys.after, until=keys.until))
+
+    with ThreadPoolExecutor(max(storage.at_once, 1)) as listers:
+        each = [batch for found in listers.map(batches, ranges) for batch in found]
+    return pa.Table.from_batches(each, schema=LISTED)
 
 
 def heads(storage: Storage, addresses: Sequence[str]) -> tuple[pa.Table, Sequence[str]]:
@@ -71,39 +84,74 @@ def read(
     vanished: str | None,
     latest_spec: int = 2,
 ) -> pa.Table:
-    """Objects as ``SNAPSHOTS``, read.
+    """Objects as ``SNAPSHOTS``, read; see ``read_files``."""
+    pieces = read_files(storage, objects, folder, vanished=vanished, latest_spec=latest_spec)
+    return pa.concat_tables([SNAPSHOTS.empty_table(), *(rows for rows, _ in pieces)])
+
+
+def read_commits(storage: Storage, objects: pa.Table, folder: str) -> pa.Table:
+    """Objects of spec 1 as ``SNAPSHOTS``, of which only the place in the history is read."""
+    pieces = read_files(
+        storage, objects, folder, vanished=None, latest_spec=1, decode=decode_commit
+    )
+    return pa.concat_tables([SNAPSHOTS.empty_table(), *(rows for rows, _ in pieces)])
+
+
+def read_files(
+    storage: Storage,
+    objects: pa.Table,
+    folder: str,
+    *,
+    vanished: str | None,
+    latest_spec: int = 2,
+    decode: Callable[[bytes, str], Commit] = decode_snapshot,
+) -> Iterator[tuple[pa.Table, Mapping[str, SnapshotFile]]]:
+    """Objects as ``SNAPSHOTS``, some at a time, with the files that could be read, by address.
 
     One that has gone since it was listed has the fault ``vanished``, or is left out without one.
     One of a spec after ``latest_spec`` is refused: the history is elsewhere then, and missing.
     """
     rows = by_name(objects, folder).to_pylist()
+    if others := [row for row in rows if row["id"] is None]:
+        yield pa.Table.from_pylist(others, schema=SNAPSHOTS), {}
     snapshots = [row for row in rows if row["id"] is not None]
-    # Each is small, and the answers of a bucket take their time.
-    with ThreadPoolExecutor(max(storage.at_once, 1)) as readers:
-        files = list(readers.map(lambda row: _read(storage, row["address"]), snapshots))
-    for row, file in zip(snapshots, files, strict=True):
-        if file is None:
-            row["fault"] = vanished
-        elif isinstance(file, Corrupt):
-            row["fault"] = file.message
-        elif file.spec > latest_spec:
-            raise Refused(
-                f"the snapshot {row['address']} is of spec {file.spec}, and the repository has no "
-                f"file {REPO}, which every repository of that spec has",
-                hint=f"restore {REPO} from a backup; nothing was deleted",
-            )
-        else:
-            row["parent"] = file.parent
-            row["note"] = f"{to_micros(file.written_at)} {file.message}"
-    absent = {row["address"] for row, file in zip(snapshots, files, strict=True) if file is None}
-    there = [row for row in rows if vanished is not None or row["address"] not in absent]
-    return pa.Table.from_pylist(there, schema=SNAPSHOTS)
+    read = partial(_read, storage, decode)
+    files = zip(snapshots, read_ahead(storage, read, snapshots, entries=_count), strict=True)
+    while piece := list(islice(files, READ_TOGETHER)):
+        there = []
+        for row, file in piece:
+            if file is None:
+                row["fault"] = vanished
+            elif isinstance(file, Corrupt):
+                row["fault"] = file.message
+            elif file.spec > latest_spec:
+                raise Refused(
+                    f"the snapshot {row['address']} is of spec {file.spec}, and the repository has "
+                    f"no file {REPO}, which every repository of that spec has",
+                    hint=f"restore {REPO} from a backup; nothing was deleted",
+                )
+            else:
+                row["parent"] = file.parent
+                row["note"] = f"{to_micros(file.written_at)} {file.message}"
+            if file is not None or vanished is not None:
+                there.append(row)
+        whole = {row["address"]: file for row, file in piece if isinstance(file, SnapshotFile)}
+        yield pa.Table.from_pylist(there, schema=SNAPSHOTS), whole
 
 
-def _read(storage: Storage, address: str) -> SnapshotFile | Corrupt | None:
+def _count(row: Mapping[str, Any]) -> int:
+    """About how many entries a snapshot has: each takes some bytes of its file."""
+    size: int = row["size"]
+    return size // BYTES_OF_AN_ENTRY
+
+
+def _read(
+    storage: Storage, decode: Callable[[bytes, str], Commit], row: Mapping[str, Any]
+) -> Commit | Corrupt | None:
     """A snapshot, or why it cannot be read, or None if it is gone. A later version is an error."""
+    address = row["address"]
     try:
-        snapshot = decode_snapshot(storage.get(address), address)
+        snapshot = decode(storage.get(address), address)
         check_name(snapshot, address)
     except NotFound:
         return None
@@ -112,7 +160,7 @@ def _read(storage: Storage, address: str) -> SnapshotFile | Corrupt | None:
     return snapshot
 
 
-def check_name(snapshot: SnapshotFile, address: str) -> None:
+def check_name(snapshot: Commit, address: str) -> None:
     """Refuse a snapshot that is not the one that its name says."""
     if not address.endswith(f"/{snapshot.id}"):
         raise Corrupt(

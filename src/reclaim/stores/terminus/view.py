@@ -63,6 +63,7 @@ class LayerView:
         self.folder = StoreFolder(self.root, prefix.rstrip("/"))
         self.url = inner.url
         self.at_once = 1
+        self.reads_at_once = 1
 
     def path(self, address: str) -> Path:
         return self.root / address

@@ -12,20 +12,26 @@ from reclaim.testing.stores.abilities import AbilityContract
 from reclaim.testing.stores.required import StoreContract
 from reclaim.testing.stores.runs import RunContract
 from reclaim.testing.stores.subject import (
+    BackupSubject,
+    EditedSubject,
     GuardedSubject,
     HistorySubject,
     InterruptedStorage,
     LeasingSubject,
+    LibrarySubject,
     NamingSubject,
     Subject,
 )
 
 __all__ = [
     "AbilityContract",
+    "BackupSubject",
+    "EditedSubject",
     "GuardedSubject",
     "HistorySubject",
     "InterruptedStorage",
     "LeasingSubject",
+    "LibrarySubject",
     "NamingSubject",
     "RunContract",
     "StoreContract",

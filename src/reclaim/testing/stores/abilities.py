@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
 
 from reclaim.errors import Gone, NotFound, ReclaimError
 from reclaim.history import Edit, build
@@ -35,7 +38,14 @@ from reclaim.stores.abilities import (
 )
 from reclaim.stores.base import Held, Store
 from reclaim.stores.findings import Level
-from reclaim.stores.format import SNAPSHOTS, DecodesSnapshots, ReadsContainers
+from reclaim.stores.format import (
+    NO_READ,
+    OWNED,
+    SNAPSHOTS,
+    DecodesSnapshots,
+    ReadsContainers,
+    SurveysContainers,
+)
 from reclaim.testing.stores.subject import (
     Contract,
     GuardedSubject,
@@ -46,7 +56,9 @@ from reclaim.testing.stores.subject import (
     failure_of,
 )
 
-FORMAT_ABILITIES: frozenset[type] = frozenset((ReadsContainers, DecodesSnapshots))
+FORMAT_ABILITIES: frozenset[type] = frozenset(
+    (ReadsContainers, DecodesSnapshots, SurveysContainers)
+)
 ABILITIES: frozenset[type] = FORMAT_ABILITIES | {
     found
     for found in vars(abilities).values()
@@ -324,6 +336,33 @@ class AbilityContract(Contract):
         subject.lose(min(made))
         lost = store.format.snapshots(store.storage, some)
         assert len([fault for fault in lost.column("fault").to_pylist() if fault]) == 1
+
+    def test_a_survey_tells_what_snapshots_list(self, subject: Subject) -> None:
+        """As whoever reads each of them finds it, so that nobody has to."""
+        self.require(subject, SurveysContainers)
+        store, made = subject.store, {subject.live(), subject.dead()}
+        format = store.format
+        assert isinstance(format, SurveysContainers)
+        if not format.surveys_containers:
+            return
+        ranges = [keys for keys in format.key_ranges(store.storage) if format.has_snapshots(keys)]
+        pieces = list(format.survey_containers(store.storage, ranges))
+        rows = pa.concat_tables([rows for rows, _ in pieces])
+        surveyed = format.survey(store.storage, ranges)
+        assert sorted(rows.to_pylist(), key=str) == sorted(surveyed.to_pylist(), key=str)
+        assert all(owned.schema.equals(OWNED) for _, owned in pieces)
+        listed: dict[str, list[dict[str, Any]]] = {}
+        for _, owned in pieces:
+            for row in owned.to_pylist():
+                listed.setdefault(row.pop("owner"), []).append(row)
+        assert made <= set(rows.column("id").to_pylist())
+        assert listed.keys() == set(rows.column("address").to_pylist())
+        for owner, found in listed.items():
+            [itself] = [row for row in found if row["address"] == owner]
+            others = [row for row in found if row is not itself]
+            assert (itself["detail"], itself["entries"]) == (NO_READ, len(others))
+            expected = format.containers(store.storage, owner).to_pylist()
+            assert sorted(others, key=str) == sorted(expected, key=str)
 
     def test_deletes_are_ordered(self, subject: NamingSubject) -> None:
         self.require(subject, OrdersDeletes)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 
-from reclaim.errors import Partial, Refused
+from reclaim.engine.tasks.parts import read_part
+from reclaim.errors import InvalidInput, Partial, ReclaimError, Refused
 from reclaim.ids import new_uid
 from reclaim.model import RunState, SnapshotId
 from reclaim.policy import Duration, Match, Policy, Rules
@@ -21,15 +22,21 @@ from reclaim.storage import ObjectStorage
 from reclaim.stores.abilities import (
     EditsHistory,
     ExpiresItself,
+    KeepsBackups,
     KeepsParents,
+    NeedsLibrary,
+    NeedsMoreOnceEdited,
     Quarantines,
     ReportsRereferenced,
     SetsAside,
     TakesOver,
 )
 from reclaim.testing.stores.subject import (
+    BackupSubject,
     Contract,
+    EditedSubject,
     HistorySubject,
+    LibrarySubject,
     NamingSubject,
     Subject,
     failure_of,
@@ -393,6 +400,57 @@ class RunContract(Contract):
             self.apply(subject, again)
         assert needs <= subject.objects()
         assert all(map(subject.usable, returned))
+
+    def test_a_library_that_is_missing_is_told(self, subject: LibrarySubject) -> None:
+        """Before anything is edited, and only to those who need it."""
+        self.require(subject, NeedsLibrary)
+        subject.line()
+        aged = Policy(Rules(older_than=Duration.parse("15d")))
+        before, plan = subject.reached(), self.plan(subject, aged)
+        with subject.without_library():
+            for call in (partial(self.plan, subject, aged), partial(self.apply, subject, plan)):
+                assert failure_of(ReclaimError, call).hint
+            self.plan(subject)
+        assert subject.reached() == before
+        assert self.apply(subject, self.plan(subject, aged)).edit.released == 1
+
+    def test_what_is_needed_once_edited_is_not_named(self, subject: EditedSubject) -> None:
+        self.require(subject, NeedsMoreOnceEdited)
+        line = subject.line()
+        subject.age()
+        before = subject.objects()
+        plan = self.plan(subject, Policy(Rules(older_than=Duration.parse("35d"))))
+        storage = subject.store.storage
+        named = {
+            address
+            for file in plan.document.files
+            for address in read_part(storage, file.part).column("address").to_pylist()
+        }
+        done = self.apply(subject, plan)
+        assert done.summary()["objects"] == len(named) > 0
+        assert before - subject.objects() == named
+        assert set(subject.needs_besides(line[-1])) <= subject.objects()
+
+    def test_old_backups_go_on_request(self, subject: BackupSubject) -> None:
+        """None that the store's own log needs, now or when more is done to the store."""
+        self.require(subject, KeepsBackups)
+        store = subject.store
+        assert isinstance(store, KeepsBackups)
+        for _ in range(12):
+            subject.live()
+        subject.age()
+        backups, log = subject.backups(), subject.operations()
+        if not backups:
+            assert failure_of(InvalidInput, store.collect_backups).hint
+            return
+        self.apply(subject, self.plan(subject))
+        assert backups <= subject.backups()
+        store.collect_backups()
+        self.apply(subject, self.plan(subject))
+        assert backups - subject.backups()
+        for _ in range(3):
+            subject.live()
+            assert list(subject.operations())[-len(log) :] == list(log)
 
     def test_what_is_referred_to_again_comes_back(self, subject: NamingSubject) -> None:
         self.require(subject, ReportsRereferenced)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Protocol, TypeVar
 from unittest import SkipTest
@@ -124,6 +125,34 @@ class HistorySubject(Subject, Protocol):
 
     def reached(self) -> set[SnapshotId]:
         """The snapshots that refs reach, by the store's own library."""
+        ...
+
+
+class LibrarySubject(HistorySubject, Protocol):
+    """For ``NeedsLibrary``."""
+
+    def without_library(self) -> AbstractContextManager[None]:
+        """As long as it is entered, the store's own library is not installed."""
+        ...
+
+
+class EditedSubject(HistorySubject, Protocol):
+    """For ``NeedsMoreOnceEdited``."""
+
+    def needs_besides(self, snapshot: SnapshotId) -> Collection[str]:
+        """The addresses that a snapshot needs beside its own objects, as its history is now."""
+        ...
+
+
+class BackupSubject(Subject, Protocol):
+    """For ``KeepsBackups``."""
+
+    def backups(self) -> set[str]:
+        """The copies that the store keeps of what it replaced; none if it keeps none."""
+        ...
+
+    def operations(self) -> Sequence[object]:
+        """What was done to the store, as its own library tells it with their help, newest first."""
         ...
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pyarrow as pa
 
@@ -13,11 +13,15 @@ from reclaim.engine.tasks.listing import list_ranges
 from reclaim.engine.tasks.parts import Place, open_storage, write_parts
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.storage import LISTED, KeyRange, buckets
-from reclaim.stores.format import DecodesSnapshots, Format
+from reclaim.stores.format import DecodesSnapshots, Format, SurveysContainers
 
 RANGES = pa.schema(
     [pa.field(name, pa.string(), nullable=False) for name in ("prefix", "after", "until")]
 )
+
+
+SURVEYED = "surveyed"
+"""The group of files with snapshots, beside those with what they list."""
 
 
 def list_keys(format: Format, place: Place, ranges: Tables) -> Tables:
@@ -48,6 +52,25 @@ def survey(format: DecodesSnapshots, rows: Tables) -> Tables:
     storage = storage_of(format)
     for table in rows:
         yield format.survey(storage, [KeyRange(**row) for row in table.to_pylist()])
+
+
+def survey_containers(format: SurveysContainers, place: Place, rows: Tables) -> Tables:
+    """List and read snapshots; what they are, and what they list, is written down."""
+    storage, own = storage_of(format), open_storage(place.url)
+    surveyed: list[pa.Table] = []
+
+    def listed() -> Tables:
+        for table in rows:
+            ranges = [KeyRange(**row) for row in table.to_pylist()]
+            for snapshots, owned in format.survey_containers(storage, ranges):
+                tally.count(OBJECTS, snapshots.num_rows)
+                surveyed.append(snapshots)
+                yield owned
+
+    stem = stem_in(place)
+    parts = list(write_parts(own, stem, listed()))
+    snapshots = write_parts(own, f"{stem}-snapshots", surveyed)
+    yield lines_of([*parts, *(replace(part, group=SURVEYED) for part in snapshots)])
 
 
 def read_snapshots(format: DecodesSnapshots, rows: Tables) -> Tables:

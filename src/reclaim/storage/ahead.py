@@ -1,4 +1,4 @@
-"""Reading ahead: containers are asked for before those in front of them have come.
+"""Reading ahead: small objects are asked for before those in front of them have come.
 
 The answers of a bucket take their time, and several can be waited for at once. They come out in
 the order in which they were asked for.
@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from reclaim.storage import Storage
+from reclaim.storage.base import Storage
 
 ENTRIES_AHEAD = 1_000_000
 """So many entries, some hundred megabytes, are read ahead at most."""
+
+UNKNOWN_SIZE = ENTRIES_AHEAD // 64
+"""What an item counts as of which nobody knows how much it is."""
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -25,24 +28,23 @@ def read_ahead(
     read: Callable[[S], T],
     items: Iterable[S],
     *,
-    entries: Callable[[S], int] = lambda _item: 0,
+    entries: Callable[[S], int] = lambda _item: UNKNOWN_SIZE,
 ) -> Iterator[T]:
     """What is read for each item, of which ``entries`` tells how much that is about.
 
     On a disk, which answers at once, one after the other.
     """
-    if storage.at_once <= 1:
+    at_once = storage.reads_at_once
+    if at_once <= 1:
         yield from map(read, items)
         return
     waiting: deque[tuple[Future[T], int]] = deque()
     ahead = 0
-    with ThreadPoolExecutor(storage.at_once) as readers:
+    with ThreadPoolExecutor(at_once) as readers:
         try:
             for item in items:
                 count = entries(item)
-                while waiting and (
-                    len(waiting) >= 2 * storage.at_once or ahead + count > ENTRIES_AHEAD
-                ):
+                while waiting and (len(waiting) >= 2 * at_once or ahead + count > ENTRIES_AHEAD):
                     answer, size = waiting.popleft()
                     ahead -= size
                     yield answer.result()
