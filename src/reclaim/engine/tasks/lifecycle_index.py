@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.lifecycle import LifecycleRead
-from reclaim.engine.tasks.ahead import read_ahead
 from reclaim.engine.tasks.indexing import CountedReads, bucket_of
 from reclaim.engine.tasks.lifecycle import INDEX, ROWS, day_number, days_of, match, numpy_of
 from reclaim.engine.tasks.lifecycle_ranges import RangeBits
@@ -27,6 +26,7 @@ from reclaim.engine.tasks.parts import ROWS as ROWS_OF_A_PART
 from reclaim.engine.tasks.parts import Part, write_part
 from reclaim.policy.lifecycle.classes import HOLDER, NEVER, BranchClasses
 from reclaim.storage import Storage
+from reclaim.storage.ahead import read_ahead
 from reclaim.stores.format import Format, IndexesEntries
 
 FEW_PIECES = 16

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.tasks.ahead import read_ahead
 from reclaim.engine.tasks.indexing import CountedReads
 from reclaim.engine.tasks.lifecycle import NOBODY, RANGES, ReachNames, numpy_of
 from reclaim.engine.tasks.reading import LIVE, reader_of
 from reclaim.policy.lifecycle.classes import OTHERS
+from reclaim.storage.ahead import read_ahead
 from reclaim.stores.format import CONTAINERS, NO_READ, Format
 
 
