@@ -83,7 +83,7 @@ from reclaim.stores.format import (
 
 ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 LISTED_BY_A_TASK = 64
-"""Key ranges of a storage that is asked by requests that are worth one more task than there are
+"""Folders of a storage that is asked by requests that are worth one more task than there are
 cores."""
 DELETED_BY_A_TASK = 1_000
 """Objects that are worth a task of their own to delete them."""
@@ -159,8 +159,9 @@ class SparkEngine:
         cores = max(1, tasks // TASKS_PER_CORE)
         # Every piece of a folder on a disk costs a look at all of its names.
         pieces = cores if format.root.startswith("file:") else None
-        if pieces is None:
-            # A task lists several ranges at once, and so waits for none of them alone.
+        if pieces is None and not any(keys.after or keys.until for keys in ranges):
+            # A task lists several folders at once, and so waits for none of them alone. Ranges of
+            # one folder are put together, and there each task has one.
             tasks = min(tasks, max(cores, -(-len(ranges) // LISTED_BY_A_TASK)))
         return [listing.ranges_table(share) for share in shares(ranges, tasks, pieces=pieces)]
 
