@@ -23,6 +23,25 @@ BUGS: dict[str, Bug] = {
         # A condemned address would be refused, in the same transaction.
         besides=(Change(EDITS, "        ledger.hold(self._connection, entry.address)\n", ""),),
     ),
+    "delete before condemn": Bug(
+        EDITS,
+        right="""            desk.remove(path)
+
+    _edit(workspace, branch, paths, work)
+""",
+        wrong="""            desk.remove(path)
+
+    from reclaim.catalog.staging.staged_rows import lock_rows
+    with workspace.database.read() as connection:
+        view = tokens.read_view(connection, workspace.repo_uid, branch)
+        staged = lock_rows(connection, view.tokens[0], paths)
+    for change in staged.values():
+        if change.entry is not None:
+            workspace.storage.delete(change.entry.address)
+    _edit(workspace, branch, paths, work)
+""",
+        test=f"{RACE}[delete and move]",
+    ),
     "the cleaner settles what another row should release": Bug(
         CLEANER,
         right="        shadowed = _shadowed(connection, token.id, token.commit_id, paths)\n",
