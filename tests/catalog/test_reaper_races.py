@@ -52,6 +52,9 @@ SEVERAL = 5_000 if SOAK else 40
 BATCH = {"path": 75, "branch": 10}
 HEAD_START = {"path": 0.01, "branch": 0.1}
 """In some rounds one is so many seconds ahead, or twice as many."""
+FOLLOWS = {3: 0, 7: 1}
+"""In two of ten rounds one of the two begins when the other has ended, so that both orders occur
+on any machine."""
 REAPED_IN = 4
 """In one of so many rounds the reaper begins together with the two."""
 LOST_RACES = (Conflict, NotFound, NothingToCommit, TransactionFailed, AlreadyExists, Gone, Corrupt)
@@ -184,6 +187,7 @@ class Batch:
         self._catalogs = catalogs
         self._race = race
         self.size = BATCH[race.on]
+        self._ended = Barrier(2)
         self._took = [HEAD_START[race.on]] * 2
         """How long each of the two takes, at most."""
         repo = catalogs[0].repository("sales")
@@ -217,11 +221,15 @@ class Batch:
         chance = random.Random(number)
         repo = self._catalogs[number].repository("sales")
         results = []
-        for (branch, name), barrier in zip(self._rounds, barriers, strict=True):
+        for at, ((branch, name), barrier) in enumerate(zip(self._rounds, barriers, strict=True)):
             handle = repo.branch(branch)
+            follower = FOLLOWS.get(at % 10)
             barrier.wait()
-            # Otherwise the longer of two would never be first with what matters.
-            time.sleep(chance.choice((0, 0, chance.uniform(0, 2 * self._took[1 - number]))))
+            if follower == number:
+                self._ended.wait()
+            elif follower is None:
+                # Otherwise the longer of two would never be first with what matters.
+                time.sleep(chance.choice((0, 0, chance.uniform(0, 2 * self._took[1 - number]))))
             began = time.monotonic()
             try:
                 act(handle, name)
@@ -229,6 +237,8 @@ class Batch:
             except LOST_RACES:
                 results.append(False)
             self._took[number] = max(self._took[number], time.monotonic() - began)
+            if follower == 1 - number:
+                self._ended.wait()
         return results
 
     def _reap(self, barriers: Sequence[Barrier]) -> None:
