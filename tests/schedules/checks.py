@@ -63,7 +63,7 @@ class Checks:
     def _check(self, end: End, everyone_done: bool) -> None:
         end.check(everyone_done)
         end.clean_and_reap()
-        state = end.past.state(structure=True)
+        state = end.structure()
         if state not in self._reaped:
             end.collect()
             self._reaped.add(state)
@@ -89,6 +89,12 @@ class End:
         if everyone_done:
             # Who fails or dies leaves what only an offline run finds.
             _check_forgotten(world)
+
+    def structure(self) -> bytes:
+        """What an offline run decides by."""
+        repo = self.past.world.repo
+        names = {row.metarange for row in raw.rows(repo, commits) if row.state == CommitState.LIVE}
+        return self.past.structure({name: addresses_in(repo, name) for name in names})
 
     def clean_and_reap(self) -> None:
         """A round of the reaper, long after: nothing is left of what it is there for."""

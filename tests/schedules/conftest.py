@@ -10,6 +10,7 @@ from tests.schedules.checks import Checks
 from tests.schedules.exploring import Golden
 from tests.schedules.forgetting import forgetful
 from tests.schedules.past import Pasts
+from tests.schedules.saving import saving
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +23,12 @@ def pasts() -> Iterator[Pasts]:
 @pytest.fixture(autouse=True)
 def forgetful_calls() -> Iterator[None]:
     with forgetful():
+        yield
+
+
+@pytest.fixture(scope="package", autouse=True)
+def saved_work() -> Iterator[None]:
+    with saving():
         yield
 
 

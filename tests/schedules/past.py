@@ -12,7 +12,7 @@ import re
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -47,17 +47,38 @@ from reclaim.testing.footprints import Footprint
 from reclaim.testing.known_ids import known_ids
 from tests.collect.world import NAME, World
 from tests.conftest import Backend
+from tests.schedules.canonical import canonical
 
 INSTANCES = 5
 """The most tasks that a schedule has."""
 FROM_A_CHECKPOINT = {"uncommitted", "late uncommitted"}
 MEMORY = Path("/dev/shm")
-_ID = re.compile(r"[0-9a-f]{32,64}")
-_NAME = re.compile(
-    r"\b1[67]\d{14}\b|\bf9b[0-9a-f]{11}_|\b\d{4,6}\b"
-    r"|'(?:n|m|k|l|e|f|moved|copied|kept|elsewhere|commit|put|overwritten [^']*|reset [^']*)'"
-)
-"""Times, the begins of the names of partitions, which are times, sizes, paths and notes."""
+NUMBERS_GIVEN = "sqlite_sequence"
+"""The table in which SQLite counts: a number is never given twice."""
+Rows = dict[str, list[tuple[Any, ...]]]
+_OPENED = re.compile(r"\bf9b[0-9a-f]{11}_")
+"""The begins of the names of partitions, which are times."""
+NOT_OF_STRUCTURE = {
+    *("created_at", "written_at", "condemned_at", "opened_at", "renewed_at", "closed_at"),
+    *("refreshed_at", "length", "expires_at", "started_at", "made_at", "first_at", "last_at"),
+    *("path", "size", "checksum", "content_type", "metadata", "message", "committer", "holder"),
+    *("epoch", "epoch_writer", "history_version", "version", "objects", "bytes"),
+    *("summary", "place", "digest"),
+}
+"""Columns that a run does not decide by, long after: times, names, counts."""
+NUMBERS = {("staging_tokens", "id"), ("staged_entries", "token_id"), ("branches", "token")}
+"""Columns with numbers that stand for something, as ids do."""
+STRUCTURE = {
+    table.name: f"SELECT '{table.name}', "
+    + ", ".join(
+        f"printf('%032x', {column.name})" if (table.name, column.name) in NUMBERS else column.name
+        for column in table.columns
+        if column.name not in NOT_OF_STRUCTURE
+    )
+    + f" FROM {table.name}"
+    for table in metadata.tables.values()
+    if table is not epoch_writers
+}
 
 
 @dataclass(frozen=True)
@@ -176,14 +197,12 @@ class Past:
             assert database is not None
             database.close()
         self._live.close()
-        self._uncleaned.close()
-        self._cleaned.close()
         shutil.rmtree(self.folder)
 
     def restore(self, *, cleaned: bool = True) -> None:
         """Bring the catalog back as it was; on request with rows that wait for the cleaner."""
         self.clock.set(self.now)
-        (self._cleaned if cleaned else self._uncleaned).backup(self._live)
+        self._restore_rows(self._cleaned if cleaned else self._uncleaned)
         empty: list[str] = []
         there = _scan(self.objects, empty)
         for path, (stamp, data) in self._files.items():
@@ -197,6 +216,21 @@ class Past:
         for path in empty:
             self._remove_empty(self.objects / path)
         self.world.repo = self.world.other()
+
+    def _restore_rows(self, rows: Rows) -> None:
+        """Bring back the rows of tables that have changed.
+
+        A copy of the whole file would be a new schema to each connection: it would prepare all its
+        statements again.
+        """
+        with self._live:
+            self._live.execute("BEGIN IMMEDIATE")
+            for name, kept in rows.items():
+                if self._live.execute(f"SELECT * FROM {name}").fetchall() != kept:
+                    self._live.execute(f"DELETE FROM {name}")
+                    if kept:
+                        values = ", ".join("?" * len(kept[0]))
+                        self._live.executemany(f"INSERT INTO {name} VALUES ({values})", kept)
 
     def _remove(self, file: Path) -> None:
         """Remove a file, and the folders that were made for it: a collector looks at those too."""
@@ -260,12 +294,11 @@ class Past:
                 return
             self._contents[f"{folder}/"] = (0, 0) if folder.is_dir() else None
 
-    def state(self, *, structure: bool = False) -> bytes:
+    def state(self) -> bytes:
         """All that a later reader could see: every row, every object, and the time.
 
-        Ids stand for the order in which they turn up, so that states that differ only in their ids
-        are the same. How often an epoch was counted is left out as well. Of the ``structure`` are
-        only states, and who refers to whom: not the names and sizes, and not when it happened.
+        States that differ only in their ids are the same. How often an epoch was counted is left
+        out as well.
         """
         rows = [
             f"{name} {row}"
@@ -273,19 +306,26 @@ class Past:
             if name != epoch_writers.name
             for row in self._live.execute(f"SELECT * FROM {name}")
         ]
-        objects = [
-            f"{path} {size}"
-            for path, (size, _) in _scan(self.objects).items()
-            if not any(f"/_reclaim/{folder}" in path for folder in LEFT_BY_RUNS)
+        objects = [f"{path} {size}" for path, size in self._objects_of_users()]
+        return _digest(f"{canonical([*rows, *objects])} {self.clock.now()}")
+
+    def structure(self, needed: Mapping[str, Collection[str]]) -> bytes:
+        """The states of things, and who refers to whom: what a run decides by, long after.
+
+        ``needed`` has for each metarange the addresses that it needs. Names, sizes, times and
+        counts are left out.
+        """
+        rows = [
+            str(row) for statement in STRUCTURE.values() for row in self._live.execute(statement)
         ]
-        lines = [*rows, *objects]
-        if structure:
-            lines = [_NAME.sub("", line) for line in lines]
-        lines.sort(key=lambda line: (_ID.sub("", line), line))
-        order: dict[str, str] = {}
-        text = _ID.sub(lambda match: order.setdefault(match[0], f"#{len(order)}"), "\n".join(lines))
-        text = text if structure else f"{text} {self.clock.now()}"
-        return blake2b(text.encode(), digest_size=16).digest()
+        objects = [path for path, _ in self._objects_of_users()]
+        uses = [f"{metarange} {address}" for metarange in needed for address in needed[metarange]]
+        return _digest(canonical([_OPENED.sub("", line) for line in (*rows, *objects, *uses)]))
+
+    def _objects_of_users(self) -> Iterator[tuple[str, int]]:
+        for path, (size, _) in _scan(self.objects).items():
+            if not any(f"/_reclaim/{folder}" in path for folder in LEFT_BY_RUNS):
+                yield path, size
 
     def _build(self) -> Known:
         world, clock = self.world, self.clock
@@ -356,9 +396,9 @@ class Past:
         for path in empty:
             self._remove_empty(self.objects / path)
         self._live = sqlite3.connect(file, check_same_thread=False)
-        self._uncleaned = self._copied()
+        self._uncleaned = self._all_rows()
         self.world.opened().repository(NAME).clean()
-        self._cleaned = self._copied()
+        self._cleaned = self._all_rows()
         self._files = {
             path: (stamp, (self.objects / path).read_bytes())
             for path, stamp in _scan(self.objects).items()
@@ -371,10 +411,10 @@ class Past:
         ).fetchone()[0]
         self.backend.database = self._database(url)
 
-    def _copied(self) -> sqlite3.Connection:
-        copy = sqlite3.connect(":memory:", check_same_thread=False)
-        self._live.backup(copy)
-        return copy
+    def _all_rows(self) -> Rows:
+        """The rows of all tables, in the order in which a reader gets them."""
+        names = (*metadata.tables, NUMBERS_GIVEN)
+        return {name: self._live.execute(f"SELECT * FROM {name}").fetchall() for name in names}
 
     @staticmethod
     def _database(url: str) -> SwitchingDatabase:
@@ -383,6 +423,10 @@ class Past:
         with database.read():
             pass  # What a first connection asks, no task is to see.
         return database
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
 def _seal(branch: Branch) -> None:
