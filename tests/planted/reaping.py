@@ -122,6 +122,12 @@ BUGS: dict[str, Bug] = {
         wrong="True\n",
         test="tests/collect/test_uncommitted.py::test_many_branches_are_listed_by_key_ranges",
     ),
+    "paths are copied into the ledger as they are": Bug(
+        "reclaim.catalog.database.bulk",
+        right="value.translate(_ESCAPES)",
+        wrong="value",
+        test="tests/catalog/test_ledger.py::test_many_uploads_enter_with_any_path[server]",
+    ),
     "an upload that expires is not condemned": Bug(
         "reclaim.catalog.staging.upload_expiry",
         right="    connection.execute(insert(ledger), condemned)\n",
