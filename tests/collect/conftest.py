@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from reclaim.catalog.content import ranges
+from reclaim.testing.servers import SeaweedFS
+from tests.collect.versioned import on, set_versioning
 from tests.collect.world import World
 from tests.conftest import Backend
 from tests.memory import folder_in_memory
@@ -35,3 +38,15 @@ def world(backend: Backend) -> World:
 def local(embedded: Backend) -> World:
     """On SQLite and a folder."""
     return World.make(embedded)
+
+
+@pytest.fixture(scope="session")
+def versioned_bucket(s3: SeaweedFS) -> str:
+    bucket = s3.new_bucket()
+    set_versioning(bucket, "Enabled")
+    return bucket
+
+
+@pytest.fixture
+def versioned(versioned_bucket: str, tmp_path: Path) -> Iterator[World]:
+    yield from on(f"{versioned_bucket}/{uuid4().hex}", tmp_path)

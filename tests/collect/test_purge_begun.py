@@ -12,7 +12,7 @@ from reclaim.model import Run, RunState
 from reclaim.run import promises
 from reclaim.run.doctor import examine_store
 from reclaim.run.removal import DELETE, MoveToQuarantine
-from tests.collect.test_promised_commits import ONE, apply_all, shared_data
+from tests.collect.promised_history import ONE, apply_all, shared_data
 from tests.collect.test_promises import aside_of, die, dies_at
 from tests.collect.world import NAME, At, World, bury, stepped, whole
 from tests.dying import Died

@@ -21,7 +21,7 @@ from reclaim.storage import ObjectStorage, buckets
 from reclaim.storage.buckets import Bucket, Upload, open_bucket
 from reclaim.stores.findings import Level
 from reclaim.testing.servers import SeaweedFS
-from tests.collect.test_markers import on, set_versioning
+from tests.collect.versioned import on, set_versioning
 from tests.collect.world import World
 
 MEBIBYTE = 1024 * 1024

@@ -124,7 +124,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.catalog.collection.undoing",
         right="old=old, new=parents, was_marked=was_marked",
         wrong="old=parents[1:], new=parents, was_marked=was_marked",
-        test="tests/collect/test_promised_commits.py::test_a_history_cut_twice_stays_marked",
+        test="tests/collect/test_promised_broken.py::test_a_history_cut_twice_stays_marked",
     ),
     "a plan on top of an edit that may be taken back": Bug(
         "reclaim.run.plan",

@@ -21,6 +21,10 @@ NO_COMMITS = Change(
 )
 DETOURS = "tests/collect/test_detours.py"
 COMMITS = "tests/collect/test_promised_commits.py"
+BROKEN = "tests/collect/test_promised_broken.py"
+PARENTS = "tests/collect/test_promised_parents.py"
+VERSIONS = "tests/collect/test_foreign_versions.py"
+DAMAGED_MARKERS = "tests/collect/test_damaged_markers.py"
 LATE = "tests/collect/test_late_tasks.py"
 PURGE_BEGUN = "tests/collect/test_purge_begun.py"
 
@@ -66,13 +70,13 @@ BUGS: dict[str, Bug] = {
         "reclaim.engine.tasks.promised",
         right="NOT_THERE = (Corrupt, NotFound)\n",
         wrong="NOT_THERE = (Corrupt, NotFound, Exception)\n",
-        test=f"{COMMITS}::test_a_promised_container_of_a_newer_version_stops_the_run",
+        test=f"{BROKEN}::test_a_promised_container_of_a_newer_version_stops_the_run",
     ),
     "a promised container that is away protects nothing": Bug(
         "reclaim.run.promises",
         right="    if needed.unread.count:\n",
         wrong="    if needed.unread.count > 1:\n",
-        test=f"{COMMITS}::test_a_promised_container_that_cannot_be_read_stops_others[away-range]",
+        test=f"{BROKEN}::test_a_promised_container_that_cannot_be_read_stops_others[away-range]",
     ),
     "a purge deletes before its run stops to promise": Bug(
         "reclaim.run.purge",
@@ -103,14 +107,14 @@ BUGS: dict[str, Bug] = {
         "reclaim.engine.tasks.promised",
         right="            detail = UNREAD if listed is None else NO_READ\n",
         wrong="",
-        test=f"{COMMITS}"
+        test=f"{BROKEN}"
         "::test_a_promised_container_that_cannot_be_read_stops_others[away-metarange]",
     ),
     "a purge of one run ends every quarantine": Bug(
         "reclaim.run.purge",
         right="if run_id is None else run.id == run_id)",
         wrong="if run_id is None else True)",
-        test=f"{COMMITS}::test_a_promised_container_that_is_lost_and_the_way_out",
+        test=f"{BROKEN}::test_a_promised_container_that_is_lost_and_the_way_out",
     ),
     "a plan without a record takes its own promise for another's": Bug(
         "reclaim.run.trust",
@@ -143,43 +147,43 @@ BUGS: dict[str, Bug] = {
         "reclaim.run.decide",
         right="        *map(history.numbers.__getitem__, promised),\n",
         wrong="",
-        test=f"{COMMITS}::test_the_parent_of_a_promised_commit_stays[embedded-deletes]",
+        test=f"{PARENTS}::test_the_parent_of_a_promised_commit_stays[embedded-deletes]",
     ),
     "what an edit would give back as parents is anybody's": Bug(
         "reclaim.catalog.collection.promised",
         right="for query in (taken, replaced):",
         wrong="for query in (taken,):",
-        test=f"{COMMITS}::test_what_an_edit_would_give_back_as_parents_stays[parent]",
+        test=f"{PARENTS}::test_what_an_edit_would_give_back_as_parents_stays[parent]",
     ),
     "what a deleted ref named is anybody's": Bug(
         "reclaim.catalog.collection.promised",
         right="    yield from connection.execute(deleted).scalars()\n",
         wrong="",
-        test=f"{COMMITS}::test_what_a_deleted_tag_named_stays",
+        test=f"{PARENTS}::test_what_a_deleted_tag_named_stays",
     ),
     "a commit waits for a parent that is gone for good": Bug(
         "reclaim.catalog.collection.undoing",
         right="sorted(missing - gone_for_good(connection, repo_uid, missing) - broken)",
         wrong="sorted(missing - broken)",
-        test=f"{COMMITS}::test_a_commit_comes_back_although_its_parent_is_gone[embedded-deletes]",
+        test=f"{PARENTS}::test_a_commit_comes_back_although_its_parent_is_gone[embedded-deletes]",
     ),
     "a broken commit keeps its children in quarantine": Bug(
         "reclaim.catalog.collection.undoing",
         right="sorted(missing - gone_for_good(connection, repo_uid, missing) - broken)",
         wrong="sorted(missing - gone_for_good(connection, repo_uid, missing))",
-        test=f"{COMMITS}::test_commits_come_back_although_the_oldest_lost_an_object",
+        test=f"{BROKEN}::test_commits_come_back_although_the_oldest_lost_an_object",
     ),
     "a commit comes back on top of one that is not back": Bug(
         "reclaim.catalog.collection.taking_back",
         right="history_edit.set_parents(connection, repo_uid, edit.commit_id, new, marked=True)\n",
         wrong="dict()\n",
-        test=f"{COMMITS}::test_commits_come_back_although_the_oldest_lost_an_object",
+        test=f"{BROKEN}::test_commits_come_back_although_the_oldest_lost_an_object",
     ),
     "who came back without a parent never gets it": Bug(
         "reclaim.catalog.collection.taking_back",
         right="        history_edit.note_edit(\n",
         wrong="        dict(\n",
-        test=f"{COMMITS}::test_who_came_back_without_a_parent_gets_it_when_it_is_back",
+        test=f"{BROKEN}::test_who_came_back_without_a_parent_gets_it_when_it_is_back",
     ),
     "a broken commit ends the history of its children": Bug(
         "reclaim.catalog.collection.taking_back",
@@ -240,7 +244,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.catalog.collection.undoing",
         right="held += [one for one in sorted(outcome.loose) if",
         wrong="held += [one for one in () if",
-        test=f"{COMMITS}::test_what_only_the_promise_held_is_leased",
+        test=f"{BROKEN}::test_what_only_the_promise_held_is_leased",
     ),
     "an expiration that is refused is waited for": Bug(
         "reclaim.catalog.collection.editors",
@@ -260,13 +264,13 @@ BUGS: dict[str, Bug] = {
         "reclaim.catalog.collection.undoing",
         right="    absent = named - set(connection.execute(query).scalars())\n",
         wrong="    absent: set[str] = set()\n",
-        test=f"{COMMITS}::test_a_commit_comes_back_although_its_parent_is_gone[embedded-deletes]",
+        test=f"{PARENTS}::test_a_commit_comes_back_although_its_parent_is_gone[embedded-deletes]",
     ),
     "a parent that another run has counts as gone": Bug(
         "reclaim.catalog.collection.promised",
         right="    runs = undoable(connection, repo_uid)\n    return",
         wrong="    runs: set[str] = set()\n    return",
-        test=f"{COMMITS}::test_a_commit_waits_for_a_parent_that_another_run_has",
+        test=f"{PARENTS}::test_a_commit_waits_for_a_parent_that_another_run_has",
     ),
     "an undo ends at many failures": Bug(
         "reclaim.run.undo",
@@ -430,19 +434,19 @@ BUGS: dict[str, Bug] = {
         "reclaim.engine.tasks.delete_markers",
         right="own = versions[0].id in covered.copies and not versions[0].marker",
         wrong="own = False",
-        test=f"{MARKERS}::test_a_copy_with_another_etag_is_known_again",
+        test=f"{VERSIONS}::test_a_copy_with_another_etag_is_known_again",
     ),
     "markers are set whether or not the bucket keeps versions": Bug(
         "reclaim.engine.tasks.delete_markers",
         right="        _check_versioning(bucket)\n",
         wrong="",
-        test=f"{MARKERS}::test_a_bucket_that_is_suspended_while_markers_are_set[before]",
+        test=f"{VERSIONS}::test_a_bucket_that_is_suspended_while_markers_are_set[before]",
     ),
     "a marker in the place of the bytes is as good as any": Bug(
         "reclaim.engine.tasks.delete_markers",
         right="        _check_markers(markers, going)\n",
         wrong="",
-        test=f"{MARKERS}::test_a_bucket_that_is_suspended_while_markers_are_set[within]",
+        test=f"{VERSIONS}::test_a_bucket_that_is_suspended_while_markers_are_set[within]",
     ),
     "what was set aside need not last": Bug(
         "reclaim.engine.tasks.quarantine",
@@ -490,7 +494,7 @@ BUGS: dict[str, Bug] = {
                     return next((one for one in self.versions_of(address) if not one.marker), None)
                 raise
 """,
-        test=f"{MARKERS}::test_what_is_covered_is_not_covered_again",
+        test=f"{VERSIONS}::test_what_is_covered_is_not_covered_again",
         sequence="two plans of the same",
         besides=(
             Change(
@@ -505,14 +509,14 @@ BUGS: dict[str, Bug] = {
         "reclaim.run.removal",
         right="""_check_versioning(store, "switch the bucket's""",
         wrong="""_ = (store, "switch the bucket's""",
-        test=f"{MARKERS}::test_versioning_suspended_in_between",
+        test=f"{VERSIONS}::test_versioning_suspended_in_between",
         sequence="versioning suspended in between",
     ),
     "a version that is current is deleted": Bug(
         "reclaim.engine.tasks.delete_markers",
         right="if (kept := _find(older, one.covered)) is not None:",
         wrong="if (kept := _find(one.versions, one.covered)) is not None:",
-        test=f"{MARKERS}::test_the_current_version_is_never_deleted",
+        test=f"{VERSIONS}::test_the_current_version_is_never_deleted",
         sequence="markers that were not written",
         besides=(NEVER_COVERED,),
     ),
@@ -532,14 +536,14 @@ BUGS: dict[str, Bug] = {
         "reclaim.engine.tasks.delete_markers",
         right="        write_note(storage, self.notes, noted)\n",
         wrong="",
-        test=f"{MARKERS}::test_markers_without_a_journal",
+        test=f"{DAMAGED_MARKERS}::test_markers_without_a_journal",
         sequence="markers without a journal, and a purge",
     ),
     "a purge takes what failed": Bug(
         "reclaim.engine.tasks.delete_markers",
         right="return Taken(FAILED, identity, failed[target.address])",
         wrong="return Taken(FAILED, None, failed[target.address])",
-        test=f"{MARKERS}::test_a_purge_by_identity",
+        test=f"{VERSIONS}::test_a_purge_by_identity",
         sequence="a purge of a run that ended halfway",
     ),
     "a purge takes what another run has covered": Bug(

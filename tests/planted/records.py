@@ -6,6 +6,8 @@ from tests.planted.bug import Bug, Change
 
 LISTS = "tests/collect/test_lists.py"
 MARKERS = "tests/collect/test_markers.py"
+DAMAGED_LISTS = "tests/collect/test_damaged_lists.py"
+DAMAGED_MARKERS = "tests/collect/test_damaged_markers.py"
 ORPHANS = "tests/collect/test_orphans.py"
 
 BUGS: dict[str, Bug] = {
@@ -39,37 +41,37 @@ BUGS: dict[str, Bug] = {
             log.warning(""",
         wrong="""        except NotFound as error:
             log.warning(""",
-        test=f"{LISTS}::test_a_damaged_file_of_a_record_and_an_undo[journal-missing]",
+        test=f"{DAMAGED_LISTS}::test_a_damaged_file_of_a_record_and_an_undo[journal-missing]",
     ),
     "lists that are shorter than the record says": Bug(
         "reclaim.run.removal",
         right="return not self.journal.lost and self.journal.intended_rows() >= intended",
         wrong="return intended >= 0",
-        test=f"{LISTS}::test_a_list_of_an_earlier_apply_that_is_gone",
+        test=f"{DAMAGED_LISTS}::test_a_list_of_an_earlier_apply_that_is_gone",
     ),
     "a list that was given up had nothing of its own": Bug(
         "reclaim.run.removal",
         right="return self.is_whole and not self.journal.given_up and",
         wrong="return self.is_whole and",
-        test=f"{LISTS}::test_what_only_a_list_had_that_was_given_up",
+        test=f"{DAMAGED_LISTS}::test_what_only_a_list_had_that_was_given_up",
     ),
     "a list is given up before another has what it had": Bug(
         "reclaim.run.apply",
         right="for name in (CONDEMNED, COLLECTED, INTENDED)}",
         wrong="for name in (CONDEMNED, COLLECTED)} | {INTENDED: 0}",
-        test=f"{LISTS}::test_an_apply_again_that_dies_before_it_has_new_lists",
+        test=f"{DAMAGED_LISTS}::test_an_apply_again_that_dies_before_it_has_new_lists",
     ),
     "a repeated apply keeps a damaged list": Bug(
         "reclaim.run.apply",
         right="            self._give_up_damaged()\n",
         wrong="",
-        test=f"{LISTS}::test_a_damaged_file_of_an_unfinished_run[journal]",
+        test=f"{DAMAGED_LISTS}::test_a_damaged_file_of_an_unfinished_run[journal]",
     ),
     "lists that are gone were never there": Bug(
         "reclaim.run.journal",
         right="self.begun = known is None or bool(known)",
         wrong="self.begun = bool(self._lists.rows)",
-        test=f"{LISTS}::test_lists_that_are_gone_and_an_apply_again",
+        test=f"{DAMAGED_LISTS}::test_lists_that_are_gone_and_an_apply_again",
     ),
     "a run that cannot be purged holds up all others": Bug(
         "reclaim.run.purge",
@@ -82,19 +84,19 @@ BUGS: dict[str, Bug] = {
                 wrong="    except Partial as error:\n",
             ),
         ),
-        test=f"{LISTS}::test_a_run_that_cannot_be_purged_holds_up_no_other",
+        test=f"{DAMAGED_LISTS}::test_a_run_that_cannot_be_purged_holds_up_no_other",
     ),
     "an error of one run that nobody foresaw stops a purge": Bug(
         "reclaim.run.purge",
         right="                    except Exception as error:\n                        # Whatever",
         wrong="                    except Refused as error:\n                        # Whatever",
-        test=f"{LISTS}::test_whatever_stops_one_run_the_others_are_purged",
+        test=f"{DAMAGED_LISTS}::test_whatever_stops_one_run_the_others_are_purged",
     ),
     "a purge that lost its lock goes on": Bug(
         "reclaim.run.purge",
         right="                    except LockLost:\n",
         wrong="                    except ZeroDivisionError:\n",
-        test=f"{LISTS}::test_a_purge_that_loses_its_lock_says_what_it_did",
+        test=f"{DAMAGED_LISTS}::test_a_purge_that_loses_its_lock_says_what_it_did",
     ),
     "a copy of everything writes into the original": Bug(
         "reclaim.run.removal",
@@ -113,31 +115,31 @@ BUGS: dict[str, Bug] = {
         "reclaim.run.apply",
         right="if damaged and self._basis.compared and self._removal.name == MARKED:\n",
         wrong="if False:\n",
-        test=f"{MARKERS}::test_a_damaged_record_and_a_plan_without_one",
+        test=f"{DAMAGED_MARKERS}::test_a_damaged_record_and_a_plan_without_one",
     ),
     "a damaged note of an undo is passed over": Bug(
         "reclaim.run.damaged_notes",
         right="        if folder_of(note) == RETURNED:\n",
         wrong="        if False:\n",
-        test=f"{MARKERS}::test_a_damaged_note_of_an_undo[False]",
+        test=f"{DAMAGED_MARKERS}::test_a_damaged_note_of_an_undo[False]",
     ),
     "a note that may tell of something is passed over": Bug(
         "reclaim.run.damaged_notes",
         right="    if unknown:\n",
         wrong="    if False:\n",
-        test=f"{MARKERS}::test_a_damaged_note_that_is_needed",
+        test=f"{DAMAGED_MARKERS}::test_a_damaged_note_that_is_needed",
     ),
     "a note that no task wrote is read": Bug(
         "reclaim.engine.tasks.recall",
         right="    except (pa.ArrowException, KeyError, ValueError) as error:\n",
         wrong="    except ZeroDivisionError as error:\n",
-        test=f"{LISTS}::test_a_note_that_no_task_wrote[other columns]",
+        test=f"{DAMAGED_LISTS}::test_a_note_that_no_task_wrote[other columns]",
     ),
     "a purge that left a run looks done": Bug(
         "reclaim.run.purge",
         right="        if done.failed or done.skipped:\n            raise",
         wrong="        if done.failed:\n            raise",
-        test=f"{LISTS}::test_a_run_that_cannot_be_purged_holds_up_no_other",
+        test=f"{DAMAGED_LISTS}::test_a_run_that_cannot_be_purged_holds_up_no_other",
     ),
     "a plan goes on with a run whose plan is elsewhere": Bug(
         "reclaim.run.admission",
