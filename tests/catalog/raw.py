@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+from collections.abc import Callable
+from contextlib import closing
+from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, Dialect, Table, select, update
 
 from reclaim.catalog import Repository
 from reclaim.catalog.database.schema import (
@@ -18,10 +22,31 @@ from reclaim.catalog.database.schema import (
 )
 
 
-def rows(repo: Repository, table: Any) -> list[Any]:
+def rows(repo: Repository, table: Table) -> list[Any]:
     """All rows of a table."""
-    with repo._workspace.database.read() as connection:
-        return list(connection.execute(select(table)))
+    database = repo._workspace.database
+    if not database.is_sqlite:
+        with database.read() as connection:
+            return list(connection.execute(select(table)))
+    # It is asked for thousands of times, of tables of a few rows.
+    row_type, converters = _shape(table, database._engine.dialect)
+    with closing(database._engine.raw_connection()) as raw:
+        cursor = raw.cursor()
+        cursor.execute(f"SELECT * FROM {table.name}")
+        return [
+            row_type(*(convert(value) for convert, value in zip(converters, row, strict=True)))
+            for row in cursor.fetchall()
+        ]
+
+
+@lru_cache
+def _shape(table: Table, dialect: Dialect) -> tuple[Any, list[Callable[[Any], Any]]]:
+    """A type for the rows of a table, and for each column what its values become."""
+    types = (column.type.dialect_impl(dialect) for column in table.columns)
+    converters: list[Callable[[Any], Any]] = [
+        kind.result_processor(dialect, None) or (lambda value: value) for kind in types
+    ]
+    return namedtuple(table.name, table.columns.keys()), converters
 
 
 def ledger_states(repo: Repository) -> dict[str, str]:

@@ -36,6 +36,19 @@ def test_put_enters_an_address_and_the_commit_settles_it(repo: Repository, main:
     assert state(repo, address) is None
 
 
+def test_many_uploads_enter_with_any_path(repo: Repository, main: Branch) -> None:
+    """On PostgreSQL they are copied, as text in which some characters have a meaning."""
+    odd = ["\\N", "\\.", "back\\slash", "\\t", "ü/漢/😀", "'quoted'"]
+    paths = [*odd, *(f"plain {number}" for number in range(30))]
+    main.put_many((path, path.encode()) for path in paths)
+    entries = {entry.address: (entry.path, entry.size) for entry in main.entries()}
+    assert {path for path, _ in entries.values()} == set(paths)
+    assert {row.address: (row.path, row.size) for row in raw.rows(repo, ledger_rows)} == entries
+    assert {row.repo_uid for row in raw.rows(repo, ledger_rows)} == {repo.uid}
+    main.put_many((f"more {number}", b"x") for number in range(30))
+    assert len(raw.rows(repo, ledger_rows)) == len(paths) + 30
+
+
 def test_an_overwritten_upload_is_condemned(repo: Repository, main: Branch) -> None:
     first, second = main.put("a", b"one").address, main.put("a", b"two").address
     assert (state(repo, first), state(repo, second)) == (CONDEMNED, LIVE)

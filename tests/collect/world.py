@@ -7,6 +7,7 @@ shares nothing with the collector.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -224,7 +225,9 @@ class World:
     def needed(self) -> set[str]:
         """Every address that a ref, a lease, staging or an upload needs."""
         repo = self.other()
-        found = {address for commit in self.reached(repo) for address in addresses_of(repo, commit)}
+        metaranges = {row.id: row.metarange for row in raw.rows(repo, commits)}
+        reached = {metaranges[commit] for commit in self.reached(repo)}
+        found = {address for metarange in reached for address in addresses_in(repo, metarange)}
         now = to_micros(self.clock.now())
         open_tokens = {
             row.id
@@ -241,12 +244,12 @@ class World:
             for row in raw.rows(repo, upload_tokens)
             if row.state == UploadState.PENDING and row.expires_at > now
         }
-        in_flight = self._in_flight(repo)
+        in_flight = self.in_flight(repo)
         there = self.there()
         found |= {one for one in there if in_flight & set(one.split("/"))}
         return found & there | {a for a in found if "/branches/" not in a}
 
-    def _in_flight(self, repo: Repository) -> set[str]:
+    def in_flight(self, repo: Repository) -> set[str]:
         """The partitions of commits that may still land: they are kept until that is decided."""
         named = {
             row.partition_id
@@ -262,7 +265,14 @@ class World:
         """The commits that refs and valid leases reach."""
         tips = [ref.commit for ref in (*repo.branches(), *repo.tags())]
         tips += [str(lease.snapshot) for lease, valid in repo.leases() if valid]
-        return {commit.id for tip in tips for commit in repo.log(tip)}
+        parents = {row.id: json.loads(row.parents) for row in raw.rows(repo, commits)}
+        found: set[str] = set()
+        while tips:
+            commit = tips.pop()
+            if commit not in found:
+                found.add(commit)
+                tips += parents[commit]
+        return found
 
     def check(self) -> None:
         """Everything that can be reached is there and reads back its bytes."""
@@ -294,11 +304,15 @@ class World:
             # Commits of which no object was there end with a run that takes none.
             assert self.apply(again, store=store).summary()["objects"] == 0
             assert self.there() == needed
-        in_flight = self._in_flight(self.repo)
+        assert not self.leftovers()
+
+    def leftovers(self) -> set[str]:
+        """Commits on their way out that no commit in flight holds up."""
+        in_flight = self.in_flight(self.repo)
         metaranges = {row.id: row.metarange for row in raw.rows(self.repo, commits)}
-        assert not [
+        return {
             one for one in leftovers(self.repo) if not in_flight & set(metaranges[one].split("/"))
-        ]
+        }
 
 
 def opening(found: Storage) -> Opener:
@@ -308,7 +322,11 @@ def opening(found: Storage) -> Opener:
 
 def addresses_of(repo: Repository, commit: str) -> set[str]:
     """Every address that one commit needs."""
-    metarange = repo.commit(commit).metarange
+    return addresses_in(repo, repo.commit(commit).metarange)
+
+
+def addresses_in(repo: Repository, metarange: str) -> set[str]:
+    """Every address that a metarange needs."""
     if not metarange:
         return set()
     tree = repo._workspace.containers.tree(metarange)

@@ -104,6 +104,30 @@ BUGS: dict[str, Bug] = {
         wrong="for address, there in found",
         test=f"{TEST}::test_rows_of_objects_that_are_there_stay",
     ),
+    "a partition that has objects is forgotten": Bug(
+        "reclaim.catalog.reaping.empty_partitions",
+        right="    return folders.keys() - empty\n",
+        wrong="    return set()\n",
+        test=f"{TEST}::test_partitions_in_which_nothing_is_left[embedded]",
+    ),
+    "a folder in a bucket is taken for empty": Bug(
+        "reclaim.storage.relics",
+        right='    return next(iter(storage.list(folder.rstrip("/"))), None) is None\n',
+        wrong="    return True\n",
+        test="tests/storage/test_relics.py::test_a_folder_of_objects_that_are_gone",
+    ),
+    "an unknown partition is taken for empty": Bug(
+        "reclaim.run.plan",
+        right="all(is_relic(self._store.storage, folder) for folder in folders)\n",
+        wrong="True\n",
+        test="tests/collect/test_uncommitted.py::test_many_branches_are_listed_by_key_ranges",
+    ),
+    "paths are copied into the ledger as they are": Bug(
+        "reclaim.catalog.database.bulk",
+        right="value.translate(_ESCAPES)",
+        wrong="value",
+        test="tests/catalog/test_ledger.py::test_many_uploads_enter_with_any_path[server]",
+    ),
     "an upload that expires is not condemned": Bug(
         "reclaim.catalog.staging.upload_expiry",
         right="    connection.execute(insert(ledger), condemned)\n",

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from datetime import timedelta
-from hashlib import blake2b
-from zlib import crc32
 
 from reclaim.catalog import Repository
 from reclaim.catalog.content.entries import Entry
@@ -14,96 +11,143 @@ from reclaim.catalog.database.schema import (
     ClaimState,
     CommitState,
     LedgerState,
+    PartitionState,
     TokenState,
+    UploadState,
     claimed_addresses,
     claims,
+    commits,
+    leases,
     ledger,
+    partitions,
     staged_entries,
     staging_tokens,
+    upload_tokens,
 )
 from reclaim.catalog.staging.ledger import HOLDING
-from reclaim.testing.scheduler import Trace, describe
+from reclaim.catalog.staging.upload_expiry import expire_uploads
+from reclaim.safety import SAFETY
+from reclaim.testing.scheduler import Trace
 from tests.catalog import raw
-from tests.collect.world import World, addresses_of, commit_states
-from tests.schedules.operations import MARGIN
+from tests.collect.world import World, addresses_in, leftovers
 from tests.schedules.past import Past
 from tests.soak import SOAK
 
-QUIET_IN = 1 if SOAK else 48
-"""Of so many ends one is collected, to see that nothing is left; of named races more."""
-UNFINISHED = {"late collect", "late uncommitted", "reap from a copy"}
-"""Operations after which a writer may have lost its partition."""
-QUIET_IN_RACES = 1 if SOAK else 12
+LONG_AFTER = SAFETY.records + timedelta(days=2)
+STAY_BEHIND = {"late collect", "late uncommitted", "reap from a copy"}
+"""Operations of which one loses its partition, or works on a copy: what they leave no ledger knows,
+and only an offline run finds it."""
 
 
 class Checks:
-    """Checks the end of a schedule. An end that was seen before needs no second look."""
+    """Checks the ends of schedules. An end that was seen before needs no second look."""
 
-    def __init__(self, past: Past) -> None:
-        self._past = past
-        self._ends: dict[bytes, str] = {}
+    def __init__(self) -> None:
+        self._ends: set[tuple[bytes, bool]] = set()
+        self._reaped: set[bytes] = set()
+        """Ends after a cleaning and a round of the reaper: many have become the same by then."""
 
-    def check(self, trace: Trace, *, named: bool = False) -> str:
-        """Fail with the schedule if something is lost or left; returns what the end shows."""
+    def check(self, past: Past, trace: Trace) -> bytes:
+        """Fail with the schedule if something is lost or left; returns the state of the end."""
         assert "corrupt" not in trace.outcome, f"{trace}: what a run took is Gone, not damaged"
-        key = blake2b(repr(self._past.state()).encode(), digest_size=16).digest()
-        if key not in self._ends:
-            # Who fails, dies or loses its partition leaves what only an offline run finds.
-            everyone_done = not UNFINISHED & {*trace.names} and not any(
-                isinstance(end, BaseException) for end in trace.results
-            )
-            chance = crc32(f"{trace.names} {describe(trace.schedule)}".encode())
-            quiet = chance % (QUIET_IN_RACES if named else QUIET_IN) == 0
+        state = past.state()
+        everyone_done = not STAY_BEHIND & {*trace.names} and not any(
+            isinstance(end, BaseException) for end in trace.results
+        )
+        if (state, everyone_done) not in self._ends:
             try:
-                self._ends[key] = self._check(everyone_done and (named or quiet), quiet)
+                self._check(End(past), everyone_done)
             except Exception as error:
                 steps = "\n".join(f"  {trace.names[s.task]}: {s.name}" for s in trace.steps)
                 raise AssertionError(f"{trace}: {trace.outcome}\n{steps}\n{error!r}") from error
-        return self._ends[key]
+            self._ends.add((state, everyone_done))
+        return state
 
-    def _check(self, whole: bool, quiet: bool) -> str:
-        world = self._past.world
+    def _check(self, end: End, everyone_done: bool) -> None:
+        end.check(everyone_done)
+        end.clean_and_reap()
+        state = end.structure()
+        if state not in self._reaped:
+            end.collect()
+            self._reaped.add(state)
+
+
+class End:
+    """The end of a schedule, and what follows it: a cleaning, the reaper and an offline run."""
+
+    def __init__(self, past: Past) -> None:
+        self.past = past
+
+    def check(self, everyone_done: bool) -> None:
+        """All that can be seen reads back its bytes, and nothing of it is condemned."""
+        world = self.past.world
         repo = world.repo
-        committed: set[str] = set()
-        for commit in world.reached(repo):
-            tree = repo._workspace.containers.tree(repo.commit(commit).metarange)
-            committed |= {entry.address for entry in tree.entries() if self._read(entry)}
-        shown = self._shown(repo)
+        committed = {entry.address for entry in self._entries(repo) if self._read(entry)}
+        for ref in repo.branches():
+            for entry in repo.at(ref.name).entries():
+                self._read(entry)
         _check_condemned(repo, committed)
         repo.clean()
         _check_rows(repo)
-        if whole:
+        if everyone_done:
+            # Who fails or dies leaves what only an offline run finds.
             _check_forgotten(world)
-        if quiet and not expired(repo):
+
+    def structure(self) -> bytes:
+        """What an offline run decides by."""
+        repo = self.past.world.repo
+        names = {row.metarange for row in raw.rows(repo, commits) if row.state == CommitState.LIVE}
+        return self.past.structure({name: addresses_in(repo, name) for name in names})
+
+    def clean_and_reap(self) -> None:
+        """A round of the reaper, long after: nothing is left of what it is there for."""
+        world = self.past.world
+        if self.past.undoable:
             # What can be undone holds more than refs do.
             world.purge(timedelta(0))
-            world.clock.advance(MARGIN)
-            world.opened().reap()
-            assert not _condemned(repo), "the reaper left something"
-            world.quiet()
-            _check_rows(repo)
-        return shown
+        world.age()
+        work = world.repo._workspace
+        expire_uploads(work.database, work.clock, work.repo_uid)
+        world.clock.advance(LONG_AFTER)
+        world.opened().reap()
+        assert not _condemned(world.repo), "the reaper left something"
+        _check_needless(world.repo)
 
-    def _shown(self, repo: Repository) -> str:
-        """What users could see at the end, without ids that differ."""
-        branches = {
-            ref.name: {entry.path: self._read(entry) for entry in repo.at(ref.name).entries()}
-            for ref in repo.branches()
-        }
-        heads = {}
-        for ref in repo.branches():
-            head = repo.commit(ref.commit)
-            tree = repo._workspace.containers.tree(head.metarange)
-            heads[ref.name] = (head.message, [entry.path for entry in tree.entries()])
-        states = sorted(Counter(commit_states(repo).values()).items())
-        condemned = _condemned(repo)
-        gone = sorted(str(row.path) for row in raw.rows(repo, ledger) if row.address in condemned)
-        return repr((sorted(branches.items()), heads, states, gone, len(repo.leases())))
+    def collect(self) -> None:
+        """After an offline run all that is needed is there, and nothing else."""
+        world = self.past.world
+        self._collect()
+        assert not raw.rows(world.repo, leases), "leases are left"
+        if SOAK:
+            # Partitions that the first run has closed a second one forgets, a month later.
+            world.clock.advance(LONG_AFTER)
+            self._collect()
+            _check_partitions(world)
+
+    def _collect(self) -> None:
+        world = self.past.world
+        store = world.store()
+        world.apply(world.plan(allowed_fraction=1.0, store=store), store=store)
+        if leftovers(world.repo):
+            # Commits of which no object was there end with a run that takes none.
+            world.apply(world.plan(store=store), store=store)
+        assert not world.leftovers(), "commits are on their way out for ever"
+        assert world.there() == world.needed()
+        for entry in self._entries(world.repo):
+            self._read(entry)
+        _check_needless(world.repo)
+
+    def _entries(self, repo: Repository) -> list[Entry]:
+        """All entries of the commits that refs and leases reach."""
+        metaranges = {row.id: row.metarange for row in raw.rows(repo, commits)}
+        reached = {metaranges[commit] for commit in self.past.world.reached(repo)}
+        containers = repo._workspace.containers
+        return [entry for metarange in reached for entry in containers.tree(metarange).entries()]
 
     def _read(self, entry: Entry) -> bytes:
         """An entry's own bytes, straight from the folder."""
-        place = self._past.objects / entry.address if entry.owned else self._past.known.outside
-        if not place.exists() and entry.address in expired(self._past.world.repo):
+        place = self.past.objects / entry.address if entry.owned else self.past.known.outside
+        if not place.exists() and entry.address in expired(self.past.world.repo):
             return b""
         data = place.read_bytes()
         method, _, checksum = entry.checksum.partition(":")
@@ -147,15 +191,29 @@ def _check_rows(repo: Repository) -> None:
     assert entered <= staged, "the ledger has addresses that nothing stages any more"
 
 
+def _check_needless(repo: Repository) -> None:
+    """Long after all ended no row is left but of what there is, and of what a run owns."""
+    _check_rows(repo)
+    ended = [row.state for row in raw.rows(repo, upload_tokens) if row.state != UploadState.PENDING]
+    assert not ended, "upload tokens that were used or expired are left"
+    entered = [row for row in raw.rows(repo, ledger) if row.run_id is None]
+    assert {row.state for row in entered} <= {LedgerState.LIVE}, "rows of deleted objects are left"
+    tokens = {row.state for row in raw.rows(repo, staging_tokens)}
+    assert TokenState.DROPPED not in tokens, "tokens of dropped changes are left"
+
+
+def _check_partitions(world: World) -> None:
+    repo = world.repo
+    used = {part for address in world.there() for part in address.split("/")}
+    closed = {row.id for row in raw.rows(repo, partitions) if row.state == PartitionState.CLOSED}
+    assert closed <= used | world.in_flight(repo), "closed partitions are left that are empty"
+
+
 def _check_forgotten(world: World) -> None:
     """Whatever was staged and is needed no more is condemned, or was committed once."""
     repo = world.repo
-    committed = {
-        address
-        for commit, state in commit_states(repo).items()
-        if state == CommitState.LIVE
-        for address in addresses_of(repo, commit)
-    }
+    live = {row.metarange for row in raw.rows(repo, commits) if row.state == CommitState.LIVE}
+    committed = {address for metarange in live for address in addresses_in(repo, metarange)}
     uploads = {address for address in world.there() if "/branches/" in address}
     left = uploads - world.needed() - committed - raw.ledger_states(repo).keys()
     assert not left, f"nothing remembers that these can go: {left}"

@@ -1,4 +1,4 @@
-"""The past of all schedules, built once a process."""
+"""The pasts of all schedules, built once a process."""
 
 from __future__ import annotations
 
@@ -6,23 +6,35 @@ from collections.abc import Iterator
 
 import pytest
 
-from reclaim.testing.scheduler import known_ids
 from tests.schedules.checks import Checks
 from tests.schedules.exploring import Golden
-from tests.schedules.past import Past
+from tests.schedules.forgetting import forgetful
+from tests.schedules.past import Pasts
+from tests.schedules.saving import saving
 
 
 @pytest.fixture(scope="session")
-def past() -> Iterator[Past]:
-    with known_ids([]):
-        made = Past()
+def pasts() -> Iterator[Pasts]:
+    made = Pasts()
     yield made
     made.close()
 
 
+@pytest.fixture(autouse=True)
+def forgetful_calls() -> Iterator[None]:
+    with forgetful():
+        yield
+
+
+@pytest.fixture(scope="package", autouse=True)
+def saved_work() -> Iterator[None]:
+    with saving():
+        yield
+
+
 @pytest.fixture(scope="session")
-def checks(past: Past) -> Checks:
-    return Checks(past)
+def checks() -> Checks:
+    return Checks()
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,10 @@ from typing import Any
 from reclaim.testing import Scheduler
 from reclaim.testing.exploring import Exploration
 from reclaim.testing.scheduler import Task, Trace
+from reclaim.testing.state_graph import StateGraph
 from tests.planted.plant import VARIABLE as PLANTED
 from tests.schedules.checks import Checks
-from tests.schedules.operations import CLEANERS, EVERY_OPERATION, RUNS, Instance
+from tests.schedules.operations import CLEANERS, EVERY_OPERATION, Instance
 from tests.schedules.past import Past
 from tests.soak import SOAK
 
@@ -31,7 +32,12 @@ def scheduler(past: Past, names: Sequence[str], *, warm: bool = True) -> Schedul
         past.restore(cleaned=cleaned)
         return [_work(past, task, warm) for task in tasks]
 
-    return Scheduler(names, prepare, on_death=lambda: past.clock.advance(minutes=31))
+    return Scheduler(
+        names,
+        prepare,
+        on_death=lambda: past.clock.advance(minutes=31),
+        state_of=past.fingerprint,
+    )
 
 
 def _work(past: Past, task: Task, warm: bool) -> Callable[[], Any]:
@@ -44,43 +50,65 @@ def _work(past: Past, task: Task, warm: bool) -> Callable[[], Any]:
 class Explored:
     """What an exploration has tried and seen."""
 
-    schedules: int
-    preemptions: int
-    """Every schedule with so many preemptions was tried; -1: not even those without any."""
-    exhausted: bool
+    runs: int
+    complete: str
+    """What was tried of all orders: up to so many preemptions, or "all"."""
     ends: dict[str, int]
-    """How the tasks ended → in how many ways the catalog looked then."""
+    """How the tasks ended → in how many states the catalog was then."""
+    states: int | None = None
+    """States that were reached on the way, if they were told apart."""
+
+    @property
+    def different(self) -> int:
+        """Ends that can be told apart."""
+        return sum(self.ends.values())
 
     def record(self) -> dict[str, Any]:
-        tried = {
-            "schedules": self.schedules,
-            "preemptions": "all" if self.exhausted else self.preemptions,
-        }
-        # A run deletes in the order of a set: how many orders there are differs a little.
-        if any(f"{name}:" in ends for name in RUNS for ends in self.ends):
-            return {"at least": min(self.schedules, 3)}
-        return tried | {"ends": dict(sorted(self.ends.items()))}
+        states = {} if self.states is None else {"states": self.states}
+        ends = dict(sorted(self.ends.items()))
+        return {"runs": self.runs, "preemptions": self.complete, "ends": ends} | states
 
 
-def explore(exploration: Exploration, checks: Checks, *, named: bool = False) -> Explored:
-    """Try schedules and check the end of each."""
-    seen = _ends(exploration, checks, named=named)
-    return Explored(seen[0], exploration.reached, exploration.exhausted, seen[1])
+def explore_all(graph: StateGraph, past: Past, checks: Checks) -> Explored:
+    """Try every order up to those that cannot differ, within the bound, and check each end."""
+    ends = _ends((trace for trace in graph if not trace.stopped), past, checks)
+    complete = "a sample"
+    if graph.exhausted:
+        complete = "all" if graph.preemptions is None else f"at most {graph.preemptions}"
+    return Explored(graph.runs, complete, ends, len(graph.nodes))
 
 
-def tried(traces: Iterable[Trace], checks: Checks) -> Explored:
+def explore(exploration: Exploration, past: Past, checks: Checks) -> Explored:
+    """Try schedules with few preemptions and check the end of each."""
+    counted = _Counted(exploration)
+    ends = _ends(counted, past, checks)
+    complete = "all" if exploration.exhausted else f"at most {exploration.reached}, and a sample"
+    return Explored(counted.count, complete, ends)
+
+
+def tried(traces: Iterable[Trace], past: Past, checks: Checks) -> Explored:
     """Check the ends of schedules that were chosen otherwise."""
-    count, ends = _ends(traces, checks, named=False)
-    return Explored(count, -1, False, ends)
+    counted = _Counted(traces)
+    ends = _ends(counted, past, checks)
+    return Explored(counted.count, "a sample", ends)
 
 
-def _ends(traces: Iterable[Trace], checks: Checks, *, named: bool) -> tuple[int, dict[str, int]]:
-    shown: dict[str, set[str]] = defaultdict(set)
-    count = 0
+class _Counted:
+    def __init__(self, traces: Iterable[Trace]) -> None:
+        self._traces = traces
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Trace]:
+        for trace in self._traces:
+            self.count += 1
+            yield trace
+
+
+def _ends(traces: Iterable[Trace], past: Past, checks: Checks) -> dict[str, int]:
+    states: dict[str, set[bytes]] = defaultdict(set)
     for trace in traces:
-        count += 1
-        shown[trace.outcome].add(checks.check(trace, named=named))
-    return count, {outcome: len(ends) for outcome, ends in shown.items()}
+        states[trace.outcome].add(checks.check(past, trace))
+    return {outcome: len(ends) for outcome, ends in states.items()}
 
 
 class Golden:
@@ -99,4 +127,5 @@ class Golden:
             text = json.dumps(self.records, indent=1, sort_keys=True, ensure_ascii=False)
             GOLDEN.write_text(text + "\n")
         elif not SOAK and not os.environ.get(PLANTED):
-            assert explored.record() == self.records.get(name)
+            record, known = explored.record(), self.records.get(name)
+            assert record == known, f"{name}: {record}; the golden file has {known}"

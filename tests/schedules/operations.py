@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -18,7 +19,7 @@ from reclaim.run.uncommitted.scope import Mode
 from reclaim.safety import SAFETY
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import FakeClock
-from tests.collect.world import NAME, opening
+from tests.collect.world import NAME, World, opening
 from tests.schedules.past import Known, Past
 
 BRANCH = "work"
@@ -38,7 +39,16 @@ class Instance:
 
     @property
     def clock(self) -> FakeClock:
-        return self.past.clock
+        clock = self.catalog._clock
+        assert isinstance(clock, FakeClock)
+        return clock
+
+    @property
+    def world(self) -> World:
+        """The world by this instance's clock."""
+        world, backend = copy(self.past.world), copy(self.past.backend)
+        world.backend, backend.clock = backend, self.clock
+        return world
 
     @property
     def repo(self) -> Repository:
@@ -57,14 +67,14 @@ Operation = Callable[[Instance], Any]
 
 def collect(at: Instance) -> None:
     """Plan and apply, deleting."""
-    store, world = at.store(), at.past.world
+    store, world = at.store(), at.world
     plan = world.plan(allowed_fraction=1.0, store=store, storage=at.catalog.storage)
     world.apply(plan, store=store, storage=at.catalog.storage)
 
 
 def uncommitted(at: Instance) -> None:
     """A run on uncommitted data, from the checkpoint that there is."""
-    store, world = at.store(), at.past.world
+    store, world = at.store(), at.world
     plan = world.uncommitted(
         Mode.OPTIMIZED, allowed_fraction=1.0, store=store, storage=at.catalog.storage
     )
@@ -87,7 +97,7 @@ def late_uncommitted(at: Instance) -> None:
 
 def undo(at: Instance) -> None:
     run = at.known.quarantined_run
-    at.past.world.undo(run, store=at.store(), storage=at.catalog.storage)
+    at.world.undo(run, store=at.store(), storage=at.catalog.storage)
 
 
 def expire(at: Instance) -> None:

@@ -8,13 +8,15 @@ dead commit to collect.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from reclaim.catalog.collection.homes import Home
 from reclaim.catalog.database.schema import (
     LedgerState,
     catalog_info,
+    epoch_writers,
     ledger,
     metadata,
     repositories,
@@ -39,14 +42,43 @@ from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.uncommitted.scope import Mode
 from reclaim.storage import Storage
 from reclaim.stores.observation import Margins
-from reclaim.testing import FakeClock, Switch, SwitchingDatabase, SwitchingStorage
+from reclaim.testing import FakeClock, Switch, SwitchingClock, SwitchingDatabase, SwitchingStorage
 from reclaim.testing.footprints import Footprint
+from reclaim.testing.known_ids import known_ids
 from tests.collect.world import NAME, World
 from tests.conftest import Backend
+from tests.schedules.canonical import canonical
 
 INSTANCES = 5
 """The most tasks that a schedule has."""
+FROM_A_CHECKPOINT = {"uncommitted", "late uncommitted"}
 MEMORY = Path("/dev/shm")
+NUMBERS_GIVEN = "sqlite_sequence"
+"""The table in which SQLite counts: a number is never given twice."""
+Rows = dict[str, list[tuple[Any, ...]]]
+_OPENED = re.compile(r"\bf9b[0-9a-f]{11}_")
+"""The begins of the names of partitions, which are times."""
+NOT_OF_STRUCTURE = {
+    *("created_at", "written_at", "condemned_at", "opened_at", "renewed_at", "closed_at"),
+    *("refreshed_at", "length", "expires_at", "started_at", "made_at", "first_at", "last_at"),
+    *("path", "size", "checksum", "content_type", "metadata", "message", "committer", "holder"),
+    *("epoch", "epoch_writer", "history_version", "version", "objects", "bytes"),
+    *("summary", "place", "digest"),
+}
+"""Columns that a run does not decide by, long after: times, names, counts."""
+NUMBERS = {("staging_tokens", "id"), ("staged_entries", "token_id"), ("branches", "token")}
+"""Columns with numbers that stand for something, as ids do."""
+STRUCTURE = {
+    table.name: f"SELECT '{table.name}', "
+    + ", ".join(
+        f"printf('%032x', {column.name})" if (table.name, column.name) in NUMBERS else column.name
+        for column in table.columns
+        if column.name not in NOT_OF_STRUCTURE
+    )
+    + f" FROM {table.name}"
+    for table in metadata.tables.values()
+    if table is not epoch_writers
+}
 
 
 @dataclass(frozen=True)
@@ -54,20 +86,34 @@ class Known:
     """Names of what there is: commits, a run, and an upload to link."""
 
     dead: str
-    taken: str
     committed: str
     quarantined_run: str
     upload: PhysicalAddress
     outside: Path
 
 
-LEFT_BY_RUNS = ("runs/", "uncommitted/", "index/", "lifecycle/")
+LEFT_BY_RUNS = ("runs/", "uncommitted/", "index/", "protected/", "lifecycle/", "epoch/")
+"""Folders of what runs write for themselves, and of what only counts."""
 
 
 class Nobody:
     """Waits for no turn."""
 
+    holds = 0
+
     def reach(self, name: str, footprint: Footprint) -> None:
+        pass
+
+    def see(self, seen: object, *, reads: Collection[str] = ()) -> None:
+        pass
+
+    def forgetting(self) -> AbstractContextManager[list[object]]:
+        return nullcontext([])
+
+    def keep_snapshot(self) -> None:
+        pass
+
+    def release_snapshot(self) -> None:
         pass
 
 
@@ -83,9 +129,11 @@ class SharedBackend(Backend):
         storage = wrap(self.clocked) if wrap else self.clocked
         return self.instance(self.database, storage)
 
-    def instance(self, database: Database, storage: Storage) -> Catalog:
+    def instance(
+        self, database: Database, storage: Storage, clock: FakeClock | None = None
+    ) -> Catalog:
         home = Home(database, storage, self.uid, registered=True)
-        return Catalog(database, storage, self.clock, home)
+        return Catalog(database, storage, clock or self.clock, home)
 
 
 @dataclass(frozen=True)
@@ -97,10 +145,35 @@ class RestingPartition:
     newest_epoch: int
 
 
+class Pasts:
+    """The pasts of all schedules, each with no more than its operations need.
+
+    A run that can be undone is there only for those who undo it, and a checkpoint of a run on
+    uncommitted data for those who start from it.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[bool, bool], Past] = {}
+
+    def of(self, names: Sequence[str]) -> Past:
+        undoable, checkpointed = "undo" in names, bool({*names} & FROM_A_CHECKPOINT)
+        if (undoable, checkpointed) not in self._made:
+            with known_ids([]):
+                past = Past(undoable=undoable, checkpointed=checkpointed)
+            self._made[undoable, checkpointed] = past
+        return self._made[undoable, checkpointed]
+
+    def close(self) -> None:
+        for past in self._made.values():
+            past.close()
+
+
 class Past:
     """A catalog as it was at one time; ``restore`` brings it back in its place."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, undoable: bool = True, checkpointed: bool = False) -> None:
+        self.undoable = undoable
+        self.checkpointed = checkpointed
         self.folder = Path(
             tempfile.mkdtemp(prefix="reclaim-schedules-", dir=MEMORY if MEMORY.is_dir() else None)
         )
@@ -115,6 +188,8 @@ class Past:
         self.partitions = [self._open_partition() for _ in range(INSTANCES)]
         self.now = self.clock.now()
         self.repo_row = self._repository_row()
+        self._rows: dict[str, int] = {}
+        self._contents: dict[str, tuple[int, int] | None] = {}
         self._keep(location / "catalog.db")
 
     def close(self) -> None:
@@ -122,15 +197,14 @@ class Past:
             assert database is not None
             database.close()
         self._live.close()
-        self._uncleaned.close()
-        self._cleaned.close()
         shutil.rmtree(self.folder)
 
     def restore(self, *, cleaned: bool = True) -> None:
         """Bring the catalog back as it was; on request with rows that wait for the cleaner."""
         self.clock.set(self.now)
-        (self._cleaned if cleaned else self._uncleaned).backup(self._live)
-        there = _scan(self.objects)
+        self._restore_rows(self._cleaned if cleaned else self._uncleaned)
+        empty: list[str] = []
+        there = _scan(self.objects, empty)
         for path, (stamp, data) in self._files.items():
             if there.pop(path, None) != stamp:
                 file = self.objects / path
@@ -139,12 +213,32 @@ class Past:
                 os.utime(file, ns=(stamp[1], stamp[1]))
         for path in there:
             self._remove(self.objects / path)
+        for path in empty:
+            self._remove_empty(self.objects / path)
         self.world.repo = self.world.other()
+
+    def _restore_rows(self, rows: Rows) -> None:
+        """Bring back the rows of tables that have changed.
+
+        A copy of the whole file would be a new schema to each connection: it would prepare all its
+        statements again.
+        """
+        with self._live:
+            self._live.execute("BEGIN IMMEDIATE")
+            for name, kept in rows.items():
+                if self._live.execute(f"SELECT * FROM {name}").fetchall() != kept:
+                    self._live.execute(f"DELETE FROM {name}")
+                    if kept:
+                        values = ", ".join("?" * len(kept[0]))
+                        self._live.executemany(f"INSERT INTO {name} VALUES ({values})", kept)
 
     def _remove(self, file: Path) -> None:
         """Remove a file, and the folders that were made for it: a collector looks at those too."""
         file.unlink()
-        for folder in file.parents:
+        self._remove_empty(file.parent)
+
+    def _remove_empty(self, place: Path) -> None:
+        for folder in (place, *place.parents):
             if folder == self.objects or any(folder.iterdir()):
                 return
             folder.rmdir()
@@ -154,7 +248,7 @@ class Past:
         database = self.databases[number]
         database.switch = switch
         storage = SwitchingStorage(self.backend.clocked, switch, database)
-        catalog = self.backend.instance(database, storage)
+        catalog = self.backend.instance(database, storage, SwitchingClock(self.clock, switch))
         if warm:
             resting = self.partitions[number]
             partition = replace(resting.partition)
@@ -171,20 +265,67 @@ class Past:
             self._live.backup(copy)
         return self.backend.instance(Database.open(f"sqlite:///{file}"), storage)
 
-    def state(self) -> tuple[object, ...]:
-        """All that a later reader could see: every row, every object, and the time."""
-        rows = tuple(
-            (name, tuple(sorted(map(repr, self._live.execute(f"SELECT * FROM {name}")))))
+    def fingerprint(self, touched: Footprint | None) -> Hashable:
+        """What there is: rows, objects and the time. Only what a step has touched is looked at."""
+        if touched is None:
+            # Of objects only what has changed since: all else is the same in every schedule.
+            self._contents = {}
+            self._rows = {}
+        for name in metadata.tables if touched is None else touched.writes:
+            if name in metadata.tables:
+                self._rows[name] = hash(frozenset(self._live.execute(f"SELECT * FROM {name}")))
+            elif name.startswith("/"):
+                self._look_at(name[1:])
+        return (
+            hash(frozenset(self._rows.items())),
+            hash(frozenset(self._contents.items())),
+            self.clock.now(),
+        )
+
+    def _look_at(self, address: str) -> None:
+        """Look at an object, and whether the folders that it lies in are there."""
+        place = self.objects / address
+        try:
+            self._contents[address] = (hash(place.read_bytes()), place.stat().st_mtime_ns)
+        except OSError:
+            self._contents[address] = None
+        for folder in place.parents:
+            if folder == self.objects:
+                return
+            self._contents[f"{folder}/"] = (0, 0) if folder.is_dir() else None
+
+    def state(self) -> bytes:
+        """All that a later reader could see: every row, every object, and the time.
+
+        States that differ only in their ids are the same. How often an epoch was counted is left
+        out as well.
+        """
+        rows = [
+            f"{name} {row}"
             for name in metadata.tables
-        )
-        objects = tuple(
-            sorted(
-                (path, size)
-                for path, (size, _) in _scan(self.objects).items()
-                if not any(f"/_reclaim/{folder}" in path for folder in LEFT_BY_RUNS)
-            )
-        )
-        return (rows, objects, self.clock.now())
+            if name != epoch_writers.name
+            for row in self._live.execute(f"SELECT * FROM {name}")
+        ]
+        objects = [f"{path} {size}" for path, size in self._objects_of_users()]
+        return _digest(f"{canonical([*rows, *objects])} {self.clock.now()}")
+
+    def structure(self, needed: Mapping[str, Collection[str]]) -> bytes:
+        """The states of things, and who refers to whom: what a run decides by, long after.
+
+        ``needed`` has for each metarange the addresses that it needs. Names, sizes, times and
+        counts are left out.
+        """
+        rows = [
+            str(row) for statement in STRUCTURE.values() for row in self._live.execute(statement)
+        ]
+        objects = [path for path, _ in self._objects_of_users()]
+        uses = [f"{metarange} {address}" for metarange in needed for address in needed[metarange]]
+        return _digest(canonical([_OPENED.sub("", line) for line in (*rows, *objects, *uses)]))
+
+    def _objects_of_users(self) -> Iterator[tuple[str, int]]:
+        for path, (size, _) in _scan(self.objects).items():
+            if not any(f"/_reclaim/{folder}" in path for folder in LEFT_BY_RUNS):
+                yield path, size
 
     def _build(self) -> Known:
         world, clock = self.world, self.clock
@@ -193,13 +334,11 @@ class Past:
         for path in ("a", "b"):
             main.put(path, f"main {path}".encode())
             main.commit(f"main {path}")
-        taken = _dead_commits(repo, "taken", clock)
         clock.advance(days=2)
-        run = world.apply(
-            world.plan(allowed_fraction=1.0), removal=MoveToQuarantine(timedelta(days=30))
-        )
-        # From it optimized runs start.
-        world.apply(world.uncommitted(Mode.CLEAN, allowed_fraction=1.0))
+        run = self._set_aside(repo) if self.undoable else ""
+        if self.checkpointed:
+            # From it optimized runs start.
+            world.apply(world.uncommitted(Mode.CLEAN, allowed_fraction=1.0))
         dead = _dead_commits(repo, "dead", clock)
         side = repo.create_branch("side", "main")
         side.put("s", b"side s")
@@ -217,7 +356,14 @@ class Past:
         work.stage("e", outside.as_uri())
         self.backend.close()
         clock.advance(minutes=1)
-        return Known(dead, taken, committed, run.run, upload, outside)
+        return Known(dead, committed, run, upload, outside)
+
+    def _set_aside(self, repo: Repository) -> str:
+        """A run that can be undone."""
+        _dead_commits(repo, "taken", self.clock)
+        self.clock.advance(days=2)
+        plan = self.world.plan(allowed_fraction=1.0)
+        return self.world.apply(plan, removal=MoveToQuarantine(timedelta(days=30))).run
 
     def _stage(self, repo: Repository) -> PhysicalAddress:
         """A commit that died with two changes, and newer ones over and beside them."""
@@ -245,10 +391,14 @@ class Past:
 
     def _keep(self, file: Path) -> None:
         """Keep what there is, with instances whose partitions stay open as if they lived on."""
+        empty: list[str] = []
+        _scan(self.objects, empty)
+        for path in empty:
+            self._remove_empty(self.objects / path)
         self._live = sqlite3.connect(file, check_same_thread=False)
-        self._uncleaned = self._copied()
+        self._uncleaned = self._all_rows()
         self.world.opened().repository(NAME).clean()
-        self._cleaned = self._copied()
+        self._cleaned = self._all_rows()
         self._files = {
             path: (stamp, (self.objects / path).read_bytes())
             for path, stamp in _scan(self.objects).items()
@@ -261,15 +411,22 @@ class Past:
         ).fetchone()[0]
         self.backend.database = self._database(url)
 
-    def _copied(self) -> sqlite3.Connection:
-        copy = sqlite3.connect(":memory:", check_same_thread=False)
-        self._live.backup(copy)
-        return copy
+    def _all_rows(self) -> Rows:
+        """The rows of all tables, in the order in which a reader gets them."""
+        names = (*metadata.tables, NUMBERS_GIVEN)
+        return {name: self._live.execute(f"SELECT * FROM {name}").fetchall() for name in names}
 
     @staticmethod
     def _database(url: str) -> SwitchingDatabase:
         opened = Database.open(url)
-        return SwitchingDatabase(opened._engine, opened.name, Nobody())
+        database = SwitchingDatabase(opened._engine, opened.name, Nobody())
+        with database.read():
+            pass  # What a first connection asks, no task is to see.
+        return database
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
 
 
 def _seal(branch: Branch) -> None:
@@ -310,13 +467,16 @@ def _dead_commits(repo: Repository, name: str, clock: FakeClock) -> str:
     return newer
 
 
-def _scan(folder: Path) -> dict[str, tuple[int, int]]:
-    """The files below a folder: path → size and time."""
+def _scan(folder: Path, empty: list[str] | None = None) -> dict[str, tuple[int, int]]:
+    """The files below a folder: path → size and time. ``empty`` gets folders without anything."""
     files: dict[str, tuple[int, int]] = {}
     pending = [""]
     while pending:
         place = pending.pop()
-        with os.scandir(folder / place) as entries:
+        with os.scandir(folder / place) as listing:
+            entries = list(listing)
+            if empty is not None and not entries:
+                empty.append(place)
             for entry in entries:
                 path = f"{place}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):

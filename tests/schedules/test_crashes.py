@@ -8,7 +8,7 @@ from reclaim.testing.exploring import crashes
 from tests.schedules.checks import Checks
 from tests.schedules.exploring import Golden, scheduler, tried
 from tests.schedules.operations import RUNS
-from tests.schedules.past import Past
+from tests.schedules.past import Pasts
 from tests.soak import SOAK
 
 DEATHS: dict[str, str] = {
@@ -31,10 +31,11 @@ DEATHS: dict[str, str] = {
 
 
 @pytest.mark.parametrize("victim", DEATHS)
-def test_a_death(victim: str, past: Past, checks: Checks, golden: Golden) -> None:
+def test_a_death(victim: str, pasts: Pasts, checks: Checks, golden: Golden) -> None:
     names = (victim, DEATHS[victim])
     stride = 1
     if not SOAK and RUNS & set(names):
         stride = 37 if victim in RUNS else 4
+    past = pasts.of(names)
     deaths = crashes(scheduler(past, names), 0, stride=stride)
-    golden.compare(f"{victim} dies, then {DEATHS[victim]}", tried(deaths, checks))
+    golden.compare(f"{victim} dies, then {DEATHS[victim]}", tried(deaths, past, checks))

@@ -94,7 +94,7 @@ def test_what_is_promoted_is_matched(
         enough=1_000 if SOAK else 2,
         sample=500 if SOAK else 6 if name in OFTEN else 2,
     )
-    explored = explore(exploration, checks, named=True)
+    explored = explore(exploration, past, checks)
     assert not oracle.wrong
     # In some order of the two the rules come first.
     assert oracle.promotions

@@ -40,7 +40,7 @@ def test_a_writer_waits_while_a_run_goes_by(name: str, past: Past, checks: Check
     for before in range(1, steps, 1 if SOAK or steps < 5 else 4):
         # So many steps, then the whole run, then the rest.
         trace = scheduler(past, names).run((*[0] * before, 1))
-        checks.check(trace)
+        checks.check(past, trace)
         check_run(trace, 1)
         tasks = [step.task for step in trace.steps]
         assert tasks[:before] == [0] * before
@@ -57,7 +57,7 @@ def test_a_branch_is_reset_during_a_commit_during_a_run(past: Past, checks: Chec
             # A part of the commit, a part of the run, the reset, and then the rest of both.
             schedule = (*[0] * committed, *[2] * (share * of_run // 4), 1)
             trace = scheduler(past, names).run(schedule)
-            checks.check(trace)
+            checks.check(past, trace)
             check_run(trace, 2)
             tasks = [step.task for step in trace.steps]
             reset = tasks.index(1)

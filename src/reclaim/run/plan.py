@@ -8,7 +8,7 @@ is not in the listing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -53,7 +53,7 @@ from reclaim.run.promises import keep_for_edited, keep_needed, keep_promises
 from reclaim.run.protection import Protection, find_protection, hold_memory
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.uncommitted.checkpoint import hold_checkpoint
-from reclaim.storage import LISTED, KeyRange, buckets
+from reclaim.storage import LISTED, KeyRange, buckets, is_relic
 from reclaim.stores.abilities import Expiration
 from reclaim.stores.base import Store
 from reclaim.stores.format import DecodesSnapshots, SurveysContainers
@@ -161,7 +161,8 @@ class Planning:
         self._survey: Survey | None = None
         self._surveyed: Surveyed | None = None
         self._library_edit: LibraryEdit | None = None
-        self._partitions: frozenset[str] = frozenset()
+        self._partitions: Mapping[str, Sequence[str]] = {}
+        """The partitions that were listed, with their folders."""
         """The partitions whose folders were listed one by one."""
 
     def run(self) -> Plan:
@@ -254,7 +255,8 @@ class Planning:
         check_complete(seen, decided, named, self._counted(containers), found)
         check_kept(self._store, self._survey, decided, found)
         check_inventory(self._store, objects, found)
-        check_partitions(self._partitions | found.verdict.strangers.keys(), seen)
+        listed = self._partitions.keys() | found.verdict.strangers.keys()
+        check_partitions(listed, seen, self._is_empty)
         written = plan_snapshots.write(
             self._storage, self._place.at("snapshots.parquet"), seen, decided
         )
@@ -356,6 +358,11 @@ class Planning:
         surveyed = write_part(self._storage, place.at("survey.parquet"), listed)
         return replace(objects, parts=(surveyed, *objects.parts))
 
+    def _is_empty(self, partition: str) -> bool:
+        """Whether a partition was listed that has no object."""
+        folders = self._partitions.get(partition, ())
+        return bool(folders) and all(is_relic(self._store.storage, folder) for folder in folders)
+
     def _decide(self, seen: Observation) -> Decided:
         if seen.editor is not None and not self._options.policy.empty:
             raise edit_in_progress(seen.editor)
@@ -443,8 +450,17 @@ class Planning:
                 self._storage.delete(stored.address)
 
 
-def _partitions(store: Store, ranges: Sequence[KeyRange]) -> frozenset[str]:
-    named = [address for keys in ranges if not is_odd(address := f"{keys.prefix}/_")]
-    inside = pa.array(named, pa.string())
+def _partitions(store: Store, ranges: Sequence[KeyRange]) -> dict[str, list[str]]:
+    folders = [keys.prefix for keys in ranges if not is_odd(f"{keys.prefix}/_")]
+    inside = pa.array([f"{folder}/_" for folder in folders], pa.string())
     partitions = store.format.describe(inside).field("guard").to_pylist()
-    return frozenset(partition for partition in partitions if partition)
+    return by_partition(zip(folders, partitions, strict=True))
+
+
+def by_partition(folders: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """The folders of each partition that has a name."""
+    named: dict[str, list[str]] = {}
+    for folder, partition in folders:
+        if partition:
+            named.setdefault(partition, []).append(folder)
+    return named

@@ -3,7 +3,12 @@
 from reclaim.testing.clock import FakeClock
 from reclaim.testing.scheduler import Scheduler
 from reclaim.testing.storage import ClockedStorage, StorageWrapper
-from reclaim.testing.switching import Switch, SwitchingDatabase, SwitchingStorage
+from reclaim.testing.switching import (
+    Switch,
+    SwitchingClock,
+    SwitchingDatabase,
+    SwitchingStorage,
+)
 
 __all__ = [
     "ClockedStorage",
@@ -11,6 +16,7 @@ __all__ = [
     "Scheduler",
     "StorageWrapper",
     "Switch",
+    "SwitchingClock",
     "SwitchingDatabase",
     "SwitchingStorage",
 ]

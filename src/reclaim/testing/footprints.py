@@ -12,6 +12,9 @@ from functools import lru_cache
 
 from reclaim.catalog.database.schema import metadata
 
+CLOCK = "the clock"
+"""The time, as something that steps read and some of them write."""
+
 _TABLES = re.compile(r"\b(" + "|".join(map(re.escape, metadata.tables)) + r")\b(?!\.)")
 _WRITTEN = re.compile(r"^\s*(?:INSERT INTO|UPDATE|DELETE FROM)\s+(\w+)")
 
@@ -29,6 +32,14 @@ class Footprint:
         read, written = _tables(statement)
         self.reads |= read
         self.writes |= written
+
+    def add(self, other: Footprint) -> bool:
+        """Take in what another touches; says whether it was news."""
+        before = len(self.reads) + len(self.writes) + len(self.prefixes)
+        self.reads |= other.reads
+        self.writes |= other.writes
+        self.prefixes |= other.prefixes
+        return len(self.reads) + len(self.writes) + len(self.prefixes) > before
 
     def conflicts(self, other: Footprint) -> bool:
         """Whether the order of two steps could matter."""

@@ -10,17 +10,16 @@ Tasks are threads, of which exactly one runs: the others wait for their turn.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import groupby
 from typing import Any
-from unittest.mock import patch
 
-from reclaim import ids
 from reclaim.errors import ReclaimError
 from reclaim.testing.footprints import Footprint
+from reclaim.testing.known_ids import known_ids
 
 PATIENCE_SECONDS = 120
 """A task that does not reach its next step in that time waits for something that cannot come."""
@@ -31,6 +30,26 @@ Schedule = tuple[int, ...]
 
 class Died(BaseException):
     """A task that ends in the middle, as a process that was killed. It does nothing any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment between two steps, when somebody has to be chosen for the next."""
+
+    state: Hashable
+    """All that the future follows from: what there is, and what each task has seen."""
+    ready: tuple[int, ...]
+    """The tasks that are not at their end."""
+    done: tuple[int, ...]
+    """The steps that each task has done."""
+    whole: bool
+    """Whether no task is in the middle of a transaction."""
+
+
+Guide = Callable[[Moment], int | None]
+"""Says who does the next step; None for nobody, which ends the run before its time."""
+StateOf = Callable[[Footprint | None], Hashable]
+"""What there is now, for all tasks; it is told what the last step has touched, None at first."""
 
 
 class Stuck(AssertionError):
@@ -56,6 +75,10 @@ class Trace:
     steps: tuple[Step, ...]
     results: tuple[Any, ...]
     """What each task returned, or the ``ReclaimError`` or ``Died`` that it ended with."""
+    moments: tuple[Moment, ...] = ()
+    """What there was before each step and after the last, if somebody guided them."""
+    stopped: bool = False
+    """Whether the guide ended the run before the tasks did."""
 
     @property
     def schedule(self) -> Schedule:
@@ -105,17 +128,29 @@ class Task:
     ended: bool = True
     dead: bool = False
     done: int = 0
+    footprint: Footprint = field(default_factory=Footprint)
+    """What the last step has touched so far; before the first it is added to that one's."""
+    holds: int = 0
+    """Transactions that are open."""
+    _seen: Any = field(default_factory=lambda: blake2b(digest_size=16))
+    _snapshot: Hashable = None
+    _floor: Any = None
+    """What to go back to when a part ends of what is forgotten altogether."""
+    thread: threading.Thread | None = None
     _gate: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
-    _thread: threading.Thread | None = None
     _turns: Turns | None = None
 
     def reach(self, name: str, footprint: Footprint) -> None:
         """Wait for the turn to do the next step. Outside of an execution nothing waits."""
         if self.dead:
             raise Died
-        if self._turns is None or threading.current_thread() is not self._thread:
+        if self._turns is None or threading.current_thread() is not self.thread:
             return
         self._turns.wait_for(self)
+        if self.done == 0:
+            footprint.add(self.footprint)
+        self.footprint = footprint
+        self._seen.update(name.encode())
         self.done += 1
         if self.done == self.dies_at:
             self.dead = True
@@ -123,13 +158,46 @@ class Task:
             raise Died
         self._turns.note(self, name, footprint)
 
+    def see(self, seen: object, *, reads: Collection[str] = ()) -> None:
+        """Note what the task has seen: what it does from here on follows from that."""
+        if self._turns is not None and threading.current_thread() is self.thread:
+            self._seen.update(repr(seen).encode())
+            self.footprint.reads.update(reads)
+
+    def keep_snapshot(self) -> None:
+        if self._turns is not None and threading.current_thread() is self.thread:
+            self._snapshot = self._turns.snapshot
+
+    def release_snapshot(self) -> None:
+        self._snapshot = None
+
+    @contextmanager
+    def forgetting(self, *, everything: bool = False) -> Iterator[list[object]]:
+        """Forget in the end what was seen meanwhile, but for what is put into the list.
+
+        With ``everything`` it is forgotten as soon as a part of it ends, too.
+        """
+        before, floor = self._seen.copy(), self._floor
+        self._floor = before if everything else floor
+        kept: list[object] = []
+        yield kept
+        self._floor = floor
+        self._seen = (floor or before).copy()
+        if floor is None:
+            self._seen.update(repr(kept).encode())
+
+    @property
+    def state(self) -> Hashable:
+        """All that the task remembers; of one that has ended only how."""
+        return _ending(self.result) if self.ended else (self._seen.digest(), self._snapshot)
+
     def start(self, turns: Turns) -> None:
         self.ended = self.dead = False
         self.done = 0
         self.result = self.failure = None
         self._turns = turns
-        self._thread = threading.Thread(target=self._run, name=f"task {self.name}", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._run, name=f"task {self.name}", daemon=True)
+        self.thread.start()
 
     def go(self) -> None:
         self._gate.release()
@@ -140,13 +208,14 @@ class Task:
 
     def close(self) -> None:
         """Join the thread. Whoever uses the task from here on does not wait for turns."""
-        if self._thread is not None:
-            self._thread.join()
-        self._turns = self._thread = None
+        if self.thread is not None:
+            self.thread.join()
+        self._turns = self.thread = None
 
     def _run(self) -> None:
         turns = self._turns
         assert turns is not None
+        _local.task = self
         self.pause()
         try:
             self.result = self.work()
@@ -158,18 +227,38 @@ class Task:
         turns.pass_on()
 
 
+_local = threading.local()
+
+
+def current_task() -> Task | None:
+    """The task that asks."""
+    return getattr(_local, "task", None)
+
+
 class Turns:
     """Who has the next turn, and what was done so far."""
 
     def __init__(
-        self, tasks: Sequence[Task], schedule: Schedule, on_death: Callable[[], object]
+        self,
+        tasks: Sequence[Task],
+        schedule: Schedule,
+        on_death: Callable[[], object],
+        guide: Guide | None = None,
+        state_of: StateOf = lambda _footprint: None,
     ) -> None:
         self._tasks = tasks
         self._schedule = schedule
         self._over = threading.Semaphore(0)
         self._current: Task | None = None
+        self._guide = guide
+        self._state_of = state_of
         self.on_death = on_death
         self.steps: list[Step] = []
+        self.moments: list[Moment] = []
+        self.stopped = False
+        """Whether the guide has ended the run."""
+        self.snapshot: Hashable = None
+        """What there was for all tasks at the last moment."""
 
     def run(self) -> None:
         for task in self._tasks:
@@ -186,10 +275,15 @@ class Turns:
         if chosen is not task:
             chosen.go()
             task.pause()
+        if self.stopped:
+            task.dead = True
+            raise Died
 
     def pass_on(self) -> None:
         """Give the turn of a task that has ended to another."""
         if all(other.ended for other in self._tasks):
+            if self._guide is not None and not self.stopped:
+                self.note_moment()
             self._over.release()
         else:
             self._next().go()
@@ -199,16 +293,42 @@ class Turns:
         self.steps.append(Step(task.number, name, footprint, ready))
 
     def _next(self) -> Task:
-        """The task of the schedule; without a word of it, who is at work, or the first."""
+        """The task of the schedule or of the guide; else who is at work, or the first."""
         at = len(self.steps)
         ready = [task for task in self._tasks if not task.ended]
         chosen = ready[0] if self._current not in ready else self._current
-        if at < len(self._schedule):
+        if self._guide is not None and not self.stopped:
+            number = self._guided(self._guide)
+            if number is not None:
+                chosen = self._tasks[number]
+        elif at < len(self._schedule):
             wanted = self._tasks[self._schedule[at]]
             chosen = wanted if wanted in ready else chosen
         assert chosen is not None
         self._current = chosen
         return chosen
+
+    def _guided(self, guide: Guide) -> int | None:
+        """Whom the guide wants. It is asked once a step: who begins does so as a part of his."""
+        if len(self.moments) > len(self.steps):
+            return self._current.number if self._current else None
+        self.note_moment()
+        number = guide(self.moments[-1])
+        if number is None:
+            self.stopped = True
+        return number
+
+    def note_moment(self) -> None:
+        """Note what there is, and what each task knows."""
+        self.snapshot = self._state_of(self.steps[-1].footprint if self.steps else None)
+        self.moments.append(
+            Moment(
+                (self.snapshot, *(task.state for task in self._tasks)),
+                tuple(task.number for task in self._tasks if not task.ended),
+                tuple(task.done for task in self._tasks),
+                not any(task.holds for task in self._tasks),
+            )
+        )
 
 
 class Scheduler:
@@ -224,43 +344,37 @@ class Scheduler:
         prepare: Callable[[Sequence[Task]], Sequence[Callable[[], Any]]],
         *,
         on_death: Callable[[], object] = lambda: None,
+        state_of: StateOf = lambda _footprint: None,
     ) -> None:
         self.names = tuple(names)
         self._prepare = prepare
         self._on_death = on_death
+        self._state_of = state_of
 
-    def run(self, schedule: Schedule = (), deaths: Mapping[int, int] | None = None) -> Trace:
-        """Run the tasks once. ``deaths``: the step at which a task dies, by the task's number."""
+    def run(
+        self,
+        schedule: Schedule = (),
+        deaths: Mapping[int, int] | None = None,
+        guide: Guide | None = None,
+    ) -> Trace:
+        """Run the tasks once. ``deaths``: the step at which a task dies, by the task's number.
+
+        A ``guide`` chooses instead of a schedule, and sees the state between the steps.
+        """
         tasks = [Task(name, number) for number, name in enumerate(self.names)]
         with known_ids(tasks):
             for task, work in zip(tasks, self._prepare(tasks), strict=True):
                 task.work = work
                 task.dies_at = (deaths or {}).get(task.number)
-            turns = Turns(tasks, schedule, self._on_death)
+            turns = Turns(tasks, schedule, self._on_death, guide, self._state_of)
             turns.run()
         for task in tasks:
             if task.failure is not None:
                 raise task.failure
-        return Trace(self.names, tuple(turns.steps), tuple(task.result for task in tasks))
-
-
-@contextmanager
-def known_ids(tasks: Sequence[Task]) -> Iterator[None]:
-    """Let ids follow from the task and the number of its ids, so that a run can be repeated."""
-    with patch.object(ids, "secrets", _KnownIds(tasks)):
-        yield
-
-
-class _KnownIds:
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        self._tasks = tasks
-        self._counts: dict[str, int] = {}
-        self._lock = threading.Lock()
-
-    def token_hex(self, size: int) -> str:
-        thread = threading.current_thread()
-        maker = next((task.name for task in self._tasks if task._thread is thread), "")
-        number = next((str(task.number) for task in self._tasks if task._thread is thread), "")
-        with self._lock:
-            count = self._counts[number] = self._counts.get(number, 0) + 1
-        return blake2b(f"{maker} {number} {count}".encode(), digest_size=size).hexdigest()
+        return Trace(
+            self.names,
+            tuple(turns.steps),
+            tuple(task.result for task in tasks),
+            tuple(turns.moments),
+            turns.stopped,
+        )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import random
+from collections.abc import Collection, Iterator
 from itertools import chain
 
 from sqlalchemy import Connection, delete, select
@@ -22,8 +23,11 @@ from reclaim.catalog.database.transactions import Database
 from reclaim.catalog.staging.tokens import partitions_in_flight
 from reclaim.clock import MICROSECOND, Clock, to_micros
 from reclaim.safety import SAFETY
-from reclaim.storage import Storage
+from reclaim.storage import Storage, is_relic
 from reclaim.urls import is_odd
+
+LOOKED_INTO = 200
+"""Partitions with a folder of which a call finds out whether it is empty: a request for each."""
 
 
 def remove(database: Database, storage: Storage, clock: Clock, repo_uid: str) -> int:
@@ -32,6 +36,9 @@ def remove(database: Database, storage: Storage, clock: Clock, repo_uid: str) ->
     Not to be called while a run can be undone: what is in quarantine belongs to partitions too.
     Nobody has written into a closed one since, and nothing can be referred to in it that is not
     there. Should an object appear all the same, plans are refused until it is adopted or deleted.
+
+    A bucket may list the folder of one that is empty. So some of those that are listed are looked
+    into, others at the next call, and who lists partitions takes no notice of an empty folder.
     """
     long_closed = _long_closed(database, clock, repo_uid)
     if not long_closed:
@@ -39,8 +46,7 @@ def remove(database: Database, storage: Storage, clock: Clock, repo_uid: str) ->
     for name, folder in list(partition_folders(storage, repo_uid)):
         if name in long_closed:
             storage.drop_folder(folder)
-    # A folder that is listed counts as there, whatever is in it: so it does for plans.
-    long_closed -= {name for name, _ in partition_folders(storage, repo_uid)}
+    long_closed -= _with_objects(storage, repo_uid, long_closed)
     long_closed -= left_writers(storage, repo_uid)
     if not long_closed:
         return 0
@@ -54,6 +60,19 @@ def remove(database: Database, storage: Storage, clock: Clock, repo_uid: str) ->
         return len(long_closed)
 
     return database.transact(work)
+
+
+def _with_objects(storage: Storage, repo_uid: str, names: Collection[str]) -> set[str]:
+    """Those of some partitions that have objects, or were not looked into."""
+    folders: dict[str, list[str]] = {}
+    for name, folder in partition_folders(storage, repo_uid):
+        if name in names:
+            folders.setdefault(name, []).append(folder)
+    looked_into = random.sample(sorted(folders), min(LOOKED_INTO, len(folders)))
+    empty = {
+        name for name in looked_into if all(is_relic(storage, folder) for folder in folders[name])
+    }
+    return folders.keys() - empty
 
 
 def partition_folders(storage: Storage, repo_uid: str) -> Iterator[tuple[str, str]]:

@@ -6,12 +6,13 @@ terminal. No row means: committed and cleaned long ago, never touched online.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable
+from itertools import chain
 
 from sqlalchemy import Connection, delete, select, update
 
 from reclaim.catalog.content.entries import Entry
+from reclaim.catalog.database.bulk import copy_rows
 from reclaim.catalog.database.schema import (
     LedgerState,
     TokenState,
@@ -28,28 +29,26 @@ HOLDING = (TokenState.OPEN, TokenState.SEALED, TokenState.COMMITTED)
 
 _TOGETHER = 500
 """Rows in a statement of SQLite, which takes no more than some thousand values."""
+_FEW = 20
+"""Rows for which PostgreSQL gets a statement: to copy them takes one more round trip."""
+_ENTERED = ("address", "path", "size", "repo_uid", "created_at")
 
 
 def enter(connection: Connection, repo_uid: str, fresh: Iterable[Entry], now: int) -> None:
     """Enter objects that were just uploaded and are about to be staged."""
-    rows = [(entry.address, entry.path, entry.size) for entry in fresh]
-    if not rows:
+    rows = [(entry.address, entry.path, entry.size, repo_uid, now) for entry in fresh]
+    # In the drivers' own words, and all together: this is on the way of every put.
+    is_sqlite = connection.dialect.name == "sqlite"
+    if not is_sqlite and len(rows) > _FEW:
+        copy_rows(connection, "ledger", _ENTERED, rows)
         return
-    # In the drivers' own words, and in one statement: this is on the way of every put.
-    names = "address, path, size, repo_uid, created_at"
-    if connection.dialect.name == "sqlite":
-        for start in range(0, len(rows), _TOGETHER):
-            several = rows[start : start + _TOGETHER]
-            marks = ", ".join(["(?, ?, ?, ?, ?)"] * len(several))
-            values = tuple(value for row in several for value in (*row, repo_uid, now))
-            connection.exec_driver_sql(f"INSERT INTO ledger ({names}) VALUES {marks}", values)
-    else:
-        # One value for all of them: to bind each takes the time on this side.
-        named = [dict(zip(("address", "path", "size"), row, strict=True)) for row in rows]
+    for start in range(0, len(rows), _TOGETHER):
+        several = rows[start : start + _TOGETHER]
+        row = "(?, ?, ?, ?, ?)" if is_sqlite else "(%s, %s, %s, %s, %s)"
+        marks = ", ".join([row] * len(several))
         connection.exec_driver_sql(
-            f"INSERT INTO ledger ({names}) SELECT address, path, size, %s, %s "
-            "FROM json_to_recordset(%s::json) AS fresh (address text, path text, size bigint)",
-            (repo_uid, now, json.dumps(named, ensure_ascii=False)),
+            f"INSERT INTO ledger ({', '.join(_ENTERED)}) VALUES {marks}",
+            tuple(chain.from_iterable(several)),
         )
 
 

@@ -51,7 +51,7 @@ from reclaim.run.lifecycle.tables import (
     finished_rules,
     potential_commits,
 )
-from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, record_plan
+from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, by_partition, record_plan
 from reclaim.run.plan_file import File, IndexFile, Lifecycle, LifecycleRuleDate
 from reclaim.run.stages import Silent, Watcher
 from reclaim.run.uncommitted.checkpoint import find_barriers
@@ -197,7 +197,7 @@ class LifecyclePlanning(Planning):
         with suppress(ReclaimError):
             self._tidy(*FOLDERS)
         self._checkpoint, self._why = None, why
-        self._partitions = frozenset()
+        self._partitions = {}
         self._reach, self._ranges, self._copied = None, RangeFiles(), ()
 
     # What is looked at
@@ -214,7 +214,7 @@ class LifecyclePlanning(Planning):
         format = self._store.format
         assert isinstance(format, IndexesEntries)
         folders = format.partition_folders(self._store.storage, None)
-        self._partitions = frozenset(partition for _, partition in folders) - {""}
+        self._partitions = by_partition(folders)
         return Objects(place.url, ())
 
     def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:  # noqa: ARG002

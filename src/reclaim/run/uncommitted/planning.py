@@ -40,7 +40,7 @@ from reclaim.errors import (
 from reclaim.ids import new_uid
 from reclaim.model import RefKind
 from reclaim.run.decide import Decided
-from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, record_plan
+from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, by_partition, record_plan
 from reclaim.run.plan_file import OF_RUNS, ContainerCounts, File, IndexFile, Uncommitted
 from reclaim.run.stages import Silent, Watcher
 from reclaim.run.uncommitted import scope
@@ -171,7 +171,7 @@ class UncommittedPlanning(Planning):
         self._choice, self._checkpoint = Choice(Mode.CLEAN, why), None
         self._bytes = self._ranges = 0
         self._started = self._store.clock.now()
-        self._partitions = frozenset()
+        self._partitions = {}
         self._index = ()
 
     @property
@@ -199,8 +199,8 @@ class UncommittedPlanning(Planning):
             if folder.rstrip("/") != own
         ]
         # All that are there are known by name, whether they are listed or not.
-        self._partitions = frozenset(partition for _, partition in folders) - {""}
-        self._listed = sorted(self._partitions - self._final_then)
+        self._partitions = by_partition(folders)
+        self._listed = sorted(self._partitions.keys() - self._final_then)
         ranges = [KeyRange(*keys) for keys in scope.find_ranges(folders, self._final_then)]
         return self._engine.list(format, ranges, place)
 

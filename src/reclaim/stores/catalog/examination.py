@@ -13,7 +13,7 @@ from reclaim.errors import Corrupt, NotFound, ReclaimError, StorageAhead
 from reclaim.history import build
 from reclaim.history.graph import reachable
 from reclaim.model import SnapshotId, StoredObject
-from reclaim.storage import ObjectStorage, hashed_files
+from reclaim.storage import ObjectStorage, hashed_files, is_relic
 from reclaim.storage.buckets import Upload
 from reclaim.stores.catalog.uploads import find_uploads
 from reclaim.stores.catalog.verify import expected_objects, verify
@@ -32,7 +32,7 @@ def old_uploads(store: CatalogStore) -> list[Upload]:
 def unknown_partitions(store: CatalogStore) -> list[str]:
     """Partitions that are in the storage and that the database does not know."""
     listed = _listed_partitions(store)
-    return _unknown(listed, store.roots(_nowhere(), ""))
+    return _unknown(store, listed, store.roots(_nowhere(), ""))
 
 
 class Examination:
@@ -50,7 +50,7 @@ class Examination:
         listed = _listed_partitions(store)
         held = _nowhere()
         seen = store.roots(held, "")
-        yield self._partitions(_unknown(listed, seen))
+        yield self._partitions(_unknown(store, listed, seen))
         yield from self._left_over(seen)
         yield from self._uploads(seen)
         yield from self._online_deletes()
@@ -225,12 +225,14 @@ def _reached(seen: Roots) -> frozenset[SnapshotId]:
     return frozenset(snapshot.id for snapshot, is_reached in there if is_reached)
 
 
-def _listed_partitions(store: CatalogStore) -> set[str]:
-    return {name for name, _ in partition_folders(store.storage, store.uid)}
+def _listed_partitions(store: CatalogStore) -> list[tuple[str, str]]:
+    return list(partition_folders(store.storage, store.uid))
 
 
-def _unknown(listed: set[str], seen: Roots) -> list[str]:
-    return sorted(listed - seen.closed - seen.overdue - seen.open)
+def _unknown(store: CatalogStore, listed: Iterable[tuple[str, str]], seen: Roots) -> list[str]:
+    known = seen.closed | seen.overdue | seen.open
+    unknown = [(name, folder) for name, folder in listed if name not in known]
+    return sorted({name for name, folder in unknown if not is_relic(store.storage, folder)})
 
 
 def _addresses(found: Iterable[StoredObject]) -> set[str]:

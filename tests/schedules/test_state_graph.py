@@ -1,0 +1,129 @@
+"""All orders up to those that cannot differ: they end as all orders do, and are few."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from reclaim.testing import Scheduler
+from reclaim.testing.exploring import Exploration
+from reclaim.testing.footprints import Footprint
+from reclaim.testing.scheduler import Task
+from reclaim.testing.state_graph import StateGraph
+from tests.soak import MORE
+
+Program = Sequence[tuple[str, str]]
+"""What a task does: read a name, write what it has read so far to a name, or do so if it is odd."""
+
+
+class Memory:
+    """Numbers that tasks read and write, each of it a step."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+
+    def state(self, _touched: Footprint | None) -> Hashable:
+        return tuple(sorted(self.values.items()))
+
+    def run(self, task: Task, program: Program) -> int:
+        total = task.number + 1
+        for kind, name in program:
+            if kind == "read":
+                task.reach(f"read {name}", Footprint(reads={name}))
+                value = self.values.get(name, 0)
+                task.see(value)
+                total = total * 3 + value
+            elif kind == "write" or total % 2:
+                task.reach(f"write {name}", Footprint(writes={name}))
+                self.values[name] = total
+        return total
+
+    def scheduler(self, *programs: Program) -> Scheduler:
+        def prepare(tasks: Sequence[Task]) -> Sequence[Callable[[], Any]]:
+            self.values.clear()
+            works = zip(tasks, programs, strict=True)
+            return [partial(self.run, task, program) for task, program in works]
+
+        names = [str(number) for number in range(len(programs))]
+        return Scheduler(names, prepare, state_of=self.state)
+
+
+def ends(memory: Memory, traces: Exploration | StateGraph) -> set[Hashable]:
+    return {memory.state(None) for trace in traces if not trace.stopped}
+
+
+@pytest.mark.parametrize("seed", range(30 * MORE))
+def test_it_ends_as_all_orders_do(seed: int) -> None:
+    chance = random.Random(seed)
+    tasks = chance.choice((2, 2, 3))
+    programs = [
+        [
+            ("read", "a"),
+            *(
+                (chance.choice(("read", "write", "write if odd")), chance.choice("abc"))
+                for _ in range(chance.randint(0, 5 - tasks))
+            ),
+        ]
+        for _ in range(tasks)
+    ]
+    memory = Memory()
+    graph = StateGraph(memory.scheduler(*programs))
+    every = Exploration(memory.scheduler(*programs))
+    assert ends(memory, graph) == ends(memory, every)
+    assert graph.exhausted
+    bounded = StateGraph(memory.scheduler(*programs), preemptions=1)
+    few = Exploration(memory.scheduler(*programs), preemptions=1)
+    assert ends(memory, bounded) == ends(memory, few)
+
+
+def test_what_shares_nothing_is_run_once() -> None:
+    memory = Memory()
+    graph = StateGraph(memory.scheduler([("read", "a")] * 9, [("write", "b")] * 9))
+    assert len(list(graph)) == 1
+    assert graph.exhausted
+    assert not graph.conflicting
+
+
+def test_states_that_meet_go_on_together() -> None:
+    """Of two that write the same to two places there are 10 orders, and few states."""
+    memory = Memory()
+    program = [("write", "a"), ("write", "b")] * 3
+    graph = StateGraph(memory.scheduler(program, program))
+    orders = 924
+    assert len(list(graph)) < orders / 10
+    assert graph.conflicting
+
+
+def test_a_task_that_forgets_is_in_one_state() -> None:
+    memory = Memory()
+
+    def prepare(tasks: Sequence[Task]) -> Sequence[Callable[[], Any]]:
+        memory.values.clear()
+
+        def look(task: Task) -> None:
+            for _ in range(5):
+                with task.forgetting():
+                    memory.run(task, [("read", "a")])
+
+        def write() -> None:
+            memory.run(tasks[1], [("write", "a"), ("write", "a"), ("write", "a")])
+
+        return [partial(look, tasks[0]), write]
+
+    graph = StateGraph(Scheduler(["look", "write"], prepare, state_of=memory.state))
+    list(graph)
+    remembering = StateGraph(memory.scheduler([("read", "a")] * 5, [("write", "a")] * 3))
+    list(remembering)
+    assert graph.exhausted
+    assert len(graph.nodes) < len(remembering.nodes)
+
+
+def test_a_run_is_stopped_where_others_went_on() -> None:
+    memory = Memory()
+    traces = list(StateGraph(memory.scheduler([("read", "a")] * 3, [("write", "a")] * 3)))
+    assert any(trace.stopped for trace in traces)
+    assert not traces[0].stopped
