@@ -51,7 +51,7 @@ from tests.schedules.canonical import canonical
 
 INSTANCES = 5
 """The most tasks that a schedule has."""
-FROM_A_CHECKPOINT = {"uncommitted", "late uncommitted"}
+FROM_A_CHECKPOINT = {"uncommitted", "uncommitted a minute later", "late uncommitted"}
 MEMORY = Path("/dev/shm")
 NUMBERS_GIVEN = "sqlite_sequence"
 """The table in which SQLite counts: a number is never given twice."""

@@ -21,7 +21,7 @@ from tests.lifecycle.oracle import verdicts
 from tests.schedules import operations
 from tests.schedules.checks import Checks, _staged, expired
 from tests.schedules.exploring import Golden, explore, scheduler
-from tests.schedules.past import Past
+from tests.schedules.past import Past, Pasts
 from tests.soak import SOAK
 
 RACES: dict[str, tuple[str, ...]] = {
@@ -64,6 +64,11 @@ class Oracle:
         staged = taken & _staged(world.repo, (TokenState.OPEN, TokenState.SEALED))
         if held or staged:
             self.wrong.append(f"held: {held}, staged: {staged}")
+
+
+@pytest.fixture
+def past(name: str, pasts: Pasts) -> Past:
+    return pasts.of(RACES[name])
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from reclaim.errors import ReclaimError
 from reclaim.testing.scheduler import Trace
 from tests.schedules.checks import Checks
 from tests.schedules.exploring import scheduler
-from tests.schedules.past import Past
+from tests.schedules.past import Past, Pasts
 from tests.soak import SOAK
 
 LATER = "uncommitted a minute later"
@@ -33,8 +33,9 @@ def check_run(trace: Trace, task: int) -> None:
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_a_writer_waits_while_a_run_goes_by(name: str, past: Past, checks: Checks) -> None:
+def test_a_writer_waits_while_a_run_goes_by(name: str, pasts: Pasts, checks: Checks) -> None:
     names = WAITING[name]
+    past = pasts.of(names)
     steps = steps_of(past, names[0])
     assert steps > 1
     for before in range(1, steps, 1 if SOAK or steps < 5 else 4):
@@ -48,8 +49,9 @@ def test_a_writer_waits_while_a_run_goes_by(name: str, past: Past, checks: Check
         assert 0 not in tasks[before : len(tasks) - tasks[::-1].index(1)]
 
 
-def test_a_branch_is_reset_during_a_commit_during_a_run(past: Past, checks: Checks) -> None:
+def test_a_branch_is_reset_during_a_commit_during_a_run(pasts: Pasts, checks: Checks) -> None:
     names = ("commit", "reset", LATER)
+    past = pasts.of(names)
     of_commit, of_run = steps_of(past, "commit"), steps_of(past, LATER)
     shares = (1, 2, 3) if SOAK else (1, 3)
     for committed in (of_commit // 3, 2 * of_commit // 3):
