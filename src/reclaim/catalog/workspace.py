@@ -45,7 +45,7 @@ class Workspace:
         """The error for an entry whose bytes are not where it points: Gone if a run took them."""
         with self.database.read() as connection:
             taken = ledger.taken(connection, entry.address) or claims.taken(
-                connection, entry.address
+                connection, entry.path, entry.address
             )
         if taken is not None:
             return taken

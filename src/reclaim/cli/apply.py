@@ -188,6 +188,8 @@ def sentence(applied: Applied) -> str:
     said = f"moved {what} to quarantine" if applied.until else f"deleted {what}"
     if done["failed"]:
         said += f", failed on {done['failed']}"
+    if applied.by_lifecycle_rules:
+        return said
     waiting = max(0, done["condemned"] - done["collected"])
     said += f" and removed {snapshots(done['collected'] + waiting, applied.noun)}"
     if waiting:

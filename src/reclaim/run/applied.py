@@ -46,6 +46,8 @@ class Applied:
     """The edit of the history, whether anything was deleted or not."""
     left_out: LeftOut = NOTHING_LEFT_OUT
     """Candidates that a person left out of this apply."""
+    by_lifecycle_rules: bool = False
+    """Whether it took data of commits that stay: then nothing is to be said of commits."""
 
     @property
     def failed(self) -> int:

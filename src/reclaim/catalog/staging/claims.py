@@ -46,10 +46,10 @@ def check_unclaimed(connection: Connection, address: str) -> None:
     )
 
 
-def taken(connection: Connection, address: str) -> Gone | None:
-    """Why an object's bytes are not there, if a rule took them."""
+def taken(connection: Connection, path: str, address: str) -> Gone | None:
+    """Why an entry's bytes are not there, if a rule took them."""
     expired = find_expired(connection, [address]).get(address)
-    return None if expired is None else gone(address, expired)
+    return None if expired is None else gone(path, expired)
 
 
 def find_expired(connection: Connection, addresses: Collection[str]) -> Mapping[str, ExpiredBy]:
@@ -65,7 +65,7 @@ def find_expired(connection: Connection, addresses: Collection[str]) -> Mapping[
 def gone(what: str, expired: ExpiredBy) -> Gone:
     """The error for something whose bytes a rule took."""
     return Gone(
-        f"{what} expired: lifecycle run {expired.run} took it ({expired.rule})",
+        f"{what} expired: lifecycle run {expired.run} took its data ({expired.rule})",
         hint=f"if that run moved it to quarantine, bring it back with `reclaim undo {expired.run}` "
         "until it is purged",
         run=expired.run,

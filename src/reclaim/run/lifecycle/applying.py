@@ -319,6 +319,7 @@ class LifecycleApplying:
             self._store.noun,
             self._removal.requests(self._store, total.only(QUARANTINED)[0]),
             left_out=self._left_out,
+            by_lifecycle_rules=True,
         )
         state = RunState.PARTIAL if applied.failed else RunState.DONE
         body = json.dumps({"state": state} | applied.summary()).encode()
