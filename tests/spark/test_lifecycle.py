@@ -6,7 +6,11 @@ import random
 
 import pytest
 
+from reclaim.run.lifecycle.collecting import collect_by_rules
+from reclaim.run.plan import PlanOptions
+from tests.collect.world import opening
 from tests.lifecycle.random_rules import Seen, live_by_rules
+from tests.lifecycle.ruled import section
 from tests.soak import SOAK
 from tests.spark.test_random import PairedWorld, tmp_path, world
 
@@ -23,3 +27,8 @@ def test_both_decide_the_same(world: PairedWorld, seed: int) -> None:
     finder.driver_row_limit = choice.choice([0, 10**6])
     live_by_rules(world, choice, seen, rounds=4 if SOAK else 1)
     assert seen.went
+    # And once more together with a collection, each range read once.
+    world.clock.advance(days=1)
+    options = PlanOptions(margins=world.margins, allowed_fraction=1.0)
+    done = collect_by_rules(world.store(), world.engine(), options, opener=opening(world.storage))
+    assert section(done.plan).ranges_read == 0

@@ -175,8 +175,9 @@ class LifecycleJobs:
         if not count:
             return LifecycleIndex()
         read = partial(lifecycle.read_ranges_of, request.place.url)
-        ranges = self._frames.files(request.containers).map(read, RANGES)
-        written = self._frames.run(ranges, partial(write_rows, request.place.below("ranges"))).parts
+        write = partial(write_rows, request.place.below("ranges"))
+        files = self._frames.files(request.containers)
+        written = self._frames.run(files, partial(after, read, write)).parts
         index = partial(
             lifecycle.read_fresh,
             request.format,

@@ -64,7 +64,10 @@ def forget_unreferenced(
         write_part(storage, own.at(f"asked/{number}.parquet"), _as_candidates(rows))
         for number, rows in enumerate(files)
     ]
-    live = ContainerFiles([file.part for file in planned.containers], 0, 0, 0)
+    containers = [file.part for file in planned.containers]
+    count = sum(part.rows for part in containers)
+    # An engine reads none where there are said to be none.
+    live = ContainerFiles(containers, 0, count, planned.expected.entries)
     found = engine.confirm(
         ConfirmRequest(
             store.format,
@@ -78,7 +81,7 @@ def forget_unreferenced(
         )
     )
     for what, expected, read in (
-        ("containers", sum(file.rows for file in planned.containers), found.read.containers),
+        ("containers", count, found.read.containers),
         ("entries", planned.expected.entries, found.read.entries),
     ):
         if expected != read:
