@@ -58,7 +58,7 @@ from reclaim.run.lifecycle.saving import leave_results
 from reclaim.run.lifecycle.statistics import write_statistics
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.promises import keep_needed, keep_promises
-from reclaim.run.removal import Removal
+from reclaim.run.removal import Removal, until_undone
 from reclaim.run.stages import Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.trust import Basis
@@ -222,6 +222,7 @@ class LifecycleApplying:
             going = self._claim_and_promote()
         outcome = Outcome()
         deleter = self._removal.deleter(self._store, self._run, self._journal)
+        deleter = until_undone(deleter, self._store, self._run)
         for kind in self._store.format.order:
             of_kind = sum(part.rows for part in going if part.group == kind)
             if not of_kind:
