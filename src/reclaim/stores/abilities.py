@@ -456,6 +456,15 @@ class KeepsParents(Protocol):
 
 
 @runtime_checkable
+class KnowsReleased(Protocol):
+    """A store that knows what edits of its history have taken out of it."""
+
+    def find_released(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
+        """Those of some snapshots that an undo of an edit would bring back into the history."""
+        ...
+
+
+@runtime_checkable
 class HoldsLeases(ListsLeases, Protocol):
     """A store in which snapshots can be leased by whoever uses them."""
 

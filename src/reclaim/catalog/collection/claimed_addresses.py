@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 
 import pyarrow as pa
@@ -52,6 +53,7 @@ from reclaim.catalog.database.schema import (
 from reclaim.catalog.database.sets import among, batches
 from reclaim.catalog.staging import reference_lock
 from reclaim.catalog.workspace import Workspace
+from reclaim.clock import to_micros
 from reclaim.errors import Conflict, OwnedAddress, PlanRefused
 from reclaim.model import Lease, Ref, RefKind
 from reclaim.storage import Storage, hashed_files
@@ -329,6 +331,17 @@ def promoted_runs(workspace: Workspace) -> Sequence[str]:
     )
     with workspace.database.read() as connection:
         return list(connection.execute(query.order_by(claims.c.run_id)).scalars())
+
+
+def promoted_since(connection: Connection, repo_uid: str, start: datetime) -> Sequence[str]:
+    """The runs that have promoted claims which they made since some time."""
+    query = select(claims.c.run_id).where(
+        claims.c.repo_uid == repo_uid,
+        claims.c.state == ClaimState.PROMOTED,
+        claims.c.made_at >= to_micros(start),
+        exists().where(claimed_addresses.c.run_id == claims.c.run_id),
+    )
+    return list(connection.execute(query.order_by(claims.c.made_at)).scalars())
 
 
 def forget(workspace: Workspace, lock: RepositoryLock, addresses: Iterable[str]) -> int:

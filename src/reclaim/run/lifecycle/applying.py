@@ -54,6 +54,7 @@ from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
 from reclaim.run.lifecycle.forgetting import forget_unreferenced
 from reclaim.run.lifecycle.rejudging import rejudge
+from reclaim.run.lifecycle.released import keep_released
 from reclaim.run.lifecycle.saving import leave_results
 from reclaim.run.lifecycle.statistics import write_statistics
 from reclaim.run.plan_file import PlanDocument
@@ -418,7 +419,7 @@ class LifecycleApplying:
                 settled=True,
             )
         )
-        return keep_promises(
+        promised = keep_promises(
             seen,
             self._store,
             self._engine,
@@ -426,6 +427,7 @@ class LifecycleApplying:
             place=self._own.below("work"),
             opener=self._opener,
         )
+        return keep_released(promised, self._store)
 
     # Once it is promoted
 

@@ -115,8 +115,7 @@ class _Unfinished:
         if not self._has_rules_of_now():
             raise Refused(
                 f"lifecycle run {self.run.id} was cut off when it had begun to take objects, and "
-                f"the lifecycle rules of {self.store.name} are not those that it was planned by any "
-                "more",
+                f"the lifecycle rules of {self.store.name} are other ones than it was planned by",
                 hint=f"nothing was changed; {self._ways_out()}",
                 run=self.run.id,
             )
@@ -126,7 +125,8 @@ class _Unfinished:
         ):
             raise TooMuch(
                 f"lifecycle run {self.run.id} was cut off and has to be finished first, and it may "
-                f"take {objects} objects and {size} bytes more, beyond --max-objects or --max-bytes",
+                f"take {objects} objects and {size} bytes: more than --max-objects or --max-bytes "
+                "allows",
                 hint=f"nothing was changed; {self._ways_out()}",
                 run=self.run.id,
                 candidates=objects,
@@ -158,7 +158,8 @@ class _Unfinished:
         removal = removal_of(self.run)
         globs = [str(glob) for glob in self.run.summary.get(EXCLUDE) or ()]
         how = OPTIONS[removal.name] if removal is not None else ""
-        apply = " ".join(
-            filter(None, ("reclaim apply", str(self.place), how, exclude_options(globs)))
+        command = ("reclaim apply", str(self.place), how, exclude_options(globs))
+        return (
+            f"finish it: {' '.join(filter(None, command))}; or release what it has not taken: "
+            f"reclaim undo {self.run.id}"
         )
-        return f"finish it: {apply}; or release what it has not taken: reclaim undo {self.run.id}"

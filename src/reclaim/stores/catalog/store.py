@@ -141,6 +141,9 @@ class CatalogStore:
         standing = promised.find_parents(self._workspace, besides=besides)
         return replace(seen, promised=seen.ids.intersection(standing))
 
+    def find_released(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
+        return promised.find_released(self._workspace, ids)
+
     def record_plan(self, run_id: str, digest: str) -> None:
         plans.record_plan(self._workspace, run_id, digest)
 
