@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from reclaim.errors import StorageDenied
 from reclaim.policy.lifecycle import date_rules
 from reclaim.run.lifecycle import planning
+from reclaim.storage import ObjectStorage
 from tests.cli.conftest import CommandLine
 
 pytestmark = pytest.mark.usefixtures("plain")
@@ -66,3 +68,26 @@ def test_what_it_refuses(logs: CommandLine, later: None) -> None:
     logs.ok("lifecycle", "unset", "sales")
     assert logs("lifecycle", "run", "sales", "--json").error["kind"] == "not_found"
     assert logs("show", "nowhere", "--held", "--objects", "--json").code
+
+
+def test_a_run_that_was_cut_off_is_given_up(
+    logs: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = logs.ok("lifecycle", "run", "sales", "--plan", *NOW, "--json").json
+
+    def refusing(*_: object) -> None:
+        raise StorageDenied("no")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ObjectStorage, "delete_page", refusing)
+        patch.setattr(ObjectStorage, "delete", refusing)
+        assert logs("apply", made["plan"], "--yes", "--json").error["kind"] == "partial"
+    logs.ok("lifecycle", "unset", "sales")
+    logs.ok("lifecycle", "set", "sales", stdin=b'{"logs": {"prefix": "logs/", "days": 300}}')
+    refused = logs("lifecycle", "run", "sales", *NOW, "--json").error
+    assert refused["kind"] == "refused"
+    assert f"reclaim undo {made['run']}" in refused["hint"]
+    logs.fails("gone", 9, "cp", "sales/main/logs/a", "sales/main/kept")
+    told = logs.ok("undo", made["run"]).out
+    assert "2 objects that it had not deleted can be used again, 0 objects are gone" in told
+    logs.ok("cp", "sales/main/logs/a", "sales/main/kept")
