@@ -20,11 +20,13 @@ from reclaim.run.removal import MoveToQuarantine
 from reclaim.storage import ObjectStorage
 from reclaim.testing.engine import OracleEngine
 from tests.catalog import raw
+from tests.collect.dying import Frozen, dies
 from tests.collect.world import World, opening
-from tests.dying import Died
+from tests.dying import Died, again
 from tests.lifecycle.logs import LOGS, OLD, missing, planned
 from tests.lifecycle.ruled import set_rules
 from tests.lifecycle.test_afterwards import cut_off, run
+from tests.soak import SOAK
 
 MOVE = MoveToQuarantine()
 
@@ -167,6 +169,23 @@ def test_what_could_not_be_asked_for_stays_claimed(
         refinish(local, first)
     assert local.undo(first).released == 5
     assert usable(local) == OLD
+
+
+def test_an_undo_that_dies_is_finished_by_another(local: World) -> None:
+    first = cut_off(local)
+    local.storage.delete(address_of(local, "logs/0"))
+    frozen = Frozen(local)
+    for fatal in range(1, 300, 1 if SOAK else 5):
+        frozen.thaw()
+        died = dies(local, lambda world, **how: world.undo(first, **how), fatal)
+        if find_runs(local.store())[0].run.state != RunState.UNDONE:
+            again(local, lambda world: world.undo(first))
+        assert missing(local) == {"logs/0"}
+        assert usable(local) == OLD - {"logs/0"}
+        told = find_runs(local.store())[0].run.summary
+        assert (told["released"], told["gone"]) == (4, 1)
+        if not died:
+            return
 
 
 def cut_off_with_a_late_task(
