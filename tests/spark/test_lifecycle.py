@@ -6,7 +6,9 @@ import random
 
 import pytest
 
+from reclaim.run.undo import undo_run
 from tests.lifecycle.random_rules import Seen, live_by_rules
+from tests.lifecycle.test_afterwards import cut_off
 from tests.soak import SOAK
 from tests.spark.test_random import PairedWorld, tmp_path, world
 
@@ -23,3 +25,10 @@ def test_both_decide_the_same(world: PairedWorld, seed: int) -> None:
     finder.driver_row_limit = choice.choice([0, 10**6])
     live_by_rules(world, choice, seen, rounds=2)
     assert seen.went
+
+
+def test_a_run_that_was_cut_off_is_given_up_on_executors(world: PairedWorld) -> None:
+    first = cut_off(world)
+    world.storage.delete(world.repo.branch("main").stat("logs/0").address)
+    done = undo_run(world.store(), world.spark, first)
+    assert (done.released, done.gone) == (4, 1)
