@@ -130,6 +130,8 @@ class RunState(StrEnum):
 
 
 PROMOTED = "promoted"
+GIVEN_UP = "given_up"
+"""A fact in a run's record: when an undo began to release what it has not deleted."""
 EDIT_TAKEN_BACK = "edit_taken_back"
 EDITED_BY_LIBRARY = "edited_by_library"
 """Facts in a run's record: its marks were made terminal; its edit of the history is undone; the
@@ -269,6 +271,12 @@ class Run:
     def undoing(self) -> bool:
         """Whether it was begun to be undone, and that is not finished."""
         return self.quarantine is not None and bool(self.quarantine.undos)
+
+    @property
+    def given_up(self) -> bool:
+        """Whether an undo has begun to release what it has not deleted, so that nobody finishes
+        it."""
+        return GIVEN_UP in self.summary
 
     @property
     def unfinished(self) -> bool:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from reclaim.errors import StorageDenied
 from reclaim.policy.lifecycle import date_rules
 from reclaim.run.lifecycle import planning
+from reclaim.storage import ObjectStorage
 from tests.cli.conftest import CommandLine
 
 pytestmark = pytest.mark.usefixtures("plain")
@@ -77,3 +80,28 @@ def test_a_collection_and_rules_in_one_go(logs: CommandLine) -> None:
     line = logs.ok("gc", "--all", "--lifecycle", *NOW).out
     assert "; by lifecycle rules: deleted 0 objects" in line
     assert logs.ok("gc", "sales", *NOW, "--json").json["stores"][0]["lifecycle"] is None
+
+
+def test_a_run_that_was_cut_off_is_given_up(
+    logs: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete = ObjectStorage.delete
+
+    def refusing(self: ObjectStorage, addresses: Sequence[str]) -> None:
+        for address in addresses:
+            if "/branches/" in address:
+                raise StorageDenied("no")
+            delete(self, address)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ObjectStorage, "delete_page", refusing)
+        patch.setattr(ObjectStorage, "delete", lambda self, one: refusing(self, [one]))
+        assert logs("lifecycle", "run", "sales", *NOW, "--json").error["kind"] == "partial"
+    logs.ok("lifecycle", "set", "sales", stdin=b'{"logs": {"prefix": "logs/", "days": 300}}')
+    refused = logs("lifecycle", "run", "sales", *NOW, "--json").error
+    assert refused["kind"] == "refused"
+    run = refused["hint"].rpartition("reclaim undo ")[2]
+    logs.fails("gone", 9, "cp", "sales/main/logs/a", "sales/main/kept")
+    told = logs.ok("undo", run).out
+    assert "2 objects that it had not deleted can be used again, 0 objects are gone" in told
+    logs.ok("cp", "sales/main/logs/a", "sales/main/kept")

@@ -40,6 +40,7 @@ class CatalogSubject:
             abilities.KeepsParents,
             abilities.KeepsPolicy,
             abilities.KnowsExpired,
+            abilities.KnowsReleased,
             abilities.ListsLeases,
             abilities.Quarantines,
             abilities.SetsAside,

@@ -176,7 +176,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a run that was cut off is not finished by the next": Bug(
         "reclaim.run.lifecycle.running",
-        right="    finish_unfinished(store, engine, watcher=watcher, opener=opener)\n",
+        right="    finish_unfinished(store, engine, limits=limits, watcher=watcher, "
+        "opener=opener)\n",
         wrong="",
         test=f"{AFTERWARDS}::test_the_next_run_finishes_one_that_was_cut_off[deleted]",
     ),

@@ -28,6 +28,7 @@ from tests.planted import (
     records,
     schedules,
     settings,
+    settling,
     terminus,
     trusting,
     uncommitted,
@@ -54,6 +55,7 @@ BUGS = (
     | records.BUGS
     | schedules.BUGS
     | settings.BUGS
+    | settling.BUGS
     | terminus.BUGS
     | trusting.BUGS
     | uncommitted.BUGS

@@ -151,8 +151,10 @@ BUGS: dict[str, Bug] = {
     ),
     "what an edit would give back as parents is anybody's": Bug(
         "reclaim.catalog.collection.promised",
-        right="for query in (taken, replaced):",
-        wrong="for query in (taken,):",
+        right="    replaced = select(run_edits.c.old_parents)"
+        ".where(among(connection, run_edits.c.run_id, runs))\n",
+        wrong="    replaced = select(run_edits.c.old_parents)"
+        ".where(run_edits.c.run_id == 'nobody')\n",
         test=f"{PARENTS}::test_what_an_edit_would_give_back_as_parents_stays[parent]",
     ),
     "what a deleted ref named is anybody's": Bug(
@@ -467,9 +469,9 @@ BUGS: dict[str, Bug] = {
         test=f"{LATE}::test_what_another_apply_counted_stays_aside",
     ),
     "an undo does not say that it has begun": Bug(
-        "reclaim.run.undo",
-        right="        self._store.storage.put(note, now.isoformat().encode())\n",
-        wrong="        return\n",
+        "reclaim.run.removal",
+        right="    store.storage.put(note, now.isoformat().encode())\n",
+        wrong="    return\n",
         test=f"{LATE}::test_what_is_moved_after_an_undo_is_put_back",
     ),
     "the source of a copy goes however long the copy took": Bug(

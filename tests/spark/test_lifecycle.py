@@ -8,9 +8,11 @@ import pytest
 
 from reclaim.run.lifecycle.collecting import collect_by_rules
 from reclaim.run.plan import PlanOptions
+from reclaim.run.undo import undo_run
 from tests.collect.world import opening
 from tests.lifecycle.random_rules import Seen, live_by_rules
 from tests.lifecycle.ruled import section
+from tests.lifecycle.test_afterwards import cut_off
 from tests.soak import SOAK
 from tests.spark.test_random import PairedWorld, tmp_path, world
 
@@ -32,3 +34,10 @@ def test_both_decide_the_same(world: PairedWorld, seed: int) -> None:
     options = PlanOptions(margins=world.margins, allowed_fraction=1.0)
     done = collect_by_rules(world.store(), world.engine(), options, opener=opening(world.storage))
     assert section(done.plan).ranges_read == 0
+
+
+def test_a_run_that_was_cut_off_is_given_up_on_executors(world: PairedWorld) -> None:
+    first = cut_off(world)
+    world.storage.delete(world.repo.branch("main").stat("logs/0").address)
+    done = undo_run(world.store(), world.spark, first)
+    assert (done.released, done.gone) == (4, 1)

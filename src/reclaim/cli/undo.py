@@ -41,10 +41,11 @@ def undo(
         ),
     ] = None,
 ) -> None:
-    """Take a run back: an expiration, an apply with --quarantine, or the history edit of an apply
-    that deleted. Safe to run again."""
+    """Take a run back: an expiration, an apply with --quarantine, the history edit of an apply that
+    deleted, or what a lifecycle run that was cut off has not deleted. Safe to run again."""
     from reclaim.catalog.collection.editors import EXPIRE
-    from reclaim.run.undo import Undone
+    from reclaim.run.lifecycle.cut_off import can_be_given_up
+    from reclaim.run.undo import Undone, undo_run
     from reclaim.run.undo_edit import edits_alone
     from reclaim.stores.registry import find, find_all, find_foreign
 
@@ -61,7 +62,11 @@ def undo(
             repository = catalog.repository_of_run(run)
         record = next(listed for listed in repository.runs() if listed.id == run)
         own = find(catalog, repository.uid)
-        if record.kind == EXPIRE or edits_alone(record):
+        if can_be_given_up(own, record):
+            with running.watched() as watcher:
+                done = undo_run(own, running.engine(watcher), run, watcher=watcher)
+            answer = UndoAnswer(own.name, own.noun, done, given_up=True)
+        elif record.kind == EXPIRE or edits_alone(record):
             left = _undo_history(own, repository, record)
             answer = UndoAnswer(own.name, own.noun, Undone(run, left=tuple(left)), record)
         else:
@@ -78,6 +83,8 @@ class UndoAnswer:
     done: Undone
     edited: Run | None = None
     """The run, where nothing but its edit of the history could be taken back."""
+    given_up: bool = False
+    """Whether it is a lifecycle run that was cut off, of which the rest was released."""
 
     @property
     def deleted(self) -> dict[str, int]:
@@ -102,7 +109,12 @@ class UndoAnswer:
 
     def view(self) -> Iterator[Block]:
         done, deleted = self.done, self.deleted
-        if self.edited is None:
+        if self.given_up:
+            yield (
+                f"Gave up run {done.run}: {objects(done.released)} that it had not deleted can be "
+                f"used again, {objects(done.gone)} are gone for good."
+            )
+        elif self.edited is None:
             what = f"{objects(done.objects)} ({size(done.bytes)})"
             what = f"{what} and {snapshots(done.snapshots, self.noun)}"
             yield f"Undid run {done.run}: brought back {what}."

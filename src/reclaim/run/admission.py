@@ -71,7 +71,7 @@ def check_begun(
             f"a purge has begun to delete what run {run.id} moved to quarantine",
             hint=f"finish that with `reclaim purge STORE --run {run.id}`, and plan it again",
         )
-    if run.undoing:
+    if run.undoing or run.given_up:
         raise PlanRefused(
             f"run {run.id} has begun to be undone",
             hint=f"finish that with `reclaim undo {run.id}`, and plan it again",

@@ -210,6 +210,7 @@ class Planning:
                 place=work,
                 opener=self._opener,
             )
+            seen = self._keep_more(seen)
             for hold in (hold_checkpoint, hold_lifecycle_checkpoint, hold_memory):
                 url = self._store.storage.url
                 seen = hold(seen, self._store, self._opener(url), work, self._storage)
@@ -436,6 +437,10 @@ class Planning:
             in_doubt=protection.matches.unread > 0,
             paths=seen.paths,
         )
+
+    def _keep_more(self, seen: Observation) -> Observation:
+        """An observation in which more is held, for a plan that takes what is referred to."""
+        return seen
 
     def _protected(self) -> Sequence[str]:
         """Folders of the storage that nothing is taken from."""

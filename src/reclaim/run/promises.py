@@ -8,6 +8,8 @@ history for a run that was to set it aside, and that was cut off before it did. 
 cover has one marker only. The record of such a run stays too. Snapshots that promised ones stand
 on, or are of no use without, stay with them. From the moment at which a purge begins to delete what
 a run set aside, that run promises nothing: nothing of it can come back (decision 0043).
+The record of a lifecycle run that was cut off stays as well, until somebody finishes it or gives it
+up.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from reclaim.errors import Conflict, Corrupt, IncompleteRead, PlanRefused, Refus
 from reclaim.ids import new_uid
 from reclaim.model import Run, RunState, SnapshotId
 from reclaim.run.decide import Decided
+from reclaim.run.lifecycle.cut_off import find_cut_off
 from reclaim.run.released import still_promised
 from reclaim.run.removal import MARKED, find_record
 from reclaim.stores.abilities import (
@@ -67,6 +70,12 @@ def keep_promises(
             parts.append(write_hashed(opener(place.url), f"{stem}-{len(parts)}", rows))
             if isinstance(store, NeedsOtherSnapshots):
                 taking += rows.column("address").to_pylist()
+    for run in find_cut_off(store):
+        if run.quarantine is None:
+            # What it has begun can be finished for as long as its plan is there.
+            rows = _record(store, run)
+            stem = place.at(f"promised-{new_uid()}")
+            parts.append(write_hashed(opener(place.url), stem, rows))
     if isinstance(store, NeedsOtherSnapshots):
         seen = store.keep_whole(seen, taking, besides=besides, reader=engine)
     if isinstance(store, KeepsParents):

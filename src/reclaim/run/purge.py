@@ -27,7 +27,8 @@ from reclaim.model import Quarantine, Run, RunState
 from reclaim.run.checks import check_budget, check_clock
 from reclaim.run.ends import cause_of, lock_left, sentence_of, told_as_partial
 from reclaim.run.journal import Journal
-from reclaim.run.removal import removal_of, setting_aside
+from reclaim.run.lifecycle.settling import has_claims, settle
+from reclaim.run.removal import note_undo_begun, removal_of, setting_aside
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.storage import Storage
@@ -234,6 +235,19 @@ def _purge(
         if outcome.counts[FAILED]:
             done.failures[run.id] = journal.failures(SHOWN)
             return
+    if run.unfinished and has_claims(store, run.id):
+        # Nobody can finish or undo it any more: what it did not take is of use again.
+        run = _note_begun(store, held, run)
+        note_undo_begun(store, run.id, store.clock.now())
+        settled = settle(store, held, engine, run.id, place=place.below("settling"), opener=opener)
+        if settled.unknown:
+            raise Partial(
+                f"of what run {run.id} claimed, {settled.unknown} objects could not be asked for; "
+                f"the journal at {place} says why",
+                hint=f"purge it again: reclaim purge STORE --run {run.id}",
+                released=settled.released,
+                failed=settled.unknown,
+            )
     done.collected += setting_aside(held).forget(run.id)
     held.finish(run.id, RunState.PURGED, {**run.summary, "purged_by": done.run})
     done.runs.append(run.id)

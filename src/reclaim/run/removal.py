@@ -412,6 +412,23 @@ def undo_begun(store: Store, run_id: str) -> str:
     return Place(*store.place(run_id)).below("undo").at("begun")
 
 
+def note_undo_begun(store: Store, run_id: str, now: datetime) -> None:
+    """Leave that file, for tasks of an apply that may wake up late."""
+    note = undo_begun(store, run_id)
+    store.storage.put(note, now.isoformat().encode())
+    store.storage.flush([note])
+
+
+def until_undone(deleter: Deleter, store: Store, run_id: str) -> Deleter:
+    """A deleter that deletes nothing for good any more once an undo of its run has begun.
+
+    For a run that takes what is referred to: what it has not deleted by then is in use again.
+    """
+    if isinstance(deleter, Remove):
+        return replace(deleter, undo_begun=undo_begun(store, run_id))
+    return deleter
+
+
 def _aside(store: Store, run_id: str) -> Aside:
     return Aside(store.format.prefix, store.format.quarantine_path(run_id))
 

@@ -37,11 +37,13 @@ def sweep(
     journal: Journal,
     place: Place,
     storage: Storage,
+    over: Sequence[Part] = (),
 ) -> Outcome:
-    """Take the candidates of one kind; each wave counts once it is in the journal."""
+    """Take the candidates of one kind, but for those that are ``over``; each wave counts once it is
+    in the journal."""
     outcome = Outcome()
     back = deleter.outcome == RESTORED
-    done: list[Part] = []
+    done: list[Part] = list(over)
     longest = FIRST_WAVE
     while True:
         lock.renew()
@@ -49,12 +51,12 @@ def sweep(
             mine = _in_order(
                 store, engine, storage, candidates, kind, done, place.below("work"), back=back
             )
-            over: Sequence[Part] = ()
+            known: Sequence[Part] = ()
         else:
-            mine, over = candidates, done
+            mine, known = candidates, done
         with lock.lent(longest, engine.ended) as time:
             request = SweepRequest(
-                store.format, mine, kind, over, deleter, time, place.below("journal")
+                store.format, mine, kind, known, deleter, time, place.below("journal")
             )
             swept = engine.sweep(request)
         longest *= 2

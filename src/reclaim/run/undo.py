@@ -25,8 +25,11 @@ from reclaim.model import ADOPT, Lease, Run, RunState, instant_text
 from reclaim.run.checks import check_clock
 from reclaim.run.ends import told_as_partial
 from reclaim.run.journal import Journal
+from reclaim.run.lifecycle.cut_off import can_be_given_up
+from reclaim.run.lifecycle.giving_up import give_up
+from reclaim.run.lifecycle.settling import settle
 from reclaim.run.released import hold_released
-from reclaim.run.removal import UndoableRemoval, removal_of, setting_aside, undo_begun
+from reclaim.run.removal import UndoableRemoval, note_undo_begun, removal_of, setting_aside
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.undo_edit import edits_alone, undo_edit
@@ -51,6 +54,11 @@ class Undone:
     left: tuple[str, ...] = ()
     held: tuple[Lease, ...] = ()
     """Leases of the undo, on snapshots that no ref reaches."""
+    released: int = 0
+    """Objects of a lifecycle run that are where they belong and can be used again, of those that
+    were not brought back all together."""
+    gone: int = 0
+    """Objects that such a run deleted for good."""
 
     @property
     def held_until(self) -> str:
@@ -70,6 +78,8 @@ class Undone:
             "bytes": self.bytes,
             "restored": self.snapshots,
             "left": list(self.left),
+            "released": self.released,
+            "gone": self.gone,
             "held": [
                 {"snapshot": one.snapshot, "lease": one.id, "until": instant_text(one.end)}
                 for one in self.held
@@ -88,7 +98,9 @@ def undo_run(
     """Undo a run that set its objects aside, or the rest of an undo that was interrupted."""
     if store.deleted:
         raise Refused(f"{store.name} was deleted, and nothing of it can be used any more")
-    if (found := store.find_run(run_id)) is not None and edits_alone(found):
+    found = store.find_run(run_id)
+    gives_up = found is not None and can_be_given_up(store, found)
+    if found is not None and edits_alone(found) and not gives_up:
         return Undone(run_id, 0, 0, 0, tuple(undo_edit(store, run_id)))
     again = f"undo it again: reclaim undo {run_id}"
     # A lock is not held while Spark starts.
@@ -100,8 +112,11 @@ def undo_run(
         run = store.find_run(run_id)
         if run is None:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
-        removal = check_undo(run)
         stages = Stages(run_id, watcher or Silent())
+        if gives_up:
+            settled = give_up(store, held, engine, run, stages, opener)
+            return Undone(run_id, released=settled.released, gone=settled.gone)
+        removal = check_undo(run)
         return _Undoing(store, held, engine, run, removal, stages).undo(opener)
 
 
@@ -205,8 +220,28 @@ class _Undoing:
             # Before the run counts as undone: from then on it promises nothing.
             held = hold_released(store, self._held, self._run)
             restored = setting_aside(self._held).restore(self._run.id, whole, complete=not failed)
-        left = (*restored.left, *held)
-        undone = Undone(self._run.id, objects, size, restored.snapshots, left, tuple(restored.held))
+            released = 0
+            if failed or restored.waits:
+                # What did come back is of use at once, whatever becomes of the rest.
+                released = settle(
+                    store,
+                    self._held,
+                    self._engine,
+                    self._run.id,
+                    place=own.below("settling"),
+                    opener=opener,
+                    failed=journal.own_parts(),
+                    aside=self._removal.aside(store, self._run.id),
+                ).released
+        undone = Undone(
+            self._run.id,
+            objects,
+            size,
+            restored.snapshots,
+            (*restored.left, *held),
+            tuple(restored.held),
+            released,
+        )
         if failed or restored.waits:
             raise self._partial(undone, failed, failures, restored.waits)
         return undone
@@ -226,9 +261,7 @@ class _Undoing:
         self._run = replace(self._run, state=RunState.PARTIAL, summary=summary)
         # Then for the tasks of an apply that may wake up late. In this order, because from the
         # record on no other apply can count on what such a task puts back.
-        note = undo_begun(self._store, self._run.id)
-        self._store.storage.put(note, now.isoformat().encode())
-        self._store.storage.flush([note])
+        note_undo_begun(self._store, self._run.id, now)
 
     def _partial(
         self, undone: Undone, failed: int, failures: Sequence[str], waits: Sequence[str]

@@ -151,9 +151,10 @@ class KnowsExpired(Protocol):
     """A store that knows which objects rules took although snapshots refer to them."""
 
     def write_expired(
-        self, destination: Storage, prefix: str, *, besides: str = ""
+        self, destination: Storage, prefix: str, *, besides: str = "", of: str = ""
     ) -> AddressFiles:
-        """Write down their addresses, below a prefix, but for those of the run ``besides``.
+        """Write down their addresses, below a prefix: but for those of the run ``besides``, or only
+        those ``of`` one.
 
         They are not missing, and no run takes them again.
         """
@@ -161,6 +162,10 @@ class KnowsExpired(Protocol):
 
     def expired_by(self) -> Collection[str]:
         """The runs that have taken such objects, or are about to, for good."""
+        ...
+
+    def count_expired(self, run_id: str) -> int:
+        """How many objects a run has taken, or is about to take."""
         ...
 
 
@@ -207,6 +212,13 @@ class TakesReferenced(Protocol):
 
     def write_claimed(self, destination: Storage, prefix: str) -> AddressFiles:
         """Write down the addresses that the run has claimed."""
+        ...
+
+    def release_claims(self, run_id: str, at_home: Iterable[str]) -> int:
+        """Let go of objects that a run claimed and that are where they belong; returns how many.
+
+        Only once it is certain that nobody goes on with that run.
+        """
         ...
 
     def forget_expired(self, addresses: Iterable[str]) -> int:
@@ -440,6 +452,15 @@ class KeepsParents(Protocol):
         These are the parents of snapshots that other runs than ``besides`` can bring back, and the
         snapshots that such runs passed over when they edited history, or deleted a ref of.
         """
+        ...
+
+
+@runtime_checkable
+class KnowsReleased(Protocol):
+    """A store that knows what edits of its history have taken out of it."""
+
+    def find_released(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
+        """Those of some snapshots that an undo of an edit would bring back into the history."""
         ...
 
 

@@ -17,7 +17,8 @@ A commit that lands later carries on what its parents have, which was judged, an
 which is not claimed. A ref that is made later reaches entries that read as gone, like any other.
 
 Until the promotion everything can be taken back, by one change of the same row. Afterwards only an
-undo takes it back, which has brought the bytes back before. What is swept is read from here: an
+undo takes it back, which has brought the bytes back before; and of a run that nobody will finish,
+what is found where it belongs (``release_at_home``). What is swept is read from here: an
 address without a claim, or of a claim that is not promoted, cannot be in the list.
 """
 
@@ -25,6 +26,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 
 import pyarrow as pa
@@ -51,6 +53,7 @@ from reclaim.catalog.database.schema import (
 from reclaim.catalog.database.sets import among, batches
 from reclaim.catalog.staging import reference_lock
 from reclaim.catalog.workspace import Workspace
+from reclaim.clock import to_micros
 from reclaim.errors import Conflict, OwnedAddress, PlanRefused
 from reclaim.model import Lease, Ref, RefKind
 from reclaim.storage import Storage, hashed_files
@@ -266,6 +269,19 @@ def release_undone(connection: Connection, run_id: str) -> bool:
     return _set_state(connection, run_id, ClaimState.RELEASED)
 
 
+def release_at_home(
+    workspace: Workspace, lock: RepositoryLock, run_id: str, addresses: Iterable[str]
+) -> int:
+    """Let go of those addresses of a promoted claim whose bytes are where they belong; returns how
+    many. For a run that nobody will finish: the others stay claimed."""
+
+    def work(connection: Connection, batch: list[str]) -> int:
+        lock.assure(connection)
+        return _remove(connection, run_id, batch)
+
+    return workspace.database.transact_each(batches(addresses, BATCH), work)
+
+
 def remove_released(workspace: Workspace, lock: RepositoryLock) -> int:
     """Remove the rows of claims that are void; returns how many addresses they had."""
     query = select(claims.c.run_id).where(
@@ -317,6 +333,17 @@ def promoted_runs(workspace: Workspace) -> Sequence[str]:
         return list(connection.execute(query.order_by(claims.c.run_id)).scalars())
 
 
+def promoted_since(connection: Connection, repo_uid: str, start: datetime) -> Sequence[str]:
+    """The runs that have promoted claims which they made since some time."""
+    query = select(claims.c.run_id).where(
+        claims.c.repo_uid == repo_uid,
+        claims.c.state == ClaimState.PROMOTED,
+        claims.c.made_at >= to_micros(start),
+        exists().where(claimed_addresses.c.run_id == claims.c.run_id),
+    )
+    return list(connection.execute(query.order_by(claims.c.made_at)).scalars())
+
+
 def forget(workspace: Workspace, lock: RepositoryLock, addresses: Iterable[str]) -> int:
     """Remove addresses of other runs' claims, to which nothing refers any more; returns how many.
 
@@ -360,10 +387,12 @@ def write_claimed(
 
 
 def write_expired(
-    workspace: Workspace, destination: Storage, prefix: str, *, besides: str = ""
+    workspace: Workspace, destination: Storage, prefix: str, *, besides: str = "", of: str = ""
 ) -> Mapping[str, int]:
-    """The same for the addresses of all promoted claims, but for those of one run."""
-    promoted = [run_id for run_id in promoted_runs(workspace) if run_id != besides]
+    """The same for the addresses of all promoted claims: of one run alone, or of all but one."""
+    promoted = [
+        run_id for run_id in promoted_runs(workspace) if run_id != besides and of in ("", run_id)
+    ]
     return _write(_pages(workspace, [ClaimState.PROMOTED], promoted), destination, prefix)
 
 

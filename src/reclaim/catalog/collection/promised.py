@@ -19,7 +19,7 @@ from reclaim.catalog.database.schema import run_edits, run_refs
 from reclaim.catalog.database.sets import among
 from reclaim.catalog.refs.commits import STANDING
 from reclaim.catalog.workspace import Workspace
-from reclaim.model import SnapshotId
+from reclaim.model import RunState, SnapshotId
 
 
 def find_metaranges(workspace: Workspace, runs: Collection[str]) -> dict[str, list[str]]:
@@ -54,6 +54,18 @@ def find_parents(workspace: Workspace, *, besides: str) -> set[SnapshotId]:
         return {SnapshotId(commit_id) for commit_id in connection.execute(query).scalars()}
 
 
+def find_released(workspace: Workspace, ids: Collection[str]) -> set[SnapshotId]:
+    """Those of some commits that an edit of the history took out of it, or that a ref named which
+    it deleted, and that an undo of the edit would bring back."""
+    if not ids:
+        return set()
+    with workspace.database.read() as connection:
+        every = records.list_runs(connection, workspace.repo_uid)
+        edits = {run.id for run in every if run.state not in (RunState.UNDONE, RunState.PURGED)}
+        named = (SnapshotId(one) for one in _replaced(connection, edits))
+        return {one for one in named if one in ids}
+
+
 def undoable(connection: Connection, repo_uid: str) -> set[str]:
     """The runs whose commits can be brought back."""
     return {run.id for run in records.list_runs(connection, repo_uid) if run.undoable}
@@ -80,9 +92,15 @@ def _named(connection: Connection, repo_uid: str, runs: Collection[str]) -> Iter
         commit_rows.c.state.in_(TAKEN),
         among(connection, commit_rows.c.run_id, runs),
     )
+    for text in connection.execute(taken).scalars():
+        yield from json.loads(text)
+    yield from _replaced(connection, runs)
+
+
+def _replaced(connection: Connection, runs: Collection[str]) -> Iterator[str]:
+    """The parents that runs replaced, and what deleted refs named."""
     replaced = select(run_edits.c.old_parents).where(among(connection, run_edits.c.run_id, runs))
-    for query in (taken, replaced):
-        for text in connection.execute(query).scalars():
-            yield from json.loads(text)
+    for text in connection.execute(replaced).scalars():
+        yield from json.loads(text)
     deleted = select(run_refs.c.commit_id).where(among(connection, run_refs.c.run_id, runs))
     yield from connection.execute(deleted).scalars()

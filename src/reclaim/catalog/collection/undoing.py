@@ -140,7 +140,19 @@ def _undo_edit(
         )
     _end(connection, run_id)
     history_edit.bump(connection, workspace.repo_uid)
-    return [*outcome.changed, *outcome.gone]
+    return [*outcome.changed, *outcome.gone, *_taken_since(connection, workspace.repo_uid, run_id)]
+
+
+def _taken_since(connection: Connection, repo_uid: str, run_id: str) -> list[str]:
+    """A sentence about lifecycle runs since: a ref that comes back may have other rules than those
+    that reached the same commits meanwhile."""
+    run = find(connection, repo_uid, run_id)
+    since = claimed_addresses.promoted_since(connection, repo_uid, run.started_at)
+    if not since:
+        return []
+    more = f" and {len(since) - SHOWN} more" if len(since) > SHOWN else ""
+    named = ", ".join(since[:SHOWN])
+    return [f"what lifecycle rules have taken since stays gone (run {named}{more})"]
 
 
 def find(connection: Connection, repo_uid: str, run_id: str) -> Run:

@@ -14,9 +14,9 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.errors import OwnedAddress
+from reclaim.errors import NotFound, OwnedAddress
 from reclaim.storage import Storage
-from reclaim.storage.pace import InTime, Pace
+from reclaim.storage.pace import InTime, Pace, TimeOver, check_time
 from reclaim.stores.format import Format
 from reclaim.urls import ODD_ADDRESS
 
@@ -91,7 +91,13 @@ class Deleter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Deletes for good. Whether there was anything to delete, a storage does not say."""
+    """Deletes for good. Whether there was anything to delete, a storage does not say.
+
+    ``undo_begun`` is the address of the file that an undo of the run writes before it looks at
+    anything, where there is such an undo: nothing is deleted once it is there.
+    """
+
+    undo_begun: str = ""
 
     @property
     def outcome(self) -> str:
@@ -101,8 +107,9 @@ class Remove:
         self,
         storage: Storage,
         targets: Sequence[Target],
-        in_time: InTime,  # noqa: ARG002 - one request
+        in_time: InTime,
     ) -> Sequence[Taken]:
+        self._check_not_undone(storage, in_time)
         storage.delete_page([target.address for target in targets])
         return [Taken(DELETED)] * len(targets)
 
@@ -110,10 +117,23 @@ class Remove:
         self,
         storage: Storage,
         target: Target,
-        in_time: InTime,  # noqa: ARG002 - one request
+        in_time: InTime,
     ) -> Taken:
+        self._check_not_undone(storage, in_time)
         storage.delete(target.address)
         return Taken(DELETED)
+
+    def _check_not_undone(self, storage: Storage, in_time: InTime) -> None:
+        """Stop if an undo has begun: whoever is that late has lost its time too."""
+        if not self.undo_begun:
+            return
+        try:
+            storage.head(self.undo_begun)
+        except NotFound:
+            # Asking takes its time as well.
+            check_time(in_time)
+        else:
+            raise TimeOver
 
 
 def delete(

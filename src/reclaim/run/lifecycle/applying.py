@@ -51,7 +51,7 @@ from reclaim.run.lifecycle.promotion import NO_CONTAINERS, Promotion, count_rows
 from reclaim.run.lifecycle.saving import leave_results
 from reclaim.run.lifecycle.statistics import write_statistics
 from reclaim.run.plan_file import PlanDocument
-from reclaim.run.removal import Removal
+from reclaim.run.removal import Removal, until_undone
 from reclaim.run.stages import Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.trust import Basis
@@ -209,6 +209,7 @@ class LifecycleApplying:
                 resuming.facts["left"] = count_rows(going)
         else:
             going = self._claim_and_promote()
+        deleter = until_undone(deleter, self._store, self._run)
         for kind in self._store.format.order:
             of_kind = sum(part.rows for part in going if part.group == kind)
             if not of_kind:

@@ -46,6 +46,7 @@ from reclaim.run.lifecycle.checkpoint import (
     newest_lifecycle,
 )
 from reclaim.run.lifecycle.reach import Reach, find_metaranges, find_reach
+from reclaim.run.lifecycle.released import keep_released
 from reclaim.run.lifecycle.tables import (
     current_rules_table,
     finished_rules,
@@ -201,6 +202,9 @@ class LifecyclePlanning(Planning):
         self._reach, self._ranges, self._copied = None, RangeFiles(), ()
 
     # What is looked at
+
+    def _keep_more(self, seen: Observation) -> Observation:
+        return keep_released(seen, self._store)
 
     def _count_versions(self) -> None:
         # It would list everything; `doctor` says what a bucket keeps.

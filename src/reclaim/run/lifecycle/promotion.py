@@ -16,6 +16,7 @@ from reclaim.policy.lifecycle import decode_lifecycle, lifecycle_document
 from reclaim.run.checks import check_budget, check_clock
 from reclaim.run.decide import KEEPS_ALL, decide_seen
 from reclaim.run.lifecycle.rejudging import rejudge
+from reclaim.run.lifecycle.released import keep_released
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.promises import keep_needed, keep_promises
 from reclaim.run.trust import Basis
@@ -198,7 +199,7 @@ class Promotion:
                 settled=True,
             )
         )
-        return keep_promises(
+        promised = keep_promises(
             seen,
             self._store,
             self._engine,
@@ -206,6 +207,7 @@ class Promotion:
             place=self._own.below("work"),
             opener=self._opener,
         )
+        return keep_released(promised, self._store)
 
     def claimed(self, candidates: Sequence[Part]) -> Sequence[Part]:
         """The candidates that the store has as claimed by this run: these go, and nothing else."""

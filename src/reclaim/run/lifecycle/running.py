@@ -45,9 +45,9 @@ def run_lifecycle(
 
     An empty plan is applied as well: the next run starts from what it leaves. A plan beyond the
     ``limits`` is refused, and stays to be reviewed. A run that was cut off after it had promoted
-    what it takes is finished first.
+    what it takes is finished first, or it stops this one; see ``unfinished``.
     """
-    finish_unfinished(store, engine, watcher=watcher, opener=opener)
+    finish_unfinished(store, engine, limits=limits, watcher=watcher, opener=opener)
     plan = plan_stored_rules(store, engine, options, full=full, watcher=watcher, opener=opener)
     limits.check(
         plan.document,

@@ -1,41 +1,47 @@
-"""Lifecycle runs that have promoted what they take, and were cut off before all of it was taken.
+"""Finishing lifecycle runs that have promoted what they take, and were cut off before it was taken.
 
-For readers it is gone already, and no other run can claim it. So whoever runs next finishes it.
+For readers it is gone already, and no other run can claim it. So whoever runs next finishes it: if
+the rules are still those that it was planned by, and within the limits of the new run. Otherwise a
+person decides, and the new run does not begin.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from reclaim.engine.base import Engine
-from reclaim.engine.tasks.parts import Opener, open_storage
-from reclaim.errors import NotFound, PlanRefused
-from reclaim.model import Run, RunState
+from reclaim.engine.tasks.deleting import FAILED
+from reclaim.engine.tasks.parts import Opener, Place, open_storage
+from reclaim.errors import NotFound, Partial, PlanRefused, Refused, TooMuch
+from reclaim.model import Run
+from reclaim.policy.lifecycle import decode_lifecycle, lifecycle_document
 from reclaim.run import plan_file
+from reclaim.run.admission import exclude_options
 from reclaim.run.applied import Applied
 from reclaim.run.apply import apply_plan
 from reclaim.run.exclusion import EXCLUDE
-from reclaim.run.removal import DELETE, Removal, removal_of
+from reclaim.run.journal import Journal
+from reclaim.run.known_lists import known_lists
+from reclaim.run.lifecycle.cut_off import find_cut_off
+from reclaim.run.limits import NO_LIMITS, Limits
+from reclaim.run.plan_file import PlanDocument
+from reclaim.run.removal import DELETE, OPTIONS, Removal, removal_of
 from reclaim.run.stages import Watcher
-from reclaim.stores.abilities import KnowsExpired
+from reclaim.stores.abilities import KeepsLifecycle, KnowsExpired
 from reclaim.stores.base import Store
 
 log = logging.getLogger(__name__)
 
-UNFINISHED = (RunState.STARTED, RunState.STOPPED, RunState.PARTIAL)
-
 
 def find_unfinished(store: Store) -> Iterator[Run]:
-    """The runs whose claims are promoted and that did not come to their end, the oldest first.
+    """The runs that were cut off and that somebody may finish, the oldest first.
 
     Not one that was begun to be undone or purged: that is to be finished.
     """
-    if not isinstance(store, KnowsExpired):
-        return
-    promoted = store.expired_by()
-    for run in reversed(store.runs()):
-        if run.id in promoted and run.state in UNFINISHED and not (run.undoing or run.purging):
+    for run in find_cut_off(store):
+        if not (run.undoing or run.purging or run.given_up):
             yield run
 
 
@@ -43,13 +49,15 @@ def finish_unfinished(
     store: Store,
     engine: Engine,
     *,
+    limits: Limits = NO_LIMITS,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> list[Applied]:
     """Finish every such run in the way that it was begun; returns what each came to.
 
-    One whose plan is not there any more is left, and told of: what it has not deleted stays where
-    it is, and an undo can bring back what it moved to quarantine.
+    One whose plan is not there any more is left, and told of: ``undo`` releases what it has not
+    taken. So is one of which some objects cannot be taken, which waits for the next run. One by
+    other rules than those of now, or beyond the ``limits``, is refused.
     """
     finished = []
     for run in list(find_unfinished(store)):
@@ -58,10 +66,17 @@ def finish_unfinished(
         try:
             place, planned = plan_file.find(opener(run.place), run.place)
         except (NotFound, PlanRefused) as error:
-            log.warning("lifecycle run %s cannot be finished: %s", run.id, error)
+            log.warning(
+                "lifecycle run %s cannot be finished: %s; release what it has not taken: reclaim "
+                "undo %s",
+                run.id,
+                error,
+                run.id,
+            )
             continue
-        finished.append(
-            apply_plan(
+        _Unfinished(store, run, place, planned).check(limits, opener)
+        try:
+            applied = apply_plan(
                 store,
                 engine,
                 place,
@@ -71,5 +86,80 @@ def finish_unfinished(
                 watcher=watcher,
                 opener=opener,
             )
-        )
+        except Partial as error:
+            if not error.details.get("failed"):
+                raise
+            log.warning(
+                "lifecycle run %s is not finished: %s; release what it has not taken: reclaim "
+                "undo %s",
+                run.id,
+                error.message,
+                run.id,
+            )
+        else:
+            finished.append(applied)
     return finished
+
+
+@dataclass(frozen=True, slots=True)
+class _Unfinished:
+    """A run that was cut off, with its plan."""
+
+    store: Store
+    run: Run
+    place: Place
+    planned: PlanDocument
+
+    def check(self, limits: Limits, opener: Opener) -> None:
+        """Refuse to finish it unless nobody could be surprised by that."""
+        if not self._has_rules_of_now():
+            raise Refused(
+                f"lifecycle run {self.run.id} was cut off when it had begun to take objects, and "
+                f"the lifecycle rules of {self.store.name} are other ones than it was planned by",
+                hint=f"nothing was changed; {self._ways_out()}",
+                run=self.run.id,
+            )
+        objects, size = self._count_left(opener)
+        if (limits.objects is not None and objects > limits.objects) or (
+            limits.size is not None and size > limits.size
+        ):
+            raise TooMuch(
+                f"lifecycle run {self.run.id} was cut off and has to be finished first, and it may "
+                f"take {objects} objects and {size} bytes: more than --max-objects or --max-bytes "
+                "allows",
+                hint=f"nothing was changed; {self._ways_out()}",
+                run=self.run.id,
+                candidates=objects,
+                bytes=size,
+            )
+
+    def _has_rules_of_now(self) -> bool:
+        section = self.planned.lifecycle
+        if section is None or not isinstance(self.store, KeepsLifecycle):
+            return False
+        document = self.store.stored_lifecycle()
+        if document is None:
+            return False
+        stored = decode_lifecycle(document, repository=self.store.name)
+        return lifecycle_document(stored.policy) == section.policy
+
+    def _count_left(self, opener: Opener) -> tuple[int, int]:
+        """At most so many objects and bytes has it not taken yet: what a wave did that was cut off
+        is not counted as taken."""
+        assert isinstance(self.store, KnowsExpired)
+        applies = self.place.below("apply")
+        known = known_lists(self.run)
+        taken = Journal(opener(self.place.url), applies, applies, known=known).total()
+        done = taken.without(FAILED)
+        objects = self.store.count_expired(self.run.id) - done.counts.total()
+        return max(objects, 0), max(self.planned.candidate_bytes - done.sizes.total(), 0)
+
+    def _ways_out(self) -> str:
+        removal = removal_of(self.run)
+        globs = [str(glob) for glob in self.run.summary.get(EXCLUDE) or ()]
+        how = OPTIONS[removal.name] if removal is not None else ""
+        command = ("reclaim apply", str(self.place), how, exclude_options(globs))
+        return (
+            f"finish it: {' '.join(filter(None, command))}; or release what it has not taken: "
+            f"reclaim undo {self.run.id}"
+        )

@@ -106,6 +106,9 @@ class HeldRepository:
         )
         return AddressFiles(tuple(files), tuple(files.values()))
 
+    def release_claims(self, run_id: str, at_home: Iterable[str]) -> int:
+        return claimed_addresses.release_at_home(self._workspace, self.lock, run_id, at_home)
+
     def forget_expired(self, addresses: Iterable[str]) -> int:
         return claimed_addresses.forget(self._workspace, self.lock, addresses)
 

@@ -141,6 +141,9 @@ class CatalogStore:
         standing = promised.find_parents(self._workspace, besides=besides)
         return replace(seen, promised=seen.ids.intersection(standing))
 
+    def find_released(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
+        return promised.find_released(self._workspace, ids)
+
     def record_plan(self, run_id: str, digest: str) -> None:
         plans.record_plan(self._workspace, run_id, digest)
 
@@ -160,15 +163,18 @@ class CatalogStore:
         policies.store_lifecycle(self._workspace, document)
 
     def write_expired(
-        self, destination: Storage, prefix: str, *, besides: str = ""
+        self, destination: Storage, prefix: str, *, besides: str = "", of: str = ""
     ) -> AddressFiles:
         files = claimed_addresses.write_expired(
-            self._workspace, destination, prefix, besides=besides
+            self._workspace, destination, prefix, besides=besides, of=of
         )
         return AddressFiles(tuple(files), tuple(files.values()))
 
     def expired_by(self) -> Collection[str]:
         return claimed_addresses.promoted_runs(self._workspace)
+
+    def count_expired(self, run_id: str) -> int:
+        return claimed_addresses.count(self._workspace, run_id)
 
     def current_history(self) -> HistorySeen:
         return history_edit.read_history(

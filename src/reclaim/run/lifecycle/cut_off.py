@@ -1,0 +1,31 @@
+"""Lifecycle runs that have promoted what they take, and did not come to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reclaim.model import Run, RunState
+from reclaim.stores.abilities import KnowsExpired
+from reclaim.stores.base import Store
+
+UNFINISHED = (RunState.STARTED, RunState.STOPPED, RunState.PARTIAL)
+
+
+def find_cut_off(store: Store) -> Iterator[Run]:
+    """The runs whose claims are promoted and that did not come to their end, the oldest first."""
+    if not isinstance(store, KnowsExpired):
+        return
+    promoted = store.expired_by()
+    for run in reversed(store.runs()):
+        if run.id in promoted and run.state in UNFINISHED:
+            yield run
+
+
+def can_be_given_up(store: Store, run: Run) -> bool:
+    """Whether a run deletes for good, and was cut off or could not delete everything."""
+    return (
+        isinstance(store, KnowsExpired)
+        and run.state in UNFINISHED
+        and run.quarantine is None
+        and run.id in store.expired_by()
+    )

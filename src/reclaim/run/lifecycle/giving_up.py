@@ -1,0 +1,73 @@
+"""Giving up a lifecycle run that deletes for good and was cut off after its promotion.
+
+What it has deleted is gone. What it has not is released, so that it can be read, referred to and
+judged again. From the record on nobody finishes the run; and a task of it that wakes up late finds
+the note of an undo before it deletes the next page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reclaim.engine.base import Engine
+from reclaim.engine.tasks.parts import Opener, Place
+from reclaim.errors import Conflict, Partial
+from reclaim.ids import new_uid
+from reclaim.model import GIVEN_UP, Run, RunState, instant_text
+from reclaim.run.checks import check_clock
+from reclaim.run.lifecycle.cut_off import can_be_given_up
+from reclaim.run.lifecycle.settling import Settled, settle
+from reclaim.run.removal import note_undo_begun
+from reclaim.run.stages import Stages
+from reclaim.stores.abilities import KnowsExpired
+from reclaim.stores.base import Held, Store
+
+CLAIMED, RELEASED, GONE = "claimed", "released", "gone"
+"""Facts in the record of such a run: how many addresses it had claimed, and what came of them."""
+
+
+def give_up(
+    store: Store, held: Held, engine: Engine, run: Run, stages: Stages, opener: Opener
+) -> Settled:
+    """Release what a run has not deleted, under its lock; says how many of all that it claimed."""
+    if not can_be_given_up(store, run):
+        raise Conflict(f"run {run.id} is {run.state} now", hint="see `reclaim runs`")
+    place = Place(*store.place(run.id)).below("undo").below(new_uid())
+    with stages.stage("check"):
+        store.check()
+        check_clock(store, store.storage, place)
+        held.begin()
+        run = _note(store, held, run)
+    with stages.stage("settle") as settling:
+        found = settle(store, held, engine, run.id, place=place, opener=opener)
+        # With what an undo that was cut off had released before.
+        released = run.summary[CLAIMED] - found.gone - found.unknown
+        settled = replace(found, released=released)
+        settling.facts |= {RELEASED: released, GONE: found.gone}
+    said = {**run.summary, RELEASED: released, GONE: found.gone}
+    if found.unknown:
+        held.finish(run.id, RunState.PARTIAL, said)
+        raise Partial(
+            f"of what run {run.id} claimed, {released} objects were released, {found.gone} are "
+            f"gone for good, and {found.unknown} could not be asked for; the journal at {place} "
+            "says why",
+            hint=f"undo it again: reclaim undo {run.id}",
+            released=released,
+            gone=found.gone,
+            failed=found.unknown,
+        )
+    held.finish(run.id, RunState.UNDONE, said)
+    return settled
+
+
+def _note(store: Store, held: Held, run: Run) -> Run:
+    """Note that nobody may finish it, before the first address is released."""
+    assert isinstance(store, KnowsExpired)
+    now = store.clock.now()
+    begun = {CLAIMED: store.count_expired(run.id), GIVEN_UP: instant_text(now)}
+    # What was noted first stays: it counts what was claimed before anything was released.
+    summary = {**begun, **run.summary}
+    held.finish(run.id, RunState.PARTIAL, summary)
+    # Then for its tasks: from the record on no other apply can begin.
+    note_undo_begun(store, run.id, now)
+    return replace(run, state=RunState.PARTIAL, summary=summary)

@@ -1,0 +1,27 @@
+"""Commits that an edit of the history has taken out of it, and that its undo would bring back.
+
+Nothing reaches them, and a collection may take them; until then they hold what they have from
+lifecycle rules, as the history that they were in did. So an undo finds it as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reclaim.run.decide import KEEPS_ALL, decide_seen
+from reclaim.stores.abilities import KnowsReleased
+from reclaim.stores.base import Store
+from reclaim.stores.observation import Observation
+
+
+def keep_released(seen: Observation, store: Store) -> Observation:
+    """An observation in which such commits are promised as well, if nothing else reaches them.
+
+    What a branch reaches is judged by the rules of that branch: it would be held for ever
+    otherwise, because no collection ends it.
+    """
+    if not isinstance(store, KnowsReleased) or store.deleted:
+        return seen
+    dead = seen.ids - decide_seen(KEEPS_ALL, seen).live
+    released = store.find_released(dead)
+    return replace(seen, promised=seen.promised.union(released)) if released else seen

@@ -1,0 +1,99 @@
+"""Bugs of what becomes of a lifecycle run that was cut off, and of undos beside lifecycle rules."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+SETTLING = "reclaim.run.lifecycle.settling"
+UNFINISHED = "reclaim.run.lifecycle.unfinished"
+GIVING_UP = "reclaim.run.lifecycle.giving_up"
+TEST = "tests/lifecycle/test_settling.py"
+RELEASED = "tests/lifecycle/test_released.py"
+LATE = f"{TEST}::test_a_task_that_wakes_up_after_an_undo_deletes_nothing"
+
+BUGS: dict[str, Bug] = {
+    "what is gone is released with what is at home": Bug(
+        SETTLING,
+        right='        there = rows.filter(pc.equal(rows.column("outcome"), AT_HOME))\n',
+        wrong="        there = rows\n",
+        test=f"{TEST}::test_a_run_that_was_cut_off_can_be_given_up",
+    ),
+    "what could not be brought back is released for what lies in its place": Bug(
+        SETTLING,
+        right="        over=over,\n",
+        wrong="",
+        test=f"{TEST}::test_what_an_undo_brought_back_is_of_use_whatever_it_could_not",
+    ),
+    "what an undo brought back in part stays gone": Bug(
+        "reclaim.run.undo",
+        right="            if failed or restored.waits:\n                # What",
+        wrong="            if False:\n                # What",
+        test=f"{TEST}::test_what_an_undo_brought_back_is_of_use_whatever_it_could_not",
+    ),
+    "what a purge found at home stays gone": Bug(
+        "reclaim.run.purge",
+        right="    if run.unfinished and has_claims(store, run.id):\n",
+        wrong="    if False:\n",
+        test=f"{TEST}::test_a_purge_of_a_run_that_was_cut_off_releases_what_is_at_home",
+    ),
+    "a purge leaves no note for late tasks": Bug(
+        "reclaim.run.purge",
+        right="        note_undo_begun(store, run.id, store.clock.now())\n",
+        wrong="",
+        test=f"{TEST}::test_a_task_that_wakes_up_after_a_purge_puts_back_what_it_moves",
+    ),
+    "a run is given up without a note for its late tasks": Bug(
+        GIVING_UP,
+        right="    note_undo_begun(store, run.id, now)\n",
+        wrong="",
+        test=LATE,
+    ),
+    "a task that deletes does not look for an undo": Bug(
+        "reclaim.run.lifecycle.applying",
+        right="        deleter = until_undone(deleter, self._store, self._run)\n",
+        wrong="",
+        test=LATE,
+    ),
+    "a run that is being given up is finished": Bug(
+        "reclaim.run.admission",
+        right="    if run.undoing or run.given_up:\n",
+        wrong="    if run.undoing:\n",
+        test=f"{TEST}::test_what_could_not_be_asked_for_stays_claimed",
+    ),
+    "the next run finishes one that is being given up": Bug(
+        UNFINISHED,
+        right="        if not (run.undoing or run.purging or run.given_up):\n",
+        wrong="        if not (run.undoing or run.purging):\n",
+        test=f"{TEST}::test_what_could_not_be_asked_for_stays_claimed",
+    ),
+    "a run by rules that changed since is finished": Bug(
+        UNFINISHED,
+        right="        if not self._has_rules_of_now():\n",
+        wrong="        if False:\n",
+        test=f"{TEST}::test_rules_that_changed_since_are_not_overruled_by_a_run_that_was_cut_off",
+    ),
+    "a run beyond the limits is finished": Bug(
+        UNFINISHED,
+        right="        if (limits.objects is not None and objects > limits.objects) or (\n",
+        wrong="        if False and (\n",
+        test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off",
+    ),
+    "the plan of a run that was cut off is collected": Bug(
+        "reclaim.run.promises",
+        right="    for run in find_cut_off(store):\n",
+        wrong="    for run in ():\n",
+        test=f"{TEST}::test_the_plan_of_a_run_that_was_cut_off_is_not_collected",
+    ),
+    "a plan takes what an expiration released": Bug(
+        "reclaim.run.lifecycle.planning",
+        right="        return keep_released(seen, self._store)\n",
+        wrong="        return seen\n",
+        test=f"{RELEASED}::test_what_an_expiration_took_out_of_history_is_held[before the plan]",
+    ),
+    "an apply takes what was released since the plan": Bug(
+        "reclaim.run.lifecycle.promotion",
+        right="        return keep_released(promised, self._store)\n",
+        wrong="        return promised\n",
+        test=f"{RELEASED}::test_a_branch_that_was_expired_while_a_plan_waited_holds",
+    ),
+}
