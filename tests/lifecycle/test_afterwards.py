@@ -7,6 +7,7 @@ import pytest
 from reclaim.catalog.database.schema import claimed_addresses, claims
 from reclaim.errors import Gone
 from reclaim.model import RunState
+from reclaim.run.lifecycle.collecting import collect_by_rules
 from reclaim.run.lifecycle.rules import find_runs
 from reclaim.run.lifecycle.running import run_lifecycle
 from reclaim.run.lifecycle.unfinished import find_unfinished
@@ -63,6 +64,19 @@ def test_the_next_run_finishes_one_that_was_cut_off(local: World, removal: Remov
     # Each object is counted once, by the run that took it.
     assert [one.run.summary["objects"] for one in (later, earlier)] == [0, 5]
     assert not list(find_unfinished(local.store()))
+
+
+def test_a_collection_with_rules_finishes_it_too(local: World) -> None:
+    first = cut_off(local)
+    collect_by_rules(
+        local.store(),
+        local.engine(),
+        PlanOptions(margins=local.margins, allowed_fraction=1.0),
+        opener=opening(local.storage),
+    )
+    assert missing(local) == OLD
+    states = {one.run.id: one.run.state for one in find_runs(local.store())}
+    assert states[first] == RunState.DONE
 
 
 def test_one_that_is_being_undone_is_left_to_that(local: World) -> None:

@@ -29,6 +29,7 @@ from reclaim.run.lifecycle.planning import (
     plan_lifecycle,
 )
 from reclaim.run.lifecycle.rules import find_lifecycle
+from reclaim.run.lifecycle.unfinished import finish_unfinished
 from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.plan import Plan, Planning, PlanOptions, record_plan
 from reclaim.run.removal import DELETE, Removal
@@ -106,7 +107,10 @@ def collect_by_rules(
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> CollectedByRules:
-    """Collect, and then take what the stored lifecycle rules match; see ``gc.collect``."""
+    """Collect, and then take what the stored lifecycle rules match; see ``gc.collect``.
+
+    A lifecycle run that was cut off after it had promoted what it takes is finished first.
+    """
     if not isinstance(store.format, IndexesEntries) or store.deleted:
         raise InvalidInput(f"{store.name} has no lifecycle rules", hint="leave --lifecycle out")
     policy = find_lifecycle(store).policy
@@ -117,6 +121,7 @@ def collect_by_rules(
             "--lifecycle makes two plans, by a listing of its own",
             hint="leave --out and --inventory out",
         )
+    finish_unfinished(store, engine, watcher=watcher, opener=opener)
     watching = watcher or Silent()
     planning = _IndexingPlanning(store, engine, options, new_uid(), None, watching, opener)
 
