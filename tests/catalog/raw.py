@@ -32,7 +32,9 @@ def rows(repo: Repository, table: Table) -> list[Any]:
     row_type, converters = _shape(table, database._engine.dialect)
     with closing(database._engine.raw_connection()) as raw:
         cursor = raw.cursor()
-        cursor.execute(f"SELECT * FROM {table.name}")
+        # By name: in a database that was migrated they have another order.
+        names = ", ".join(f'"{column.name}"' for column in table.columns)
+        cursor.execute(f"SELECT {names} FROM {table.name}")
         return [
             row_type(*(convert(value) for convert, value in zip(converters, row, strict=True)))
             for row in cursor.fetchall()
