@@ -6,13 +6,17 @@ import re
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from reclaim.errors import InvalidInput
 
 
 def check_globs(globs: Sequence[str], *, named: str = "--exclude") -> tuple[str, ...]:
     """Globs as a person gives them; one that cannot match anything is refused."""
+    if not globs:
+        return ()
+    # The functions of Arrow load much, and most commands need no glob.
+    import pyarrow.compute as pc
+
     for glob in globs:
         try:
             if not glob:
@@ -28,6 +32,8 @@ def check_globs(globs: Sequence[str], *, named: str = "--exclude") -> tuple[str,
 
 def first_match(texts: pa.Array | pa.ChunkedArray, globs: Sequence[str]) -> pa.Array:
     """The number of the first glob that matches each text; null where none does."""
+    import pyarrow.compute as pc
+
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     numbers: pa.Array = pa.nulls(len(texts), pa.int32())

@@ -365,7 +365,7 @@ def test_cp_recursive(tree: CommandLine) -> None:
 def test_mv(tree: CommandLine) -> None:
     before = tree.ok("ls", "sales/main/a.txt", "--json").json["entries"][0]
     moved = tree.ok("mv", "sales/main/a.txt", "sales/main/z.txt", "--json").json
-    assert {**moved, "path": "a.txt"} == before
+    assert {**moved, "path": "a.txt", "expired": None} == before
     assert "a.txt" not in _paths(tree, "sales/main")
     tree.ok("mv", "-r", "sales/main/data", "sales/main/moved")
     assert _paths(tree, "sales/main/moved/") == [

@@ -117,14 +117,14 @@ def test_a_promised_container_of_a_newer_version_stops_the_run(
     past = bury(local)
     metarange = local.repo.commit(past.first).metarange
     apply_all(local, removal=MoveToQuarantine(30 * DAY))
-    real = containers.decode_metarange
+    real = containers.decode_metarange_table
 
     def newer(data: bytes, address: str) -> Any:
         if address == metarange:
             raise UnknownVersion("a container of format 9")
         return real(data, address)
 
-    monkeypatch.setattr(containers, "decode_metarange", newer)
+    monkeypatch.setattr(containers, "decode_metarange_table", newer)
     with pytest.raises(UnknownVersion, match="format 9"):
         local.plan()
 

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from reclaim.engine.tasks.parts import Place
-from reclaim.errors import Gone, PlanRefused, TooMuch
+from reclaim.errors import Gone, Partial, PlanRefused, TooMuch
 from reclaim.model import RunState
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.removal import MoveToQuarantine, Removal
 from tests.collect.world import World
 from tests.lifecycle.logs import LOGS, OLD, missing, planned, week
 from tests.lifecycle.ruled import Rules, held, plan_rules, section
+from tests.lifecycle.test_afterwards import cut_off
+from tests.lifecycle.test_afterwards import run as next_run
 
 EVERYTHING: Rules = {"mistake": {"prefix": "", "days": 1}}
 
@@ -117,3 +119,17 @@ def test_a_damaged_file_of_statistics_stops_nothing(local: World, data: bytes) -
     local.storage.put(f"repos/{local.repo.uid}/_reclaim/lifecycle/stats/{day}.csv", data)
     run = local.apply(plan).run
     assert {one.id: one.state for one in local.repo.runs()}[run] == RunState.DONE
+
+
+@pytest.mark.parametrize("removal", [None, MoveToQuarantine()], ids=["deleted", "moved"])
+def test_what_was_protected_since_a_run_was_cut_off_stays(
+    local: World, removal: Removal | None
+) -> None:
+    run = cut_off(local, removal)
+    local.repo = local.other()
+    local.repo.change_settings(protect=("logs/*",))
+    with pytest.raises(Partial, match=rf"protects logs/\* since .*reclaim undo {run}"):
+        next_run(local)
+    assert missing(local) == set()
+    local.undo(run)
+    assert missing(local) == set()

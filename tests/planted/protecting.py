@@ -8,6 +8,8 @@ TEST = "tests/collect/test_protect.py"
 PROTECTION = "reclaim.run.protection"
 STAGED = f"{TEST}::test_any_staged_path_protects"
 
+SINCE = "tests/collect/test_protect_since.py"
+
 BUGS: dict[str, Bug] = {
     "protect has no memory": Bug(
         PROTECTION,
@@ -113,5 +115,56 @@ BUGS: dict[str, Bug] = {
         right="    if matches.containers != containers.dead:\n",
         wrong="    if False:\n",
         test=f"{TEST}::test_containers_that_were_not_asked_are_missed",
+    ),
+    "commits that came and went since the plan are not asked": Bug(
+        "reclaim.run.protection",
+        right="    named = dead_containers(seen, unplanned)\n",
+        wrong="    named = dead_containers(seen, ())\n",
+        test=f"{SINCE}::test_a_commit_that_came_and_went_since_the_plan_tells[plan]",
+    ),
+    "rules forget what is protected since their plan": Bug(
+        "reclaim.run.lifecycle.promotion",
+        right="            self._drop_protected(seen, now)\n",
+        wrong="",
+        test=f"{SINCE}::test_what_another_run_remembered_since_the_plan_counts",
+    ),
+    "rules do not ask dead commits": Bug(
+        "reclaim.run.lifecycle.planning",
+        right="        dead = find_dead_ids(seen, self._decided) "
+        "if seen.protect else frozenset()\n",
+        wrong="        dead: frozenset[SnapshotId] = frozenset()\n",
+        test=f"{SINCE}::test_rules_ask_dead_commits",
+    ),
+    "a memory that no record tells of is ignored": Bug(
+        "reclaim.run.protection",
+        right="    _check_known(store, storage, runs)\n",
+        wrong="",
+        test=f"{SINCE}::test_a_memory_that_no_record_tells_of_stops_every_plan[plan]",
+    ),
+    "a run that was cut off takes what was protected since": Bug(
+        "reclaim.run.lifecycle.applying",
+        right="closed = self._promotion.check_still_wanted().closed",
+        wrong="closed = self._promotion.observe().closed",
+        test="tests/lifecycle/test_nets.py"
+        "::test_what_was_protected_since_a_run_was_cut_off_stays[deleted]",
+    ),
+    "an undone run has given the memory up": Bug(
+        PROTECTION,
+        right="        and (run.state != RunState.UNDONE or ADDRESS in run.summary[PROTECTED])\n",
+        wrong="",
+        test=f"{SINCE}::test_a_memory_that_an_undone_run_gave_up_is_still_there",
+    ),
+    "a glob that comes while rules are confirmed keeps nothing": Bug(
+        "reclaim.run.lifecycle.promotion",
+        right="            seen = self.observe()\n            self._check_protected(seen)\n",
+        wrong="            seen = self.observe()\n",
+        test=f"{SINCE}::test_what_is_protected_while_rules_are_confirmed_stays[a glob-confirm]",
+    ),
+    "a glob that comes right before a promotion keeps nothing": Bug(
+        "reclaim.catalog.collection.claimed_addresses",
+        right="        if not frozenset(read_settings(connection, workspace.repo_uid).protect) "
+        "<= {*protect}:\n",
+        wrong="        if False:\n",
+        test=f"{SINCE}::test_what_is_protected_while_rules_are_confirmed_stays[a glob-shield]",
     ),
 }

@@ -50,7 +50,7 @@ from reclaim.policy import parse_policy
 from reclaim.run import plan_file, plan_snapshots
 from reclaim.run.admission import COLLECT, check_begun, check_plan, exclude_options
 from reclaim.run.applied import SPARED, UNPLANNED, Applied
-from reclaim.run.causes import find_dead, live_containers
+from reclaim.run.causes import find_dead, find_dead_ids, live_containers
 from reclaim.run.checks import check_budget, check_clock, check_counted
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.edit_counts import NO_EDIT, EditCounts
@@ -68,7 +68,7 @@ from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.promises import keep_needed, keep_promises
-from reclaim.run.protection import remember
+from reclaim.run.protection import hold_protected, remember
 from reclaim.run.removal import DELETE, MARKED, Removal
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.run.stages import Silent, Stages, Watcher
@@ -348,6 +348,15 @@ class _Applying:
                 besides=self._run,
                 place=self._own.below("work"),
                 known=[file.part for file in self._basis.document.containers],
+            )
+            known = decided.live | decided.dead.keys() | now.live
+            seen = hold_protected(
+                seen,
+                self._store,
+                self._engine,
+                find_dead_ids(seen, now) - known,
+                own=self._own.below("work").below("protected"),
+                opener=self._opener,
             )
             candidates, dropped = self._confirm(decided, seen, now)
             confirming.facts["dropped"] = dropped

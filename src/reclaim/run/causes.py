@@ -87,6 +87,16 @@ def live_containers(seen: Observation, snapshots: Collection[SnapshotId]) -> pa.
     )
 
 
+def dead_containers(seen: Observation, snapshots: Collection[SnapshotId]) -> pa.Table:
+    """The containers that some dead snapshots name, each once."""
+    tables = []
+    for kind, addresses in seen.containers.items():
+        named = [addresses[one] for one in snapshots if one in addresses]
+        causes = [CAUSES.index(UNREACHED)] * len(named)
+        tables.append(snapshot_containers(named, kind, causes))
+    return each_once(tables)
+
+
 def _cause(found: SnapshotId, seen: Observation, decided: Decided) -> str:
     """The cause of a snapshot's death."""
     if found in seen.why:

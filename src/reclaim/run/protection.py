@@ -13,20 +13,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from reclaim.engine.base import ContainerFiles, Engine
-from reclaim.engine.tasks.parts import Opener, Part, Place, write_hashed
+from reclaim.engine.base import ContainerFiles, Engine, ExpandRequest
+from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
 from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
 from reclaim.engine.uncommitted import CopyRequest
 from reclaim.errors import IncompleteRead, NotFound, PlanRefused
 from reclaim.ids import new_uid
-from reclaim.model import PROTECTED, Run, RunState
+from reclaim.model import PROTECTED, Run, RunState, SnapshotId
+from reclaim.run.causes import dead_containers
 from reclaim.run.plan_file import File, PlanDocument
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
@@ -84,6 +85,7 @@ def find_memory(store: Store, storage: Storage) -> Memory:
             hint="nothing was planned; restore the database from a backup, or unset `protect` "
             "for good: what only it keeps goes then",
         )
+    _check_known(store, storage, runs)
     newest = _newest(runs)
     generation, address = int(newest[GENERATION]), str(newest.get(ADDRESS, ""))
     if not address:
@@ -98,9 +100,33 @@ def find_memory(store: Store, storage: Storage) -> Memory:
     return Memory(generation, address, [file.part for file in files])
 
 
+def _check_known(store: Store, storage: Storage, runs: Sequence[Run]) -> None:
+    """Refuse where a run has remembered something that the store has no record of: its records are
+    older than that."""
+    folder = f"{store.format.prefix}{FOLDER}/"
+    known = {run.id for run in runs}
+    for stored in storage.list(folder):
+        run = stored.address.removeprefix(folder).partition("/")[0]
+        if run not in known:
+            raise PlanRefused(
+                f"{folder}{run}/ has what `protect` keeps, of a run that {store.name} has no "
+                "record of: its records are older",
+                hint="nothing was planned or deleted; restore newer records, or unset `protect` "
+                "for good: what only it keeps goes then",
+            )
+
+
 def _newest(runs: Sequence[Run]) -> Mapping[str, Any]:
-    """The newest of the facts that records have of a memory."""
-    noted = [run.summary[PROTECTED] for run in runs if run.summary.get(PROTECTED)]
+    """The newest of the facts that records have of a memory.
+
+    A run that gave the memory up and was undone has not given it up.
+    """
+    noted = [
+        run.summary[PROTECTED]
+        for run in runs
+        if run.summary.get(PROTECTED)
+        and (run.state != RunState.UNDONE or ADDRESS in run.summary[PROTECTED])
+    ]
     return max(noted, key=lambda fact: int(fact[GENERATION]), default={GENERATION: 0})
 
 
@@ -179,6 +205,48 @@ def hold_memory(
     rows = pa.table({"address": pa.array(addresses, pa.string())})
     part = write_hashed(own, place.at("protected"), rows)
     return replace(seen, held=(*seen.held, part.address), held_count=seen.held_count + part.rows)
+
+
+def hold_protected(
+    seen: Observation,
+    store: Store,
+    engine: Engine,
+    unplanned: Collection[SnapshotId],
+    *,
+    own: Place,
+    opener: Opener,
+) -> Observation:
+    """An observation in which that is needed, too, which is protected by what a plan did not know.
+
+    That are paths in dead snapshots which came and went since, the ``unplanned`` ones, and what
+    other runs have remembered by now. ``own`` is a folder in the storage of the plan.
+    """
+    if not seen.protect or store.deleted:
+        return seen
+    containers = ContainerFiles((), 0, 0, 0)
+    named = dead_containers(seen, unplanned)
+    if named.num_rows:
+        request = ExpandRequest(store.format, named, own.below("unplanned"))
+        containers = engine.expand(request)
+    protection = find_protection(
+        store, engine, seen, containers, place=own.below("protected"), work=own, opener=opener
+    )
+    if protection.matches.unread:
+        raise PlanRefused(
+            f"{protection.matches.unread} containers of {store.noun}s that came and went since the "
+            "plan was made cannot be read, and may list what `protect` keeps",
+            hint="nothing was deleted; plan it again",
+        )
+    storage = opener(own.url)
+    held = []
+    for number, part in enumerate(protection.shields):
+        rows = read_part(storage, part, ["address"])
+        held.append(write_hashed(storage, own.at(f"protected-{number}"), rows))
+    return replace(
+        seen,
+        held=(*seen.held, *(part.address for part in held)),
+        held_count=seen.held_count + sum(part.rows for part in held),
+    )
 
 
 def remember(

@@ -51,6 +51,7 @@ from reclaim.catalog.database.schema import (
     upload_tokens,
 )
 from reclaim.catalog.database.sets import among, batches
+from reclaim.catalog.settings import read_settings
 from reclaim.catalog.staging import reference_lock
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import to_micros
@@ -193,17 +194,21 @@ def promote(
     refs: Collection[Ref],
     leases: Collection[Lease],
     rules: str | None,
+    protect: Collection[str] = (),
 ) -> bool:
     """Make all claims of a run final, if nothing names a commit that did not in the last read.
 
     False, with nothing done, if something does. ``rules`` is the document that the plan was made
-    by; a plan by other rules is refused.
+    by; a plan by other rules is refused. ``protect`` are the globs of the last read: one more, and
+    nothing is done either.
     """
 
     def work(connection: Connection) -> bool:
         lock.assure(connection)
         reference_lock.exclude(connection, workspace.repo_uid)
         if _is_more_named(connection, workspace, refs, leases):
+            return False
+        if not frozenset(read_settings(connection, workspace.repo_uid).protect) <= {*protect}:
             return False
         _check_rules(connection, workspace.repo_uid, rules)
         _check_provisional(connection, lock.run_id)

@@ -202,7 +202,7 @@ class LifecycleApplying:
         deleter = self._removal.deleter(self._store, self._run, self._journal)
         if promoted:
             with stage("resume") as resuming:
-                closed = self._promotion.observe().closed
+                closed = self._promotion.check_still_wanted().closed
                 claimed = self._promotion.claimed(self._basis.candidates)
                 going = self._without_done(claimed, closed)
                 self._intend(going)

@@ -10,7 +10,14 @@ from datetime import date
 
 import pyarrow as pa
 
-from reclaim.engine.base import Candidates, ContainerFiles, Engine, FindRequest, Objects
+from reclaim.engine.base import (
+    Candidates,
+    ContainerFiles,
+    Engine,
+    ExpandRequest,
+    FindRequest,
+    Objects,
+)
 from reclaim.engine.lifecycle import (
     EarlierRun,
     LifecycleIndex,
@@ -39,6 +46,7 @@ from reclaim.policy.lifecycle import (
     lifecycle_document,
 )
 from reclaim.policy.lifecycle.classes import BranchClasses
+from reclaim.run.causes import dead_containers, find_dead_ids
 from reclaim.run.decide import Decided
 from reclaim.run.lifecycle.checkpoint import (
     LifecycleCheckpoint,
@@ -54,6 +62,7 @@ from reclaim.run.lifecycle.tables import (
 )
 from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, by_partition, record_plan
 from reclaim.run.plan_file import File, IndexFile, Lifecycle, LifecycleRuleDate
+from reclaim.run.protection import Protection
 from reclaim.run.stages import Silent, Watcher
 from reclaim.run.uncommitted.checkpoint import find_barriers
 from reclaim.stores.base import Store
@@ -277,6 +286,17 @@ class LifecyclePlanning(Planning):
     def _edges(self, seen: Observation) -> Sequence[str]:
         most = MOST_BUCKETS if self._checkpoint is None else FEW_BUCKETS
         return find_edges(seen, self._ranges.entries, most)
+
+    def _find_protection(self, seen: Observation, containers: ContainerFiles) -> Protection:
+        assert self._decided is not None
+        dead = find_dead_ids(seen, self._decided) if seen.protect else frozenset()
+        named = dead_containers(seen, dead)
+        if named.num_rows:
+            # Paths of what live ranges list are judged with their entries.
+            place, known = self._place.below("work").below("dead"), self._ranges.containers
+            request = ExpandRequest(self._store.format, named, place, known=known)
+            containers = self._engine.expand(request)
+        return super()._find_protection(seen, containers)
 
     def _covering(self, containers: ContainerFiles) -> Sequence[Part]:  # noqa: ARG002
         # Here live containers list what goes: all that is promised has to be named.

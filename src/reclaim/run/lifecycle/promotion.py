@@ -13,12 +13,15 @@ from reclaim.engine.tasks.parts import Opener, Part, Place, hashed_part, read_pa
 from reclaim.errors import IncompleteRead, OutOfTime, PlanRefused
 from reclaim.ids import new_uid
 from reclaim.policy.lifecycle import decode_lifecycle, lifecycle_document
+from reclaim.run import plan_snapshots
+from reclaim.run.causes import find_dead_ids
 from reclaim.run.checks import check_budget, check_clock
-from reclaim.run.decide import KEEPS_ALL, decide_seen
+from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.lifecycle.rejudging import rejudge
 from reclaim.run.lifecycle.released import keep_released
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.promises import keep_needed, keep_promises
+from reclaim.run.protection import hold_protected
 from reclaim.run.trust import Basis
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import ClosesOverdue, KeepsLifecycle, TakesReferenced
@@ -118,12 +121,14 @@ class Promotion:
         return found.parts
 
     def _check_protected(self, seen: Observation) -> None:
-        more = [glob for glob in seen.protect if glob not in self._planned.protect]
-        if more:
+        if more := self._newly_protected(seen):
             raise PlanRefused(
                 f"{self._store.name} protects {', '.join(more)} since the plan was made",
                 hint="nothing was deleted; plan it again",
             )
+
+    def _newly_protected(self, seen: Observation) -> list[str]:
+        return [glob for glob in seen.protect if glob not in self._planned.protect]
 
     def claim(self, candidates: Sequence[Part]) -> int:
         """Claim candidates, and wait for whoever may refer to one without having seen that; returns
@@ -146,6 +151,7 @@ class Promotion:
         """
         for number in range(1, ROUNDS + 1):
             seen = self.observe()
+            self._check_protected(seen)
             now = decide_seen(KEEPS_ALL, seen)
             judged = rejudge(
                 self._store,
@@ -159,6 +165,7 @@ class Promotion:
             )
             leaving = self._addresses(judged.files, judged.addresses)
             self._claims.drop_claims(leaving)
+            self._drop_protected(seen, now)
             self._claims.drop_staged_claims()
             # A clock that jumped since has made leases look lapsed.
             own = Place(*self._store.place(self._run)).below("work")
@@ -173,6 +180,33 @@ class Promotion:
             "branches, tags or leases changed faster than the plan could be confirmed",
             hint="nothing was deleted; apply it again when fewer commits are being made",
         )
+
+    def _drop_protected(self, seen: Observation, now: Decided) -> None:
+        """Drop what is protected by paths of commits that came and went since the plan, by what was
+        staged since, or by what other runs have remembered."""
+        if not seen.protect:
+            return
+        then = plan_snapshots.read(self._storage, self._planned.snapshots.part)
+        found = hold_protected(
+            seen,
+            self._store,
+            self._engine,
+            find_dead_ids(seen, now) - then.live - then.dead.keys(),
+            own=self._own.below("work").below(f"protected-{new_uid()}"),
+            opener=self._opener,
+        )
+        self._claims.drop_claims(self._addresses(found.held, found.held_count))
+
+    def check_still_wanted(self) -> Observation:
+        """The roots of now, for a run that was cut off; refused if what it takes was protected
+        since."""
+        seen = self.observe()
+        if more := self._newly_protected(seen):
+            raise PlanRefused(
+                f"{self._store.name} protects {', '.join(more)} since the plan was made; give the "
+                f"run up (reclaim undo {self._run}), or unset that",
+            )
+        return seen
 
     def _addresses(self, files: Sequence[str], expected: int) -> Iterator[str]:
         """The addresses in files, one file at a time; as many as there must be."""

@@ -94,7 +94,12 @@ class HeldRepository:
 
     def promote_claims(self, seen: Observation, rules: str) -> bool:
         return claimed_addresses.promote(
-            self._workspace, self.lock, refs=seen.refs, leases=seen.leases, rules=rules
+            self._workspace,
+            self.lock,
+            refs=seen.refs,
+            leases=seen.leases,
+            rules=rules,
+            protect=seen.protect,
         )
 
     def has_promoted(self) -> bool:
