@@ -25,6 +25,7 @@ from reclaim.errors import (
     StorageUnavailable,
     UnknownVersion,
 )
+from reclaim.run import plan as planning
 from reclaim.run import plan_file
 from reclaim.storage.hashed_files import encode
 from reclaim.stores.catalog import CatalogStore
@@ -165,6 +166,18 @@ def test_a_stale_listing_names_what_is_gone(local: World) -> None:
     local.apply(plan)
     assert local.there() == there
     local.quiet()
+
+
+def test_an_unknown_partition_with_an_object_is_not_empty(
+    local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its folders seem to be: some of them may be listed although they are gone."""
+    bury(local)
+    monkeypatch.setattr(planning, "is_relic", lambda *_: True)
+    stranger = f"repos/{local.repo.uid}/branches/main/f0000000000000_{'0' * 32}/{'1' * 32}"
+    local.storage.put(stranger, b"of a newer database")
+    with refused(local, StorageAhead, 6):
+        local.plan()
 
 
 def test_an_unknown_partition(world: World) -> None:

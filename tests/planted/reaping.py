@@ -116,6 +116,13 @@ BUGS: dict[str, Bug] = {
         wrong="    return True\n",
         test="tests/storage/test_relics.py::test_a_folder_of_objects_that_are_gone",
     ),
+    "a folder that is gone hides an object in an unknown partition": Bug(
+        "reclaim.run.plan",
+        right="        check_partitions(listed | strangers, seen)\n",
+        wrong="        check_partitions(listed, seen)\n",
+        test="tests/collect/test_refusals.py"
+        "::test_an_unknown_partition_with_an_object_is_not_empty",
+    ),
     "an unknown partition is taken for empty": Bug(
         "reclaim.run.plan",
         right="all(is_relic(self._store.storage, folder) for folder in folders)\n",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from itertools import islice
@@ -123,12 +123,9 @@ def check_counted(
         )
 
 
-def check_partitions(
-    listed: AbstractSet[str], seen: Observation, is_empty: Callable[[str], bool]
-) -> None:
-    """Refuse partitions that the database does not know, if there is anything in them."""
-    names = [name for name in sorted(listed - seen.closed - seen.open) if not is_empty(name)]
-    if names:
+def check_partitions(listed: AbstractSet[str], seen: Observation) -> None:
+    """Refuse partitions that the database does not know."""
+    if names := sorted(listed - seen.closed - seen.open):
         raise StorageAhead(
             f"the storage has {len(names)} partitions that the database does not know, such as "
             f"{names[0]}",

@@ -256,8 +256,10 @@ class Planning:
         check_complete(seen, decided, named, self._counted(containers), found)
         check_kept(self._store, self._survey, decided, found)
         check_inventory(self._store, objects, found)
-        listed = self._partitions.keys() | found.verdict.strangers.keys()
-        check_partitions(listed, seen, self._is_empty)
+        strangers = found.verdict.strangers.keys()
+        # One in which an object was found is not asked whether it is empty.
+        listed = {name for name in self._partitions if not self._is_empty_stranger(name, seen)}
+        check_partitions(listed | strangers, seen)
         written = plan_snapshots.write(
             self._storage, self._place.at("snapshots.parquet"), seen, decided
         )
@@ -359,9 +361,11 @@ class Planning:
         surveyed = write_part(self._storage, place.at("survey.parquet"), listed)
         return replace(objects, parts=(surveyed, *objects.parts))
 
-    def _is_empty(self, partition: str) -> bool:
-        """Whether a partition was listed that has no object."""
-        folders = self._partitions.get(partition, ())
+    def _is_empty_stranger(self, partition: str, seen: Observation) -> bool:
+        """Whether a partition that nobody knows was listed, and has no object."""
+        if partition in seen.closed or partition in seen.open:
+            return False
+        folders = self._partitions[partition]
         return bool(folders) and all(is_relic(self._store.storage, folder) for folder in folders)
 
     def _decide(self, seen: Observation) -> Decided:
