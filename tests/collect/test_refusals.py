@@ -168,6 +168,15 @@ def test_a_stale_listing_names_what_is_gone(local: World) -> None:
     local.quiet()
 
 
+def test_an_unknown_partition_in_which_all_is_live(local: World) -> None:
+    local.repo.branch("main").put("a", b"a")
+    local.repo.branch("main").commit("a")
+    with local.repo._workspace.database.write() as connection:
+        connection.execute(delete(partitions))
+    with refused(local, StorageAhead, 6):
+        local.plan()
+
+
 def test_an_unknown_partition_with_an_object_is_not_empty(
     local: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,7 +127,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.run.plan",
         right="all(is_relic(self._store.storage, folder) for folder in folders)\n",
         wrong="True\n",
-        test="tests/collect/test_uncommitted.py::test_many_branches_are_listed_by_key_ranges",
+        test="tests/collect/test_refusals.py::test_an_unknown_partition_in_which_all_is_live",
     ),
     "paths are copied into the ledger as they are": Bug(
         "reclaim.catalog.database.bulk",
