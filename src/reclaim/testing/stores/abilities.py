@@ -358,8 +358,9 @@ class AbilityContract(Contract):
         assert made <= set(rows.column("id").to_pylist())
         assert listed.keys() == set(rows.column("address").to_pylist())
         for owner, found in listed.items():
-            [itself] = [row for row in found if row["address"] == owner]
-            others = [row for row in found if row is not itself]
+            own = [row for row in found if row["address"] == owner]
+            assert len(own) == 1, f"{owner} has not one row of its own"
+            itself, others = own[0], [row for row in found if row["address"] != owner]
             assert (itself["detail"], itself["entries"]) == (NO_READ, len(others))
             expected = format.containers(store.storage, owner).to_pylist()
             assert sorted(others, key=str) == sorted(expected, key=str)
