@@ -208,9 +208,9 @@ SEEN: dict[str, RangeInfo] = {}""",
         test=f"{BETWEEN}::test_a_commit_on_a_dead_one_is_condemned_with_it",
     ),
     "overdue partitions counted as closed": Bug(
-        "reclaim.run.apply",
-        right="                settled=True,\n",
-        wrong="",
+        "reclaim.run.promises",
+        right="engine, margin, settled=True)",
+        wrong="engine, margin)",
         test=f"{IN_FLIGHT}::test_a_partition_that_becomes_overdue_too_late_is_not_counted_as_closed",
     ),
     "one look instead of one after the marks": Bug(

@@ -12,7 +12,6 @@ from reclaim.cli import lifecycle_run
 from reclaim.cli.command import command, group
 from reclaim.cli.describe import instant, objects, size
 from reclaim.cli.output import Block, Done, Table
-from reclaim.cli.plans import STORE
 from reclaim.cli.rules import read_text
 from reclaim.cli.session import Session, login_name
 
@@ -20,7 +19,9 @@ if TYPE_CHECKING:
     from reclaim.policy.lifecycle import LifecycleRule, StoredLifecycle
     from reclaim.run.lifecycle.rules import LifecycleRun
 
-StoreArgument = Annotated[str, typer.Argument(metavar="REPO", help=STORE, show_default=False)]
+StoreArgument = Annotated[
+    str, typer.Argument(metavar="REPO", help="A repository.", show_default=False)
+]
 
 
 def register(app: typer.Typer) -> None:

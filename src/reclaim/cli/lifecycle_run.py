@@ -12,7 +12,8 @@ from reclaim.cli.apply import ApplyAnswer
 from reclaim.cli.describe import objects
 from reclaim.cli.limits import LimitOptions
 from reclaim.cli.output import Block
-from reclaim.cli.plans import STORE, PlanningOptions, Summary, shown
+from reclaim.cli.plan_bounds import PlanBounds
+from reclaim.cli.plans import Summary, shown
 from reclaim.cli.quarantining import QuarantineOptions
 from reclaim.cli.rules import RuleOptions
 from reclaim.cli.running import RunOptions
@@ -34,53 +35,27 @@ class LifecycleRunOptions:
         bool,
         typer.Option("--full", help="Read everything again; it decides the same as without."),
     ] = False
-    min_age: Annotated[
-        str, typer.Option(metavar="AGE", help="Younger objects stay, whatever rules say.")
-    ] = "24h"
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PLACE",
-            help="An empty folder or URL for the plan. Default: in the store.",
-            show_default=False,
-        ),
-    ] = None
-    unsafe_allow_fraction: Annotated[
-        float | None,
-        typer.Option(
-            "--unsafe-allow-fraction",
-            metavar="F",
-            min=0.0,
-            max=1.0,
-            help="Let a plan take more than 0.9 of all known objects.",
-            show_default=False,
-        ),
-    ] = None
-
-    def planning(self) -> PlanningOptions:
-        return PlanningOptions(
-            min_age=self.min_age,
-            out=self.out,
-            unsafe_allow_fraction=self.unsafe_allow_fraction,
-        )
 
 
 def run(
     session: Session,
-    repository: Annotated[str, typer.Argument(metavar="REPO", help=STORE, show_default=False)],
+    repository: Annotated[
+        str, typer.Argument(metavar="REPO", help="A repository.", show_default=False)
+    ],
     options: LifecycleRunOptions,
+    bounds: PlanBounds,
     running: RunOptions,
     quarantining: QuarantineOptions,
     limiting: LimitOptions,
 ) -> None:
-    """Delete what the lifecycle rules match wherever something refers to it, without asking.
+    """Delete the data that the lifecycle rules of a repository match, without asking.
 
     An address goes only if every path that refers to it, on every branch, is matched. Tags, leases
     and staged entries hold what they reach.
     """
     from reclaim.run.lifecycle.running import plan_stored_rules, run_lifecycle
 
-    find = options.planning().read(RuleOptions(no_policy=True))
+    find = bounds.planning().read(RuleOptions(no_policy=True))
     limits = limiting.read()
     with session.stores(repository) as [store], running.watched() as watcher:
         removal = quarantining.removal(store)

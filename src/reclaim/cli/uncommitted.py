@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.plans import PlanningOptions, Summary
+from reclaim.cli.plan_bounds import PlanBounds
+from reclaim.cli.plans import Summary
 from reclaim.cli.rules import RuleOptions
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
@@ -44,35 +45,6 @@ class UncommittedOptions:
             "the last run, where its checkpoint counts.",
         ),
     ] = "auto"
-    min_age: Annotated[
-        str, typer.Option(metavar="AGE", help="Younger objects stay, whatever they are.")
-    ] = "24h"
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PLACE",
-            help="An empty folder or URL for the plan. Default: in the store.",
-            show_default=False,
-        ),
-    ] = None
-    unsafe_allow_fraction: Annotated[
-        float | None,
-        typer.Option(
-            "--unsafe-allow-fraction",
-            metavar="F",
-            min=0.0,
-            max=1.0,
-            help="Let a plan take more than 0.9 of all known objects.",
-            show_default=False,
-        ),
-    ] = None
-
-    def planning(self) -> PlanningOptions:
-        return PlanningOptions(
-            min_age=self.min_age,
-            out=self.out,
-            unsafe_allow_fraction=self.unsafe_allow_fraction,
-        )
 
 
 class UncommittedSummary(Summary):
@@ -92,6 +64,7 @@ def uncommitted(
         ),
     ],
     options: UncommittedOptions,
+    bounds: PlanBounds,
     running: RunOptions,
 ) -> None:
     """Find what was uploaded and nothing refers to any more, and write a plan. Changes nothing.
@@ -105,7 +78,7 @@ def uncommitted(
 
     if options.mode not in MODES:
         raise InvalidInput(f"--mode cannot be {options.mode!r}", hint=f"say {', '.join(MODES)}")
-    find = options.planning().read(RuleOptions(no_policy=True))
+    find = bounds.planning().read(RuleOptions(no_policy=True))
     asked = Asked(Mode(options.mode), options.branch)
     with session.stores(repository) as [opened], running.watched() as watcher:
         engine = running.engine(watcher)

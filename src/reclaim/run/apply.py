@@ -67,7 +67,7 @@ from reclaim.run.lifecycle.applying import LifecycleApplying, check_lifecycle
 from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.plan_file import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
-from reclaim.run.promises import keep_needed, keep_promises
+from reclaim.run.promises import keep_needed, observe_again
 from reclaim.run.protection import hold_protected, remember
 from reclaim.run.removal import DELETE, MARKED, Removal
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
@@ -85,7 +85,7 @@ from reclaim.stores.abilities import (
     TakesOver,
 )
 from reclaim.stores.base import Held, Store
-from reclaim.stores.observation import Observation, ObserveRequest
+from reclaim.stores.observation import Observation
 
 log = logging.getLogger(__name__)
 
@@ -568,21 +568,12 @@ class _Applying:
             self._held.close_overdue()
         for _ in range(ROUNDS):
             self._held.lock.check()
-            seen = self._store.observe(
-                ObserveRequest(
-                    self._storage,
-                    self._own.at(f"work/{new_uid()}/"),
-                    self._engine,
-                    self._basis.margin,
-                    settled=True,
-                )
-            )
-            seen = keep_promises(
-                seen,
+            seen = observe_again(
                 self._store,
                 self._engine,
+                self._basis.margin,
                 besides=self._run,
-                place=self._own.below("work"),
+                own=self._own,
                 opener=self._opener,
                 left_out=self._exclusion.needing if self._exclusion else (),
             )

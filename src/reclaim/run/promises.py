@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 import pyarrow as pa
 
@@ -36,8 +37,36 @@ from reclaim.stores.abilities import (
     Quarantines,
 )
 from reclaim.stores.base import Store
-from reclaim.stores.observation import Observation
+from reclaim.stores.observation import Observation, ObserveRequest
 from reclaim.stores.registry import name_of
+
+
+def observe_again(
+    store: Store,
+    engine: Engine,
+    margin: timedelta,
+    *,
+    besides: str,
+    own: Place,
+    opener: Opener,
+    left_out: Sequence[str] = (),
+) -> Observation:
+    """The roots as they are now, under the lock of an apply; what other runs promised is needed.
+
+    ``own`` is the folder of the apply; for the others see ``keep_promises``.
+    """
+    seen = store.observe(
+        ObserveRequest(opener(own.url), own.at(f"work/{new_uid()}/"), engine, margin, settled=True)
+    )
+    return keep_promises(
+        seen,
+        store,
+        engine,
+        besides=besides,
+        place=own.below("work"),
+        opener=opener,
+        left_out=left_out,
+    )
 
 
 def keep_promises(

@@ -20,13 +20,13 @@ from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.lifecycle.rejudging import rejudge
 from reclaim.run.lifecycle.released import keep_released
 from reclaim.run.plan_file import PlanDocument
-from reclaim.run.promises import keep_needed, keep_promises
+from reclaim.run.promises import keep_needed, observe_again
 from reclaim.run.protection import hold_protected
 from reclaim.run.trust import Basis
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import ClosesOverdue, KeepsLifecycle, TakesReferenced
 from reclaim.stores.base import Held, Store
-from reclaim.stores.observation import Observation, ObserveRequest
+from reclaim.stores.observation import Observation
 
 ROUNDS = 20
 """How often it is confirmed before the writers are asked to pause."""
@@ -224,21 +224,12 @@ class Promotion:
     def observe(self) -> Observation:
         """The roots as they are now; what other runs can bring back holds its commits."""
         self._held.lock.check()
-        seen = self._store.observe(
-            ObserveRequest(
-                self._storage,
-                self._own.at(f"work/{new_uid()}/"),
-                self._engine,
-                self._basis.margin,
-                settled=True,
-            )
-        )
-        promised = keep_promises(
-            seen,
+        promised = observe_again(
             self._store,
             self._engine,
+            self._basis.margin,
             besides=self._run,
-            place=self._own.below("work"),
+            own=self._own,
             opener=self._opener,
         )
         return keep_released(promised, self._store)

@@ -1,0 +1,45 @@
+"""Options of plans that look at a part of a store by what an earlier run left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from reclaim.cli.plans import PlanningOptions
+
+
+@dataclass(frozen=True, slots=True)
+class PlanBounds:
+    """What such a plan may take, and where it goes."""
+
+    min_age: Annotated[
+        str, typer.Option(metavar="AGE", help="Younger objects stay, whatever they are.")
+    ] = "24h"
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="An empty folder or URL for the plan. Default: in the store.",
+            show_default=False,
+        ),
+    ] = None
+    unsafe_allow_fraction: Annotated[
+        float | None,
+        typer.Option(
+            "--unsafe-allow-fraction",
+            metavar="F",
+            min=0.0,
+            max=1.0,
+            help="Let a plan take more than 0.9 of all known objects.",
+            show_default=False,
+        ),
+    ] = None
+
+    def planning(self) -> PlanningOptions:
+        return PlanningOptions(
+            min_age=self.min_age,
+            out=self.out,
+            unsafe_allow_fraction=self.unsafe_allow_fraction,
+        )
