@@ -10,6 +10,7 @@ from bench import (
     history,
     icechunk,
     lifecycle,
+    lifecycle_wait,
     listing,
     start,
     terminus,
@@ -26,6 +27,7 @@ FIGURES = (
     | start.FIGURES
     | uncommitted.FIGURES
     | lifecycle.FIGURES
+    | lifecycle_wait.FIGURES
 )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -67,15 +67,22 @@ def second_run(count: int = 5 * MILLION) -> Figure:
 
 
 @cache
-def _figures(count: int) -> tuple[Figure, Figure]:
+def _figures(count: int, runs: int = 3) -> tuple[Figure, Figure]:
     spark = engine()
     timer = Timer()
+    ratios, notes = [], []
     with tempfile.TemporaryDirectory() as name:
         made = _make(Path(name), count)
-        with timer("duckdb"):
-            matched = _duckdb(made)
-        with timer("first"):
-            first = _plan(made, spark, made.days[-1][0], "first")
+        for run in range(runs):
+            with timer("duckdb"):
+                matched = _duckdb(made)
+            # A plan that is not applied leaves nothing that the next one could use.
+            with timer("first"):
+                first = _plan(made, spark, made.days[-1][0], f"first-{run}")
+            ratios.append(timer.seconds["first"] / timer.seconds["duckdb"])
+            notes.append(
+                f"first {timer.seconds['first']:.1f} s, DuckDB {timer.seconds['duckdb']:.1f} s"
+            )
         with timer("apply"):
             apply_plan(_store(made), spark, first.place)
         _change(made, count)
@@ -93,16 +100,15 @@ def _figures(count: int) -> tuple[Figure, Figure]:
         assert full.gone - one.gone <= two.gone <= full.gone
         made.catalog.close()
     took = timer.seconds
-    notes = [
-        f"first {took['first']:.1f} s, DuckDB {took['duckdb']:.1f} s, apply {took['apply']:.1f} s, "
-        f"second {took['second']:.1f} s",
+    notes += [
+        f"apply {took['apply']:.1f} s, second {took['second']:.1f} s",
         f"first read {one.bytes_read:,} bytes, second {two.bytes_read:,} "
         f"({two.metaranges_read} metaranges, {two.ranges_read} ranges); {matched:,} matched",
     ]
     return (
         Figure(
             "first lifecycle run",
-            [took["first"] / took["duckdb"]],
+            ratios,
             "at most 3 times DuckDB",
             lambda ratio: ratio <= 3,
             notes,
@@ -132,8 +138,12 @@ def _plan(made: History, spark: Any, day: date, out: str, *, full: bool = False)
         return plan_lifecycle(_store(made), spark, asked, options)
 
 
-def _make(folder: Path, count: int) -> History:
-    catalog = Catalog.init(folder / "catalog")
+def _make(
+    folder: Path,
+    count: int,
+    init: Callable[[Path], Catalog] = lambda folder: Catalog.init(folder / "catalog"),
+) -> History:
+    catalog = init(folder)
     catalog.create_repository("bench")
     made = History(catalog, folder, [])
     random = np.random.default_rng(11)

@@ -44,15 +44,18 @@ ENTRIES = pa.schema(
 """Entries of a container: addresses in the store, and the logical path where there is one."""
 
 
+CODED = pa.dictionary(pa.int32(), pa.string())
+"""Few different values, each of them often."""
+
 INDEXED = pa.schema(
     [
         # The guard of the address: what lies together is read together.
-        pa.field("partition", pa.string(), nullable=False),
+        pa.field("partition", CODED, nullable=False),
         pa.field("address", pa.string(), nullable=False),
         pa.field("path", pa.string()),
         pa.field("created_at", pa.timestamp("us", tz="UTC")),
         # The container that lists it.
-        pa.field("range", pa.string(), nullable=False),
+        pa.field("range", CODED, nullable=False),
     ]
 )
 """Entries as an index of containers has them; see ``IndexesEntries``."""

@@ -94,7 +94,9 @@ class LifecycleSteps:
         unread = unread.filter(not_among(unread, have))
         now = RangeBits.of(ranges)
         for part in indexed.parts:
-            rows = lifecycle_index.find_rows_matched(search.classes, now, read_part(own, part))
+            rows = lifecycle_index.find_rows_matched(
+                search.classes, now, lifecycle_index.read_index(own, part)
+            )
             found.append(rows)
         reads = CountedReads(format.view(self._open(format.root)))
         tables: list[pa.Table] = []
@@ -132,7 +134,7 @@ class LifecycleSteps:
         now, then = RangeBits.of(ranges), RangeBits.of(known)
         changes = Changes(search.classes, now, earlier.classes, then)
         for part in lifecycle_index.find_changed_parts(changes, ranges, earlier.index):
-            yield changes.find(read_part(store, part))
+            yield changes.find(lifecycle_index.read_index(store, part))
         for part in earlier.carried:
             names = read_part(store, part, ["address"])
             guards = guards_of(format, names)

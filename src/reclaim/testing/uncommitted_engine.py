@@ -27,7 +27,6 @@ from reclaim.engine.uncommitted import (
     UncommittedSearch,
 )
 from reclaim.storage import LISTED, Storage, hashed_files
-from reclaim.stores.format import INDEXED
 from reclaim.testing.shielding_engine import shielded
 
 Dead = Mapping[str, tuple[str | None, str | None, int]]
@@ -54,7 +53,7 @@ class UncommittedSteps:
             fresh = [address not in known for address in rows.column("address").to_pylist()]
             rows = rows.filter(pa.array(fresh, pa.bool_()))
             tables += indexing.index_containers(format, storage, rows, counts)
-        whole = pa.concat_tables([INDEXED.empty_table(), *tables])
+        whole = pa.concat_tables([indexing.INDEX.empty_table(), *tables])
         buckets = indexing.bucket_of(whole.column("partition"), request.edges)
         parts: list[Part] = []
         for bucket in pc.unique(buckets).to_pylist():

@@ -115,9 +115,10 @@ class LifecycleJobs:
         notes = LifecycleFindings()
         found = Candidates(lifecycle=notes)
         wanted = self._match_entries(request, search, notes)
+        going: Keys = ()
         if wanted is None or wanted.partitions:
-            self._find_deduplications(request, search, wanted, notes)
-        self._find_objects(request, search, found)
+            going = self._find_deduplications(request, search, wanted, notes)
+        self._find_objects(request, search, found, going)
         return found
 
     def _match_entries(
@@ -223,8 +224,9 @@ class LifecycleJobs:
         search: LifecycleSearch,
         wanted: Wanted | None,
         notes: LifecycleFindings,
-    ) -> None:
-        """Decide on addresses by every path that refers to them, partition by partition."""
+    ) -> Keys:
+        """Decide on addresses by every path that refers to them, partition by partition; returns
+        the keys of those that go, to look for them in a listing."""
         sources = [(request.place.url, part) for part in notes.index]
         cuts = list(search.edges)
         if search.earlier is not None and wanted is not None:
@@ -235,7 +237,7 @@ class LifecycleJobs:
             cuts = self._cuts(wanted, [part for _, part in sources])
         shares = _shares(sources, cuts)
         if not shares:
-            return
+            return ()
         decide = partial(
             lifecycle.decide,
             search.classes,
@@ -244,14 +246,18 @@ class LifecycleJobs:
             wanted,
             self._finder.keys_of,
             search.found,
+            request.work if request.objects.parts else None,
         )
         if sum(part.rows for _, part in sources) <= self._finder.driver_row_limit:
-            lines = Lines([row for share in shares for row in run_here(decide, share).rows])
+            lines = run_here(decide, pa.concat_tables(shares))
         else:
-            lines = self._frames.run(self._frames.deal(shares), decide)
+            tasks = min(len(shares), 2 * self._frames.tasks)
+            dealt = [pa.concat_tables(shares[number::tasks]) for number in range(tasks)]
+            lines = self._frames.run(self._frames.deal(dealt), decide)
         notes.rows = _of(lines, ROW_FILE)
         notes.addresses = _of(lines, ADDRESS_FILE)
         notes.held = _of(lines, HELD_FILE)
+        return tuple(_of(lines, KEY_FILE))
 
     def _cuts(self, wanted: Wanted, parts: Sequence[Part]) -> list[str]:
         """Partitions at which an incremental run shares its work: few, for a part that lies on
@@ -261,7 +267,7 @@ class LifecycleJobs:
         return [names[number * len(names) // shares] for number in range(1, shares)]
 
     def _find_objects(
-        self, request: FindRequest, search: LifecycleSearch, found: Candidates
+        self, request: FindRequest, search: LifecycleSearch, found: Candidates, wanted: Keys
     ) -> None:
         """The candidates among what goes: what is there, held by nothing, and may be taken."""
         notes, format, keys_of = found.lifecycle, request.format, self._finder.keys_of
@@ -272,7 +278,7 @@ class LifecycleJobs:
         going, notes.addresses = notes.addresses, ()
         there: Callable[[pa.Table], pa.Table] = partial(lifecycle.look_up_going, format)
         if request.objects.parts:
-            there = self._find_listed(request, going, found)
+            there = self._find_listed(request, wanted, found)
         if not going:
             return
         judge = partial(
@@ -303,14 +309,10 @@ class LifecycleJobs:
         notes.gone = lines.sum("owned") - lines.sum("there")
 
     def _find_listed(
-        self, request: FindRequest, going: Sequence[Part], found: Candidates
+        self, request: FindRequest, wanted: Keys, found: Candidates
     ) -> Callable[[pa.Table], pa.Table]:
         """Count what is listed; returns what finds it of some addresses."""
         work, keys_of = request.work, self._finder.keys_of
-        wanted: Keys = ()
-        if going:
-            written = self._run(going, partial(lifecycle.write_going_keys, work, keys_of))
-            wanted = tuple(written.parts)
         find = partial(
             lifecycle.find_listed, request.format, request.objects.url, work, wanted, keys_of
         )

@@ -47,6 +47,9 @@ SETTINGS: Mapping[str, str] = {
     # Jobs have few rows and many bytes elsewhere; planning anew between stages costs more than
     # it could save.
     "spark.sql.adaptive.enabled": "false",
+    # A side of a join that tasks read looks as small as the list of its files: Spark would send all
+    # of it to the driver, and from there to every executor.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",

@@ -19,6 +19,14 @@ from reclaim.engine.tasks.reading import LIVE, READ, UNREADABLE, is_there, reade
 from reclaim.storage import Storage
 from reclaim.stores.format import INDEXED, NO_READ, Format, IndexesEntries
 
+INDEX = pa.schema(
+    [
+        field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field
+        for field in INDEXED
+    ]
+)
+"""Entries as the files of an index have them, and as Spark takes them."""
+
 BETWEEN = " "
 """Stands between the first and the last partition in the group of a part."""
 
@@ -83,7 +91,7 @@ class DeadCounts:
 def index_containers(
     format: Format, storage: Storage, containers: pa.Table, counts: IndexCounts
 ) -> Iterator[pa.Table]:
-    """Entries of live containers, as ``INDEXED``. One that cannot be read stops the run."""
+    """Entries of live containers, as ``INDEX``. One that cannot be read stops the run."""
     assert isinstance(format, IndexesEntries)
     live = containers.filter(pc.equal(containers.column("cause"), LIVE))
     counts.expected += live.num_rows
@@ -98,7 +106,7 @@ def index_containers(
         counts.containers += 1
         counts.entries += entries
         counts.rows += rows.num_rows
-        yield rows
+        yield rows.cast(INDEX)
     counts.bytes += reads.size
     counts.ranges += reads.reads
 
@@ -112,7 +120,7 @@ def bucket_of(partitions: pa.ChunkedArray, edges: Sequence[str]) -> pa.ChunkedAr
 
 def write_index(storage: Storage, stem: str, tables: Iterable[pa.Table]) -> list[Part]:
     """Write entries down, sorted by partition, in parts of a bounded size."""
-    whole = pa.concat_tables([INDEXED.empty_table(), *(table.cast(INDEXED) for table in tables)])
+    whole = pa.concat_tables([INDEX.empty_table(), *(table.cast(INDEX) for table in tables)])
     whole = whole.sort_by([("partition", "ascending"), ("range", "ascending")])
     parts = []
     for number, start in enumerate(range(0, whole.num_rows, ROWS)):

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from reclaim.engine.spark.keys import keys_of
 from reclaim.globs import glob_regex
 from reclaim.policy.lifecycle.classes import HOLDER, OTHERS, BranchClasses
+from reclaim.stores.format import CODED
 
 Bits = npt.NDArray[np.int64]
 Days = npt.NDArray[np.int32]
@@ -74,14 +75,14 @@ ROWS = pa.schema(
 
 INDEX = pa.schema(
     [
-        pa.field("partition", pa.string(), nullable=False),
+        pa.field("partition", CODED, nullable=False),
         pa.field("address", pa.string(), nullable=False),
         pa.field("path", pa.string(), nullable=False),
         pa.field("day", pa.int32(), nullable=False),
-        pa.field("range", pa.string(), nullable=False),
+        pa.field("range", CODED, nullable=False),
     ]
 )
-"""Entries of ranges that were read so far."""
+"""Entries of ranges that were read so far; in a file of the index all of these are strings."""
 
 ADDRESSES = pa.schema(
     [

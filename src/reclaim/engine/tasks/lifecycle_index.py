@@ -6,11 +6,11 @@ first and the last day on which its entries were created: other parts need not b
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -19,15 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.lifecycle import LifecycleRead
-from reclaim.engine.tasks.indexing import CountedReads, bucket_of
+from reclaim.engine.tasks.indexing import CountedReads
 from reclaim.engine.tasks.lifecycle import INDEX, ROWS, day_number, days_of, match, numpy_of
 from reclaim.engine.tasks.lifecycle_ranges import RangeBits
 from reclaim.engine.tasks.parts import ROWS as ROWS_OF_A_PART
-from reclaim.engine.tasks.parts import Part, write_part
+from reclaim.engine.tasks.parts import Part, read_part, write_part
 from reclaim.policy.lifecycle.classes import HOLDER, NEVER, BranchClasses
 from reclaim.storage import Storage
 from reclaim.storage.ahead import read_ahead
-from reclaim.stores.format import Format, IndexesEntries
+from reclaim.stores.format import Format, IndexesEntries, ReadsBytes
 
 FEW_PIECES = 16
 """A range whose entries change their partition more often is sorted row by row."""
@@ -110,65 +110,73 @@ def write_index(
 ) -> list[Part]:
     """Write entries down by partition, each bucket in parts of its own; ``edges`` are the first
     partitions of buckets."""
-    whole = _by_partition(tables)
-    if not whole.num_rows:
-        return []
-    buckets = numpy_of(bucket_of(whole.column("partition"), edges), np.int32)
     parts: list[Part] = []
-    cuts = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), whole.num_rows]
-    for begin, end in pairwise(cuts):
-        for start in range(begin, end, ROWS_OF_A_PART):
-            rows = whole.slice(start, min(ROWS_OF_A_PART, end - start)).combine_chunks()
-            part = write_part(storage, f"{stem}-{len(parts)}.parquet", rows)
+    buckets = groupby(_by_partition(tables), key=lambda piece: bisect_right(edges, piece[0]))
+    for _, pieces in buckets:
+        whole = pa.concat_tables([piece for _, piece in pieces])
+        for start in range(0, whole.num_rows, ROWS_OF_A_PART):
+            rows = whole.slice(start, ROWS_OF_A_PART).unify_dictionaries().combine_chunks()
+            part = write_part(storage, f"{stem}-{len(parts)}.parquet", rows, decoded=True)
             parts.append(replace(part, group=str(Span.of_rows(rows))))
     return parts
 
 
-def _by_partition(tables: Iterable[pa.Table]) -> pa.Table:
-    """Entries sorted by partition. Those of a range often lie in one or a few: then whole pieces
-    are put in order, which takes much less time than rows."""
-    pieces: list[tuple[str, pa.Table]] = []
+def read_index(storage: ReadsBytes, part: Part) -> pa.Table:
+    """The rows of a part of the index, as ``INDEX``."""
+    return read_part(storage, part, coded=("partition", "range")).unify_dictionaries()
+
+
+def _by_partition(tables: Iterable[pa.Table]) -> Sequence[tuple[str, pa.Table]]:
+    """Partitions in order, each with some of its entries. Those of a range often lie in one or a
+    few: then whole pieces are put in order, which takes much less time than rows."""
+    found: list[tuple[str, pa.Table]] = []
     mixed: list[pa.Table] = []
     for table in tables:
-        ends = pc.run_end_encode(table.column("partition").combine_chunks())
-        if len(ends.values) > FEW_PIECES:
+        pieces = list(_pieces(table))
+        if len(pieces) > FEW_PIECES:
             mixed.append(table)
-            continue
-        pieces += _pieces(table, ends)
+        else:
+            found += pieces
     if mixed:
-        rows = pa.concat_tables(mixed)
-        rows = rows.take(_order(rows.column("partition")))
-        pieces += _pieces(rows, pc.run_end_encode(rows.column("partition").combine_chunks()))
-    ordered = [piece for _, piece in sorted(pieces, key=itemgetter(0))]
-    return pa.concat_tables([INDEX.empty_table(), *ordered])
+        rows = pa.concat_tables(mixed).unify_dictionaries().combine_chunks()
+        found += _pieces(rows.take(_order(rows.column("partition"))))
+    return sorted(found, key=itemgetter(0))
 
 
-def _pieces(rows: pa.Table, ends: pa.RunEndEncodedArray) -> Iterator[tuple[str, pa.Table]]:
+def _pieces(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """The pieces of rows that have one partition each."""
-    start = 0
-    for name, end in zip(ends.values.to_pylist(), ends.run_ends.to_pylist(), strict=True):
-        yield name, rows.slice(start, end - start)
-        start = end
+    if not rows.num_rows:
+        return
+    names, codes = _coded(rows.column("partition"))
+    cuts = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
+    for start, end in pairwise(cuts):
+        yield names[codes[start]], rows.slice(start, end - start)
 
 
-def _order(names: pa.ChunkedArray) -> pa.Array:
-    """The order in which names are sorted; there are few of them, and each very often."""
-    coded = names.combine_chunks().dictionary_encode()
-    ranks = np.argsort(np.argsort(np.array(coded.dictionary.to_pylist(), dtype=object)))
-    return pa.array(np.argsort(ranks[numpy_of(coded.indices, np.int64)], kind="stable"))
+def _coded(column: pa.ChunkedArray) -> tuple[list[str], Any]:
+    """The different values of a column, and for each row the number of its own."""
+    whole = column.combine_chunks()
+    return whole.dictionary.to_pylist(), numpy_of(whole.indices, np.int64)
+
+
+def _order(partitions: pa.ChunkedArray) -> pa.Array:
+    """The order in which partitions are sorted; there are few of them, and each very often."""
+    names, codes = _coded(partitions)
+    ranks = np.argsort(np.argsort(np.array(names, dtype=object)))
+    return pa.array(np.argsort(ranks[codes], kind="stable"))
 
 
 def find_matched(classes: BranchClasses, bits: int, rows: pa.Table) -> pa.Table:
     """The entries of one range that a rule matches on some branch, as ``FOUND``."""
     matched = match(classes, rows.column("path"), numpy_of(rows.column("day"), np.int32))
-    return rows.filter(pa.array((matched & bits) != 0)).select(FOUND.names)
+    return rows.filter(pa.array((matched & bits) != 0)).select(FOUND.names).cast(FOUND)
 
 
 def find_rows_matched(classes: BranchClasses, ranges: RangeBits, rows: pa.Table) -> pa.Table:
     """The entries of an index that a rule matches on some branch, as ``FOUND``."""
     matched = match(classes, rows.column("path"), numpy_of(rows.column("day"), np.int32))
     bits = ranges.bits[ranges.find(rows.column("range"))]
-    return rows.filter(pa.array((matched & bits) != 0)).select(FOUND.names)
+    return rows.filter(pa.array((matched & bits) != 0)).select(FOUND.names).cast(FOUND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +202,7 @@ class Changes:
         if self.comparable:
             then = self.known.bits[self.known.find(rows.column("range"))]
             matched &= ~(match(self.earlier, paths, days) & then)
-        return rows.filter(pa.array(matched != 0)).select(FOUND.names)
+        return rows.filter(pa.array(matched != 0)).select(FOUND.names).cast(FOUND)
 
 
 def find_windows(now: BranchClasses, then: BranchClasses) -> list[tuple[int, int]]:
@@ -240,12 +248,11 @@ def select_rows(ranges: RangeBits, rows: pa.Table) -> pa.Table:
     return found.filter(pc.not_equal(found.column("bits"), 0))
 
 
-def in_partitions(rows: pa.Table, partitions: Collection[str] | None) -> pa.Table:
-    """The rows that lie in some partitions; all of them without any given."""
-    if partitions is None:
-        return rows
-    names = pa.array(list(partitions), pa.string())
-    return rows.filter(pc.is_in(rows.column("partition"), names))
+def in_partitions(rows: pa.Table, wanted: Callable[[str], bool]) -> pa.Table:
+    """The rows that lie in some partitions."""
+    names, codes = _coded(rows.column("partition"))
+    among = np.array([wanted(name) for name in names], np.bool_)
+    return rows.filter(pa.array(among[codes])) if len(names) else rows
 
 
 def overlapping(parts: Iterable[Part], partitions: Iterable[str]) -> list[Part]:

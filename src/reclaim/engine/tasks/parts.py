@@ -60,8 +60,9 @@ def open_storage(url: str) -> Storage:
     return ObjectStorage.open(url)
 
 
-def write_part(storage: Storage, address: str, table: pa.Table) -> Part:
-    data = encode(table)
+def write_part(storage: Storage, address: str, table: pa.Table, *, decoded: bool = False) -> Part:
+    """Write a table; ``decoded`` has strings for whoever reads it where the table has codes."""
+    data = encode(table, decoded=decoded)
     storage.put(address, data)
     return Part(address, table.num_rows, hashlib.sha256(data).hexdigest())
 
@@ -80,9 +81,15 @@ def write_parts(storage: Storage, stem: str, batches: Iterable[pa.Table]) -> Ite
         yield write_part(storage, f"{stem}-{number}.parquet", pa.concat_tables(waiting))
 
 
-def read_part(storage: ReadsBytes, part: Part, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of a part; refused unless it is as it was written."""
-    rows = decode(_verified(storage, part), part.address, columns)
+def read_part(
+    storage: ReadsBytes,
+    part: Part,
+    columns: Sequence[str] | None = None,
+    *,
+    coded: Sequence[str] = (),
+) -> pa.Table:
+    """The rows of a part, some columns ``coded``; refused unless it is as it was written."""
+    rows = decode(_verified(storage, part), part.address, columns, coded=coded)
     if rows.num_rows != part.rows:
         raise PlanRefused(
             f"the file {part.address} has {rows.num_rows} rows; the plan says {part.rows}",

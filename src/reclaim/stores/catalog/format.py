@@ -15,6 +15,7 @@ from reclaim.catalog.content import ranges as containers
 from reclaim.catalog.content.ranges import RangeInfo
 from reclaim.errors import Corrupt, NotFound
 from reclaim.storage import KeyRange, Storage
+from reclaim.stores.catalog.folders import folders_of
 from reclaim.stores.format import (
     CONTAINERS,
     ENTRIES,
@@ -207,23 +208,18 @@ class CatalogFormat:
             addresses,
             rows.column("path"),
             rows.column("created_at"),
-            pa.repeat(pa.scalar(container["address"], pa.string()), rows.num_rows),
+            _always(container["address"], rows.num_rows),
         )
         return pa.table(list(columns), schema=INDEXED), count
 
-    def _partitions(self, addresses: pa.Array) -> pa.Array:
+    def _partitions(self, addresses: pa.Array) -> pa.DictionaryArray:
         """The partition of each address. There are few folders, which are described once each."""
-        if not len(addresses):
-            return pa.array([], pa.string())
-        name = len(addresses[0].as_py().rpartition("/")[2])
-        folders = pc.utf8_slice_codeunits(addresses, start=0, stop=-name)
-        names = pc.utf8_slice_codeunits(addresses, start=-name)
-        whole = pc.and_(pc.ends_with(folders, "/"), pc.equal(pc.find_substring(names, "/"), -1))
-        if not name or not pc.all(whole).as_py():
-            return pc.struct_field(self.describe(addresses), "guard")
-        coded = folders.dictionary_encode()
-        inside = pc.binary_join_element_wise(coded.dictionary, "_", "")
-        return pc.struct_field(self.describe(inside), "guard").take(coded.indices)
+        folders = folders_of(addresses)
+        if folders is None:
+            return pc.struct_field(self.describe(addresses), "guard").dictionary_encode()
+        inside = pc.binary_join_element_wise(folders.dictionary, "_", "")
+        names = pc.struct_field(self.describe(inside), "guard")
+        return pa.DictionaryArray.from_arrays(folders.indices, names)
 
     def described(self, storage: ReadsBytes, container: Mapping[str, Any]) -> pa.Table:
         """The entries of a container with all their columns, of objects that are ours."""
@@ -242,6 +238,12 @@ class CatalogFormat:
         # Objects that lie elsewhere are not ours to collect.
         owned = pc.starts_with(rows.column("address"), ROOT)
         return rows if pc.all(owned).as_py() else rows.filter(owned), rows.num_rows
+
+
+def _always(value: str, count: int) -> pa.DictionaryArray:
+    """The same value so many times."""
+    codes = pa.repeat(pa.scalar(0, pa.int32()), count)
+    return pa.DictionaryArray.from_arrays(codes, pa.array([value], pa.string()))
 
 
 def _folders(storage: Storage, folder: str) -> Sequence[str]:

@@ -191,7 +191,7 @@ def find_changed(
     now, then = load_ranges(work.url, ranges), load_ranges(work.url, known)
     changes = Changes(classes[0], now, classes[1], then)
     source = CountedReads(open_storage(url))
-    found = (changes.find(read_part(source, part)) for part in parts_in(files))
+    found = (changes.find(lifecycle_index.read_index(source, part)) for part in parts_in(files))
     return _write_found(work, keys_of, found, source)
 
 
@@ -246,26 +246,40 @@ def decide(
     wanted: Wanted | None,
     keys_of: KeysOf,
     place: Place,
+    work: Place | None,
     shares: Tables,
 ) -> Tables:
-    """Decide on the addresses of some partitions, by every row that the index has of them.
+    """Decide on the addresses of some partitions, by every row that the index has of them; with
+    ``work`` the keys of those that go are written there.
 
     A collision of keys adds an address, of which every row is read as well: those of its partition
     are.
     """
     storage, now = open_storage(place.url), load_ranges(place.url, ranges)
     parts: list[Part] = []
-    for share in shares:
-        tables = [_rows_of(now, wanted, keys_of, place.url, row) for row in share.to_pylist()]
+    going: list[Key] = []
+    for share in _each_share(shares):
+        tables = [_rows_of(now, wanted, keys_of, place.url, row) for row in share]
         rows = pa.concat_tables([ROWS.empty_table(), *tables])
         decision = lifecycle.decide(classes, names, rows)
+        going.append(keys_of(decision.going.column("address")))
         for group, table in (
             (ROW_FILE, decision.rows),
             (ADDRESS_FILE, decision.going),
             (HELD_FILE, decision.held),
         ):
             parts += _grouped(write_parts(storage, stem_in(place.below(group)), [table]), group)
-    yield lines_of(parts)
+    yield lines_of(parts if work is None else [*parts, *_write_keys(work, going)])
+
+
+def _each_share(shares: Tables) -> Collection[Sequence[dict[str, Any]]]:
+    """The parts of each share that a task was dealt: all that have entries of the same partitions
+    come together."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for table in shares:
+        for row in table.to_pylist():
+            found.setdefault(row["first"], []).append(row)
+    return found.values()
 
 
 def _rows_of(
@@ -273,16 +287,15 @@ def _rows_of(
 ) -> pa.Table:
     """The rows of one part of the index that a task decides on."""
     part = Part(row["address"], row["rows"], row["sha256"], row["group"])
-    rows = read_part(open_storage(row["url"]), part)
+    rows = lifecycle_index.read_index(open_storage(row["url"]), part)
     span = Span.of(part)
     first, last = row["first"], row["last"]
     if span.first < first or (last is not None and span.last >= last):
-        inside = pc.greater_equal(rows.column("partition"), first)
-        if last is not None:
-            inside = pc.and_(inside, pc.less(rows.column("partition"), last))
-        rows = rows.filter(inside)
+        rows = lifecycle_index.in_partitions(
+            rows, lambda name: first <= name and (last is None or name < last)
+        )
     if wanted is not None:
-        rows = lifecycle_index.in_partitions(rows, wanted.partitions)
+        rows = lifecycle_index.in_partitions(rows, wanted.partitions.__contains__)
         if wanted.keys:
             found = keys.load(work, wanted.keys)
             rows = rows.filter(pa.array(keys.among(keys_of(rows.column("address")), found)))

@@ -19,7 +19,7 @@ from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in,
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import indexing, looking_up, tally
 from reclaim.engine.tasks.deleting import FAILED
-from reclaim.engine.tasks.indexing import DeadCounts, IndexCounts
+from reclaim.engine.tasks.indexing import INDEX, DeadCounts, IndexCounts
 from reclaim.engine.tasks.judging import SURVIVORS
 from reclaim.engine.tasks.parts import (
     ROWS,
@@ -35,9 +35,9 @@ from reclaim.engine.tasks.reading import LIVE, READ
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.engine.uncommitted import IndexRequest
-from reclaim.stores.format import INDEXED, Format
+from reclaim.stores.format import Format
 
-BUCKETED = INDEXED.append(pa.field("bucket", pa.int32(), nullable=False))
+BUCKETED = INDEX.append(pa.field("bucket", pa.int32(), nullable=False))
 COUNTS = -1
 """The bucket of rows that carry what a task has counted, as text in the place of an address."""
 ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
@@ -86,7 +86,7 @@ def write_index(place: Place, rows: Tables) -> Tables:
             if number != bucket or sum(one.num_rows for one in waiting) >= ROWS:
                 write()
             bucket = number
-            waiting.append(piece.select(INDEXED.names))
+            waiting.append(piece.select(INDEX.names))
     write()
     yield lines_of(parts, asdict(counts))
 

@@ -1,0 +1,83 @@
+"""The index of lifecycle runs: by partition, in files that have strings for any reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from reclaim.engine.tasks.lifecycle import INDEX
+from reclaim.engine.tasks.lifecycle_index import (
+    FEW_PIECES,
+    Span,
+    in_partitions,
+    read_index,
+    write_index,
+)
+from reclaim.storage import ObjectStorage
+
+Row = tuple[str, str, str, int, str]
+
+
+def table(rows: list[Row]) -> pa.Table:
+    columns = [pa.array(column) for column in zip(*rows, strict=True)]
+    coded = [
+        column.dictionary_encode()
+        if pa.types.is_dictionary(field.type)
+        else column.cast(field.type)
+        for column, field in zip(columns, INDEX, strict=True)
+    ]
+    return pa.table(coded, schema=INDEX)
+
+
+def rows_of(found: pa.Table) -> list[Row]:
+    return [tuple(row.values()) for row in found.to_pylist()]
+
+
+ORDERED = [("p1", "a1", "x", 1, "r1"), ("p2", "a2", "y", 2, "r1"), ("p3", "a3", "z", 3, "r1")]
+MIXED = [(f"p{at % 4}", f"b{at:02d}", f"m{at}", at, "r2") for at in range(3 * FEW_PIECES)]
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> ObjectStorage:
+    return ObjectStorage.open((tmp_path / "objects").as_uri(), create=True)
+
+
+def test_parts_are_sorted_by_partition_and_cut_at_edges(storage: ObjectStorage) -> None:
+    parts = write_index(storage, "index/part", [table(ORDERED), table(MIXED)], ["p1", "p3"])
+    assert [len({row[0] for row in rows_of(read_index(storage, part))}) for part in parts] == [
+        1,
+        2,
+        1,
+    ]
+    found: list[Row] = []
+    for part in parts:
+        rows = read_index(storage, part)
+        names = [row[0] for row in rows_of(rows)]
+        assert names == sorted(names)
+        assert (Span.of(part).first, Span.of(part).last) == (names[0], names[-1])
+        found += rows_of(rows)
+    assert sorted(found) == sorted(ORDERED + MIXED)
+
+
+def test_any_reader_finds_strings(storage: ObjectStorage) -> None:
+    [part] = write_index(storage, "index/part", [table(ORDERED)], [])
+    plain = pq.read_table(pa.BufferReader(storage.get(part.address)))
+    assert plain.schema.field("partition").type == pa.string()
+    assert plain.schema.field("range").type == pa.string()
+    assert rows_of(plain) == ORDERED
+    coded = read_index(storage, part)
+    assert coded.schema.types == INDEX.types
+    assert rows_of(coded) == ORDERED
+
+
+def test_rows_of_some_partitions(storage: ObjectStorage) -> None:
+    rows = in_partitions(table(ORDERED), {"p1", "p3"}.__contains__)
+    assert rows_of(rows) == [ORDERED[0], ORDERED[2]]
+    assert in_partitions(rows.slice(0, 0), {"p1"}.__contains__).num_rows == 0
+
+
+def test_nothing_is_no_file(storage: ObjectStorage) -> None:
+    assert write_index(storage, "index/part", [INDEX.empty_table()], ["p1"]) == []
