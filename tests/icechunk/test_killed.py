@@ -144,10 +144,14 @@ class Scene:
 def check_deaths(scene: Scene, kill: Kill, *, first: int, stride: int) -> int:
     """Die before each step that is chosen; how often that was."""
     repository = scene.repository
+    start = scene.end()
     resting, before = repository.rest(), repository.read()
     scene.work.do()
     end, after = scene.end(), repository.read()
+    assert end != start
     undone = scene.undone()
+    # The files; a history that the library of spec 1 has edited stays as it is.
+    assert undone is None or undone[0] == start[0]
     for number in range(1, MOST_DEATHS):
         resting.restore()
         if not kill(scene.work, Death(number, first, stride)):
