@@ -1,60 +1,105 @@
-"""Kill -9 of an apply, at what begins each of its steps.
+"""Kill -9 before every step of an apply, an undo, a purge and an expiration.
 
-The library opens what is left and reads every ref; the apply is finished by another one; an undo
-brings all of it back. Then the next one is killed, one step later.
+The library opens what is left and reads every ref as before, the doctor misses nothing, and whoever
+does the same again comes to the end of a run that nobody killed. ``make test`` takes some of the
+steps, among them those at a change of the history; ``make soak`` takes every one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reclaim.model import RunState
-from reclaim.run.apply import apply_plan
+from reclaim.policy import Policy, Rules, policy_document
+from reclaim.run.doctor import examine_store
 from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.run.undo import undo_run
+from reclaim.stores.findings import Level
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
 from reclaim.testing.engine import OracleEngine
+from reclaim.testing.proxy import Fault, Proxy, proxy
 from reclaim.testing.servers import SeaweedFS
-from tests.icechunk.killed import MOVE, Nursery, nursery
-from tests.icechunk.repositories import NEWEST_SPEC, WrittenRepository, bucket_storage
-from tests.icechunk.test_differential import ancestries, contents
+from tests.icechunk.killed import Death, Nursery, Work, nursery
+from tests.icechunk.repositories import FOLDERS, SPECS, WrittenRepository, bucket_storage
+from tests.icechunk.resting import Resting, RestingBucket, RestingFolder
+from tests.icechunk.test_differential import ancestries, contents, listed
 from tests.icechunk.world import bury
 from tests.soak import SOAK
 
-MOST = 200
-STRIDE = 12
-"""Boundaries from one death to the next; ``make soak`` dies at each of them."""
+MOST_DEATHS = 300
+STRIDE, STRIDE_IN_BUCKET, STRIDE_OF_REQUESTS = (1, 1, 1) if SOAK else (16, 24, 2)
+"""Steps from one death to the next."""
+ENDED = (RunState.UNDONE, RunState.PURGED)
+LAST = Policy(Rules(keep_last=1))
+"""A rule that only we can edit a history by."""
+
+Kill = Callable[[Work, Death], bool]
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the library reads at every ref, what it says of their pasts, and the snapshots at which
+    somebody could make a ref, where there is a list of them."""
+
+    contents: Mapping[str, object]
+    pasts: Mapping[str, object]
+    usable: Collection[str]
 
 
 class Repository:
-    """A repository with dead snapshots, in a folder or in a bucket."""
+    """A repository with dead snapshots, and one that rules let go; in a folder or in a bucket."""
 
-    def __init__(self, written: WrittenRepository, location: str) -> None:
+    def __init__(
+        self, written: WrittenRepository, location: str, rest: Callable[[], Resting]
+    ) -> None:
         self.written = written
         self.location = location
+        self.rest = rest
         bury(written)
+        written.repository.create_tag("v1", written.tip())
 
     def store(self) -> IcechunkStore:
         return IcechunkStore(self.location)
 
-    def plan(self) -> Plan:
-        options = PlanOptions(margins=Margins(objects=timedelta(0)), allowed_fraction=1)
+    @property
+    def aged(self) -> Policy:
+        """A rule by which the library is asked to edit the history."""
+        tip = next(iter(self.written.repository.ancestry(branch="main")))
+        return Policy(Rules(older_than=tip.written_at))
+
+    def plan(self, policy: Policy | None = None) -> Plan:
+        options = PlanOptions(
+            margins=Margins(objects=timedelta(0)),
+            allowed_fraction=1,
+            policy=policy or Policy(Rules()),
+        )
         return make_plan(self.store(), OracleEngine(), options)
 
-    def objects(self) -> set[str]:
-        storage, prefix = self.store().storage, self.store().format.prefix
-        folders = ("snapshots", "transactions", "manifests", "chunks")
-        return {one.address for name in folders for one in storage.list(prefix + name)}
-
-    def read(self) -> object:
+    def read(self) -> Read:
         repository = self.written.reopened().repository
-        return contents(repository), ancestries(repository)
+        return Read(contents(repository), ancestries(repository), listed(repository))
+
+    def files(self) -> tuple[set[str], set[str]]:
+        """The objects that are where they belong, and those in quarantine."""
+        store = self.store()
+        prefix = store.format.prefix
+        batches = store.storage.batches(prefix.rstrip("/"))
+        every = {name for batch in batches for name in batch.column("address").to_pylist()}
+        there = {name for name in every if name.removeprefix(prefix).split("/")[0] in FOLDERS}
+        return there, {name for name in every if "/_reclaim/quarantine/" in name}
+
+    def problems(self) -> Collection[str]:
+        findings = examine_store(self.store(), deep=True)
+        return [one.sentence for one in findings if one.level is Level.PROBLEM]
 
     def unlock(self) -> None:
         """Nobody else is at work: so an operator removes the lock of a process that is gone."""
@@ -62,38 +107,128 @@ class Repository:
         for stored in list(storage.list(f"{self.store().format.prefix}_reclaim/lock")):
             storage.delete(stored.address)
 
-    def state(self, run: str) -> str:
-        found = self.store().find_run(run)
-        assert found is not None
-        return found.state
+    def work(self, name: str, **options: Any) -> Work:
+        return Work(name, self.location, options)
 
 
-def check_deaths(repository: Repository, kill: Callable[[Plan, int], bool], first: int) -> None:
-    every, seen = repository.objects(), repository.read()
-    deaths = 0
-    for fatal in range(1, MOST) if SOAK else range(first, MOST, STRIDE):
-        plan = repository.plan()
-        going = plan.document.candidates
-        assert going
-        killed = kill(plan, fatal)
+@dataclass(frozen=True)
+class Scene:
+    """Work that is to be killed, and the run that it is about, if that is known before."""
+
+    repository: Repository
+    work: Work
+    run: str = ""
+
+    def state(self) -> str | None:
+        run = self.repository.store().find_run(self.run) if self.run else None
+        return None if run is None else run.state
+
+    def end(self) -> tuple[object, ...]:
+        """All that a later run, or a reader, could see; of an edit alone also what it releases."""
+        going = None if self.run else self.repository.plan().document.candidates
+        return self.repository.files(), self.repository.read(), self.state(), going
+
+    def finish(self) -> None:
+        """Do it again, as far as there is something left to do."""
+        if self.state() not in ENDED:
+            self.work.do()
+
+    def undone(self) -> tuple[object, ...] | None:
+        """Bring back what was moved to quarantine, if the work does so; all that is seen then."""
+        if not self.work.options.get("moves"):
+            return None
+        self.repository.work("undo", run=self.run).do()
+        return self.end()
+
+
+def check_deaths(scene: Scene, kill: Kill, *, first: int, stride: int) -> int:
+    """Die before each step that is chosen; how often that was."""
+    repository = scene.repository
+    start = scene.end()
+    resting, before = repository.rest(), repository.read()
+    scene.work.do()
+    end, after = scene.end(), repository.read()
+    assert end != start
+    undone = scene.undone()
+    # The files; a history that the library of spec 1 has edited stays as it is.
+    assert undone is None or undone[0] == start[0]
+    for number in range(1, MOST_DEATHS):
+        resting.restore()
+        if not kill(scene.work, Death(number, first, stride)):
+            assert scene.end() == end
+            repository.written.reopened().write(9)
+            return number - 1
         repository.unlock()
-        assert repository.read() == seen, fatal
-        # Also when it had gone so far that there was nothing left to do.
-        done = apply_plan(repository.store(), OracleEngine(), plan.place, removal=MOVE)
-        assert repository.state(plan.document.run) == RunState.DONE, fatal
-        assert done.summary()["objects"] == going, fatal
-        assert len(repository.objects()) == len(every) - going, fatal
-        assert repository.read() == seen, fatal
-        undo_run(repository.store(), OracleEngine(), plan.document.run)
-        assert repository.objects() == every, fatal
-        assert repository.read() == seen, fatal
-        if not killed:
-            break
-        deaths += 1
-    else:
-        pytest.fail("there are more steps than the test goes through")
-    assert deaths >= 2
-    repository.written.reopened().write(9)
+        check_read(repository.read(), before, after)
+        assert not repository.problems(), number
+        scene.finish()
+        assert scene.end() == end, number
+        assert scene.undone() == undone, number
+    pytest.fail("there are more steps than the test goes through")
+
+
+def check_read(found: Read, before: Read, after: Read) -> None:
+    """Every ref has its arrays, and its past as it was before an edit or as it is after it."""
+    assert found.contents == before.contents == after.contents
+    assert found.pasts.keys() == before.pasts.keys()
+    for ref, past in found.pasts.items():
+        assert past in (before.pasts[ref], after.pasts[ref]), ref
+
+
+def applying(repository: Repository, policy: Policy | None = None, *, moves: bool = True) -> Scene:
+    plan = repository.plan(policy)
+    assert plan.document.candidates
+    place = plan.place
+    work = repository.work("apply", url=place.url, prefix=place.prefix, moves=moves)
+    return Scene(repository, work, plan.document.run)
+
+
+def after_apply(repository: Repository, name: str) -> Scene:
+    """Undo or purge what an apply with an edit has moved."""
+    applied = applying(repository, repository.aged)
+    applied.work.do()
+    return Scene(repository, repository.work(name, run=applied.run), applied.run)
+
+
+def expiring(repository: Repository, policy: Policy) -> Scene:
+    return Scene(repository, repository.work("expire", policy=policy_document(policy)))
+
+
+def undoing_edit(repository: Repository) -> Scene:
+    expiring(repository, LAST).work.do()
+    [run] = repository.store().runs()
+    return Scene(repository, repository.work("undo", run=run.id), run.id)
+
+
+MakeScene = Callable[[Repository], Scene]
+OF_BOTH_SPECS: Mapping[str, MakeScene] = {
+    "apply that deletes": lambda one: applying(one, moves=False),
+    "apply with an edit by the library": lambda one: applying(one, one.aged),
+    "undo of an apply": lambda one: after_apply(one, "undo"),
+    "purge": lambda one: after_apply(one, "purge"),
+    "edit by the library": lambda one: expiring(one, one.aged),
+}
+OF_SPEC_2: Mapping[str, MakeScene] = {
+    "apply with an edit by us": lambda one: applying(one, LAST),
+    "edit by us": lambda one: expiring(one, LAST),
+    "undo of an edit": undoing_edit,
+}
+SCENES = [
+    (spec, name, make)
+    for spec in SPECS
+    for name, make in (OF_BOTH_SPECS if spec == 1 else {**OF_BOTH_SPECS, **OF_SPEC_2}).items()
+]
+IN_BUCKET = {(1, "undo of an apply"), (2, "apply that deletes")}
+"""What is killed in a bucket; ``make soak`` kills all."""
+
+
+def each_scene(scenes: Sequence[tuple[int, str, MakeScene]]) -> pytest.MarkDecorator:
+    """Each begins at another step."""
+    return pytest.mark.parametrize(
+        ("spec", "make", "first"),
+        [(spec, make, number) for number, (spec, _, make) in enumerate(scenes, 1)],
+        ids=[f"{name}, spec {spec}" for spec, name, _ in scenes],
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -101,23 +236,99 @@ def no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _file: None)
 
 
-def killing(repository: Repository, made: Nursery) -> Callable[[Plan, int], bool]:
-    return lambda plan, fatal: made.apply(repository.location, plan, fatal)
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Nursery]:
+    with nursery() as made:
+        yield made
 
 
-def test_on_a_disk(written: WrittenRepository, spec: int) -> None:
-    repository = Repository(written, str(written.folder))
-    with nursery({}) as made:
-        check_deaths(repository, killing(repository, made), first=4 * spec)
+@each_scene(SCENES)
+def test_on_a_disk(
+    tmp_path: Path,
+    forks: Nursery,
+    spec: int,
+    make: MakeScene,
+    first: int,
+) -> None:
+    written = WrittenRepository.create(tmp_path / "repository", spec)
+    repository = Repository(
+        written, str(written.folder), lambda: RestingFolder(written.folder, tmp_path / "rest")
+    )
+    deaths = check_deaths(make(repository), forks.kill, first=first, stride=STRIDE)
+    assert deaths > 1
 
 
-@pytest.mark.skipif(NEWEST_SPEC < 2, reason="the installed library writes spec 1 only")
-def test_in_a_bucket(s3: SeaweedFS, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where ``repo`` is compared and swapped."""
+def in_bucket(s3: SeaweedFS, folder: Path, spec: int) -> Repository:
+    bucket = s3.new_bucket()
+    written = WrittenRepository.create(folder, spec, storage=bucket_storage(s3, bucket))
+    location = f"{bucket}/data/repository"
+    store = IcechunkStore(location)
+    return Repository(written, location, lambda: RestingBucket(store.storage, "repository"))
+
+
+@pytest.fixture
+def bucket_variables(s3: SeaweedFS, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
     for name, value in s3.environment.items():
         monkeypatch.setenv(name, value)
-    bucket = s3.new_bucket()
-    written = WrittenRepository.create(tmp_path, 2, storage=bucket_storage(s3, bucket))
-    repository = Repository(written, f"{bucket}/data/repository")
-    with nursery(s3.environment) as made:
-        check_deaths(repository, killing(repository, made), first=6)
+    return s3.environment
+
+
+@each_scene([scene for scene in SCENES if SOAK or scene[:2] in IN_BUCKET])
+def test_in_a_bucket(
+    s3: SeaweedFS,
+    bucket_variables: Mapping[str, str],
+    tmp_path: Path,
+    forks: Nursery,
+    spec: int,
+    make: MakeScene,
+    first: int,
+) -> None:
+    """Where ``repo`` is compared and swapped, and a move is a copy and a delete."""
+
+    def kill(work: Work, death: Death) -> bool:
+        return forks.kill(work, death, bucket_variables)
+
+    scene = make(in_bucket(s3, tmp_path, spec))
+    deaths = check_deaths(scene, kill, first=first, stride=STRIDE_IN_BUCKET)
+    assert deaths
+
+
+def at_request(forks: Nursery, between: Proxy, variables: Mapping[str, str]) -> Kill:
+    """Kills a process before a write gets through that is not of a file of ours."""
+
+    def kill(work: Work, death: Death) -> bool:
+        process: Future[int] = Future()
+        fatal = death.first + (death.number - 1) * death.stride
+        writes = 0
+
+        def plan(_number: int, method: str, path: str) -> Fault:
+            nonlocal writes
+            is_counted = method not in ("GET", "HEAD") and "/_reclaim/" not in path
+            writes += is_counted
+            if is_counted and writes == fatal:
+                os.kill(process.result(), signal.SIGKILL)
+            return Fault.NONE if writes < fatal else Fault.CUT_BEFORE
+
+        between.plan = plan
+        process.set_result(forks.begin(work, None, variables))
+        return forks.was_killed()
+
+    return kill
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_in_the_middle_of_an_edit_by_the_library(
+    s3: SeaweedFS, bucket_variables: Mapping[str, str], tmp_path: Path, forks: Nursery, spec: int
+) -> None:
+    """Before each of its own writes. In spec 1 it edits the history of one ref after the other."""
+    repository = in_bucket(s3, tmp_path, spec)
+    written = repository.written
+    policy = repository.aged
+    *_, old, _ = written.repository.ancestry(branch="main")
+    written.branch("other", old.id)
+    written.write(7, branch="other")
+    with proxy(s3.endpoint) as between:
+        variables = {**bucket_variables, "AWS_ENDPOINT_URL": between.endpoint}
+        kill = at_request(forks, between, variables)
+        scene = expiring(repository, policy)
+        assert check_deaths(scene, kill, first=1, stride=STRIDE_OF_REQUESTS) > 1

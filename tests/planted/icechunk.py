@@ -12,6 +12,7 @@ APPLY = "tests/icechunk/test_apply.py"
 EXPIRATION = "tests/icechunk/test_expiration.py"
 OWN_EDIT = "tests/icechunk/test_own_edit.py"
 BACKUPS = "tests/icechunk/test_backups.py"
+KILLED = "tests/icechunk/test_killed.py::test_on_a_disk"
 LOST = "tests/icechunk/test_lost_files.py"
 CONTRACT = "tests/icechunk/test_contract.py::TestIcechunkStore"
 
@@ -148,6 +149,19 @@ OF_BOTH_SPECS: dict[str, Bug] = {
 }
 
 OF_SPEC_2: dict[str, Bug] = {
+    "repo on a disk is removed before it is written": Bug(
+        "reclaim.storage.objects",
+        right="                obstore.put(self._store, address, data)\n                return\n",
+        wrong="                self._local.delete([address])\n"
+        "                obstore.put(self._store, address, data)\n                return\n",
+        test=f"{KILLED}[edit by us, spec 2]",
+    ),
+    "what the library takes out of repo stays out when its run was killed": Bug(
+        "reclaim.stores.icechunk.store",
+        right="            or self._observer.withdrawn.any_pending()\n",
+        wrong="",
+        test=f"{KILLED}[edit by the library, spec 2]",
+    ),
     "logs that ancestors of what is promised need go": Bug(
         "reclaim.stores.icechunk.observing",
         right="                    logs.update(listed[at].pruned)\n",

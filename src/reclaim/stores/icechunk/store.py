@@ -115,7 +115,11 @@ class IcechunkStore(SidecarStore):
             yield self.handle(lock, self._sidecar, self._observer)
 
     def clean(self) -> None:
-        if self._sidecar.lists.any_provisional() or self._observer.unfinished_edits():
+        if (
+            self._sidecar.lists.any_provisional()
+            or self._observer.unfinished_edits()
+            or self._observer.withdrawn.any_pending()
+        ):
             with suppress(Conflict), self.lock(new_uid()) as held:
                 held.begin()
 

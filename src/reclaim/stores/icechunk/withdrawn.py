@@ -77,6 +77,10 @@ class WithdrawnSnapshots:
                 hint="restore the file from a backup; without it nothing can be undone",
             ) from error
 
+    def any_pending(self) -> bool:
+        """Whether there may be snapshots that the library took out and nobody has put back yet."""
+        return any(found.pending for found in self.read().values())
+
     def write(self, snapshots: Mapping[SnapshotId, Withdrawn]) -> None:
         """Put all of them in the place of those that are there."""
         self._write({**dict.fromkeys(self.never_listed()), **snapshots})
