@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.base import (
+    NO_CONTAINERS,
     Candidates,
     ContainerFiles,
     Engine,
@@ -134,7 +135,7 @@ class UncommittedPlanning(Planning):
         self._choice, self._checkpoint = self._choose(found)
         self._bytes = self._ranges = 0
         self._listed: list[str] = []
-        self._containers = ContainerFiles((), 0, 0, 0)
+        self._containers = NO_CONTAINERS
         self._indexed = Indexed()
         self._dead = DeadEntries()
         self._index: Sequence[Part] = ()
