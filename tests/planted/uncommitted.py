@@ -122,7 +122,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what is protected after the plan is taken": Bug(
         "reclaim.run.apply",
-        right="            self._check_protected(seen)\n",
+        right="            check_protected(context.store, context.planned, seen)\n",
         wrong="",
         test=f"{TEST}::test_what_is_protected_after_the_plan_refuses_it",
     ),
