@@ -20,8 +20,8 @@ class RunRecord:
         self._place = str(context.place)
         self.facts: dict[str, Any] = first_facts(context)
         self.may_be_promoted = False
-        """Whether this apply has promoted what it takes, or may have: an error need not mean that
-        it has not."""
+        """Whether this apply is past the promotion, or may be: an error need not mean that it is
+        not."""
 
     def start(self) -> None:
         """Record that the run has started, or goes on."""
