@@ -21,7 +21,7 @@ from reclaim.errors import (
 )
 from reclaim.model import RunState
 from reclaim.policy import Policy, from_options
-from reclaim.run.apply import _Applying
+from reclaim.run.apply import CollectionApplying
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan import Plan, PlanOptions
@@ -75,7 +75,7 @@ def kill(world: World, plan: Plan, step: str, removal: Removal = DELETE) -> None
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(locks, "_give_back", lambda *_: None)
-        patch.setattr(_Applying, "_stop", lambda *_: None)
+        patch.setattr(CollectionApplying, "_stop", lambda *_: None)
         at = At(step, die)
         with pytest.raises(Killed):
             world.apply(plan, store=stepped(world.store(), at), step=at, removal=removal)

@@ -12,11 +12,11 @@ RACES = "tests/catalog/test_claim_races.py"
 TEST = "tests/lifecycle/test_applying.py"
 AFTERWARDS = "tests/lifecycle/test_afterwards.py"
 HOLDS = f"{TEST}::test_nothing_goes_that_something_came_to_hold"
-PROMOTE = """            self.tried = True
+PROMOTE = """            self._record.may_be_promoted = True
             if self._claims.promote_claims(seen, rules):
 """
-TO_RESUME = """                self._own.below("objects"),
-                self._own.below("work"),
+TO_RESUME = """                context.own.below("objects"),
+                context.work,
             )
         ).parts
 """
@@ -55,7 +55,7 @@ BUGS: dict[str, Bug] = {
             Change(
                 PROMOTION,
                 PROMOTE,
-                "            self._claims.claim(self._rules_of(self._basis.candidates))\n"
+                "            self._claims.claim(self._rules_of(context.basis.candidates))\n"
                 + PROMOTE,
             ),
         ),
@@ -87,7 +87,7 @@ BUGS: dict[str, Bug] = {
     ),
     "the plan is swept, and not what was claimed": Bug(
         PROMOTION,
-        right="        going = self._engine.intersect(candidates, parts, self._own.below"
+        right="        going = self._engine.intersect(candidates, parts, context.own.below"
         '("going"))\n',
         wrong="        going = candidates\n",
         besides=(

@@ -38,20 +38,20 @@ BUGS: dict[str, Bug] = {
         test="tests/collect/test_counted.py::test_an_expiration_that_misses_a_commit",
     ),
     "confirm skipped": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.applying.confirming",
         right="fresh = live_containers(seen, kept)",
         wrong="""import dataclasses
-        seen = dataclasses.replace(seen, held=(), held_count=0)
-        fresh = live_containers(seen, ())""",
+    seen = dataclasses.replace(seen, held=(), held_count=0)
+    fresh = live_containers(seen, ())""",
         test=f"{BETWEEN}::test_what_is_referenced_again_stays[embedded-a tag]",
     ),
     "confirm by time instead of by id": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.applying.confirming",
         right="kept = now.live - decided.live | torn",
         wrong="""kept = {
-            snapshot.id for snapshot in seen.snapshots
-            if snapshot.id in now.live and snapshot.written_at >= self._planned.started_at
-        }""",
+        snapshot.id for snapshot in seen.snapshots
+        if snapshot.id in now.live and snapshot.written_at >= context.planned.started_at
+    }""",
         test=f"{BETWEEN}::test_what_is_referenced_again_stays[embedded-a branch]",
     ),
     "database read before the listing": Bug(
@@ -202,7 +202,7 @@ SEEN: dict[str, RangeInfo] = {}""",
         test=f"{IN_FLIGHT}::test_a_reset_during_a_commit_wins[embedded]",
     ),
     "only the plan's dead commits condemned": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.applying.condemning",
         right="if one not in now.live and one not in seen.marked",
         wrong="if one not in now.live and one not in seen.marked and one in decided.dead",
         test=f"{BETWEEN}::test_a_commit_on_a_dead_one_is_condemned_with_it",
@@ -214,9 +214,9 @@ SEEN: dict[str, RangeInfo] = {}""",
         test=f"{IN_FLIGHT}::test_a_partition_that_becomes_overdue_too_late_is_not_counted_as_closed",
     ),
     "one look instead of one after the marks": Bug(
-        "reclaim.run.apply",
-        right="            self._held.condemn(unmarked)\n",
-        wrong="            self._held.condemn(unmarked)\n            return seen, now\n",
+        "reclaim.run.applying.condemning",
+        right="        held.condemn(unmarked)\n",
+        wrong="        held.condemn(unmarked)\n        return seen, now\n",
         test=f"{RACES}::test_a_race_inside_apply[a branch-before the marks]",
     ),
     "deletes after the deadline": Bug(
@@ -248,8 +248,8 @@ SEEN: dict[str, RangeInfo] = {}""",
         "::test_a_damaged_container_of_a_live_commit[truncated-range]",
     ),
     "a plan applied again from the sweep, without what was journalled": Bug(
-        "reclaim.run.apply",
-        right="self._journal.taken(kind)",
+        "reclaim.run.applying.collecting",
+        right="journal.taken(kind)",
         wrong="frozenset()",
         test="tests/collect/test_crash.py"
         "::test_an_apply_that_dies_at_any_step[embedded-sets aside]",

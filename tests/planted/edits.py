@@ -42,15 +42,16 @@ BUGS: dict[str, Bug] = {
         test=f"{AGAIN}::test_a_tag_that_was_made_since_holds_its_history[before edit_history]",
     ),
     "an apply that goes on decides on its own edit": Bug(
-        "reclaim.run.apply",
-        right="        if self._begun and not self._promoted:\n",
-        wrong="        if self._begun and self._promoted:\n",
+        "reclaim.run.applying.editing",
+        right="        if self._context.begun and not self._facts.get(PROMOTED):\n",
+        wrong="        if self._context.begun and self._facts.get(PROMOTED):\n",
         test=f"{AGAIN}::test_so_does_one_that_was_made_after_an_apply_was_killed",
     ),
     "a promote that was not saved counts as one": Bug(
-        "reclaim.run.apply",
-        right="        if not self._facts.get(PROMOTED) and not",
-        wrong="        if not (self._condemned or self._promoted) and not",
+        "reclaim.run.applying.editing",
+        right="        if not self._facts.get(PROMOTED) and may_have_edited:\n",
+        wrong="        promoted = self._record.may_be_promoted or self._facts.get(PROMOTED)\n"
+        "        if not promoted and may_have_edited:\n",
         test=f"{STOPPED}::test_a_promote_that_was_not_saved_did_not_happen"
         "[another writer-sets aside]",
     ),
@@ -73,8 +74,8 @@ BUGS: dict[str, Bug] = {
         test=f"{ALONE}::test_a_plan_says_that_it_edits_although_a_lease_keeps_everything",
     ),
     "an edit that no result says": Bug(
-        "reclaim.run.apply",
-        right="            self._facts |= (EditCounts.of_record(self._facts) + edit).record()\n",
+        "reclaim.run.applying.editing",
+        right="        self._facts |= (EditCounts.of_record(self._facts) + counts).record()\n",
         wrong="",
         test=f"{ALONE}::test_so_does_the_result_and_the_record",
     ),

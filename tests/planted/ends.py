@@ -62,21 +62,21 @@ BUGS: dict[str, Bug] = {
         test=f"{PARTIAL}::test_a_database_that_stays_away",
     ),
     "a bug after promote leaves the run started": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.applying.base",
         right="            except BaseException as error:",
         wrong="            except KeyboardInterrupt as error:",
         test=f"{PARTIAL}::test_whatever_stops_an_apply_after_promote[a bug-sweep range]",
     ),
     "what may have been promoted counts as stopped": Bug(
         "reclaim.run.apply",
-        right="        except LockLost:\n            self._condemned = False",
-        wrong="        except Exception:\n            self._condemned = False",
+        right="        except LockLost:\n            self._record.may_be_promoted = False",
+        wrong="        except Exception:\n            self._record.may_be_promoted = False",
         test=f"{PARTIAL}::test_nor_can_the_store_be_asked[after promote]",
     ),
     "a partial run that counts as stopped after a second try": Bug(
         "reclaim.run.apply",
-        right="partial = self._condemned or self._begun",
-        wrong="partial = self._condemned",
+        right="partial = self._record.may_be_promoted or self._context.begun",
+        wrong="partial = self._record.may_be_promoted",
         test=f"{PARTIAL}::test_a_second_apply_that_stops_early_leaves_the_run_partial",
     ),
     "marks of a run that works taken for left over": Bug(
@@ -118,9 +118,9 @@ BUGS: dict[str, Bug] = {
         test=f"{EDITS_IN_TURN}::test_a_tag_that_was_deleted_twice",
     ),
     "an edit that stays when its run stops": Bug(
-        "reclaim.run.apply",
-        right="        if not self._facts.get(PROMOTED) and not",
-        wrong="        if self._condemned and not",
+        "reclaim.run.applying.editing",
+        right="        if not self._facts.get(PROMOTED) and may_have_edited:\n",
+        wrong="        if self._record.may_be_promoted and may_have_edited:\n",
         test=f"{EDIT_THEN_STOP}::test_one_that_stops_takes_its_edit_back[after condemn-sets aside]",
     ),
     "an edit that stays when its run is killed": Bug(
@@ -150,9 +150,9 @@ BUGS: dict[str, Bug] = {
         test=f"{EDIT_THEN_STOP}::test_what_was_promoted_is_not_rolled_back[after promote]",
     ),
     "an edit that stays and is not told": Bug(
-        "reclaim.run.apply",
-        right="        return self._condemned or self._edited",
-        wrong="        return self._condemned",
+        "reclaim.run.applying.editing",
+        right="        return self._edited or self._library_notes.edited\n",
+        wrong="        return self._library_notes.edited\n",
         test=f"{EDIT_THEN_STOP}::test_an_edit_that_stays_is_told",
     ),
 }

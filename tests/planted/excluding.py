@@ -27,9 +27,9 @@ BUGS: dict[str, Bug] = {
         test=f"{EXCLUDE}::test_a_glob_that_matches_nothing_is_refused",
     ),
     "what was taken before is called left out": Bug(
-        "reclaim.run.apply",
-        right="        if done := self._journal.parts():",
-        wrong="        if done := []:",
+        "reclaim.run.applying.left_out",
+        right="    if done:\n",
+        wrong="    if False:\n",
         test=f"{EXCLUDE}::test_the_same_plan_takes_it_without_the_exclusion[deleted]",
     ),
     "layers that are left out lose what they need": Bug(
@@ -45,9 +45,9 @@ BUGS: dict[str, Bug] = {
         test=f"{EXCLUDE}::test_an_apply_that_is_not_finished_leaves_out_the_same[deleted]",
     ),
     "the hint of an apply forgets what is left out": Bug(
-        "reclaim.run.apply",
-        right="        globs = () if self._exclusion is None else self._exclusion.globs\n",
-        wrong="        globs: tuple[str, ...] = ()\n",
+        "reclaim.run.applying.context",
+        right="exclude_options(self.globs)",
+        wrong="exclude_options(())",
         test=f"{EXCLUDE}::test_an_apply_that_is_not_finished_leaves_out_the_same[deleted]",
     ),
     "what was left out by its path goes the next night": Bug(

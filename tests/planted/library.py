@@ -9,15 +9,16 @@ RELEASED = "tests/stores/test_shelf_released.py"
 
 BUGS: dict[str, Bug] = {
     "what a library took beyond the plan is condemned": Bug(
-        "reclaim.run.apply",
-        right="if self._library_edit is None or self._store.deleted:\n",
-        wrong="if self._run:\n",
+        "reclaim.run.applying.editing",
+        right="if self._library_edit is None or self._context.store.deleted:\n",
+        wrong="if self._context.run:\n",
         test=f"{EXPIRES}::test_more_than_was_predicted_waits_for_a_plan",
     ),
     "what a library took beyond the plan is spared without what it needs": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.applying.editing",
         right="return decide_seen(KEEPS_ALL, seen, spared=self._unplanned) if self._unplanned",
-        wrong="return replace(now, live=now.live | self._unplanned) if self._unplanned",
+        wrong="import dataclasses\n        live = now.live | self._unplanned\n"
+        "        return dataclasses.replace(now, live=live) if self._unplanned",
         test=f"{EXPIRES}::test_what_it_took_too_much_keeps_what_it_needs",
     ),
     "a library is asked for what nobody reviewed": Bug(
@@ -57,9 +58,9 @@ BUGS: dict[str, Bug] = {
         test=f"{RELEASED}::test_what_a_killed_run_released_is_left_by_others[False]",
     ),
     "what a library released before it failed is taken by others": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.applying.editing",
         right="        if self._promises_library_edit():\n",
-        wrong="        if not self._run:\n",
+        wrong="        if not self._context.run:\n",
         test=f"{RELEASED}::test_what_a_failed_library_released_is_left_by_others",
     ),
     "an undo of a run that was killed holds nothing": Bug(
@@ -105,7 +106,7 @@ BUGS: dict[str, Bug] = {
         test=f"{RELEASED}::test_a_tag_that_the_library_would_delete_and_nobody_saw",
     ),
     "an undo forgets what a library took too much": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.applying.editing",
         right="            self._library_notes.note_unplanned(self._unplanned)\n",
         wrong="",
         test=f"{RELEASED}::test_an_undo_holds_what_the_library_took_too_much",

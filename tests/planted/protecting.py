@@ -98,9 +98,9 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_a_container_that_cannot_be_read_keeps_everything",
     ),
     "a run that goes on forgets what is protected": Bug(
-        "reclaim.run.apply",
-        right="        if earlier is not None and PROTECTED in earlier.summary:\n",
-        wrong="        if False:\n",
+        "reclaim.run.applying.first_facts",
+        right="    if earlier is not None and PROTECTED in earlier.summary:\n",
+        wrong="    if False:\n",
         test=f"{TEST}::test_a_run_that_died_and_goes_on",
     ),
     "protected paths since the plan are not asked for": Bug(
@@ -156,7 +156,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a glob that comes while rules are confirmed keeps nothing": Bug(
         "reclaim.run.lifecycle.promotion",
-        right="            seen = self.observe()\n            self._check_protected(seen)\n",
+        right="            seen = self.observe()\n"
+        "            check_protected(self._store, context.planned, seen)\n",
         wrong="            seen = self.observe()\n",
         test=f"{SINCE}::test_what_is_protected_while_rules_are_confirmed_stays[a glob-confirm]",
     ),

@@ -36,7 +36,7 @@ BUGS: dict[str, Bug] = {
         test=f"{WINDOWS}::test_a_window_is_not_shortened_unasked[sweep data]",
     ),
     "a window that came to nothing is shortened": Bug(
-        "reclaim.run.first_facts",
+        "reclaim.run.applying.first_facts",
         right="        return earlier.quarantine or Quarantine.of_record(earlier.summary)\n",
         wrong="        return earlier.quarantine\n",
         test=f"{WINDOWS}::test_a_window_is_not_shortened_unasked[before promote]",
@@ -123,23 +123,23 @@ BUGS: dict[str, Bug] = {
         test=f"{COMMITS}::test_a_plan_without_a_record_goes_on_with_what_it_promised",
     ),
     "commits are taken over whether they are whole or not": Bug(
-        "reclaim.run.apply",
-        right="return find_whole(self._store, self._engine, left, place, opener=self._opener)",
+        "reclaim.run.applying.taking_over",
+        right="return find_whole(store, context.engine, left, place, opener=context.opener)",
         wrong="return list(left)",
         test=f"{COMMITS}"
         "::test_a_commit_that_is_broken_is_not_promised_and_its_child_is[embedded-deleted]",
     ),
     "the store is listed between the read and the first delete": Bug(
         "reclaim.run.apply",
-        right="            candidates, dropped = self._confirm(decided, seen, now)\n",
-        wrong="            candidates, dropped = self._confirm(decided, seen, now)\n"
-        "            left_whole = self._find_left_whole()\n",
+        right="        seen, candidates = self._confirm(decided, seen, now)\n",
+        wrong="        seen, candidates = self._confirm(decided, seen, now)\n"
+        "        left_whole = find_left_whole(self._context)\n",
         test=f"{COMMITS}::test_the_store_is_listed_for_them_before_the_roots_are_read",
     ),
     "commits are taken over after their objects": Bug(
         "reclaim.run.apply",
-        right="if left_whole and isinstance(self._held, TakesOver):",
-        wrong="if False and isinstance(self._held, TakesOver):",
+        right="if left_whole and isinstance(held, TakesOver):",
+        wrong="if False and isinstance(held, TakesOver):",
         test=f"{COMMITS}"
         "::test_whole_commits_of_a_run_that_died_come_back_with_the_run_that_takes_them",
     ),
@@ -363,8 +363,8 @@ BUGS: dict[str, Bug] = {
         test=f"{WINDOWS}::test_a_list_of_what_was_intended_that_is_lost[missing]",
     ),
     "what is intended is written down after the first object went": Bug(
-        "reclaim.run.apply",
-        right="            self._journal.intend(candidates)\n",
+        "reclaim.run.applying.base",
+        right="        self._journal.intend(parts)\n",
         wrong="",
         test=f"{PROMISES}::test_an_undo_does_not_go_by_a_listing",
         sequence="a listing that is not complete",

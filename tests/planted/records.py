@@ -56,7 +56,7 @@ BUGS: dict[str, Bug] = {
         test=f"{DAMAGED_LISTS}::test_what_only_a_list_had_that_was_given_up",
     ),
     "a list is given up before another has what it had": Bug(
-        "reclaim.run.first_facts",
+        "reclaim.run.applying.first_facts",
         right="for name in (CONDEMNED, COLLECTED, INTENDED)}",
         wrong="for name in (CONDEMNED, COLLECTED)} | {INTENDED: 0}",
         test=f"{DAMAGED_LISTS}::test_an_apply_again_that_dies_before_it_has_new_lists",
@@ -106,14 +106,14 @@ BUGS: dict[str, Bug] = {
         "::test_an_undo_in_a_copy_of_everything_writes_nothing_into_the_original",
     ),
     "a plan that was only compared vouches for itself": Bug(
-        "reclaim.run.apply",
-        right="        if not basis.compared:\n",
-        wrong="        if True:\n",
+        "reclaim.run.applying.first_facts",
+        right="    if not context.basis.compared:\n",
+        wrong="    if True:\n",
         test="tests/collect/test_trust.py::test_a_plan_without_a_record_vouches_for_nothing",
     ),
     "markers are forgotten by a plan that was made anew": Bug(
         "reclaim.run.apply",
-        right="if damaged and self._basis.compared and self._removal.name == MARKED:\n",
+        right="if damaged and context.basis.compared and context.removal.name == MARKED:\n",
         wrong="if False:\n",
         test=f"{DAMAGED_MARKERS}::test_a_damaged_record_and_a_plan_without_one",
     ),

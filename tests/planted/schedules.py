@@ -132,11 +132,11 @@ BUGS: dict[str, Bug] = {
         test=f"{RACE}[revert into a dying range]",
     ),
     "confirm skipped, between the steps of a lease": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.applying.confirming",
         right="fresh = live_containers(seen, kept)",
         wrong="""import dataclasses
-        seen = dataclasses.replace(seen, held=(), held_count=0)
-        fresh = live_containers(seen, ())""",
+    seen = dataclasses.replace(seen, held=(), held_count=0)
+    fresh = live_containers(seen, ())""",
         test=f"{RACE}[a lease while its commit dies]",
     ),
     "an open partition protects nothing from a run on uncommitted data": Bug(
@@ -147,9 +147,9 @@ BUGS: dict[str, Bug] = {
         "[an upload begun before the run and staged during it]",
         besides=(
             Change(
-                "reclaim.run.apply",
-                "                seen.held,\n                seen.closed,\n",
-                "                seen.held,\n                seen.closed | seen.open,\n",
+                "reclaim.run.applying.confirming",
+                "            seen.held,\n            seen.closed,\n",
+                "            seen.held,\n            seen.closed | seen.open,\n",
             ),
         ),
     ),

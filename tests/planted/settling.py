@@ -50,8 +50,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a task that deletes does not look for an undo": Bug(
         "reclaim.run.lifecycle.applying",
-        right="        deleter = until_undone(deleter, self._store, self._run)\n",
-        wrong="",
+        right="return until_undone(super()._deleter(), self._context.store, self._context.run)",
+        wrong="return super()._deleter()",
         test=LATE,
     ),
     "a run that is being given up is finished": Bug(
@@ -92,8 +92,8 @@ BUGS: dict[str, Bug] = {
     ),
     "an apply takes what was released since the plan": Bug(
         "reclaim.run.lifecycle.promotion",
-        right="        return keep_released(promised, self._store)\n",
-        wrong="        return promised\n",
+        right="        return keep_released(self._context.observe(), self._store)\n",
+        wrong="        return self._context.observe()\n",
         test=f"{RELEASED}::test_a_branch_that_was_expired_while_a_plan_waited_holds",
     ),
 }

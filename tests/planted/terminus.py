@@ -225,9 +225,9 @@ BUGS: dict[str, Bug] = {
         test=f"{HERE}/test_torn.py::test_one_that_the_system_does_not_let_us_read[old]",
     ),
     "what became unreadable since the plan is taken": Bug(
-        "reclaim.run.apply",
-        right="        kept = now.live - decided.live | torn\n",
-        wrong="        kept = now.live - decided.live\n",
+        "reclaim.run.applying.confirming",
+        right="    kept = now.live - decided.live | torn\n",
+        wrong="    kept = now.live - decided.live\n",
         test=f"{HERE}/test_torn.py::test_one_that_was_whole_when_it_was_planned",
         sequence="what is torn after the plan",
         machine=TROUBLED_MACHINE,

@@ -8,6 +8,7 @@ TEST = "tests/collect/test_uncommitted.py"
 SCOPE = "tests/run/test_uncommitted_scope.py"
 DECIDING = "reclaim.run.uncommitted.scope"
 PLANNING = "reclaim.run.uncommitted.planning"
+CHECKPOINTS = "reclaim.run.checkpoints"
 SAVING = "reclaim.run.uncommitted.saving"
 
 BUGS: dict[str, Bug] = {
@@ -54,14 +55,14 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::TestInvalid::test_after_partitions_were_adopted",
     ),
     "a checkpoint of another version counts": Bug(
-        "reclaim.run.uncommitted.checkpoint",
-        right='    if body.get("format") != FORMAT:\n',
+        CHECKPOINTS,
+        right='    if body["format"] != self.format:\n',
         wrong="    if False:\n",
         test=f"{TEST}::TestInvalid::test_of_another_version",
         besides=(Change(DECIDING, "    if known.format != FORMAT:\n", "    if False:\n"),),
     ),
     "a checkpoint that somebody changed counts": Bug(
-        "reclaim.run.uncommitted.checkpoint",
+        CHECKPOINTS,
         right='    if hashlib.sha256(data).hexdigest() != noted["sha256"]:\n',
         wrong="    if False:\n",
         test=f"{TEST}::TestInvalid::test_that_somebody_changed",
@@ -91,9 +92,9 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_what_was_staged_at_the_last_run_and_is_not_any_more[reset]",
     ),
     "a run that others came before leaves a checkpoint": Bug(
-        SAVING,
-        right="    return (None if last is None else last.id) == notes.base and",
-        wrong="    return True or",
+        CHECKPOINTS,
+        right="        return self.newest_id(runs) == base and",
+        wrong="        return True or",
         test=f"{TEST}::test_another_run_in_between_leaves_the_checkpoint_alone",
     ),
     "a run of one branch leaves a checkpoint": Bug(
@@ -103,7 +104,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_a_branch_limits_the_listing_and_never_the_references",
     ),
     "the newest checkpoint is collected": Bug(
-        "reclaim.run.uncommitted.checkpoint",
+        CHECKPOINTS,
         right='    rows = pa.table({"address": pa.array(found.addresses(), pa.string())})\n',
         wrong='    rows = pa.table({"address": pa.array([], pa.string())})\n',
         test=f"{TEST}::test_old_versions_are_collected_and_the_newest_stays",
@@ -122,7 +123,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what is protected after the plan is taken": Bug(
         "reclaim.run.apply",
-        right="            self._check_protected(seen)\n",
+        right="            check_protected(context.store, context.planned, seen)\n",
         wrong="",
         test=f"{TEST}::test_what_is_protected_after_the_plan_refuses_it",
     ),

@@ -7,7 +7,14 @@ from typing import Any, cast
 
 import pytest
 
-from reclaim.engine.base import ConfirmRequest, ContainerFiles, FindRequest, Objects, Read
+from reclaim.engine.base import (
+    NO_CONTAINERS,
+    ConfirmRequest,
+    ContainerFiles,
+    FindRequest,
+    Objects,
+    Read,
+)
 from reclaim.engine.spark.finding import Finder
 from reclaim.engine.spark.frames import Frames
 from reclaim.engine.spark.keys import keys_of
@@ -17,7 +24,6 @@ from reclaim.stores.catalog.format import CatalogFormat
 from tests.collect.world import World
 from tests.conftest import Backend
 
-NO_CONTAINERS = ContainerFiles((), 0, 0, 0)
 SOME = ContainerFiles((Part("containers/a.parquet", 1, "0"),), 1, 1, 1)
 PART = Part("objects/a.parquet", 1, "0")
 

@@ -11,7 +11,7 @@ import pytest
 from reclaim.errors import Partial, PlanRefused, Refused
 from reclaim.model import EDITED_BY_LIBRARY, RELEASED_BY_LIBRARY, RunState, SnapshotId
 from reclaim.run import plan_snapshots
-from reclaim.run.apply import _Applying, apply_plan
+from reclaim.run.apply import CollectionApplying, apply_plan
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.storage import ObjectStorage, Storage
@@ -78,7 +78,7 @@ def killed(world: World, plan: Plan, removal: Removal = WEEK) -> str:
 
     with pytest.MonkeyPatch.context() as patch:
         around(patch, lambda: None, die)
-        patch.setattr(_Applying, "_stop", lambda *_: None)
+        patch.setattr(CollectionApplying, "_stop", lambda *_: None)
         with pytest.raises(Died):
             world.apply(plan, removal)
     world.clock.advance(minutes=30)
@@ -262,7 +262,7 @@ def test_what_was_predicted_to_stay_is_not_taken(
 
     around(monkeypatch, lambda: None, too_much)
     if dies:
-        monkeypatch.setattr(_Applying, "_stop", lambda *_: None)
+        monkeypatch.setattr(CollectionApplying, "_stop", lambda *_: None)
         with pytest.raises(Died):
             world.apply(plan)
         monkeypatch.undo()

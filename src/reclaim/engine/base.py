@@ -91,6 +91,9 @@ class ContainerFiles:
     """Containers that only dead snapshots have."""
 
 
+NO_CONTAINERS = ContainerFiles((), 0, 0, 0)
+
+
 def named_containers(
     format: Format, containers: pa.Table, place: Place, storage: Storage
 ) -> ContainerFiles | None:

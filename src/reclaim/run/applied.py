@@ -9,7 +9,7 @@ from typing import Any
 from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, Outcome
 from reclaim.engine.tasks.parts import Place
 from reclaim.engine.tasks.quarantine import QUARANTINED
-from reclaim.model import instant_text
+from reclaim.model import RunState, instant_text
 from reclaim.run.edit_counts import NO_EDIT, EditCounts
 from reclaim.run.exclusion import NOTHING_LEFT_OUT, LeftOut
 from reclaim.run.trust import COMPARED
@@ -52,6 +52,11 @@ class Applied:
     @property
     def failed(self) -> int:
         return self.outcome.counts[FAILED]
+
+    @property
+    def state(self) -> RunState:
+        """The state that it leaves the run in."""
+        return RunState.PARTIAL if self.failed else RunState.DONE
 
     def summary(self) -> dict[str, Any]:
         aside = {} if self.until is None else {"until": instant_text(self.until)}

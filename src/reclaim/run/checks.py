@@ -123,6 +123,21 @@ def check_counted(
         )
 
 
+def find_newly_protected(planned: PlanDocument, seen: Observation) -> list[str]:
+    """The globs by which the store protects paths, and did not when the plan was made."""
+    return [glob for glob in seen.protect if glob not in planned.protect]
+
+
+def check_protected(store: Store, planned: PlanDocument, seen: Observation) -> None:
+    """Refuse a plan from before something was protected by the setting of the store."""
+    more = find_newly_protected(planned, seen)
+    if more and not store.deleted:
+        raise PlanRefused(
+            f"{store.name} protects {', '.join(more)} since the plan was made",
+            hint="nothing was deleted; plan it again",
+        )
+
+
 def check_partitions(listed: AbstractSet[str], seen: Observation) -> None:
     """Refuse partitions that the database does not know."""
     if names := sorted(listed - seen.closed - seen.open):

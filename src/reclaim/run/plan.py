@@ -45,14 +45,14 @@ from reclaim.run.checks import (
 )
 from reclaim.run.decide import KEEPS_ALL, Decided, Predict, decide_seen
 from reclaim.run.library_edit import check_library, find_library_edit, predicting
-from reclaim.run.lifecycle.checkpoint import hold_lifecycle_checkpoint
+from reclaim.run.lifecycle.checkpoint import LIFECYCLE_CHECKPOINTS
 from reclaim.run.orphans import protected_folders
 from reclaim.run.plan_file import LibraryEdit, Lifecycle, Noncurrent, PlanDocument, Uncommitted
 from reclaim.run.plan_summary import PlanFindings, summarize
 from reclaim.run.promises import keep_for_edited, keep_needed, keep_promises
 from reclaim.run.protection import Protection, find_protection, hold_memory
 from reclaim.run.stages import Silent, Stages, Watcher
-from reclaim.run.uncommitted.checkpoint import hold_checkpoint
+from reclaim.run.uncommitted.checkpoint import UNCOMMITTED_CHECKPOINTS
 from reclaim.storage import LISTED, KeyRange, buckets, is_relic
 from reclaim.stores.abilities import Expiration
 from reclaim.stores.base import Store
@@ -211,7 +211,7 @@ class Planning:
                 opener=self._opener,
             )
             seen = self._keep_more(seen)
-            for hold in (hold_checkpoint, hold_lifecycle_checkpoint, hold_memory):
+            for hold in (UNCOMMITTED_CHECKPOINTS.hold, LIFECYCLE_CHECKPOINTS.hold, hold_memory):
                 url = self._store.storage.url
                 seen = hold(seen, self._store, self._opener(url), work, self._storage)
             observing.facts |= {"snapshots": len(seen.ids), "refs": len(seen.refs)}

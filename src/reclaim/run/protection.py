@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from reclaim.engine.base import ContainerFiles, Engine, ExpandRequest
+from reclaim.engine.base import NO_CONTAINERS, ContainerFiles, Engine, ExpandRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
 from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
 from reclaim.engine.uncommitted import CopyRequest
@@ -223,7 +223,7 @@ def hold_protected(
     """
     if not seen.protect or store.deleted:
         return seen
-    containers = ContainerFiles((), 0, 0, 0)
+    containers = NO_CONTAINERS
     named = dead_containers(seen, unplanned)
     if named.num_rows:
         request = ExpandRequest(store.format, named, own.below("unplanned"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from reclaim.engine.base import ContainerFiles, Engine, FindRequest, RecallRequest
+from reclaim.engine.base import NO_CONTAINERS, Engine, FindRequest, RecallRequest
 from reclaim.engine.tasks.delete_markers import Expunge, Mark, Unmark
 from reclaim.engine.tasks.deleting import Deleter, Remove
 from reclaim.engine.tasks.judging import CandidateRules
@@ -180,9 +180,8 @@ class MoveToQuarantine:
             now=now,
             protected=(),
         )
-        none = ContainerFiles((), 0, 0, 0)
         out, work = place.below("objects"), place.below("work")
-        found = engine.find(FindRequest(store.format, listed, none, (), rules, out, work))
+        found = engine.find(FindRequest(store.format, listed, NO_CONTAINERS, (), rules, out, work))
         return _grouped(found.parts)
 
     def aside(self, store: Store, run_id: str) -> Aside:

@@ -14,7 +14,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from reclaim.engine.base import ContainerFiles, ExpandRequest, Surveyed, named_containers
+from reclaim.engine.base import (
+    NO_CONTAINERS,
+    ContainerFiles,
+    ExpandRequest,
+    Surveyed,
+    named_containers,
+)
 from reclaim.engine.spark.finding import run_here
 from reclaim.engine.spark.frames import Frames, Lines
 from reclaim.engine.spark.work import containers
@@ -36,7 +42,7 @@ class Expander:
     def expand(self, request: ExpandRequest) -> ContainerFiles:
         format, named, place = request.format, request.containers, request.place
         if not named.num_rows:
-            return ContainerFiles((), 0, 0, 0)
+            return NO_CONTAINERS
         if written := named_containers(format, named, place, open_storage(place.url)):
             return written
         if request.surveyed is not None and _fits_driver(request, request.surveyed):

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from reclaim.engine.base import Candidates, ContainerFiles, FindRequest
+from reclaim.engine.base import NO_CONTAINERS, Candidates, FindRequest
 from reclaim.engine.lifecycle import (
     LifecycleCarryRequest,
     LifecycleFindings,
@@ -55,7 +55,6 @@ from reclaim.engine.tasks.lifecycle_index import Changes, Span
 from reclaim.engine.tasks.parts import Part, open_storage, read_part, write_part
 from reclaim.policy.lifecycle.classes import BranchClasses
 
-NO_CONTAINERS = ContainerFiles((), 0, 0, 0)
 LOOKED_UP_BY_A_TASK = 500
 """Objects that are worth a task of their own to look them up."""
 ROWS_OF_A_SHARE = 500_000

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from reclaim.engine.base import (
+    NO_CONTAINERS,
     Candidates,
-    ContainerFiles,
     FindRequest,
     Objects,
     Read,
@@ -49,7 +49,6 @@ from reclaim.engine.uncommitted import (
 )
 from reclaim.stores.format import CONTAINERS
 
-NO_CONTAINERS = ContainerFiles((), 0, 0, 0)
 LOOKED_UP_BY_A_TASK = 500
 """Objects that are worth a task of their own to look them up."""
 LOOKED_UP_ON_DRIVER, LOOKED_UP_ON_DISK = 1_000, 10_000

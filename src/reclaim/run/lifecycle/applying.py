@@ -8,59 +8,32 @@ plan; so an apply that was cut off is finished by another one, which finds the s
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
-from reclaim.engine.base import ConfirmRequest, Engine
-from reclaim.engine.tasks.parts import Opener, Part, Place
-from reclaim.engine.tasks.quarantine import QUARANTINED
+from reclaim.engine.base import NO_CONTAINERS, ConfirmRequest
+from reclaim.engine.tasks.deleting import Deleter
+from reclaim.engine.tasks.parts import Part
 from reclaim.engine.tasks.tally import OBJECTS
-from reclaim.errors import (
-    Partial,
-    PlanRefused,
-    ReclaimError,
-    Refused,
-)
-from reclaim.model import (
-    INTENDED,
-    LIFECYCLE,
-    LIFECYCLE_CHECKPOINT,
-    LIFECYCLE_DATES,
-    LISTS,
-    PLAN_DIGEST,
-    PROMOTED,
-    VOUCHED,
-    Quarantine,
-    Run,
-    RunState,
-)
-from reclaim.run import plan_snapshots
-from reclaim.run.admission import COLLECT, exclude_options
+from reclaim.errors import PlanRefused, ReclaimError, Refused
+from reclaim.model import LIFECYCLE, LIFECYCLE_CHECKPOINT, PROMOTED, RunState
+from reclaim.run.admission import exclude_options
 from reclaim.run.applied import Applied
-from reclaim.run.checks import check_clock, check_counted
-from reclaim.run.ends import cause_of, told_as_partial
-from reclaim.run.exclusion import EXCLUDE, NOTHING_LEFT_OUT, Exclusion, LeftOut, write_files
-from reclaim.run.exclusion import FOLDER as EXCLUDED_FOLDER
-from reclaim.run.first_facts import first_facts
-from reclaim.run.journal import Journal
-from reclaim.run.known_lists import known_lists
+from reclaim.run.applying.base import Applying
+from reclaim.run.applying.context import ApplyContext
+from reclaim.run.applying.left_out import list_left_out
+from reclaim.run.exclusion import EXCLUDE
 from reclaim.run.lifecycle.forgetting import forget_unreferenced
-from reclaim.run.lifecycle.promotion import NO_CONTAINERS, Promotion, count_rows
+from reclaim.run.lifecycle.promotion import Promotion, count_rows
 from reclaim.run.lifecycle.saving import leave_results
 from reclaim.run.lifecycle.statistics import write_statistics
 from reclaim.run.plan_file import PlanDocument
-from reclaim.run.removal import Removal, until_undone
-from reclaim.run.stages import Stages, Watcher
-from reclaim.run.sweep import sweep
-from reclaim.run.trust import Basis
+from reclaim.run.removal import until_undone
 from reclaim.stores.abilities import TakesReferenced
-from reclaim.stores.base import Held, Store
+from reclaim.stores.base import Store
 
 log = logging.getLogger(__name__)
-
-RESULT = "result.json"
 
 
 def check_lifecycle(store: Store, planned: PlanDocument, *, trusted: bool) -> None:
@@ -83,175 +56,71 @@ def check_lifecycle(store: Store, planned: PlanDocument, *, trusted: bool) -> No
         )
 
 
-class LifecycleApplying:
-    """One apply of such a plan, under the lock."""
+class LifecycleApplying(Applying):
+    """One apply of such a plan."""
 
-    def __init__(
-        self,
-        store: Store,
-        held: Held,
-        engine: Engine,
-        place: Place,
-        own: Place,
-        planned: PlanDocument,
-        basis: Basis,
-        exclusion: Exclusion | None,
-        removal: Removal,
-        watcher: Watcher,
-        opener: Opener,
-        earlier: Run | None,
-    ) -> None:
-        assert isinstance(held, TakesReferenced)
-        assert planned.lifecycle is not None
-        self._store = store
-        self._held: Held = held
-        self._claims: TakesReferenced = held
-        self._engine = engine
-        self._place = place
-        self._own = own
-        self._planned = planned
-        self._section = planned.lifecycle
-        self._basis = basis
-        self._exclusion = exclusion
-        self._left_out = NOTHING_LEFT_OUT
-        self._removal = removal
-        self._opener = opener
-        self._storage = opener(place.url)
-        self._run = planned.run
-        self._stages = Stages(planned.run, watcher)
-        self._earlier = earlier
-        self._journal = Journal(
-            self._storage,
-            place.below("apply"),
-            own,
-            known=known_lists(earlier),
-            record=self._record,
-        )
-        begun = earlier is not None and earlier.state != RunState.STOPPED
-        self._facts = first_facts(removal, store, earlier, begun=begun)
-        self._facts |= {PLAN_DIGEST: planned.digest, LISTS: self._journal.known, VOUCHED: True}
+    def __init__(self, context: ApplyContext) -> None:
+        assert isinstance(context.held, TakesReferenced)
+        section = context.planned.lifecycle
+        assert section is not None
+        super().__init__(context)
+        self._claims: TakesReferenced = context.held
         self._facts[LIFECYCLE] = {
-            "today": self._section.today.isoformat(),
-            "rules": sorted({rule.rule_id for rule in self._section.rules}),
-            "mode": self._section.mode,
-            "held": self._section.held_count,
+            "today": section.today.isoformat(),
+            "rules": sorted({rule.rule_id for rule in section.rules}),
+            "mode": section.mode,
+            "held": section.held_count,
         }
-        if begun and earlier is not None:
-            # What is taken now as well, the next run does not find any more.
-            left = (LIFECYCLE_CHECKPOINT, LIFECYCLE_DATES)
-            self._facts |= {name: earlier.summary[name] for name in left if name in earlier.summary}
-        if exclusion is not None:
-            self._facts[EXCLUDE] = list(exclusion.globs)
-        self._promotion = Promotion(store, held, engine, place, own, planned, basis, opener)
+        self._promotion = Promotion(context, self._record)
 
     def run(self) -> Applied:
         if self._claims.has_promoted():
             self._check_same_exclusion()
-        again = f"apply the plan again: {self._command()}"
-        with told_as_partial(
-            self._run, self._held.lock, lambda: self._promotion.tried, again=again
-        ):
-            try:
-                return self._apply()
-            except BaseException as error:
-                self._stop(error)
-                raise
-
-    def _command(self) -> str:
-        globs = () if self._exclusion is None else self._exclusion.globs
-        return " ".join(filter(None, ("reclaim apply", str(self._place), exclude_options(globs))))
-
-    def _stop(self, error: BaseException) -> None:
-        """Take back all that is not promoted, and note how far it came."""
-        with suppress(Exception):
-            self._held.abandon()
-        if isinstance(error, Partial):
-            return
-        with suppress(Exception):
-            # Where that cannot be asked, it counts as promoted if it was tried.
-            self._promotion.tried = self._claims.has_promoted()
-        state = RunState.PARTIAL if self._promotion.tried else RunState.STOPPED
-        if self._promotion.tried:
-            self._facts[PROMOTED] = True
-        with suppress(Exception):
-            self._held.finish(self._run, state, {"error": cause_of(error)} | self._facts)
-
-    def _record(self) -> None:
-        self._held.finish(self._run, RunState.STARTED, self._facts)
+        return super().run()
 
     def _apply(self) -> Applied:
-        stage = self._stages.stage
-        with stage("check"):
-            self._check()
-            self._held.begin()
-            promoted = self._promotion.tried = self._claims.has_promoted()
-            if promoted:
-                self._facts[PROMOTED] = True
-            self._held.start(
-                Run(
-                    self._run,
-                    COLLECT,
-                    RunState.STARTED,
-                    self._planned.started_at,
-                    self._facts,
-                    str(self._place),
-                )
-            )
-        self._left_out = self._find_left_out()
+        promoted = self._check()
+        self._left_out = list_left_out(self._context)
         self._facts |= self._left_out.record()
-        deleter = self._removal.deleter(self._store, self._run, self._journal)
-        if promoted:
-            with stage("resume") as resuming:
-                closed = self._promotion.check_still_wanted().closed
-                claimed = self._promotion.claimed(self._basis.candidates)
-                going = self._without_done(claimed, closed)
-                self._intend(going)
-                resuming.facts["left"] = count_rows(going)
-        else:
-            going = self._claim_and_promote()
-        deleter = until_undone(deleter, self._store, self._run)
-        for kind in self._store.format.order:
-            of_kind = sum(part.rows for part in going if part.group == kind)
-            if not of_kind:
-                continue
-            with stage(f"sweep-{kind}", unit=OBJECTS, total=of_kind) as sweeping:
-                swept = sweep(
-                    self._store,
-                    self._engine,
-                    self._held.lock,
-                    deleter,
-                    candidates=going,
-                    kind=kind,
-                    journal=self._journal,
-                    place=self._own,
-                    storage=self._storage,
-                )
-                sweeping.facts |= {
-                    "objects": sum(swept.counts.values()),
-                    "bytes": sum(swept.sizes.values()),
-                }
-        with stage("record"):
+        # Up to the promotion nothing is deleted; then nothing but what was promoted is.
+        going = self._resume() if promoted else self._claim_and_promote()
+        self._sweep(going, {part.group for part in going if part.rows})
+        with self._stages.stage("record"):
             return self._finish()
+
+    def _take_back(self) -> RunState:
+        record = self._record
+        with suppress(Exception):
+            # Where that cannot be asked, it counts as promoted if it was tried.
+            record.may_be_promoted = self._claims.has_promoted()
+        if not record.may_be_promoted:
+            return RunState.STOPPED
+        self._facts[PROMOTED] = True
+        return RunState.PARTIAL
 
     # Before anything is claimed
 
-    def _check(self) -> None:
-        """Refuse a plan whose files are not what it says, or a clock that cannot be believed."""
-        planned = self._planned
-        # The plan may lie elsewhere, so it is the store's own storage that is asked.
-        own = Place(*self._store.place(self._run)).below("work")
-        check_clock(self._store, self._store.storage, own)
-        files = [file.part for file in (*planned.files, *planned.containers)]
-        counted = self._engine.verify(files, self._place)
-        check_counted(planned, counted, plan_snapshots.read(self._storage, planned.snapshots.part))
-        self._journal.give_up(self._journal.find_damaged(self._engine, self._place))
+    def _check(self) -> bool:
+        """Whether an earlier apply has promoted what it takes; refused unless the files are what
+        the summary says."""
+        context = self._context
+        with self._stages.stage("check"):
+            self._verify()
+            damaged = self._journal.find_damaged(context.engine, context.place)
+            self._journal.give_up(damaged)
+            context.held.begin()
+            promoted = self._record.may_be_promoted = self._claims.has_promoted()
+            if promoted:
+                self._facts[PROMOTED] = True
+            self._record.start()
+        return promoted
 
     def _check_same_exclusion(self) -> None:
         """Refuse to go on with other exclusions: what was claimed is gone for readers already, and
         what was not can only be claimed by another plan."""
-        before = set(self._earlier.summary.get(EXCLUDE) or ()) if self._earlier else set()
-        now = set(() if self._exclusion is None else self._exclusion.globs)
-        if before == now:
+        earlier = self._context.earlier
+        before = set(earlier.summary.get(EXCLUDE) or ()) if earlier else set()
+        if before == set(self._context.globs):
             return
         options = exclude_options(sorted(before)) or "no --exclude"
         raise PlanRefused(
@@ -265,106 +134,80 @@ class LifecycleApplying:
         with stage("claim") as claiming:
             rules = promotion.stored_rules()
             candidates = promotion.find_unneeded(self._journal.parts())
-            # What is promised from here on is known, wherever this run is cut off.
             self._intend(candidates)
+            self._record.write()
             claiming.facts["claimed"] = promotion.claim(candidates)
         with stage("confirm", unit=OBJECTS, total=count_rows(candidates)) as confirming:
             confirming.facts["rounds"] = promotion.confirm_until_promoted(rules)
         self._facts[PROMOTED] = True
-        self._record()
+        self._record.write()
         return promotion.claimed(candidates)
 
     # Once it is promoted
 
+    def _resume(self) -> Sequence[Part]:
+        """What an apply that was cut off has promoted and not taken."""
+        with self._stages.stage("resume") as resuming:
+            closed = self._promotion.check_still_wanted().closed
+            claimed = self._promotion.claimed(self._context.basis.candidates)
+            going = self._without_done(claimed, closed)
+            self._intend(going)
+            self._record.write()
+            resuming.facts["left"] = count_rows(going)
+        return going
+
     def _without_done(self, going: Sequence[Part], closed: frozenset[str]) -> Sequence[Part]:
         """Without what an earlier apply of this plan has taken."""
-        return self._engine.confirm(
+        context = self._context
+        return context.engine.confirm(
             ConfirmRequest(
-                self._store.format,
+                context.store.format,
                 going,
                 NO_CONTAINERS,
                 (),
                 closed,
                 self._journal.parts(),
-                self._own.below("objects"),
-                self._own.below("work"),
+                context.own.below("objects"),
+                context.work,
             )
         ).parts
 
-    def _intend(self, parts: Sequence[Part]) -> None:
-        self._journal.intend(parts)
-        self._facts[INTENDED] = self._journal.intended_rows()
-        self._record()
-
-    def _find_left_out(self) -> LeftOut:
-        """What a person left out of the plan."""
-        if self._exclusion is None:
-            return NOTHING_LEFT_OUT
-        parts, place = self._exclusion.excluded, self._own.below(EXCLUDED_FOLDER)
-        write_files(self._storage, self._own, parts)
-        counted = self._engine.verify(parts, place).values()
-        objects, size = (sum(counts[at] for counts in counted) for at in range(2))
-        return LeftOut(self._exclusion.globs, objects, size, str(place))
+    def _deleter(self) -> Deleter:
+        return until_undone(super()._deleter(), self._context.store, self._context.run)
 
     def _finish(self) -> Applied:
-        aside = Quarantine.of_record(self._facts)
-        total = self._journal.total()
-        applied = Applied(
-            self._run,
-            self._place,
-            total,
-            self._planned.candidates - total.counts.total() - self._left_out.objects,
-            0,
-            0,
-            None if aside is None else aside.until,
-            self._store.noun,
-            self._removal.requests(self._store, total.only(QUARANTINED)[0]),
-            left_out=self._left_out,
-            by_lifecycle_rules=True,
-        )
-        state = RunState.PARTIAL if applied.failed else RunState.DONE
-        body = json.dumps({"state": state} | applied.summary()).encode()
-        self._storage.put(self._own.at(RESULT), body)
+        context, applied = self._context, self._result()
+        self._write_result(applied)
         try:
-            write_statistics(self._store, self._planned, applied, state)
+            write_statistics(context.store, context.planned, applied)
         except ReclaimError as error:
-            log.warning("the statistics of run %s were not written: %s", self._run, error)
+            log.warning("the statistics of run %s were not written: %s", context.run, error)
         if not applied.failed and LIFECYCLE_CHECKPOINT not in self._facts:
             self._facts |= leave_results(
-                self._store,
-                self._engine,
-                self._planned,
-                self._place,
+                context.store,
+                context.engine,
+                context.planned,
+                context.place,
                 journal=self._journal.parts(),
-                opener=self._opener,
+                opener=context.opener,
             )
             self._forget()
-        self._held.finish(self._run, state, self._facts | applied.summary())
-        for stored in list(self._storage.list(self._own.at("work"))):
-            self._storage.delete(stored.address)
-        if applied.failed:
-            raise Partial(
-                f"{applied.failed} objects could not be deleted; the journal at {self._own} says "
-                "why",
-                hint=f"apply the plan again: {self._command()}",
-                **applied.summary(),
-            )
-        return applied
+        return self._end(applied)
 
     def _forget(self) -> None:
         """Forget what earlier runs took and no commit has any more, if this run can tell."""
-        seen = self._promotion.seen
+        context, seen = self._context, self._promotion.seen
         if seen is None:
             return
         try:
             forgotten = forget_unreferenced(
-                self._store,
+                context.store,
                 self._claims,
-                self._engine,
-                self._planned,
+                context.engine,
+                context.planned,
                 seen,
-                own=self._own.below("work").below("forgetting"),
-                opener=self._opener,
+                own=context.work.below("forgetting"),
+                opener=context.opener,
             )
         except ReclaimError as error:
             log.warning("what no commit has any more was not forgotten: %s", error)

@@ -15,8 +15,8 @@ from reclaim.engine.base import ConfirmRequest, ContainerFiles, Engine
 from reclaim.engine.tasks.judging import CANDIDATES
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
 from reclaim.errors import IncompleteRead
+from reclaim.run.checkpoints import find_barriers
 from reclaim.run.plan_file import PlanDocument
-from reclaim.run.uncommitted.checkpoint import find_barriers
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import KnowsExpired, TakesReferenced
 from reclaim.stores.base import Store

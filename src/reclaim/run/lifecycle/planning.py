@@ -47,11 +47,12 @@ from reclaim.policy.lifecycle import (
 )
 from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.run.causes import dead_containers, find_dead_ids
+from reclaim.run.checkpoints import find_barriers
 from reclaim.run.decide import Decided
 from reclaim.run.lifecycle.checkpoint import (
+    LIFECYCLE_CHECKPOINTS,
     LifecycleCheckpoint,
     find_lifecycle_checkpoint,
-    newest_lifecycle,
 )
 from reclaim.run.lifecycle.reach import Reach, find_metaranges, find_reach
 from reclaim.run.lifecycle.released import keep_released
@@ -64,7 +65,6 @@ from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, by_partition,
 from reclaim.run.plan_file import File, IndexFile, Lifecycle, LifecycleRuleDate
 from reclaim.run.protection import Protection
 from reclaim.run.stages import Silent, Watcher
-from reclaim.run.uncommitted.checkpoint import find_barriers
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
@@ -374,7 +374,6 @@ class LifecyclePlanning(Planning):
         assert reach is not None
         place = self._place.below("lifecycle")
         commits = write_part(self._storage, place.at("commits.parquet"), reach.commits())
-        last = newest_lifecycle(self._runs)
         objects = notes.objects
         if checkpoint is not None:
             objects = self._count_known(checkpoint, going=sum(part.rows for part in found.parts))
@@ -402,7 +401,7 @@ class LifecyclePlanning(Planning):
             + (checkpoint.bytes if checkpoint else 0),
             ranges_read=notes.read.ranges,
             metaranges_read=self._ranges.metaranges,
-            base=None if last is None else last.id,
+            base=LIFECYCLE_CHECKPOINTS.newest_id(self._runs),
             generation=0 if checkpoint is None else checkpoint.manifest.generation + 1,
             barriers=sorted(self._barriers),
             index=[IndexFile.of(part) for part in notes.index],

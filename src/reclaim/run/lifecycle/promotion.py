@@ -8,61 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reclaim.engine.base import ConfirmRequest, ContainerFiles, Engine
-from reclaim.engine.tasks.parts import Opener, Part, Place, hashed_part, read_part
+from reclaim.engine.base import NO_CONTAINERS, ConfirmRequest
+from reclaim.engine.tasks.parts import Part, hashed_part, read_part
 from reclaim.errors import IncompleteRead, OutOfTime, PlanRefused
 from reclaim.ids import new_uid
 from reclaim.policy.lifecycle import decode_lifecycle, lifecycle_document
 from reclaim.run import plan_snapshots
+from reclaim.run.applying.context import ApplyContext
+from reclaim.run.applying.run_record import RunRecord
 from reclaim.run.causes import find_dead_ids
-from reclaim.run.checks import check_budget, check_clock
+from reclaim.run.checks import check_budget, check_protected, find_newly_protected
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.lifecycle.rejudging import rejudge
 from reclaim.run.lifecycle.released import keep_released
-from reclaim.run.plan_file import PlanDocument
-from reclaim.run.promises import keep_needed, observe_again
+from reclaim.run.promises import keep_needed
 from reclaim.run.protection import hold_protected
-from reclaim.run.trust import Basis
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import ClosesOverdue, KeepsLifecycle, TakesReferenced
-from reclaim.stores.base import Held, Store
 from reclaim.stores.observation import Observation
 
 ROUNDS = 20
 """How often it is confirmed before the writers are asked to pause."""
-NO_CONTAINERS = ContainerFiles((), 0, 0, 0)
 
 
 class Promotion:
     """The claims of one apply, under the lock."""
 
-    def __init__(
-        self,
-        store: Store,
-        held: Held,
-        engine: Engine,
-        place: Place,
-        own: Place,
-        planned: PlanDocument,
-        basis: Basis,
-        opener: Opener,
-    ) -> None:
-        assert isinstance(held, TakesReferenced)
-        assert planned.lifecycle is not None
-        self._store = store
-        self._held: Held = held
-        self._claims: TakesReferenced = held
-        self._engine = engine
-        self._place = place
-        self._own = own
-        self._planned = planned
-        self._section = planned.lifecycle
-        self._basis = basis
-        self._run = planned.run
-        self._opener = opener
-        self._storage = opener(place.url)
-        self.tried = False
-        """Whether claims are promoted, or may be: an error need not mean that they are not."""
+    def __init__(self, context: ApplyContext, record: RunRecord) -> None:
+        assert isinstance(context.held, TakesReferenced)
+        assert context.planned.lifecycle is not None
+        self._context = context
+        self._record = record
+        self._store = context.store
+        self._engine = context.engine
+        self._claims: TakesReferenced = context.held
+        self._section = context.planned.lifecycle
         self.seen: Observation | None = None
         """What was seen in the read that confirmed the plan, once that is promoted."""
 
@@ -88,28 +68,29 @@ class Promotion:
         staged from here on is looked for again once the claims are closed. ``done`` is the journal
         of earlier applies.
         """
-        if isinstance(self._held, ClosesOverdue):
-            self._held.close_overdue()
+        context = self._context
+        if isinstance(context.held, ClosesOverdue):
+            context.held.close_overdue()
         seen = keep_needed(
             self.observe(),
             self._store,
             self._engine,
-            besides=self._run,
-            place=self._own.below("work"),
+            besides=context.run,
+            place=context.work,
             # Live containers list candidates here, so that all that is promised has to be read.
             known=(),
         )
-        self._check_protected(seen)
+        check_protected(self._store, context.planned, seen)
         found = self._engine.confirm(
             ConfirmRequest(
                 self._store.format,
-                self._basis.candidates,
+                context.basis.candidates,
                 NO_CONTAINERS,
                 seen.held,
                 seen.closed,
                 done,
-                self._own.below("objects"),
-                self._own.below("work"),
+                context.own.below("objects"),
+                context.work,
             )
         )
         if found.read.held != seen.held_count:
@@ -119,16 +100,6 @@ class Promotion:
                 hint="nothing was deleted; apply it again",
             )
         return found.parts
-
-    def _check_protected(self, seen: Observation) -> None:
-        if more := self._newly_protected(seen):
-            raise PlanRefused(
-                f"{self._store.name} protects {', '.join(more)} since the plan was made",
-                hint="nothing was deleted; plan it again",
-            )
-
-    def _newly_protected(self, seen: Observation) -> list[str]:
-        return [glob for glob in seen.protect if glob not in self._planned.protect]
 
     def claim(self, candidates: Sequence[Part]) -> int:
         """Claim candidates, and wait for whoever may refer to one without having seen that; returns
@@ -140,7 +111,7 @@ class Promotion:
     def _rules_of(self, candidates: Sequence[Part]) -> Iterator[tuple[str, str]]:
         """Each address with the rule that takes it, one file at a time."""
         for part in candidates:
-            rows = read_part(self._storage, part, ["address", "reason"])
+            rows = read_part(self._context.storage, part, ["address", "reason"])
             columns = (rows.column(name).to_pylist() for name in ("address", "reason"))
             yield from zip(*columns, strict=True)
 
@@ -149,33 +120,34 @@ class Promotion:
 
         Claims are closed, so that only commits can make new references, and refs tell of those.
         """
+        context = self._context
         for number in range(1, ROUNDS + 1):
             seen = self.observe()
-            self._check_protected(seen)
+            check_protected(self._store, context.planned, seen)
             now = decide_seen(KEEPS_ALL, seen)
             judged = rejudge(
                 self._store,
                 self._engine,
-                self._planned,
-                self._place,
+                context.planned,
+                context.place,
                 seen,
                 now,
-                own=self._own.below("work").below(f"judged-{new_uid()}"),
-                opener=self._opener,
+                own=context.work.below(f"judged-{new_uid()}"),
+                opener=context.opener,
             )
             leaving = self._addresses(judged.files, judged.addresses)
             self._claims.drop_claims(leaving)
             self._drop_protected(seen, now)
             self._claims.drop_staged_claims()
             # A clock that jumped since has made leases look lapsed.
-            own = Place(*self._store.place(self._run)).below("work")
-            check_clock(self._store, self._store.storage, own)
-            check_budget(self._store, self._held.lock, seen.read_at, so_far="nothing was deleted")
-            self.tried = True
+            context.check_clock()
+            lock = context.held.lock
+            check_budget(self._store, lock, seen.read_at, so_far="nothing was deleted")
+            self._record.may_be_promoted = True
             if self._claims.promote_claims(seen, rules):
                 self.seen = seen
                 return number
-            self.tried = False
+            self._record.may_be_promoted = False
         raise OutOfTime(
             "branches, tags or leases changed faster than the plan could be confirmed",
             hint="nothing was deleted; apply it again when fewer commits are being made",
@@ -186,14 +158,15 @@ class Promotion:
         staged since, or by what other runs have remembered."""
         if not seen.protect:
             return
-        then = plan_snapshots.read(self._storage, self._planned.snapshots.part)
+        context = self._context
+        then = plan_snapshots.read(context.storage, context.planned.snapshots.part)
         found = hold_protected(
             seen,
             self._store,
             self._engine,
             find_dead_ids(seen, now) - then.live - then.dead.keys(),
-            own=self._own.below("work").below(f"protected-{new_uid()}"),
-            opener=self._opener,
+            own=context.work.below(f"protected-{new_uid()}"),
+            opener=context.opener,
         )
         self._claims.drop_claims(self._addresses(found.held, found.held_count))
 
@@ -201,10 +174,10 @@ class Promotion:
         """The roots of now, for a run that was cut off; refused if what it takes was protected
         since."""
         seen = self.observe()
-        if more := self._newly_protected(seen):
+        if more := find_newly_protected(self._context.planned, seen):
             raise PlanRefused(
                 f"{self._store.name} protects {', '.join(more)} since the plan was made; give the "
-                f"run up (reclaim undo {self._run}), or unset that",
+                f"run up (reclaim undo {self._context.run}), or unset that",
             )
         return seen
 
@@ -212,7 +185,7 @@ class Promotion:
         """The addresses in files, one file at a time; as many as there must be."""
         read = 0
         for file in files:
-            rows = hashed_files.read(self._storage, file, ["address"])
+            rows = hashed_files.read(self._context.storage, file, ["address"])
             read += rows.num_rows
             yield from rows.column("address").to_pylist()
         if read != expected:
@@ -223,27 +196,19 @@ class Promotion:
 
     def observe(self) -> Observation:
         """The roots as they are now; what other runs can bring back holds its commits."""
-        self._held.lock.check()
-        promised = observe_again(
-            self._store,
-            self._engine,
-            self._basis.margin,
-            besides=self._run,
-            own=self._own,
-            opener=self._opener,
-        )
-        return keep_released(promised, self._store)
+        return keep_released(self._context.observe(), self._store)
 
     def claimed(self, candidates: Sequence[Part]) -> Sequence[Part]:
         """The candidates that the store has as claimed by this run: these go, and nothing else."""
-        written = self._claims.write_claimed(self._storage, self._own.at("work/claimed/"))
+        context = self._context
+        written = self._claims.write_claimed(context.storage, context.work.at("claimed/"))
         parts = [
             hashed_part(file, rows) for file, rows in zip(written.files, written.rows, strict=True)
         ]
-        going = self._engine.intersect(candidates, parts, self._own.below("going"))
+        going = self._engine.intersect(candidates, parts, context.own.below("going"))
         if count_rows(going) != written.count:
             raise IncompleteRead(
-                f"the store has {written.count} addresses that run {self._run} claimed, and the "
+                f"the store has {written.count} addresses that run {context.run} claimed, and the "
                 f"plan lists {count_rows(going)} of them",
                 hint="see whether files of the plan were changed; nothing more was deleted",
             )

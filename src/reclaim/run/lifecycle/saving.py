@@ -16,14 +16,10 @@ from reclaim.engine.tasks.parts import Opener, Part, Place, copy_part
 from reclaim.engine.uncommitted import CopyRequest
 from reclaim.errors import ReclaimError
 from reclaim.model import LIFECYCLE_CHECKPOINT, LIFECYCLE_DATES
-from reclaim.run.lifecycle.checkpoint import (
-    LifecycleManifest,
-    newest_lifecycle,
-    write_lifecycle_manifest,
-)
+from reclaim.run.checkpoints import store_name, write_manifest
+from reclaim.run.lifecycle.checkpoint import LIFECYCLE_CHECKPOINTS, LifecycleManifest
 from reclaim.run.lifecycle.tables import FOLDER, publish_tables
-from reclaim.run.plan_file import File, IndexFile, Lifecycle, PlanDocument
-from reclaim.run.uncommitted.checkpoint import find_barriers, store_name
+from reclaim.run.plan_file import File, IndexFile, PlanDocument
 from reclaim.stores.base import Store
 
 log = logging.getLogger(__name__)
@@ -82,7 +78,9 @@ def save_lifecycle_checkpoint(
     ``place`` is where the plan is; ``journal`` has what became of its objects.
     """
     section = planned.lifecycle
-    if section is None or not _is_next(store, section):
+    if section is None:
+        return None
+    if not LIFECYCLE_CHECKPOINTS.is_next(store.runs(), section.base, section.barriers):
         return None
     own = lifecycle_place(store, CHECKPOINTS).below(planned.run)
     index = lifecycle_place(store, INDEX).below(planned.run)
@@ -119,13 +117,4 @@ def save_lifecycle_checkpoint(
         carried=[File.of(part) for part in carried],
         index=[*section.known_index, *(IndexFile.of(part) for part in copied)],
     )
-    return write_lifecycle_manifest(storage, own, manifest)
-
-
-def _is_next(store: Store, section: Lifecycle) -> bool:
-    """Whether nothing came between: no other checkpoint, and no undo or adoption."""
-    runs = store.runs()
-    last = newest_lifecycle(runs)
-    return (None if last is None else last.id) == section.base and find_barriers(runs) <= frozenset(
-        section.barriers
-    )
+    return write_manifest(storage, own, manifest)

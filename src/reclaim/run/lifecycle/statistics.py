@@ -34,7 +34,7 @@ COLUMNS = (
 )
 
 
-def write_statistics(store: Store, planned: PlanDocument, applied: Applied, state: str) -> None:
+def write_statistics(store: Store, planned: PlanDocument, applied: Applied) -> None:
     """Write the row of a run into the file of its day, in place of one that it had.
 
     Under the lock of the store, so that no two runs write it at once.
@@ -44,7 +44,7 @@ def write_statistics(store: Store, planned: PlanDocument, applied: Applied, stat
     outcome = applied.outcome
     row = {
         "run_id": planned.run,
-        "state": state,
+        "state": applied.state,
         "finished_at": instant_text(store.clock.now()),
         "mode": section.mode,
         "rules": " ".join(sorted({rule.rule_id for rule in section.rules})),

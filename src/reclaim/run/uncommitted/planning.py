@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.base import (
+    NO_CONTAINERS,
     Candidates,
     ContainerFiles,
     Engine,
@@ -39,19 +40,17 @@ from reclaim.errors import (
 )
 from reclaim.ids import new_uid
 from reclaim.model import RefKind
+from reclaim.run.checkpoints import find_barriers, store_name
 from reclaim.run.decide import Decided
 from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, by_partition, record_plan
 from reclaim.run.plan_file import OF_RUNS, ContainerCounts, File, IndexFile, Uncommitted
 from reclaim.run.stages import Silent, Watcher
 from reclaim.run.uncommitted import scope
 from reclaim.run.uncommitted.checkpoint import (
-    NONE,
     PARTITIONS,
-    Checkpoint,
-    find_barriers,
+    UNCOMMITTED_CHECKPOINTS,
+    UncommittedCheckpoint,
     find_checkpoint,
-    newest,
-    store_name,
 )
 from reclaim.run.uncommitted.scope import Choice, Mode
 from reclaim.safety import SAFETY
@@ -130,21 +129,22 @@ class UncommittedPlanning(Planning):
         self._runs = list(store.runs())
         self._barriers = find_barriers(self._runs)
         self._own = opener(store.storage.url)
-        found = NONE if store.deleted else find_checkpoint(store, self._own)
-        self._choice, self._checkpoint = self._choose(found)
+        self._choice, self._checkpoint = self._choose(find_checkpoint(store, self._own))
         self._bytes = self._ranges = 0
         self._listed: list[str] = []
-        self._containers = ContainerFiles((), 0, 0, 0)
+        self._containers = NO_CONTAINERS
         self._indexed = Indexed()
         self._dead = DeadEntries()
         self._index: Sequence[Part] = ()
 
-    def _choose(self, found: Checkpoint | str) -> tuple[Choice, Checkpoint | None]:
+    def _choose(
+        self, found: UncommittedCheckpoint | str
+    ) -> tuple[Choice, UncommittedCheckpoint | None]:
         known = found if isinstance(found, str) else found.known
         choice = scope.choose(
             self._asked.mode, known, store=store_name(self._store), barriers=self._barriers
         )
-        if choice.mode == Mode.OPTIMIZED and isinstance(found, Checkpoint):
+        if choice.mode == Mode.OPTIMIZED and isinstance(found, UncommittedCheckpoint):
             return choice, found
         return choice, None
 
@@ -244,7 +244,7 @@ class UncommittedPlanning(Planning):
             self._ranges += counts.ranges
         return containers
 
-    def _copy_known(self, checkpoint: Checkpoint) -> Sequence[Part]:
+    def _copy_known(self, checkpoint: UncommittedCheckpoint) -> Sequence[Part]:
         """The containers of the checkpoint, where all other files of the plan are."""
         place = self._place.below("containers").below("known")
         url = self._store.storage.url
@@ -254,7 +254,7 @@ class UncommittedPlanning(Planning):
 
     def _expand_changes(
         self,
-        checkpoint: Checkpoint,
+        checkpoint: UncommittedCheckpoint,
         seen: Observation,
         decided: Decided,
         named: pa.Table,
@@ -387,7 +387,7 @@ class UncommittedPlanning(Planning):
             bytes_read=self._bytes + notes.bytes + (checkpoint.bytes if checkpoint else 0),
             ranges_read=self._ranges,
             objects_known=self._count_known(found, counts),
-            base=None if (run := newest(self._runs)) is None else run.id,
+            base=UNCOMMITTED_CHECKPOINTS.newest_id(self._runs),
             generation=0 if checkpoint is None else checkpoint.known.generation + 1,
             barriers=sorted(self._barriers),
             counts=ContainerCounts.of(self._containers),

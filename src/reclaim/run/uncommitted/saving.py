@@ -15,15 +15,13 @@ from reclaim.engine.base import Engine
 from reclaim.engine.tasks.looking_up import GuardCounts
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
 from reclaim.engine.uncommitted import CarryRequest, CopyRequest
-from reclaim.run.plan_file import File, IndexFile, PlanDocument, Uncommitted
+from reclaim.run.checkpoints import store_name, write_manifest
+from reclaim.run.plan_file import File, IndexFile, PlanDocument
 from reclaim.run.uncommitted.checkpoint import (
     LIVE_SNAPSHOTS,
     PARTITIONS,
-    Manifest,
-    find_barriers,
-    newest,
-    store_name,
-    write_manifest,
+    UNCOMMITTED_CHECKPOINTS,
+    UncommittedManifest,
 )
 from reclaim.stores.base import Store
 
@@ -45,7 +43,9 @@ def save_checkpoint(
     ``place`` is where the plan is; ``journal`` has what became of its objects.
     """
     notes = planned.uncommitted
-    if notes is None or notes.partitions is None or not _is_next(store, notes):
+    if notes is None or notes.partitions is None:
+        return None
+    if not UNCOMMITTED_CHECKPOINTS.is_next(store.runs(), notes.base, notes.barriers):
         return None
     own = Place(store.storage.url, f"{store.format.prefix}{FOLDER}/{planned.run}/")
     index = Place(store.storage.url, f"{store.format.prefix}{INDEX}/{planned.run}/")
@@ -80,7 +80,7 @@ def save_checkpoint(
     snapshots = write_part(storage, own.at("snapshots.parquet"), ids)
     parts = (*copied, *containers, *carried.parts, partitions, snapshots)
     storage.flush(part.address for part in parts)
-    manifest = Manifest(
+    manifest = UncommittedManifest(
         run=planned.run,
         store=store_name(store),
         made_at=planned.read_at,
@@ -94,15 +94,6 @@ def save_checkpoint(
         index=[*notes.known_index, *(IndexFile.of(part) for part in copied)],
     )
     return write_manifest(storage, own, manifest)
-
-
-def _is_next(store: Store, notes: Uncommitted) -> bool:
-    """Whether nothing came between: no other checkpoint, and no undo or adoption."""
-    runs = store.runs()
-    last = newest(runs)
-    return (None if last is None else last.id) == notes.base and find_barriers(runs) <= frozenset(
-        notes.barriers
-    )
 
 
 def _without_taken(partitions: pa.Table, taken: GuardCounts) -> pa.Table:

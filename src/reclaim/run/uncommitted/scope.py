@@ -55,11 +55,6 @@ class Known:
     """The snapshots that were live."""
 
 
-def unread(run: str, format: int) -> Known:
-    """A checkpoint of which nothing but its version is known."""
-    return Known(run, format, "", frozenset(), 0, frozenset(), frozenset())
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Which run it is, and why."""

@@ -1,0 +1,185 @@
+"""One apply under the lock: how it begins, sweeps, records and stops, whatever its plan takes."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+
+from reclaim.engine.tasks.deleting import FAILED, Deleter, Outcome
+from reclaim.engine.tasks.parts import Part
+from reclaim.engine.tasks.quarantine import QUARANTINED
+from reclaim.engine.tasks.tally import OBJECTS
+from reclaim.errors import Partial
+from reclaim.model import INTENDED, LISTS, Quarantine, RunState
+from reclaim.run import plan_snapshots
+from reclaim.run.applied import SPARED, UNPLANNED, Applied
+from reclaim.run.applying.context import ApplyContext
+from reclaim.run.applying.first_facts import COLLECTED, CONDEMNED
+from reclaim.run.applying.run_record import RunRecord
+from reclaim.run.checks import check_counted
+from reclaim.run.edit_counts import EditCounts
+from reclaim.run.ends import cause_of, told_as_partial
+from reclaim.run.exclusion import NOTHING_LEFT_OUT
+from reclaim.run.journal import Journal
+from reclaim.run.known_lists import known_lists
+from reclaim.run.stages import Stages
+from reclaim.run.sweep import sweep
+
+RESULT = "result.json"
+
+
+class Applying(ABC):
+    """One apply, under the lock. A kind of plan brings the steps up to the promotion, from which
+    on objects are taken, and what its runs leave at their end."""
+
+    def __init__(self, context: ApplyContext) -> None:
+        self._context = context
+        self._stages = Stages(context.run, context.watcher)
+        self._record = RunRecord(context)
+        self._facts = self._record.facts
+        # Only lists that the store knows are believed, so they are recorded as they are written.
+        self._journal = Journal(
+            context.storage,
+            context.place.below("apply"),
+            context.own,
+            known=known_lists(context.earlier),
+            record=self._record.write,
+        )
+        self._facts[LISTS] = self._journal.known
+        self._left_out = NOTHING_LEFT_OUT
+
+    def run(self) -> Applied:
+        context = self._context
+        again = f"apply the plan again: {context.command}"
+        with told_as_partial(context.run, context.held.lock, self._has_changed, again=again):
+            try:
+                return self._apply()
+            except BaseException as error:
+                self._stop(error)
+                raise
+
+    @abstractmethod
+    def _apply(self) -> Applied:
+        """Every step, in its order."""
+
+    # The end of an apply that does not come to its end
+
+    def _has_changed(self) -> bool:
+        return self._record.may_be_promoted
+
+    def _stop(self, error: BaseException) -> None:
+        """Note how far it came, as far as that can be noted, and take back what is provisional."""
+        with suppress(Exception):
+            self._context.held.abandon()
+        if isinstance(error, Partial):
+            return
+        state = self._take_back()
+        with suppress(Exception):
+            self._record.end(state, {"error": cause_of(error)})
+
+    @abstractmethod
+    def _take_back(self) -> RunState:
+        """Take back what can be taken back beside that; returns what the run is then."""
+
+    # Steps
+
+    def _verify(self) -> None:
+        """Refuse a plan whose files are not what its summary says, or a clock that cannot be
+        believed."""
+        context = self._context
+        context.check_clock()
+        planned = context.planned
+        files = [file.part for file in (*planned.files, *planned.containers)]
+        counted = context.engine.verify(files, context.place)
+        decided = plan_snapshots.read(context.storage, planned.snapshots.part)
+        check_counted(planned, counted, decided)
+
+    def _intend(self, parts: Sequence[Part]) -> None:
+        """Write down what is about to be taken; it counts once that is recorded.
+
+        What is promised from then on is known, wherever this run is cut off.
+        """
+        self._journal.intend(parts)
+        self._facts[INTENDED] = self._journal.intended_rows()
+
+    def _deleter(self) -> Deleter:
+        context = self._context
+        return context.removal.deleter(context.store, context.run, self._journal)
+
+    def _sweep(self, candidates: Sequence[Part], kinds: Collection[str]) -> Outcome:
+        """Take the candidates of some kinds, in the order of the store's format."""
+        context, outcome, deleter = self._context, Outcome(), self._deleter()
+        format = context.store.format
+        for kind in format.order:
+            if outcome.counts[FAILED] and format.sequential:
+                break
+            if kind not in kinds:
+                continue
+            of_kind = sum(part.rows for part in candidates if part.group == kind)
+            with self._stages.stage(f"sweep-{kind}", unit=OBJECTS, total=of_kind) as sweeping:
+                swept = sweep(
+                    context.store,
+                    context.engine,
+                    context.held.lock,
+                    deleter,
+                    candidates=candidates,
+                    kind=kind,
+                    journal=self._journal,
+                    place=context.own,
+                    storage=context.storage,
+                )
+                sweeping.facts |= {
+                    "objects": sum(swept.counts.values()),
+                    "bytes": sum(swept.sizes.values()),
+                }
+                outcome.add(swept)
+        return outcome
+
+    # The end
+
+    def _result(self) -> Applied:
+        context, facts = self._context, self._facts
+        aside = Quarantine.of_record(facts)
+        total = self._journal.total()
+        return Applied(
+            context.run,
+            context.place,
+            total,
+            context.planned.candidates - total.counts.total() - self._left_out.objects,
+            facts[CONDEMNED],
+            facts[COLLECTED],
+            None if aside is None else aside.until,
+            context.store.noun,
+            context.removal.requests(context.store, total.only(QUARANTINED)[0]),
+            context.basis.compared,
+            facts.get(UNPLANNED, 0),
+            facts.get(SPARED, 0),
+            EditCounts.of_record(facts),
+            self._left_out,
+            by_lifecycle_rules=context.planned.lifecycle is not None,
+        )
+
+    def _write_result(self, applied: Applied) -> None:
+        body = json.dumps({"state": applied.state} | applied.summary()).encode()
+        self._context.storage.put(self._context.own.at(RESULT), body)
+
+    def _end(self, applied: Applied) -> Applied:
+        """Record the result, and remove what was needed on the way; ``Partial`` if some objects
+        could not be deleted."""
+        self._record.end(applied.state, applied.summary())
+        self._remove_work()
+        if applied.failed:
+            raise Partial(
+                f"{applied.failed} objects could not be deleted; the journal at "
+                f"{self._context.own} says why",
+                hint=f"apply the plan again: {self._context.command}",
+                **applied.summary(),
+            )
+        return applied
+
+    def _remove_work(self) -> None:
+        storage = self._context.storage
+        for stored in list(storage.list(self._context.own.at("work"))):
+            storage.delete(stored.address)
