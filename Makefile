@@ -28,10 +28,11 @@ test-fast: setup ## Run the pure rooms and one of each store, without servers an
 		tests/collect/test_catalog_store.py tests/collect/test_quarantine.py \
 		tests/terminus/test_store.py tests/terminus/test_path.py
 
-soak: setup ## Run the state machines, crashes and random histories for hours
+soak: setup ## Run the state machines, schedules, crashes and random histories for hours
 	RECLAIM_SOAK=1 $(BIN)/python -m pytest $(TESTFLAGS) \
 		tests/policy tests/history tests/catalog tests/collect tests/terminus tests/icechunk \
-		tests/spark/test_random.py
+		tests/schedules tests/lifecycle tests/run/test_uncommitted_scope.py \
+		tests/spark/test_random.py tests/spark/test_uncommitted.py tests/spark/test_lifecycle.py
 
 lint: setup ## ruff, mypy, known vulnerabilities (AUDIT=strict, AUDIT=off)
 	$(BIN)/ruff check .

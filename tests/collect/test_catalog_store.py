@@ -154,6 +154,17 @@ class CatalogSubject:
     def reached(self) -> set[SnapshotId]:
         return set(map(SnapshotId, self._world.reached(self._world.other())))
 
+    def referred(self) -> tuple[str, str]:
+        self.live()
+        main = self._repo.branch("main")
+        return main.stat("a").address, main.stat("b/x").address
+
+    def refer(self, address: str) -> None:
+        main = self._world.opened().repository(NAME).branch("main")
+        path = next(entry.path for entry in main.entries() if entry.address == address)
+        self._made += 1
+        main.copy(path, f"copied/{self._made}")
+
     def overdue(self) -> str:
         guard = self._guard(self._repo.branch("main").put("left", b"left").address)
         self._world.clock.advance(seconds=SAFETY.partition_overdue.total_seconds() + 1)

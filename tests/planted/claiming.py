@@ -11,6 +11,8 @@ ROWS = "tests/catalog/test_claims.py"
 RACES = "tests/catalog/test_claim_races.py"
 TEST = "tests/lifecycle/test_applying.py"
 AFTERWARDS = "tests/lifecycle/test_afterwards.py"
+STEPS = "tests/schedules/test_lifecycle_steps.py"
+EDITS = "reclaim.catalog.staging.entry_edits"
 HOLDS = f"{TEST}::test_nothing_goes_that_something_came_to_hold"
 PROMOTE = """            self._record.may_be_promoted = True
             if self._claims.promote_claims(seen, rules):
@@ -60,6 +62,34 @@ BUGS: dict[str, Bug] = {
             ),
         ),
         test=f"{HOLDS}[a copy-after the read]",
+    ),
+    "claims are promoted by a later read than that which they were judged by": Bug(
+        PROMOTION,
+        right="            if self._claims.promote_claims(seen, rules):\n",
+        wrong="            if self._claims.promote_claims(self.observe(), rules):\n",
+        test=f"{STEPS}::test_a_reference_at_a_step_of_the_window[tag]",
+    ),
+    "claims are not closed": Bug(
+        PROMOTION,
+        right="        self._claims.close_claims()\n",
+        wrong="",
+        test=f"{STEPS}::test_the_window_is_hit_at_every_step",
+    ),
+    "a copy looks for claims before its transaction": Bug(
+        EDITS,
+        right="        claims.check_unclaimed(self._connection, entry.address)\n",
+        wrong="",
+        besides=(
+            Change(
+                EDITS,
+                "    original = wanted\n",
+                """    original = wanted
+    with workspace.database.read() as connection:
+        claims.check_unclaimed(connection, original.address)
+""",
+            ),
+        ),
+        test=f"{STEPS}::test_the_window_goes_by_while_a_reference_is_made[copy of the old]",
     ),
     "a claimed address can be referred to": Bug(
         "reclaim.catalog.staging.claims",

@@ -134,8 +134,12 @@ def late_collect(at: Instance) -> None:
     collect(at)
 
 
-LIFECYCLE = {"old": {"prefix": "c", "branch_days": {BRANCH: 1}}}
-"""What is at ``c`` of the branch goes; any other branch, tag or lease holds it."""
+RULED = {BRANCH: 1, "back": 1, "other": 1}
+LIFECYCLE = {
+    "old": {"prefix": "c", "branch_days": RULED},
+    "linked": {"prefix": "l", "branch_days": RULED},
+}
+"""What is at ``c`` and ``l`` of some branches goes; any other branch, tag or lease holds it."""
 DAYS_LATER = 3
 
 
@@ -162,6 +166,17 @@ def late_lifecycle(at: Instance) -> None:
     """The same, when whoever stands still has lost its lock."""
     at.clock.advance(minutes=31)
     lifecycle(at)
+
+
+def hold_others(at: Instance) -> None:
+    """A tag that holds one of the other objects that rules match, and a copy that holds one."""
+    at.repo.create_tag("kept", at.known.other)
+    at.repo.branch("other").copy("c2", "kept")
+
+
+def link_and_commit(at: Instance) -> None:
+    at.work.link_physical_address("l", at.known.upload)
+    at.work.commit("linked")
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -206,6 +221,9 @@ MORE_OPERATIONS: dict[str, Operation] = {
         at.known.committed, holder="reader", length=timedelta(hours=2)
     ),
     "reset to the old": lambda at: at.repo.branch("side").reset_to(at.known.committed),
+    "revert to the old": lambda at: at.repo.branch("side").revert(at.known.taken_back),
+    "link and commit": link_and_commit,
+    "hold others": hold_others,
 }
 """What some named races need besides."""
 

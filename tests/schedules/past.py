@@ -20,22 +20,17 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Row, insert, select
+from sqlalchemy import Row, select
 
-from reclaim.catalog import Branch, Catalog, Repository
+from reclaim.catalog import Catalog, Repository
 from reclaim.catalog.collection.homes import Home
 from reclaim.catalog.database.schema import (
-    LedgerState,
     catalog_info,
     epoch_writers,
-    ledger,
     metadata,
     repositories,
 )
 from reclaim.catalog.database.transactions import Database
-from reclaim.catalog.refs import committing
-from reclaim.catalog.refs.committing import Note
-from reclaim.catalog.staging import tokens
 from reclaim.catalog.staging.partitions import Partition
 from reclaim.catalog.staging.physical_addresses import PhysicalAddress
 from reclaim.run.removal import MoveToQuarantine
@@ -47,11 +42,21 @@ from reclaim.testing.footprints import Footprint
 from reclaim.testing.known_ids import known_ids
 from tests.collect.world import NAME, World
 from tests.conftest import Backend
+from tests.schedules.building import (
+    commit_others,
+    commit_taken_back,
+    commit_without_cleaning,
+    condemn_for_a_run,
+    dead_commits,
+    seal,
+)
 from tests.schedules.canonical import canonical
 
 INSTANCES = 5
 """The most tasks that a schedule has."""
 FROM_A_CHECKPOINT = {"uncommitted", "uncommitted a minute later", "late uncommitted"}
+OF_MORE_RULED = {"revert to the old", "hold others"}
+"""Operations on what only some schedules of lifecycle rules begin with."""
 MEMORY = Path("/dev/shm")
 NUMBERS_GIVEN = "sqlite_sequence"
 """The table in which SQLite counts: a number is never given twice."""
@@ -90,6 +95,8 @@ class Known:
     quarantined_run: str
     upload: PhysicalAddress
     outside: Path
+    taken_back: str = ""
+    other: str = ""
 
 
 LEFT_BY_RUNS = ("runs/", "uncommitted/", "index/", "protected/", "lifecycle/", "epoch/")
@@ -148,20 +155,23 @@ class RestingPartition:
 class Pasts:
     """The pasts of all schedules, each with no more than its operations need.
 
-    A run that can be undone is there only for those who undo it, and a checkpoint of a run on
-    uncommitted data for those who start from it.
+    A run that can be undone is there only for those who undo it, a checkpoint of a run on
+    uncommitted data for those who start from it, and more that lifecycle rules match for those who
+    work on that.
     """
 
     def __init__(self) -> None:
-        self._made: dict[tuple[bool, bool], Past] = {}
+        self._made: dict[tuple[bool, bool, bool], Past] = {}
 
     def of(self, names: Sequence[str]) -> Past:
-        undoable, checkpointed = "undo" in names, bool({*names} & FROM_A_CHECKPOINT)
-        if (undoable, checkpointed) not in self._made:
+        undoable = "undo" in names
+        checkpointed = not FROM_A_CHECKPOINT.isdisjoint(names)
+        ruled = not OF_MORE_RULED.isdisjoint(names)
+        kind = undoable, checkpointed, ruled
+        if kind not in self._made:
             with known_ids([]):
-                past = Past(undoable=undoable, checkpointed=checkpointed)
-            self._made[undoable, checkpointed] = past
-        return self._made[undoable, checkpointed]
+                self._made[kind] = Past(undoable=undoable, checkpointed=checkpointed, ruled=ruled)
+        return self._made[kind]
 
     def close(self) -> None:
         for past in self._made.values():
@@ -171,9 +181,12 @@ class Pasts:
 class Past:
     """A catalog as it was at one time; ``restore`` brings it back in its place."""
 
-    def __init__(self, *, undoable: bool = True, checkpointed: bool = False) -> None:
+    def __init__(
+        self, *, undoable: bool = True, checkpointed: bool = False, ruled: bool = False
+    ) -> None:
         self.undoable = undoable
         self.checkpointed = checkpointed
+        self.ruled = ruled
         self.folder = Path(
             tempfile.mkdtemp(prefix="reclaim-schedules-", dir=MEMORY if MEMORY.is_dir() else None)
         )
@@ -339,16 +352,17 @@ class Past:
         if self.checkpointed:
             # From it optimized runs start.
             world.apply(world.uncommitted(Mode.CLEAN, allowed_fraction=1.0))
-        dead = _dead_commits(repo, "dead", clock)
+        dead = dead_commits(repo, "dead", clock)
         side = repo.create_branch("side", "main")
         side.put("s", b"side s")
         side.commit("side")
         work = repo.create_branch("work", "main")
-        committed = _commit_without_cleaning(work)
+        committed = commit_without_cleaning(work)
+        more = (commit_taken_back(repo, committed), commit_others(repo)) if self.ruled else ()
         gone = repo.create_branch("gone", "main")
         gone.put("g", b"dropped g")
         repo.delete_branch("gone")
-        _condemn_for_a_run(repo, main.stat("b").address)
+        condemn_for_a_run(repo, main.stat("b").address)
         repo.change_settings(hard_delete=True)
         outside = self.folder / "outside"
         outside.write_bytes(b"outside")
@@ -356,11 +370,11 @@ class Past:
         work.stage("e", outside.as_uri())
         self.backend.close()
         clock.advance(minutes=1)
-        return Known(dead, committed, run, upload, outside)
+        return Known(dead, committed, run, upload, outside, *more)
 
     def _set_aside(self, repo: Repository) -> str:
         """A run that can be undone."""
-        _dead_commits(repo, "taken", self.clock)
+        dead_commits(repo, "taken", self.clock)
         self.clock.advance(days=2)
         plan = self.world.plan(allowed_fraction=1.0)
         return self.world.apply(plan, removal=MoveToQuarantine(timedelta(days=30))).run
@@ -370,7 +384,7 @@ class Past:
         work = repo.branch("work")
         for path in ("n", "m"):
             work.put(path, f"sealed {path}".encode())
-        _seal(work)
+        seal(work)
         for path in ("n", "k"):
             work.put(path, f"staged {path}".encode())
         upload = work.get_physical_address("l", valid=timedelta(days=1))
@@ -427,44 +441,6 @@ class Past:
 
 def _digest(text: str) -> bytes:
     return blake2b(text.encode(), digest_size=16).digest()
-
-
-def _seal(branch: Branch) -> None:
-    """What a commit leaves that dies after its first step."""
-    workspace = branch._workspace
-    uid = workspace.repo_uid
-    with workspace.partitions.use(uid) as partition, workspace.database.write() as connection:
-        tokens.seal(connection, tokens.lock_branch(connection, uid, branch.name), partition.id)
-
-
-def _commit_without_cleaning(branch: Branch) -> str:
-    """A commit of two tokens, of which the newer shadows a row of the older."""
-    branch.put("c", b"shadowed c")
-    _seal(branch)
-    branch.put("c", b"work c")
-    note = Note("work", "", {})
-    return committing.commit(branch._workspace, branch.name, note).id
-
-
-def _condemn_for_a_run(repo: Repository, address: str) -> None:
-    """A row of the ledger that belongs to a run, which may think better of it."""
-    row = {"address": address, "repo_uid": repo.uid, "created_at": 0, "condemned_at": 0}
-    values = {"state": LedgerState.CONDEMNED, "run_id": "a-run", "rule": "a rule"}
-    with repo._workspace.database.write() as connection:
-        connection.execute(insert(ledger).values(**row, **values))
-
-
-def _dead_commits(repo: Repository, name: str, clock: FakeClock) -> str:
-    """Two commits of a branch that was deleted; the newer takes back what the older added."""
-    branch = repo.create_branch(name, "main")
-    branch.put("a", f"{name} a".encode())
-    branch.put(name, f"{name} added".encode())
-    branch.commit(f"{name} added")
-    branch.delete(name)
-    newer = branch.commit(f"{name} taken back").id
-    repo.delete_branch(name)
-    clock.advance(hours=1)
-    return newer
 
 
 def _scan(folder: Path, empty: list[str] | None = None) -> dict[str, tuple[int, int]]:

@@ -134,6 +134,8 @@ def test_footprints_of_statements() -> None:
     footprint.add_statement("SELECT staged_entries.path \nFROM staged_entries JOIN staging_tokens")
     assert footprint.writes == {"ledger"}
     assert footprint.reads == {"ledger", "staged_entries", "staging_tokens"}
+    footprint.add_statement("INSERT OR IGNORE INTO claimed_addresses (address) SELECT ?")
+    assert footprint.writes == {"ledger", "claimed_addresses"}
 
 
 def test_a_sample_interrupts_each_task() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,16 @@ from tests.collect.test_catalog_store import CatalogSubject
 from tests.conftest import Backend
 from tests.icechunk.repositories import NEWEST_SPEC
 from tests.icechunk.subject import IcechunkSubject
+from tests.stores.breaks import (
+    CATALOG,
+    ICECHUNK_1,
+    ICECHUNK_2,
+    TERMINUS,
+    Break,
+    nothing,
+    with_other,
+    without_some,
+)
 from tests.stores.shelf import held as shelf_held
 from tests.stores.shelf import store as shelf_store
 from tests.stores.shelf.format import OURS, SNAPSHOT, WORK, ShelfFormat
@@ -52,39 +62,13 @@ from tests.stores.shelf.library import DEFAULT, Index, Shelf
 from tests.stores.shelf.store import ShelfStore
 from tests.stores.shelf.subject import ShelfSubject
 from tests.stores.shelf.world import World
+from tests.stores.taking_breaks import MORE_TAKING, TAKING_BREAKS
 from tests.terminus import world as terminus
 from tests.terminus.test_store import TerminusSubject
-
-Call = Callable[..., Any]
-SHELF, CATALOG, TERMINUS = "shelf", "catalog", "terminus"
-ICECHUNK_1, ICECHUNK_2 = "icechunk 1", "icechunk 2"
 
 
 class AllContracts(StoreContract, AbilityContract, RunContract):
     __test__ = False
-
-
-@dataclass(frozen=True)
-class Break:
-    """What is wrong with a store: an attribute of a class that is another."""
-
-    owner: Any
-    name: str
-    wrong: Any
-    subject: str = SHELF
-
-
-def nothing(*_: Any, **__: Any) -> None:
-    pass
-
-
-def without_some(method: Call) -> Call:
-    """A table without its first row."""
-    return lambda *args, **options: method(*args, **options).slice(1)
-
-
-def with_other(method: Call, **changes: Any) -> Call:
-    return lambda *args, **options: replace(method(*args, **options), **changes)
 
 
 def blind(format: ShelfFormat, storage: Any, address: str) -> Any:
@@ -198,7 +182,7 @@ EXPIRE, WRITE = Shelf.expire, Shelf.write
 HOLD = SidecarLeases.hold_returned
 EMPTY = Edit({}, (), (), (), (), {})
 
-BREAKS = {
+BREAKS = TAKING_BREAKS | {
     "test_a_survey_tells_what_snapshots_list": Break(
         IcechunkFormat, "_owned", without_some(IcechunkFormat._owned), ICECHUNK_1
     ),
@@ -352,7 +336,7 @@ BREAKS = {
     ),
 }
 
-MORE: dict[str, tuple[str, Break]] = {
+MORE: dict[str, tuple[str, Break]] = MORE_TAKING | {
     "the default branch alone": (
         "test_every_way_to_be_live_is_seen",
         Break(shelf_store, "refs_in", lambda index: [ref for ref in REFS_IN(index) if ref.default]),

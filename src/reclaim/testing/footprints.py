@@ -16,7 +16,7 @@ CLOCK = "the clock"
 """The time, as something that steps read and some of them write."""
 
 _TABLES = re.compile(r"\b(" + "|".join(map(re.escape, metadata.tables)) + r")\b(?!\.)")
-_WRITTEN = re.compile(r"^\s*(?:INSERT INTO|UPDATE|DELETE FROM)\s+(\w+)")
+_WRITTEN = re.compile(r"^\s*(?:INSERT(?: OR \w+)? INTO|UPDATE|DELETE FROM)\s+(\w+)")
 
 
 @dataclass(slots=True, eq=False)

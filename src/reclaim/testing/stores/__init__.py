@@ -21,6 +21,7 @@ from reclaim.testing.stores.subject import (
     LibrarySubject,
     NamingSubject,
     Subject,
+    TakingSubject,
 )
 
 __all__ = [
@@ -36,4 +37,5 @@ __all__ = [
     "RunContract",
     "StoreContract",
     "Subject",
+    "TakingSubject",
 ]

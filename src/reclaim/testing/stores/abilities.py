@@ -47,7 +47,6 @@ from reclaim.stores.format import (
     SurveysContainers,
 )
 from reclaim.testing.stores.subject import (
-    Contract,
     GuardedSubject,
     HistorySubject,
     LeasingSubject,
@@ -55,6 +54,7 @@ from reclaim.testing.stores.subject import (
     Subject,
     failure_of,
 )
+from reclaim.testing.stores.taking import TakingContract
 
 FORMAT_ABILITIES: frozenset[type] = frozenset(
     (ReadsContainers, DecodesSnapshots, SurveysContainers)
@@ -91,7 +91,7 @@ def detected(store: Store) -> frozenset[type]:
     )
 
 
-class AbilityContract(Contract):
+class AbilityContract(TakingContract):
     """The duties of a store that declares an ability."""
 
     def test_it_declares_what_it_can_do(self, subject: Subject) -> None:

@@ -180,6 +180,18 @@ class GuardedSubject(Subject, Protocol):
         ...
 
 
+class TakingSubject(Subject, Protocol):
+    """For ``TakesReferenced`` and ``KnowsExpired``."""
+
+    def referred(self) -> tuple[str, str]:
+        """Make a live snapshot with two objects; returns their addresses."""
+        ...
+
+    def refer(self, address: str) -> None:
+        """Make another reference to such an object, as writers do, that is in no snapshot yet."""
+        ...
+
+
 class InterruptedStorage(StorageWrapper):
     """Storage in front of whose writes something else happens, which may write to it as well."""
 

@@ -1,0 +1,258 @@
+"""The contract of stores in which rules can take what live snapshots refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from reclaim.errors import Conflict, Gone, LockLost, PlanRefused
+from reclaim.ids import new_uid
+from reclaim.model import Run, RunState
+from reclaim.storage import hashed_files
+from reclaim.stores.abilities import (
+    AddressFiles,
+    EditsHistory,
+    KeepsLifecycle,
+    KnowsExpired,
+    KnowsReleased,
+    TakesReferenced,
+)
+from reclaim.stores.base import Held, Store
+from reclaim.testing.stores.required import LOCK_IS_FREE
+from reclaim.testing.stores.subject import (
+    Contract,
+    HistorySubject,
+    Subject,
+    TakingSubject,
+    failure_of,
+)
+
+RULE = "a rule"
+RULES = '{"rules": "of the contract"}'
+
+
+class TakingContract(Contract):
+    """The duties of a store that declares ``TakesReferenced``, ``KnowsExpired``, ``KnowsReleased``
+    or ``KeepsLifecycle``."""
+
+    def test_lifecycle_rules_are_kept(self, subject: Subject) -> None:
+        self.require(subject, KeepsLifecycle)
+        store, another = subject.store, subject.another()
+        assert isinstance(store, KeepsLifecycle)
+        assert isinstance(another, KeepsLifecycle)
+        assert store.stored_lifecycle() is None
+        for document in ("", "{}", '{"old": "days: 3 # \u00e4"}'):
+            store.store_lifecycle(document)
+            assert another.stored_lifecycle() == document
+        another.store_lifecycle(None)
+        assert store.stored_lifecycle() is None
+
+    def test_a_claim_is_provisional(self, subject: TakingSubject) -> None:
+        self.require(subject, TakesReferenced)
+        first, second = subject.referred()
+        with _taking(subject.store, new_uid()) as (held, claims):
+            assert claims.claim([(first, RULE)]) == 1
+            assert not claims.has_promoted()
+            failure_of(Conflict, lambda: subject.refer(first))
+            subject.refer(second)
+            held.abandon()
+            subject.refer(first)
+        assert {first, second} <= subject.objects()
+
+    def test_claims_that_were_left_are_taken_back(self, subject: TakingSubject) -> None:
+        self.require(subject, TakesReferenced)
+        first, second = subject.referred()
+        with _taking(subject.store, new_uid()) as (_, claims):
+            claims.claim([(first, RULE)])
+        failure_of(Conflict, lambda: subject.refer(first))
+        with _taking(subject.another(), new_uid()) as (_, claims):
+            subject.refer(first)
+            assert claims.claim([(second, RULE)]) == 1
+
+    def test_claims_are_dropped_for_what_needs_them(self, subject: TakingSubject) -> None:
+        """By name, and for what is staged."""
+        self.require(subject, TakesReferenced)
+        first, second = subject.referred()
+        with _taking(subject.store, new_uid()) as (_, claims):
+            assert claims.claim([(first, RULE), (second, RULE)]) == 2
+            claims.close_claims()
+            assert claims.drop_claims([first]) == 1
+            assert self.claimed(subject, claims) == [second]
+            subject.refer(first)
+            # A claim does not ask for what is staged; to drop them afterwards does.
+            assert claims.claim([(first, RULE)]) == 2
+            claims.close_claims()
+            assert claims.drop_staged_claims() == 1
+            assert self.claimed(subject, claims) == [second]
+
+    def test_claims_are_promoted_by_the_last_reading(self, subject: TakingSubject) -> None:
+        self.require(subject, TakesReferenced)
+        first, _ = subject.referred()
+        rules = _store_rules(subject.store)
+        with _taking(subject.store, new_uid()) as (_, claims):
+            claims.claim([(first, RULE)])
+            claims.close_claims()
+            seen = self.observed(subject)
+            subject.live()
+            assert not claims.promote_claims(seen, rules)
+            assert not claims.has_promoted()
+            assert claims.promote_claims(self.observed(subject), rules)
+            assert claims.has_promoted()
+
+    def test_claims_by_other_rules_are_not_promoted(self, subject: TakingSubject) -> None:
+        self.require(subject, TakesReferenced)
+        first, _ = subject.referred()
+        rules = _store_rules(subject.store)
+        with _taking(subject.store, new_uid()) as (_, claims):
+            claims.claim([(first, RULE)])
+            claims.close_claims()
+            seen = self.observed(subject)
+            _store_rules(subject.another(), "{}")
+            failure_of(PlanRefused, lambda: claims.promote_claims(seen, rules))
+            assert not claims.has_promoted()
+
+    def test_promoted_claims_are_final(self, subject: TakingSubject) -> None:
+        self.require(subject, TakesReferenced)
+        first, second = subject.referred()
+        with _taking(subject.store, new_uid()) as (held, claims):
+            self.promote(subject, claims, [first])
+            held.abandon()
+            assert claims.has_promoted()
+            failure_of(Conflict, lambda: claims.drop_claims([first]))
+            failure_of(Gone, lambda: subject.refer(first))
+        with _taking(subject.another(), new_uid()) as (_, claims):
+            # What another run took is not taken again.
+            assert claims.claim([(first, RULE), (second, RULE)]) == 1
+            assert not claims.has_promoted()
+            failure_of(Gone, lambda: subject.refer(first))
+
+    def test_what_rules_took_is_known(self, subject: TakingSubject) -> None:
+        self.require(subject, KnowsExpired)
+        store, (first, second) = subject.another(), subject.referred()
+        assert isinstance(store, KnowsExpired)
+        run, later = new_uid(), new_uid()
+        with _taking(subject.store, run) as (_, claims):
+            claims.claim([(first, RULE)])
+            # It may still be dropped.
+            assert list(store.expired_by()) == []
+            assert self.expired(subject, store) == []
+            self.promote(subject, claims, [first])
+        with _taking(subject.store, later) as (_, claims):
+            self.promote(subject, claims, [second])
+        assert sorted(store.expired_by()) == sorted([run, later])
+        assert self.expired(subject, store) == sorted([first, second])
+        assert self.expired(subject, store, besides=run) == [second]
+        assert self.expired(subject, store, of=run) == [first]
+        assert [store.count_expired(one) for one in (run, later, new_uid())] == [1, 1, 0]
+
+    def test_what_rules_took_can_be_let_go(self, subject: TakingSubject) -> None:
+        """Objects that are where they belong, and objects that no snapshot refers to any more."""
+        self.require(subject, TakesReferenced)
+        store, (first, second) = subject.store, subject.referred()
+        assert isinstance(store, KnowsExpired)
+        run = new_uid()
+        with _taking(store, run) as (_, claims):
+            self.promote(subject, claims, [first, second])
+            # Its own are not forgotten.
+            assert claims.forget_expired([first, second]) == 0
+        with _taking(store, new_uid()) as (_, claims):
+            assert claims.release_claims(run, [first]) == 1
+            subject.refer(first)
+            failure_of(Gone, lambda: subject.refer(second))
+            assert self.expired(subject, store) == [second]
+            assert claims.forget_expired([first, second]) == 1
+            assert self.expired(subject, store) == []
+
+    def test_who_lost_the_lock_takes_nothing(self, subject: TakingSubject) -> None:
+        self.require(subject, TakesReferenced)
+        store, (first, second) = subject.store, subject.referred()
+        assert isinstance(store, KnowsExpired)
+        rules = _store_rules(store)
+        run, other = new_uid(), new_uid()
+        with _taking(store, run) as (_, late):
+            late.claim([(first, RULE)])
+            seen = self.observed(subject)
+            subject.wait(LOCK_IS_FREE)
+            with _taking(subject.another(), other) as (_, claims):
+                self.promote(subject, claims, [second])
+                calls: list[Callable[[], object]] = [
+                    partial(late.claim, [(first, RULE)]),
+                    late.close_claims,
+                    partial(late.drop_claims, [second]),
+                    partial(late.promote_claims, seen, rules),
+                    partial(late.release_claims, other, [second]),
+                    partial(late.forget_expired, [second]),
+                ]
+                for call in calls:
+                    failure_of(LockLost, call)
+                subject.refer(first)
+                assert list(store.expired_by()) == [other]
+                assert self.expired(subject, store) == [second]
+
+    def test_what_an_edit_took_out_is_known(self, subject: HistorySubject) -> None:
+        """Rules leave what it has, for an undo of the edit."""
+        self.require(subject, KnowsReleased)
+        store, line = subject.store, subject.line()
+        assert isinstance(store, KnowsReleased)
+        assert list(store.find_released(line)) == []
+        run = new_uid()
+        with store.lock(run) as held:
+            held.begin()
+            assert isinstance(held, EditsHistory)
+            held.start(Run(run, "collect", RunState.STARTED, store.clock.now()))
+            seen = held.read_history()
+            above = next(one.parents for one in seen.snapshots if one.id == line[1])
+            assert held.edit_history({line[2]: above}, (), seen)
+            assert list(store.find_released(line)) == [line[1]]
+            assert held.roll_back() == []
+            assert list(store.find_released(line)) == []
+
+    def promote(
+        self, subject: TakingSubject, claims: TakesReferenced, addresses: Sequence[str]
+    ) -> None:
+        """Let a run take objects, for good."""
+        rules = _store_rules(subject.store)
+        claims.claim([(address, RULE) for address in addresses])
+        claims.close_claims()
+        assert claims.promote_claims(self.observed(subject), rules)
+        assert self.claimed(subject, claims) == sorted(addresses)
+
+    def claimed(self, subject: Subject, claims: TakesReferenced) -> list[str]:
+        """The addresses that a run has claimed."""
+        storage, prefix = subject.store.storage, _folder(subject.store)
+        return _addresses(subject.store, claims.write_claimed(storage, prefix))
+
+    def expired(
+        self, subject: Subject, store: KnowsExpired, *, besides: str = "", of: str = ""
+    ) -> list[str]:
+        """The addresses that rules took."""
+        storage, prefix = subject.store.storage, _folder(subject.store)
+        written = store.write_expired(storage, prefix, besides=besides, of=of)
+        return _addresses(subject.store, written)
+
+
+@contextmanager
+def _taking(store: Store, run: str) -> Iterator[tuple[Held, TakesReferenced]]:
+    """A run that has begun, and its claims."""
+    with store.lock(run) as held:
+        held.begin()
+        assert isinstance(held, TakesReferenced)
+        yield held, held
+
+
+def _store_rules(store: Store, rules: str = RULES) -> str:
+    assert isinstance(store, KeepsLifecycle)
+    store.store_lifecycle(rules)
+    return rules
+
+
+def _folder(store: Store) -> str:
+    _, prefix = store.place("contract")
+    return f"{prefix}work/{new_uid()}/"
+
+
+def _addresses(store: Store, written: AddressFiles) -> list[str]:
+    tables = [hashed_files.read(store.storage, file, ["address"]) for file in written.files]
+    assert tuple(table.num_rows for table in tables) == written.rows
+    return sorted(one for table in tables for one in table.column("address").to_pylist())
