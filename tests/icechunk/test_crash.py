@@ -39,8 +39,9 @@ from tests.icechunk.test_differential import contents
 from tests.icechunk.world import DAY, bury
 
 MOVE = MoveToQuarantine(timedelta(days=7))
-STRIDE = 13
-"""Steps from one death to the next; ``make soak`` dies at each of them."""
+STRIDE = 37
+"""Steps from one death to the next; ``make soak`` dies at each of them, and processes that are
+killed (``test_killed.py``) die at others."""
 Step = Callable[..., None]
 
 
