@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, BrokenBarrierError
+from threading import Barrier, BrokenBarrierError, Lock
 from typing import TypeVar
 
 from sqlalchemy import select
@@ -37,7 +37,7 @@ class Pace:
     def __init__(self, head_start: float, parties: int = 2) -> None:
         self.ended = Barrier(parties)
         self._took = [head_start] * 2
-        """How many seconds each side takes, at most."""
+        """How many seconds each side takes, at most, of late."""
 
     def act(self, side: int, at: int, chance: random.Random, work: Callable[[], T]) -> T:
         """Do what a side does in the round ``at``, which has begun."""
@@ -49,7 +49,7 @@ class Pace:
             time.sleep(chance.choice((0, 0, chance.uniform(0, 2 * self._took[1 - side]))))
         began = time.monotonic()
         done = work()
-        self._took[side] = max(self._took[side], time.monotonic() - began)
+        self._took[side] = max(0.9 * self._took[side], time.monotonic() - began)
         if follower == 1 - side:
             self.ended.wait()
         return done
@@ -79,9 +79,11 @@ class Orders:
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, int]] = Counter()
+        self._lock = Lock()
 
     def note(self, kind: str, first: int) -> None:
-        self.counts[kind, first] += 1
+        with self._lock:
+            self.counts[kind, first] += 1
 
     def check(self) -> None:
         """Both orders occurred, of each kind."""
