@@ -10,7 +10,6 @@ from sqlalchemy import Table
 from reclaim.catalog import Catalog
 from reclaim.storage import Payload, Storage
 from reclaim.testing import StorageWrapper
-from tests.catalog.raw import partition_of
 
 LONGEST = 0.02
 """In seconds."""
@@ -45,18 +44,15 @@ class StallingStorage(StorageWrapper):
     def __init__(self, inner: Storage, chance: random.Random) -> None:
         super().__init__(inner)
         self._chance = chance
-        self.partitions: set[str] = set()
-        """Those that it has written into."""
 
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
         super().put(address, data, create=create)
-        self._note(address)
+        self._stall(address)
 
     def copy(self, source: str, target: str) -> None:
         super().copy(source, target)
-        self._note(target)
+        self._stall(target)
 
-    def _note(self, address: str) -> None:
+    def _stall(self, address: str) -> None:
         if any(folder in address for folder in IN_PARTITIONS):
-            self.partitions.add(partition_of(address))
             stall(self._chance)

@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import partial
 from threading import Barrier
 
-from reclaim.catalog import Branch, Catalog
+from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.database.schema import commits, staged_entries
 from reclaim.catalog.staging.partitions import OVERDUE
 from reclaim.errors import TransactionFailed
@@ -24,56 +24,57 @@ from tests.collect.world import NAME, World, addresses_in
 from tests.rounds import Orders, Pace, check_staged, run_together
 from tests.stalling import IN_PARTITIONS, LONGEST, StallingStorage, stall, stall_inserts
 
-BATCH = 24
-WRITERS = 3
+BATCH = 25
+INSTANCES = 2
+WRITERS = 4
 RUN = "run-late"
 
-OPERATIONS: dict[str, Callable[[Branch, int], object]] = {
-    "put": lambda branch, at: branch.put(f"{at % 5}", f"put {at}".encode()),
-    "copy": lambda branch, at: branch.copy("aside", f"copy {at % 5}", source_ref="aside"),
-    "commit": lambda branch, at: branch.commit(f"commit {at}"),
+OPERATIONS: dict[str, Callable[[Branch, int], str]] = {
+    "put": lambda branch, at: branch.put(f"{at % 5}", f"put {at}".encode()).address,
+    "copy": lambda branch, at: branch.copy("aside", f"copy {at % 5}", source_ref="aside").address,
+    "commit": lambda branch, at: branch.commit(f"commit {at}").metarange,
 }
+"""What a writer does in a round; the address of what it wrote and refers to."""
 
 
 class Writer:
-    """An instance that works on a branch of its own in each batch."""
+    """A thread of an instance, which works on a branch of its own in each batch."""
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, instance: Repository, number: int) -> None:
+        self._instance = instance
         self._number = number
-        self._storage = StallingStorage(world.backend.clocked, random.Random(number))
-        self._repo = world.other(lambda _storage: self._storage)
 
     def work(
         self, branch_name: str, rounds: range, meeting: Barrier, pace: Pace, orders: Orders
     ) -> None:
         chance = random.Random(rounds.start + self._number)
         kinds = list(OPERATIONS)
-        branch = self._repo.branch(branch_name)
+        branch = self._instance.branch(branch_name)
         for at in rounds:
             kind = kinds[(at + self._number) % len(kinds)]
-            self._prepare(branch, kind, at)
+            partition = self._prepare(branch, kind, at)
             meeting.wait()
-            first = pace.act(0, at, chance, partial(self._act, branch, kind, at))
+            first = pace.act(0, at, chance, partial(_act, branch, kind, at, partition))
             meeting.wait()
             orders.note(kind, first)
 
-    def _prepare(self, branch: Branch, kind: str, at: int) -> None:
-        """Have an open partition, and something to commit."""
-        partitions = self._repo._workspace.partitions
+    def _prepare(self, branch: Branch, kind: str, at: int) -> str:
+        """Have something to commit, and an open partition, whose name is returned."""
+        partitions = self._instance._workspace.partitions
         partitions.renew()
         if kind == "commit":
             branch.put("changed", f"change {at}".encode())
-        with partitions.use(self._repo.uid):
-            pass
-        self._storage.partitions.clear()
+        with partitions.use(self._instance.uid) as partition:
+            return partition.id
 
-    def _act(self, branch: Branch, kind: str, at: int) -> int:
-        """Who was first: 0 if all that was written could stay, 1 if it had to be written again."""
-        try:
-            OPERATIONS[kind](branch, at)
-        except TransactionFailed:
-            return 1
-        return int(len(self._storage.partitions) > 1)
+
+def _act(branch: Branch, kind: str, at: int, partition: str) -> int:
+    """Who was first: 0 if what was written could stay, 1 if it had to be written elsewhere."""
+    try:
+        address = OPERATIONS[kind](branch, at)
+    except TransactionFailed:
+        return 1
+    return int(partition_of(address) != partition)
 
 
 class ClosedPartition:
@@ -84,7 +85,8 @@ class ClosedPartition:
         aside = world.repo.create_branch("aside", "main")
         aside.put("aside", b"aside")
         aside.commit("aside")
-        self._writers = [Writer(world, number) for number in range(WRITERS)]
+        instances = [self._instance(number) for number in range(INSTANCES)]
+        self._writers = [Writer(instances[number % INSTANCES], number) for number in range(WRITERS)]
         backend = world.backend
         ahead = FakeClock(world.clock.now() + OVERDUE + timedelta(minutes=1))
         catalog = Catalog.open(backend.location, clock=ahead, wrap_storage=backend.wrap)
@@ -95,6 +97,10 @@ class ClosedPartition:
         self._rounds = 0
         for table in (staged_entries, commits):
             stall_inserts(catalog, table)
+
+    def _instance(self, number: int) -> Repository:
+        storage = StallingStorage(self._world.backend.clocked, random.Random(number))
+        return self._world.other(lambda _storage: storage)
 
     def batch(self, orders: Orders) -> int:
         rounds = range(self._rounds, self._rounds + BATCH)
@@ -123,6 +129,7 @@ class ClosedPartition:
 
     def _close_and_take(self, held: HeldRepository, chance: random.Random) -> None:
         """Close what is overdue, see what is needed, and delete the rest of it."""
+        stall(chance)
         held.close_overdue()
         stall(chance)
         _, prefix = self._store.place(RUN)

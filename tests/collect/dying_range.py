@@ -19,12 +19,12 @@ from tests.collect.world import World, commit_states
 from tests.rounds import Orders, run_together
 from tests.stalling import StallingStorage, stall_inserts
 
-WRITERS = 3
+WRITERS = 6
 REFUSALS = 2
 """After so many a writer ends: each that follows would be like them."""
 COPIES = 4
 """One of so many is a copy."""
-HEAD_START = 0.03
+HEAD_START = 0.1
 REFUSED = (Gone, TransactionFailed)
 """What a writer may be told. Never that something is damaged."""
 
@@ -52,7 +52,7 @@ class DyingRange:
         repo = self._world.repo
         before = orders.counts.total()
         dead = self._make_commits()
-        names = [f"{kind}-{number}" for number in range(WRITERS) for kind in ("revert", "copy")]
+        names = ["copies", *(f"reverts-{number}" for number in range(WRITERS))]
         for name in names:
             repo.create_branch(name, "main")
         self._world.clock.advance(seconds=1)
@@ -88,7 +88,7 @@ class DyingRange:
     ) -> None:
         """Revert the dead commits in turn, and copy, until the run was first."""
         repo = self._writers[number]
-        reverting, copying = repo.branch(f"revert-{number}"), repo.branch(f"copy-{number}")
+        reverting, copying = repo.branch(f"reverts-{number}"), repo.branch("copies")
         tried = reverted = 0
         left = {"revert": REFUSALS, "copy": REFUSALS}
         beginning.wait()
@@ -103,7 +103,7 @@ class DyingRange:
                     reverting.revert(dead[1 + reverted % 2])
                     reverted += 1
                 else:
-                    copying.copy("n", f"copy {tried}", source_ref=dead[0])
+                    copying.copy("n", f"{number}", source_ref=dead[0])
             except REFUSED:
                 left[kind] -= 1
                 orders.note(kind, 1)

@@ -14,9 +14,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from threading import Barrier
-from typing import Any
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import insert, update
 
 from reclaim.catalog import Catalog
 from reclaim.catalog.database.schema import (
@@ -38,12 +37,21 @@ from reclaim.stores.catalog import CatalogStore, HeldRepository
 from reclaim.testing import FakeClock
 from tests.collect.world import NAME, World
 from tests.rounds import Orders, Pace, run_together
+from tests.stalling import stall
 
 BATCH = 25
 STEPS_IN_A_ROUND = 4
 SLOW, NEXT, EARLIER = "run-slow", "run-next", "run-earlier"
 RULE = "its branch was deleted"
-CHANGED_BY_RUNS = (commits, runs, claims, claimed_addresses, run_edits, locks)
+KEPT = (commits, runs, claims, claimed_addresses, run_edits)
+"""Tables that runs change, of which every round begins with the same rows."""
+RESTORE = "".join(
+    f"DELETE FROM {table.name}; INSERT INTO {table.name} TABLE kept.{table.name};" for table in KEPT
+)
+READ = " UNION ALL ".join(
+    f"SELECT '{table.name}', CAST({table.name} AS text) FROM {table.name}"
+    for table in (*KEPT, repositories, locks)
+)
 
 
 @dataclass(frozen=True)
@@ -104,10 +112,10 @@ class StaleLock:
         now = world.clock.now()
         self._slow = self._store(FakeClock(now))
         self._next = self._store(FakeClock(now + LENGTH + REQUEST))
-        self._commits = self._make_commits()
-        self._dead = {name: SnapshotId(row["id"]) for name, row in self._commits.items()}
+        self._dead = self._make_commits()
         inside = f"repos/{world.repo.uid}/branches/dying"
         self._addresses = (f"{inside}/claimed", f"{inside}/dropped")
+        self._keep()
         self._rounds = 0
 
     def batch(self, orders: Orders) -> int:
@@ -151,14 +159,18 @@ class StaleLock:
             with ExitStack() as lock:
                 meeting.wait()
                 run_id = SLOW if at % 4 < 2 else NEXT
-                held, seen = pace.act(1, at, chance, partial(self._work, lock, run_id))
+                held, seen = pace.act(1, at, chance, partial(self._work, lock, run_id, chance))
                 meeting.wait()
                 assert self._read() == seen, "a run without its lock has changed something"
                 # Nor has its end given the lock away.
                 held.release([self._dead["of the next"]])
             meeting.wait()
 
-    def _work(self, lock: ExitStack, run_id: str) -> tuple[HeldRepository, list[Any]]:
+    def _work(
+        self, lock: ExitStack, run_id: str, chance: random.Random
+    ) -> tuple[HeldRepository, set[tuple[str, str]]]:
+        # The steps of the other take longer.
+        stall(chance)
         held = lock.enter_context(self._next.lock(run_id))
         seen = self._read()
         # A commit that comes back to life before it is confirmed.
@@ -173,45 +185,39 @@ class StaleLock:
         backend._opened.enter_context(catalog)
         return CatalogStore(catalog.access(NAME))
 
-    def _make_commits(self) -> dict[str, dict[str, Any]]:
-        """The rows of the dead commits, as every round begins with them."""
+    def _make_commits(self) -> dict[str, SnapshotId]:
         repo = self._world.repo
         dying = repo.create_branch("dying")
-        ids = {name: dying.commit(name, allow_empty=True).id for name in BEFORE}
+        made = {name: dying.commit(name, allow_empty=True).id for name in BEFORE}
         repo.delete_branch("dying")
-        with repo._workspace.database.read() as connection:
-            rows = {row["id"]: dict(row) for row in connection.execute(select(commits)).mappings()}
-        return {
-            name: rows[ids[name]] | {"state": state, "run_id": run_id, "rule": run_id and RULE}
-            for name, (state, run_id) in BEFORE.items()
-        }
+        return {name: SnapshotId(commit) for name, commit in made.items()}
+
+    def _keep(self) -> None:
+        """Make the rows that every round begins with, and keep a copy of them."""
+        mine = {"repo_uid": self._world.repo.uid}
+        run = {"kind": COLLECT, "state": RunState.STARTED, "started_at": 0, "summary": "{}"}
+        claim = {"state": ClaimState.PROVISIONAL, "made_at": 0}
+        claimed = {"address": self._addresses[1], "run_id": SLOW, "rule": RULE}
+        with self._world.repo._workspace.database.write() as connection:
+            for name, (state, run_id) in BEFORE.items():
+                rule = RULE if run_id else None
+                commit = update(commits).where(commits.c.id == self._dead[name])
+                connection.execute(commit.values(state=state, run_id=run_id, rule=rule))
+            connection.execute(insert(runs).values(id=SLOW, **mine, **run))
+            connection.execute(insert(claims).values(run_id=SLOW, **mine, **claim))
+            connection.execute(insert(claimed_addresses).values(claimed))
+            connection.exec_driver_sql("CREATE SCHEMA kept")
+            for table in KEPT:
+                connection.exec_driver_sql(f"CREATE TABLE kept.{table.name} AS TABLE {table.name}")
 
     def _restore(self) -> None:
-        """Bring back what a round begins with."""
-        uid, now = self._world.repo.uid, 0
-        begun = {"kind": COLLECT, "state": RunState.STARTED, "started_at": now, "summary": "{}"}
-        claim = {"state": ClaimState.PROVISIONAL, "made_at": now}
         with self._world.repo._workspace.database.write() as connection:
-            for table in (runs, claims, claimed_addresses, run_edits):
-                connection.execute(delete(table))
-            connection.execute(delete(commits).where(commits.c.id.in_(self._dead.values())))
-            connection.execute(insert(commits), list(self._commits.values()))
-            connection.execute(insert(runs).values(id=SLOW, repo_uid=uid, **begun))
-            connection.execute(insert(claims).values(run_id=SLOW, repo_uid=uid, **claim))
-            connection.execute(
-                insert(claimed_addresses).values(address=self._addresses[1], run_id=SLOW, rule=RULE)
-            )
+            connection.exec_driver_sql(RESTORE)
 
-    def _read(self) -> list[Any]:
-        """All that a run can change in the database, in one snapshot."""
+    def _read(self) -> set[tuple[str, str]]:
+        """All that a run can change in the database: the rows of each table."""
         with self._next._workspace.database.read() as connection:
-            return [
-                connection.execute(select(repositories.c.history_version)).all(),
-                *(
-                    sorted(map(repr, connection.execute(select(table))))
-                    for table in CHANGED_BY_RUNS
-                ),
-            ]
+            return {(row[0], row[1]) for row in connection.exec_driver_sql(READ)}
 
 
 def _make(run: Slow, steps: list[str]) -> list[bool]:

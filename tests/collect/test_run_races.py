@@ -25,7 +25,7 @@ from tests.memory import folder_in_memory
 from tests.rounds import Orders
 from tests.soak import SOAK
 
-ROUNDS = 5_000 if SOAK else 200
+ROUNDS = 5_000 if SOAK else 100
 ROUNDS_OF_A_WORLD = 500
 """After so many a world has grown so large that another is made."""
 
