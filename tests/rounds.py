@@ -36,6 +36,7 @@ class Pace:
 
     def __init__(self, head_start: float, parties: int = 2) -> None:
         self.ended = Barrier(parties)
+        self._longest = 10 * head_start
         self._took = [head_start] * 2
         """How many seconds each side takes, at most, of late."""
 
@@ -46,7 +47,8 @@ class Pace:
             self.ended.wait()
         elif follower is None:
             # Otherwise the longer of two would never be first with what matters.
-            time.sleep(chance.choice((0, 0, chance.uniform(0, 2 * self._took[1 - side]))))
+            pause = min(2 * self._took[1 - side], self._longest)
+            time.sleep(chance.choice((0, 0, chance.uniform(0, pause))))
         began = time.monotonic()
         done = work()
         self._took[side] = max(0.9 * self._took[side], time.monotonic() - began)

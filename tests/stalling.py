@@ -1,4 +1,4 @@
-"""Who stands still between two steps, or in the middle of a transaction, for a few milliseconds."""
+"""Who stands still between two steps, or in the middle of a transaction, for some milliseconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from reclaim.storage import Payload, Storage
 from reclaim.testing import StorageWrapper
 
 LONGEST = 0.02
-"""In seconds."""
+"""Between two steps, in seconds."""
+IN_TRANSACTION = 0.4
+"""For longer than it takes a run, on a machine that is busy, to go from a change to the next read:
+who relies on a row in a transaction without holding it will have relied on it in vain."""
 IN_PARTITIONS = ("/branches/", "/_reclaim/meta/")
 """Folders of what is written into partitions."""
 
@@ -22,13 +25,13 @@ def stall(chance: random.Random) -> None:
     time.sleep(chance.choice((0, chance.uniform(0, LONGEST))))
 
 
-def stall_inserts(catalog: Catalog, table: Table) -> None:
-    """Let transactions on PostgreSQL stand still that have inserted into a table."""
+def stall_inserts(catalog: Catalog, table: Table, *, share: float) -> None:
+    """Let a share of the transactions stand still that have inserted into a table of PostgreSQL."""
     with catalog._database.write() as connection:
         connection.exec_driver_sql(
             f"""CREATE FUNCTION stall_{table.name}() RETURNS trigger LANGUAGE plpgsql AS $$
             BEGIN
-                IF random() < 0.5 THEN PERFORM pg_sleep(random() * {LONGEST}); END IF;
+                IF random() < {share} THEN PERFORM pg_sleep({IN_TRANSACTION}); END IF;
                 RETURN NULL;
             END $$"""
         )

@@ -96,7 +96,7 @@ class ClosedPartition:
         """What commits need, by their metaranges."""
         self._rounds = 0
         for table in (staged_entries, commits):
-            stall_inserts(catalog, table)
+            stall_inserts(catalog, table, share=0.15)
 
     def _instance(self, number: int) -> Repository:
         storage = StallingStorage(self._world.backend.clocked, random.Random(number))

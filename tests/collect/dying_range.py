@@ -11,13 +11,12 @@ import time
 from functools import partial
 from threading import Barrier, Event
 
-from reclaim.catalog import Repository
 from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.errors import Gone, TransactionFailed
 from reclaim.run.plan import Plan
 from tests.collect.world import World, commit_states
 from tests.rounds import Orders, run_together
-from tests.stalling import StallingStorage, stall_inserts
+from tests.stalling import stall_inserts
 
 WRITERS = 6
 REFUSALS = 2
@@ -36,16 +35,12 @@ class DyingRange:
         self._world = world
         self._opened = world.opened()
         self._store = world.store(self._opened)
-        self._writers = [self._writer(number) for number in range(WRITERS)]
+        self._writers = [world.other() for _ in range(WRITERS)]
         main = world.repo.branch("main")
         main.put("n", b"odd")
         main.commit("odd")
         self._batches = 0
-        stall_inserts(self._opened, commits)
-
-    def _writer(self, number: int) -> Repository:
-        storage = StallingStorage(self._world.backend.clocked, random.Random(number))
-        return self._world.other(lambda _storage: storage)
+        stall_inserts(self._opened, commits, share=0.5)
 
     def batch(self, orders: Orders) -> int:
         self._batches += 1
