@@ -24,7 +24,7 @@ from tests.collect.world import NAME, World, addresses_in
 from tests.rounds import Orders, Pace, check_staged, run_together
 from tests.stalling import IN_PARTITIONS, LONGEST, StallingStorage, stall, stall_inserts
 
-BATCH = 25
+BATCH = 9
 INSTANCES = 2
 WRITERS = 4
 RUN = "run-late"

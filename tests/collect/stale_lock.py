@@ -25,7 +25,6 @@ from reclaim.catalog.database.schema import (
     claims,
     commits,
     locks,
-    repositories,
     run_edits,
     runs,
 )
@@ -49,8 +48,14 @@ RESTORE = "".join(
     f"DELETE FROM {table.name}; INSERT INTO {table.name} TABLE kept.{table.name};" for table in KEPT
 )
 READ = " UNION ALL ".join(
-    f"SELECT '{table.name}', CAST({table.name} AS text) FROM {table.name}"
-    for table in (*KEPT, repositories, locks)
+    [
+        # Not the epoch, which the renewal of a partition may count at any time.
+        "SELECT 'history', CAST(history_version AS text) FROM repositories",
+        *(
+            f"SELECT '{table.name}', CAST({table.name} AS text) FROM {table.name}"
+            for table in (*KEPT, locks)
+        ),
+    ]
 )
 
 
@@ -89,7 +94,7 @@ STEPS: dict[str, Callable[[Slow], object]] = {
     "forget": lambda run: run.held.forget(SLOW),
     "start": Slow.start,
 }
-"""Changes that a run makes under its lock. Of each that is made there is something to see."""
+"""Changes that a run makes under its lock."""
 BEFORE: dict[str, tuple[CommitState, str | None]] = {
     "condemn": (CommitState.LIVE, None),
     "release": (CommitState.PROVISIONAL, SLOW),
@@ -116,6 +121,7 @@ class StaleLock:
         inside = f"repos/{world.repo.uid}/branches/dying"
         self._addresses = (f"{inside}/claimed", f"{inside}/dropped")
         self._keep()
+        self._check_steps()
         self._rounds = 0
 
     def batch(self, orders: Orders) -> int:
@@ -161,7 +167,8 @@ class StaleLock:
                 run_id = SLOW if at % 4 < 2 else NEXT
                 held, seen = pace.act(1, at, chance, partial(self._work, lock, run_id, chance))
                 meeting.wait()
-                assert self._read() == seen, "a run without its lock has changed something"
+                changed = self._read() ^ seen
+                assert not changed, f"a run without its lock has changed something: {changed}"
                 # Nor has its end given the lock away.
                 held.release([self._dead["of the next"]])
             meeting.wait()
@@ -209,6 +216,15 @@ class StaleLock:
             connection.exec_driver_sql("CREATE SCHEMA kept")
             for table in KEPT:
                 connection.exec_driver_sql(f"CREATE TABLE kept.{table.name} AS TABLE {table.name}")
+
+    def _check_steps(self) -> None:
+        """Whoever makes a step is seen to have made it."""
+        for name, make in STEPS.items():
+            self._restore()
+            with self._slow.lock(SLOW) as held:
+                before = self._read()
+                make(Slow(held, self._dead, self._addresses, at=-1))
+                assert self._read() != before, name
 
     def _restore(self) -> None:
         with self._world.repo._workspace.database.write() as connection:
