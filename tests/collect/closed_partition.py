@@ -7,6 +7,7 @@ the partitions are closed, and deletes all else in them.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -96,7 +97,7 @@ class ClosedPartition:
         """What commits need, by their metaranges."""
         self._rounds = 0
         for table in (staged_entries, commits):
-            stall_inserts(catalog, table, share=0.15)
+            stall_inserts(catalog, table, share=0.25)
 
     def _instance(self, number: int) -> Repository:
         storage = StallingStorage(self._world.backend.clocked, random.Random(number))
@@ -129,7 +130,8 @@ class ClosedPartition:
 
     def _close_and_take(self, held: HeldRepository, chance: random.Random) -> None:
         """Close what is overdue, see what is needed, and delete the rest of it."""
-        stall(chance)
+        # About as late as a writer has uploaded and begins to stage.
+        time.sleep(chance.uniform(0, 3 * LONGEST))
         held.close_overdue()
         stall(chance)
         _, prefix = self._store.place(RUN)
