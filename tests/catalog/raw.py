@@ -86,6 +86,11 @@ def close_partitions(repo: Repository) -> None:
         )
 
 
+def partition_of(address: str) -> str:
+    """The partition that an object or a container lies in, by its address."""
+    return address.split("/")[-2]
+
+
 def objects(repo: Repository) -> set[str]:
     """Every address of the repository in the storage."""
     prefix = f"repos/{repo.uid}"

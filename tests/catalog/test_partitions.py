@@ -16,15 +16,12 @@ from reclaim.errors import NotFound, StorageUnavailable, TransactionFailed
 from reclaim.storage import Payload, Storage
 from reclaim.testing import FakeClock, StorageWrapper
 from tests.catalog import raw
+from tests.catalog.raw import partition_of
 from tests.conftest import Backend
 
 
 def states(repo: Repository) -> dict[str, str]:
     return {row.id: row.state for row in raw.rows(repo, partition_rows)}
-
-
-def partition_of(address: str) -> str:
-    return address.split("/")[-2]
 
 
 def test_bytes_go_into_an_open_partition_whose_row_came_first(

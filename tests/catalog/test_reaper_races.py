@@ -9,27 +9,15 @@ thousands of rounds.
 from __future__ import annotations
 
 import random
-import shutil
-import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
+from functools import partial
 from threading import Barrier
 
 import pytest
-from sqlalchemy import select
 
 from reclaim.catalog import Branch, Catalog
-from reclaim.catalog.database.schema import (
-    LedgerState,
-    TokenState,
-    ledger,
-    staged_entries,
-    staging_tokens,
-)
 from reclaim.catalog.reaping import backlog
 from reclaim.catalog.refs import refs
 from reclaim.catalog.refs.reading import RefReader
@@ -43,6 +31,8 @@ from reclaim.errors import (
     TransactionFailed,
 )
 from reclaim.testing.servers import PostgreSQL
+from tests.memory import folder_in_memory
+from tests.rounds import Orders, Pace, check_staged, run_together
 from tests.soak import SOAK
 
 MANY = 5_000 if SOAK else 450
@@ -52,15 +42,11 @@ SEVERAL = 5_000 if SOAK else 40
 BATCH = {"path": 75, "branch": 10}
 HEAD_START = {"path": 0.01, "branch": 0.1}
 """In some rounds one is so many seconds ahead, or twice as many."""
-FOLLOWS = {3: 0, 7: 1}
-"""In two of ten rounds one of the two begins when the other has ended, so that both orders occur
-on any machine."""
 REAPED_IN = 4
 """In one of so many rounds the reaper begins together with the two."""
 LOST_RACES = (Conflict, NotFound, NothingToCommit, TransactionFailed, AlreadyExists, Gone, Corrupt)
 """What one of two may be told. That something is missing, only because nothing has a margin here:
 who copies bytes has looked them up before."""
-MEMORY = Path("/dev/shm")
 
 Act = Callable[[Branch, str], object]
 """Does something to a path of a branch."""
@@ -150,11 +136,9 @@ RACES: dict[str, Race] = {
 
 @pytest.fixture(scope="module")
 def catalogs(postgres: PostgreSQL) -> Iterator[tuple[Catalog, ...]]:
-    folder = Path(
-        tempfile.mkdtemp(prefix="reclaim-races-", dir=MEMORY if MEMORY.is_dir() else None)
-    )
     location = postgres.new_database()
     with (
+        folder_in_memory() as folder,
         pytest.MonkeyPatch.context() as patching,
         Catalog.init(location, storage=(folder / "objects").as_uri()) as first,
         Catalog.open(location) as second,
@@ -164,20 +148,18 @@ def catalogs(postgres: PostgreSQL) -> Iterator[tuple[Catalog, ...]]:
         repo = first.create_repository("sales")
         repo.change_settings(hard_delete=True)
         yield first, second, third
-    shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("name", RACES)
 def test_a_race(catalogs: tuple[Catalog, ...], name: str) -> None:
     race = RACES[name]
     wanted = MANY if race.on == "path" else SEVERAL
-    firsts: set[int] = set()
-    rounds = 0
-    while rounds < wanted:
-        batch = Batch(catalogs, race, f"{name.replace(' ', '-')}-{rounds}")
-        firsts |= batch.run()
-        rounds += batch.size
-    assert firsts == {0, 1}, "only one order of the two occurred"
+    orders = Orders()
+    while orders.counts.total() < wanted:
+        batch = Batch(catalogs, race, f"{name.replace(' ', '-')}-{orders.counts.total()}")
+        for first in batch.run():
+            orders.note(name, first)
+    orders.check()
 
 
 class Batch:
@@ -187,9 +169,7 @@ class Batch:
         self._catalogs = catalogs
         self._race = race
         self.size = BATCH[race.on]
-        self._ended = Barrier(2)
-        self._took = [HEAD_START[race.on]] * 2
-        """How long each of the two takes, at most."""
+        self._pace = Pace(HEAD_START[race.on])
         repo = catalogs[0].repository("sales")
         if race.on == "path":
             repo.create_branch(name, "main")
@@ -200,84 +180,63 @@ class Batch:
             for branch, _ in self._rounds:
                 repo.create_branch(branch, "main").put("a", b"first")
 
-    def run(self) -> set[int]:
-        """Run the rounds while the reaper is at work, and check what became of them."""
+    def run(self) -> list[int]:
+        """Run the rounds while the reaper is at work, and check what became of them.
+
+        Returns who was first in each.
+        """
         two, three = Barrier(2), Barrier(3)
         barriers = [two if at % REAPED_IN else three for at in range(self.size)]
-        with ThreadPoolExecutor(3) as pool:
-            reaping = pool.submit(self._reap, [barrier for barrier in barriers if barrier is three])
-            acting = [
-                pool.submit(self._act, number, act, barriers)
-                for number, act in enumerate((self._race.first, self._race.second))
-            ]
-            won = zip(*(task.result() for task in acting), strict=True)
-            reaping.result()
+        won: list[list[bool]] = [[], []]
+        run_together(
+            [
+                partial(self._reap, [barrier for barrier in barriers if barrier is three]),
+                partial(self._act, 0, self._race.first, barriers, won[0]),
+                partial(self._act, 1, self._race.second, barriers, won[1]),
+            ],
+            [two, three, self._pace.ended],
+        )
         self._catalogs[2].reap()
-        check(self._catalogs[0])
-        return self._who_was_first(list(won))
+        check_staged(self._catalogs[0])
+        return self._who_was_first(list(zip(*won, strict=True)))
 
-    def _act(self, number: int, act: Act, barriers: Sequence[Barrier]) -> list[bool]:
+    def _act(self, number: int, act: Act, barriers: Sequence[Barrier], won: list[bool]) -> None:
         """Act in each round, now and then a little later than the other."""
         chance = random.Random(number)
         repo = self._catalogs[number].repository("sales")
-        results = []
         for at, ((branch, name), barrier) in enumerate(zip(self._rounds, barriers, strict=True)):
-            handle = repo.branch(branch)
-            follower = FOLLOWS.get(at % 10)
+            attempt = partial(self._attempt, act, repo.branch(branch), name)
             barrier.wait()
-            if follower == number:
-                self._ended.wait()
-            elif follower is None:
-                # Otherwise the longer of two would never be first with what matters.
-                time.sleep(chance.choice((0, 0, chance.uniform(0, 2 * self._took[1 - number]))))
-            began = time.monotonic()
-            try:
-                act(handle, name)
-                results.append(True)
-            except LOST_RACES:
-                results.append(False)
-            self._took[number] = max(self._took[number], time.monotonic() - began)
-            if follower == 1 - number:
-                self._ended.wait()
-        return results
+            won.append(self._pace.act(number, at, chance, attempt))
+
+    def _attempt(self, act: Act, branch: Branch, name: str) -> bool:
+        try:
+            act(branch, name)
+        except LOST_RACES:
+            return False
+        return True
 
     def _reap(self, barriers: Sequence[Barrier]) -> None:
         for barrier in barriers:
             barrier.wait()
             self._catalogs[2].reap()
 
-    def _who_was_first(self, won: Sequence[Sequence[bool]]) -> set[int]:
-        """Read what the rounds have left, and say who was first in them."""
+    def _who_was_first(self, won: Sequence[Won]) -> list[int]:
+        """Read what the rounds have left, and say who was first in each."""
         repo = self._catalogs[0].repository("sales")
         shown, heads = {}, {}
         for branch in {branch for branch, _ in self._rounds}:
             shown[branch] = self._read(repo.at(branch))
             heads[branch] = self._read(repo.at(repo.commit(branch).id))
-        firsts = set()
+        firsts = []
         for (branch, name), (first, second) in zip(self._rounds, won, strict=True):
             seen, head = (
                 {path: files[path + name] for path in ("a", "b", "c") if path + name in files}
                 for files in (shown[branch], heads[branch])
             )
-            firsts.add(self._race.who_was_first((first, second), seen, head))
+            firsts.append(self._race.who_was_first((first, second), seen, head))
         return firsts
 
     def _read(self, reader: RefReader) -> dict[str, bytes]:
         storage = self._catalogs[0].storage
         return {entry.path: storage.get(entry.address) for entry in reader.entries()}
-
-
-def check(catalog: Catalog) -> None:
-    """Nothing that is staged is condemned, and its bytes are there."""
-    holding = (TokenState.OPEN, TokenState.SEALED, TokenState.COMMITTED)
-    held = (
-        select(staged_entries.c.address, ledger.c.state)
-        .join(staging_tokens, staging_tokens.c.id == staged_entries.c.token_id)
-        .outerjoin(ledger, staged_entries.c.address == ledger.c.address)
-        .where(staged_entries.c.owned, staging_tokens.c.state.in_(holding))
-    )
-    with catalog._database.read() as connection:
-        rows = connection.execute(held).all()
-    assert not [row for row in rows if row.state not in (None, LedgerState.LIVE)]
-    there = {stored.address for stored in catalog.storage.list("repos/")}
-    assert {row.address for row in rows if row.address} <= there

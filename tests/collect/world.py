@@ -274,9 +274,12 @@ class World:
                 tips += parents[commit]
         return found
 
-    def check(self) -> None:
-        """Everything that can be reached is there and reads back its bytes."""
-        repo = self.other()
+    def check(self, repo: Repository | None = None) -> None:
+        """Everything that can be reached is there and reads back its bytes.
+
+        Give a ``repo`` of an instance that has read nothing before.
+        """
+        repo = repo or self.other()
         objects: Files = {}
         for commit in self.reached(repo):
             whole(repo, commit, objects)

@@ -26,6 +26,7 @@ from tests.planted import (
     quarantine,
     reaping,
     records,
+    rounds,
     schedules,
     settings,
     settling,
@@ -53,6 +54,7 @@ BUGS = (
     | quarantine.BUGS
     | reaping.BUGS
     | records.BUGS
+    | rounds.BUGS
     | schedules.BUGS
     | settings.BUGS
     | settling.BUGS
