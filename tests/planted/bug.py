@@ -32,6 +32,8 @@ class Bug:
     sequence: str = ""
     machine: str = QUARANTINE_MACHINE
     besides: tuple[Change, ...] = ()
+    tries: int = 1
+    """How often its test may be run until it fails."""
 
     @property
     def tests(self) -> list[str]:
