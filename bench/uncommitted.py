@@ -166,9 +166,13 @@ def list_partitions(
         folder = f"{format.prefix}branches/main"
         os.environ.update(server.environment)
         _fill(url, folder, partitions, each)
-        os.environ["AWS_ENDPOINT_URL"] = server.endpoint if proxy is None else proxy.endpoint
-        # Its workers have the environment that they find now.
+        endpoint = server.endpoint if proxy is None else proxy.endpoint
+        os.environ["AWS_ENDPOINT_URL"] = endpoint
         spark = engine()
+        # Workers of a session that another figure has started know of another server.
+        spark._frames._spark.sparkContext.environment.update(
+            server.environment | {"AWS_ENDPOINT_URL": endpoint}
+        )
         ranges = list(format.key_ranges(ObjectStorage.open(url)))
         for run in range(runs):
             timer = Timer()
