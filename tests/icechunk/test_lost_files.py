@@ -12,6 +12,7 @@ import icechunk
 import pytest
 
 from reclaim.errors import Conflict, Partial, Refused, StorageUnavailable
+from reclaim.model import SnapshotId
 from reclaim.run.apply import apply_plan
 from reclaim.run.purge import purge
 from reclaim.run.removal import MoveToQuarantine
@@ -212,6 +213,28 @@ def test_it_becomes_read_only_between_plan_and_apply(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="is read only: audit"):
         apply(written, made)
     assert written.objects() == before
+
+
+@spec_2
+def test_what_a_run_left_is_not_cleaned_while_it_is_read_only(tmp_path: Path) -> None:
+    written = WrittenRepository.create(tmp_path / "repository", 2)
+    dead = bury(written)
+    store = IcechunkStore(str(written.folder))
+    with store.lock("died") as held:
+        held.begin()
+        assert held.condemn({SnapshotId(one): "a rule" for one in dead}) == len(dead)
+    written.reopened().repository.set_status(
+        icechunk.RepoStatus(icechunk.RepoAvailability.read_only)
+    )
+    before = written.objects()
+    with pytest.raises(Refused, match="is read only"):
+        store.clean()
+    assert written.objects() == before
+    written.reopened().repository.set_status(icechunk.RepoStatus(icechunk.RepoAvailability.online))
+    store.clean()
+    after = written.reopened()
+    for number, snapshot in enumerate(dead):
+        after.branch(f"back-{number}", snapshot)
 
 
 @spec_2

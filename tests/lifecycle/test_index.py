@@ -39,6 +39,9 @@ def rows_of(found: pa.Table) -> list[Row]:
 ORDERED = [("p1", "a1", "x", 1, "r1"), ("p2", "a2", "y", 2, "r1"), ("p3", "a3", "z", 3, "r1")]
 MIXED = [(f"p{at % 4}", f"b{at:02d}", f"m{at}", at, "r2") for at in range(3 * FEW_PIECES)]
 
+MANY = 3_000
+"""Partitions; the codes of all of them, for each of them, would take 36 MB."""
+
 
 @pytest.fixture
 def storage(tmp_path: Path) -> ObjectStorage:
@@ -81,3 +84,19 @@ def test_rows_of_some_partitions(storage: ObjectStorage) -> None:
 
 def test_nothing_is_no_file(storage: ObjectStorage) -> None:
     assert write_index(storage, "index/part", [INDEX.empty_table()], ["p1"]) == []
+
+
+def test_many_partitions_take_memory_for_each_once(storage: ObjectStorage) -> None:
+    names = [f"p{at * 7919 % MANY:05d}" for at in range(MANY)]
+    mixed = table([(name, f"a-{name}", "x", 1, "r1") for name in names])
+    usual = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(usual)
+    pa.set_memory_pool(pool)
+    try:
+        (part,) = write_index(storage, "index/part", [table(ORDERED), mixed], [])
+    finally:
+        pa.set_memory_pool(usual)
+    assert pool.max_memory() < 4 * MANY * MANY / 2
+    found = [row[:2] for row in rows_of(read_index(storage, part))]
+    written = [*(row[:2] for row in ORDERED), *((name, f"a-{name}") for name in names)]
+    assert found == sorted(written)

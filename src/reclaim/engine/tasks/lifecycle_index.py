@@ -32,6 +32,17 @@ from reclaim.stores.format import Format, IndexesEntries, ReadsBytes
 FEW_PIECES = 16
 """A range whose entries change their partition more often is sorted row by row."""
 
+MANY_CODES = 1_000_000
+"""Rows of which the pieces would have more of them together are cut as strings."""
+
+WRITTEN = pa.schema(
+    [
+        field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field
+        for field in INDEX
+    ]
+)
+"""The index as its files have it."""
+
 FOUND = pa.schema(
     [
         pa.field("partition", pa.string(), nullable=False),
@@ -115,7 +126,7 @@ def write_index(
     for _, pieces in buckets:
         whole = pa.concat_tables([piece for _, piece in pieces])
         for start in range(0, whole.num_rows, ROWS_OF_A_PART):
-            rows = whole.slice(start, ROWS_OF_A_PART).unify_dictionaries().combine_chunks()
+            rows = whole.slice(start, ROWS_OF_A_PART).combine_chunks()
             part = write_part(storage, f"{stem}-{len(parts)}.parquet", rows, decoded=True)
             parts.append(replace(part, group=str(Span.of_rows(rows))))
     return parts
@@ -128,7 +139,11 @@ def read_index(storage: ReadsBytes, part: Part) -> pa.Table:
 
 def _by_partition(tables: Iterable[pa.Table]) -> Sequence[tuple[str, pa.Table]]:
     """Partitions in order, each with some of its entries. Those of a range often lie in one or a
-    few: then whole pieces are put in order, which takes much less time than rows."""
+    few: then whole pieces are put in order, which takes much less time than rows.
+
+    As ``INDEX``, or all of them as ``WRITTEN``: sorted rows have a piece for each partition, and
+    each brings the codes of all partitions and ranges along when they are put together.
+    """
     found: list[tuple[str, pa.Table]] = []
     mixed: list[pa.Table] = []
     for table in tables:
@@ -138,19 +153,35 @@ def _by_partition(tables: Iterable[pa.Table]) -> Sequence[tuple[str, pa.Table]]:
         else:
             found += pieces
     if mixed:
-        rows = pa.concat_tables(mixed).unify_dictionaries().combine_chunks()
-        found += _pieces(rows.take(_order(rows.column("partition"))))
+        rows = pa.concat_tables(mixed).combine_chunks()
+        rows = rows.take(_order(rows.column("partition")))
+        runs = list(_runs(rows))
+        if len(runs) * _count_codes(rows) > MANY_CODES:
+            rows = rows.cast(WRITTEN)
+            found = [(name, piece.cast(WRITTEN)) for name, piece in found]
+        found += ((name, rows.slice(start, count)) for name, start, count in runs)
     return sorted(found, key=itemgetter(0))
 
 
 def _pieces(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """The pieces of rows that have one partition each."""
+    for name, start, count in _runs(rows):
+        yield name, rows.slice(start, count)
+
+
+def _runs(rows: pa.Table) -> Iterator[tuple[str, int, int]]:
+    """The partitions of these pieces, where each begins, and how many rows it has."""
     if not rows.num_rows:
         return
     names, codes = _coded(rows.column("partition"))
     cuts = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
     for start, end in pairwise(cuts):
-        yield names[codes[start]], rows.slice(start, end - start)
+        yield names[codes[start]], start, end - start
+
+
+def _count_codes(rows: pa.Table) -> int:
+    """How many different partitions and ranges rows have."""
+    return sum(len(_coded(rows.column(name))[0]) for name in ("partition", "range"))
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[list[str], Any]:

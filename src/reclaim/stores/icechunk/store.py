@@ -121,6 +121,8 @@ class IcechunkStore(SidecarStore):
             or self._observer.withdrawn.any_pending()
         ):
             with suppress(Conflict), self.lock(new_uid()) as held:
+                # No plan has looked yet whether it may be changed now.
+                self.check()
                 held.begin()
 
     # History
