@@ -157,7 +157,8 @@ class LifecycleJobs:
                 None if earlier is None else keys_of,
             )
             spread = ranges.select(*RANGES.names).repartition(tasks)
-            lines = self._frames.run(spread, read)
+            known_ranges = _rows(indexed.ranges) + _rows(earlier.ranges if earlier else ())
+            lines = self._frames.run(spread, read, shuffled=count + known_ranges)
             fresh = [part for part in lines.parts if part.group != KEY_FILE]
             notes.index = [*indexed.parts, *fresh]
             found += _of(lines, KEY_FILE)
