@@ -7,24 +7,15 @@ from typing import Annotated
 
 import typer
 
-from reclaim.cli.plans import PlanningOptions
+from reclaim.cli.plans import MinAgeOption, OutOption, PlanningOptions
 
 
 @dataclass(frozen=True, slots=True)
 class PlanBounds:
     """What such a plan may take, and where it goes."""
 
-    min_age: Annotated[
-        str, typer.Option(metavar="AGE", help="Younger objects stay, whatever they are.")
-    ] = "24h"
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PLACE",
-            help="An empty folder or URL for the plan. Default: in the store.",
-            show_default=False,
-        ),
-    ] = None
+    min_age: MinAgeOption = "24h"
+    out: OutOption = None
     unsafe_allow_fraction: Annotated[
         float | None,
         typer.Option(

@@ -57,13 +57,24 @@ ROWS = 15
 """How many rows people are shown of a long table; ``--json`` has them all."""
 
 
+MinAgeOption = Annotated[
+    str, typer.Option(metavar="AGE", help="Younger objects stay, whatever they are.")
+]
+OutOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PLACE",
+        help="An empty folder or URL for the plan. Default: in the store.",
+        show_default=False,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class PlanningOptions:
     """Options of a plan, beside the rules."""
 
-    min_age: Annotated[
-        str, typer.Option(metavar="AGE", help="Younger objects stay, whatever they are.")
-    ] = "24h"
+    min_age: MinAgeOption = "24h"
     inventory: Annotated[
         str | None,
         typer.Option(
@@ -72,14 +83,7 @@ class PlanningOptions:
             show_default=False,
         ),
     ] = None
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PLACE",
-            help="An empty folder or URL for the plan. Default: in the store.",
-            show_default=False,
-        ),
-    ] = None
+    out: OutOption = None
     unsafe_allow_fraction: Annotated[
         float | None,
         typer.Option(

@@ -33,14 +33,13 @@ from reclaim.engine.lifecycle import (
 from reclaim.engine.spark.failures import Work
 from reclaim.engine.spark.finding import Finder, Keys, run_here
 from reclaim.engine.spark.frames import Frames, Lines, map_rows
-from reclaim.engine.spark.work import lifecycle
+from reclaim.engine.spark.work import lifecycle, lifecycle_later
 from reclaim.engine.spark.work.lifecycle import (
     ADDRESS_FILE,
     CANDIDATE_FILE,
     CONTAINER_FILE,
     HELD_FILE,
     KEY_FILE,
-    NAMES,
     RANGE_FILE,
     ROW_FILE,
     SHARE,
@@ -331,7 +330,7 @@ class LifecycleJobs:
         place, keys_of = request.place, self._finder.keys_of
         planned = self._run(request.rows, partial(lifecycle.write_going_keys, place, keys_of))
         wanted = tuple(planned.parts)
-        newly = partial(lifecycle.newly_reached, place.url, tuple(request.ranges))
+        newly = partial(lifecycle_later.newly_reached, place.url, tuple(request.ranges))
         fresh = map_rows(_each_once(expanded), newly, RANGES)
         write = partial(lifecycle.write_ranges, place.below("fresh"))
         shuffled = 100 * request.metaranges.num_rows
@@ -340,14 +339,14 @@ class LifecycleJobs:
         if not expected:
             return Rejudged(metaranges=lines.sum("metaranges"))
         tasks = max(1, min(2 * self._frames.tasks, expected))
-        read = partial(lifecycle.read_again, request.format, place, wanted, keys_of)
+        read = partial(lifecycle_later.read_again, request.format, place, wanted, keys_of)
         spread = self._frames.rows_of(place.url, ranges, RANGES).repartition(tasks)
         again = self._frames.run(spread, read)
         rows = self._frames.rows_of(place.url, [*request.rows, *again.parts], ROWS)
         count = _rows(request.rows) + _rows(again.parts)
         pieces = max(1, min(2 * self._frames.tasks, -(-count // 50_000)))
         leave = partial(
-            lifecycle.leave, request.classes, tuple(request.protect), place.below("leaving")
+            lifecycle_later.leave, request.classes, tuple(request.protect), place.below("leaving")
         )
         left = self._frames.run(rows.repartition(pieces, "address"), leave, shuffled=count)
         return Rejudged(
@@ -361,14 +360,14 @@ class LifecycleJobs:
 
     def carry(self, request: LifecycleCarryRequest) -> Sequence[Part]:
         url = request.source.url
-        read = partial(lifecycle.read_names, url)
+        read = partial(lifecycle_later.read_names, url)
         stayed = [*request.held, *request.planned]
         if not stayed:
             return ()
-        rows = self._frames.files(stayed).map(read, NAMES)
+        rows = self._frames.files(stayed).map(read, lifecycle_later.NAMES)
         if request.journal:
             taken = self._frames.files(request.journal).map(
-                partial(lifecycle.read_taken, url), NAMES
+                partial(lifecycle_later.read_taken, url), lifecycle_later.NAMES
             )
             rows = rows.join(taken, on="address", how="left_anti")
         count = _rows(stayed) + _rows(request.journal)
@@ -377,7 +376,7 @@ class LifecycleJobs:
 
     def publish(self, request: PublishRequest) -> None:
         if request.addresses:
-            work = partial(lifecycle.publish, request.run, request.url, request.place)
+            work = partial(lifecycle_later.publish, request.run, request.url, request.place)
             self._run(request.addresses, work)
 
     def _run(self, parts: Sequence[Part], work: Work) -> Lines:

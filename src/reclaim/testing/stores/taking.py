@@ -90,9 +90,7 @@ class TakingContract(Contract):
         self.require(subject, TakesReferenced)
         first, _ = subject.referred()
         rules = _store_rules(subject.store)
-        with _taking(subject.store, new_uid()) as (_, claims):
-            claims.claim([(first, RULE)])
-            claims.close_claims()
+        with _closed_claim(subject.store, first) as claims:
             seen = self.observed(subject)
             subject.live()
             assert not claims.promote_claims(seen, rules)
@@ -104,9 +102,7 @@ class TakingContract(Contract):
         self.require(subject, TakesReferenced)
         first, _ = subject.referred()
         rules = _store_rules(subject.store)
-        with _taking(subject.store, new_uid()) as (_, claims):
-            claims.claim([(first, RULE)])
-            claims.close_claims()
+        with _closed_claim(subject.store, first) as claims:
             seen = self.observed(subject)
             _store_rules(subject.another(), "{}")
             failure_of(PlanRefused, lambda: claims.promote_claims(seen, rules))
@@ -239,6 +235,15 @@ def _taking(store: Store, run: str) -> Iterator[tuple[Held, TakesReferenced]]:
         held.begin()
         assert isinstance(held, TakesReferenced)
         yield held, held
+
+
+@contextmanager
+def _closed_claim(store: Store, address: str) -> Iterator[TakesReferenced]:
+    """The claim of a new run to one address, which whoever comes now sees."""
+    with _taking(store, new_uid()) as (_, claims):
+        claims.claim([(address, RULE)])
+        claims.close_claims()
+        yield claims
 
 
 def _store_rules(store: Store, rules: str = RULES) -> str:

@@ -24,7 +24,6 @@ from reclaim.engine.tasks import (
     lifecycle_ranges,
     tally,
 )
-from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.indexing import CountedReads
 from reclaim.engine.tasks.judging import CandidateRules, Verdict
 from reclaim.engine.tasks.lifecycle import ADDRESSES, RANGES, ROWS, ReachNames
@@ -36,8 +35,6 @@ from reclaim.engine.tasks.parts import (
     Place,
     open_storage,
     read_part,
-    write_hashed,
-    write_part,
     write_parts,
 )
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
@@ -56,8 +53,6 @@ INDEX_FILE, KEY_FILE = "index", "keys"
 
 THERE = pa.schema([*ADDRESSES, *(field for field in LISTED if field.name != "address")])
 """Addresses that go, and the objects that these are."""
-
-NAMES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
 # 1 and 2: commits, and what they have
@@ -431,70 +426,3 @@ def judge(
         for part in _grouped(write_parts(own, stem_in(places[group]), tables), group)
     ]
     yield lines_of(parts, counts | {"verdict": verdict.encode()})
-
-
-# Judging again, carrying on, publishing
-
-
-def newly_reached(url: str, known: tuple[Part, ...], ranges: Tables) -> Tables:
-    """Ranges with the bits that are new; the rows with counts are passed on."""
-    storage = open_storage(url)
-    tables = [read_part(storage, part) for part in known]
-    before = pa.concat_tables([RANGES.empty_table(), *tables])
-    for table in ranges:
-        table = table.cast(RANGES)
-        report = pc.equal(table.column("address"), "")
-        yield table.filter(report)
-        yield lifecycle_ranges.newly_reached(table.filter(pc.invert(report)), before)
-
-
-def read_again(
-    format: Format, work: Place, planned: tuple[Part, ...], keys_of: KeysOf, ranges: Tables
-) -> Tables:
-    """Rows of the planned addresses in ranges that something reaches since; in files."""
-    wanted = keys.load(work.url, planned)
-    reads, counts = CountedReads(storage_of(format)), LifecycleRead()
-    found: list[pa.Table] = []
-    for table in ranges:
-        table = table.cast(RANGES)
-        now = RangeBits.of(table)
-        for _, rows in lifecycle_index.read_ranges(format, reads, table, counts):
-            named = keys.among(keys_of(rows.column("address")), wanted)
-            found.append(lifecycle_index.select_rows(now, rows.filter(pa.array(named))))
-    parts = write_parts(open_storage(work.url), stem_in(work.below("rows")), found)
-    yield lines_of(list(parts), asdict(counts))
-
-
-def leave(classes: BranchClasses, protect: Sequence[str], place: Place, rows: Tables) -> Tables:
-    """Write down the addresses of which some path is not matched, or is protected, in files hashed
-    by name."""
-    whole = pa.concat_tables([ROWS.empty_table(), *(table.cast(ROWS) for table in rows)])
-    leaving = lifecycle.find_unmatched(classes, whole, protect)
-    if not len(leaving):
-        yield lines_of([])
-        return
-    table = pa.table({"address": leaving}, schema=NAMES)
-    yield lines_of([write_hashed(open_storage(place.url), stem_in(place), table)])
-
-
-def read_names(url: str, files: Tables) -> Tables:
-    storage = open_storage(url)
-    for part in parts_in(files):
-        yield read_part(storage, part, ["address"]).cast(NAMES)
-
-
-def read_taken(url: str, files: Tables) -> Tables:
-    """The addresses that a journal says are gone."""
-    for table in read_parts(url, files):
-        gone = table.filter(pc.not_equal(table.column("outcome"), FAILED))
-        yield gone.select(["address"]).cast(NAMES)
-
-
-def publish(run: str, url: str, place: Place, files: Tables) -> Tables:
-    """Write addresses down for people, each part by itself."""
-    own = open_storage(place.url)
-    parts = []
-    for table in read_parts(url, files):
-        address = f"{stem_in(place)}.parquet"
-        parts.append(write_part(own, address, lifecycle_plan.published(run, table)))
-    yield lines_of(parts)
