@@ -42,6 +42,8 @@ def test_rules_are_stored_shown_and_removed(cli: CommandLine, tmp_path: Path) ->
     assert cli.ok("lifecycle", "set", "sales", stdin=YAML.encode()).out.splitlines()[1] == (
         "  rule1: everything after 30 days (disabled)"
     )
+    once = cli.ok("lifecycle", "set", "sales", stdin=b"r: {prefix: a/, days: 1}").out
+    assert "  r: below a/ after 1 day\n" in once
     assert "Removed" in cli.ok("lifecycle", "unset", "sales").out
     cli.fails("not_found", 3, "lifecycle", "get", "sales")
 

@@ -127,11 +127,15 @@ class RulesAnswer:
 def rule_words(rule: LifecycleRule) -> str:
     """A rule in one line."""
     what = f"below {rule.prefix}" if rule.prefix else "everything"
-    days = [f"{count} days on {branch}" for branch, count in rule.branch_days.items()]
+    days = [f"{_days(count)} on {branch}" for branch, count in rule.branch_days.items()]
     if rule.days is not None:
-        days.append(f"{rule.days} days on every other branch" if days else f"{rule.days} days")
+        days.append(_days(rule.days) + (" on every other branch" if days else ""))
     off = "" if rule.enabled else " (disabled)"
     return f"  {rule.id}: {what} after {', '.join(days)}{off}"
+
+
+def _days(count: int) -> str:
+    return "1 day" if count == 1 else f"{count} days"
 
 
 @dataclass(frozen=True, slots=True)

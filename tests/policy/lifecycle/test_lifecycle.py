@@ -182,6 +182,7 @@ def test_nested_prefixes_and_rules_for_the_same_prefix_add_up() -> None:
         ('{"r": {"prefix": "a", "days": 1}, "r": {}}', "duplicate key r"),
         ('{"": {"prefix": "a", "days": 1}}', "the id of a rule must be a text"),
         ("1: {prefix: a, days: 1}", "the id of a rule must be a text, not 1"),
+        ("r: [{prefix: a}]", "r: a rule has fields such as prefix and days, not [{'prefix': 'a'}]"),
         ("{", "not valid JSON"),
         ("r: [", "not valid YAML"),
     ],

@@ -69,6 +69,9 @@ def read_lifecycle(text: str, *, source: str = "the lifecycle rules") -> Lifecyc
         if not isinstance(rule_id, str) or not rule_id:
             problems.append(f"the id of a rule must be a text, not {rule_id!r}")
             continue
+        if not isinstance(body, Mapping):
+            problems.append(f"{rule_id}: a rule has fields such as prefix and days, not {body!r}")
+            continue
         try:
             parsed = _Rule.model_validate(body)
         except ValidationError as error:
