@@ -5,33 +5,37 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tests.planted import plant
-from tests.planted.nursery import Ended, Nursery
+import pytest
 
-NURSERY = Nursery()
+from tests.planted import plant
+from tests.planted.nursery import OPTIONS, Ended, Nursery
+
+WARM, COLD = Nursery(warm=True), Nursery(warm=False)
 
 
 def check_noticed(name: str) -> None:
     """Run the bug's tests alone, with the bug planted: each of them must fail."""
     bug = plant.BUGS[name]
-    done = _run(name, bug.tests)
-    for _ in range(1, bug.tries):
-        if done.code == 0:
-            done = _run(name, bug.tests)
-    assert done.code == 1, done.output
+    done = run_warm(bug.tests, name)
+    for _ in range(bug.tries):
+        if done.code != pytest.ExitCode.TESTS_FAILED:
+            # It could not be planted there, or something was done before that remembers.
+            done = run_cold(bug.tests, name)
+    assert done.code == pytest.ExitCode.TESTS_FAILED, done.output
     assert re.search(
         rf"^{len(bug.tests)} failed(, \d+ errors?)? in", done.output.splitlines()[-1]
     ), done.output
 
 
-def _run(name: str, tests: Sequence[str]) -> Ended:
-    return NURSERY.run(
-        [
-            *tests,
-            *("-p", plant.__name__, "-p", "no:cacheprovider", "-p", "no:xdist", "-q", "--tb=line"),
-            # A test that fails may leave a connection open; that is not what is looked for.
-            *("-p", "no:unraisableexception"),
-        ],
-        # Plugins of libraries that happen to be installed take longer to load than most tests.
-        {plant.VARIABLE: name, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-    )
+def run_warm(tests: Sequence[str], bug: str = "") -> Ended:
+    """Run tests where all is loaded already, with a bug or without."""
+    return WARM.run([*tests, *OPTIONS], _planted(bug), bug)
+
+
+def run_cold(tests: Sequence[str], bug: str = "") -> Ended:
+    """Run tests where our modules are yet to be loaded, with a bug or without."""
+    return COLD.run([*tests, *OPTIONS, "-p", plant.__name__], _planted(bug))
+
+
+def _planted(bug: str) -> dict[str, str]:
+    return {plant.VARIABLE: bug} if bug else {}

@@ -1,7 +1,9 @@
-"""A process that has loaded what tests need of other libraries, and nothing of ours.
+"""Processes that have loaded what tests need, of which each planted bug is tested in a fork.
 
-Each planted bug is tested in a fork of it, which then loads our modules with the bug in them. To
-load the libraries anew for each would take longer than most of the tests.
+To load everything anew for each would take longer than most of the tests. A *warm* one has loaded
+our modules and tests as well, and a fork exchanges the functions that a bug changes. Where that
+cannot be, or was not noticed, a *cold* one is asked, which has loaded nothing of ours: a fork of it
+loads our modules with the bug in them.
 """
 
 from __future__ import annotations
@@ -10,15 +12,21 @@ import atexit
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
+from pkgutil import walk_packages
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = (
@@ -44,9 +52,19 @@ LIBRARIES = (
     "typer.testing",
     "yaml",
 )
+OPTIONS = (
+    *("-q", "--tb=line", "-p", "no:cacheprovider", "-p", "no:xdist"),
+    # A test that fails may leave a connection open; that is not what is looked for.
+    *("-p", "no:unraisableexception"),
+)
 # One thread: a fork has only the thread that made it.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+USES_ICECHUNK = re.compile(r"^(?:import|from) (?:tests\.)?icechunk\b", re.MULTILINE)
+ALLOCATOR = "jemalloc_bg_thd"
+"""The thread that pyarrow's allocator has. It looks after itself when there is a fork."""
 SECONDS = 300
+NOT_TESTED = 99
+"""The exit code of a fork in which the bug cannot be planted."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +78,22 @@ class Ended:
 class Nursery:
     """Starts the process when it is first needed, and ends it with this one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, warm: bool) -> None:
+        self._warm = warm
         self._process: subprocess.Popen[str] | None = None
 
-    def run(self, arguments: Sequence[str], variables: Mapping[str, str]) -> Ended:
-        """Run pytest in a fork."""
+    def run(self, arguments: Sequence[str], variables: Mapping[str, str], bug: str = "") -> Ended:
+        """Run pytest in a fork; a warm one plants the bug before."""
         process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
         with tempfile.NamedTemporaryFile("r", prefix="reclaim-planted-") as output:
-            request = {"arguments": [*arguments], "variables": {**variables}, "file": output.name}
+            request = {
+                "arguments": [*arguments],
+                "variables": {**variables},
+                "file": output.name,
+                "bug": bug,
+            }
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
             answer = process.stdout.readline()
@@ -77,9 +101,9 @@ class Nursery:
 
     def _start(self) -> subprocess.Popen[str]:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-m", __name__, *(["warm"] if self._warm else [])],
             cwd=ROOT,
-            env=os.environ | SINGLE_THREADED,
+            env=os.environ | SINGLE_THREADED | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -88,12 +112,53 @@ class Nursery:
         return self._process
 
 
-def _serve() -> None:
+def _serve(*, warm: bool) -> None:
     for library in LIBRARIES:
         import_module(library)
     with tempfile.TemporaryDirectory(prefix="reclaim-planted-") as folder:
         _share_compiled_code(folder)
-        _serve_from_here()
+        _serve_from_here(_load_ours() if warm else _load_nothing())
+
+
+def _load_nothing() -> Callable[[str], None]:
+    """See that nothing of ours is loaded: then a fork plants a bug as it loads."""
+    ours = [name for name in sys.modules if name.partition(".")[0] == "reclaim"]
+    assert not ours, ours
+    return lambda _bug: None
+
+
+def _load_ours() -> Callable[[str], None]:
+    """Load our modules and the tests that find bugs; returns what plants a bug."""
+    import pytest
+
+    import reclaim
+    from tests.planted.plant import BUGS
+    from tests.planted.swapping import Functions
+
+    for module in walk_packages(reclaim.__path__, f"{reclaim.__name__}."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
+    files = {test.partition("::")[0] for bug in BUGS.values() for test in bug.tests}
+    loadable = sorted(file for file in files if not _starts_threads(ROOT / file))
+    with redirect_stdout(StringIO()):
+        code = pytest.main([*loadable, *OPTIONS, "--collect-only", "-qq"])
+    assert code == 0, code
+    _check_threads()
+    functions = Functions(ROOT / "src")
+    return lambda bug: functions.plant(BUGS[bug])
+
+
+def _starts_threads(file: Path) -> bool:
+    """Whether a test uses a library that starts threads as it is loaded: a fork loads it then."""
+    return file.parent.name == "icechunk" or bool(USES_ICECHUNK.search(file.read_text()))
+
+
+def _check_threads() -> None:
+    """A fork of a process with threads waits for ever for what they should do."""
+    names = {(task / "comm").read_text().strip() for task in Path("/proc/self/task").glob("*")}
+    mine = Path("/proc/self/comm")
+    allowed = {ALLOCATOR, mine.read_text().strip() if mine.exists() else ""}
+    assert names <= allowed, names
 
 
 def _share_compiled_code(folder: str) -> None:
@@ -106,9 +171,7 @@ def _share_compiled_code(folder: str) -> None:
         sys.pycache_prefix = folder
 
 
-def _serve_from_here() -> None:
-    ours = [name for name in sys.modules if name.partition(".")[0] == "reclaim"]
-    assert not ours, ours
+def _serve_from_here(plant: Callable[[str], None]) -> None:
     # What there is stays: a fork need not look for garbage in it, nor copy it for that.
     gc.collect()
     gc.freeze()
@@ -116,23 +179,27 @@ def _serve_from_here() -> None:
         request = json.loads(line)
         child = os.fork()
         if child == 0:
-            _test(request["arguments"], request["variables"], request["file"])
+            _test(plant, request)
         print(_wait(child), flush=True)
 
 
-def _test(arguments: list[str], variables: dict[str, str], file: str) -> None:
+def _test(plant: Callable[[str], None], request: dict[str, Any]) -> None:
     """In the fork: everything that is printed goes to the file."""
     import pytest
 
-    output = os.open(file, os.O_WRONLY)
+    output = os.open(request["file"], os.O_WRONLY)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    os.environ.update(variables)
-    code = 99
+    os.environ.update(request["variables"])
+    code = NOT_TESTED
     try:
-        code = int(pytest.main(arguments))
+        if request["bug"]:
+            plant(request["bug"])
+        code = int(pytest.main(request["arguments"]))
+    except Exception:
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -152,4 +219,4 @@ def _wait(child: int) -> int:
 
 
 if __name__ == "__main__":
-    _serve()
+    _serve(warm="warm" in sys.argv[1:])
