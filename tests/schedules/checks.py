@@ -91,7 +91,7 @@ class End:
         _check_rows(repo)
         if everyone_done:
             # Who fails or dies leaves what only an offline run finds.
-            _check_forgotten(world)
+            _check_forgotten(self.past)
 
     def structure(self) -> bytes:
         """What an offline run decides by."""
@@ -209,11 +209,14 @@ def _check_partitions(world: World) -> None:
     assert closed <= used | world.in_flight(repo), "closed partitions are left that are empty"
 
 
-def _check_forgotten(world: World) -> None:
-    """Whatever was staged and is needed no more is condemned, or was committed once."""
-    repo = world.repo
+def _check_forgotten(past: Past) -> None:
+    """Whatever was staged and is needed no more is condemned, or was committed once.
+
+    What was committed only an offline run takes; its commit may be on its way out already.
+    """
+    world, repo = past.world, past.world.repo
     live = {row.metarange for row in raw.rows(repo, commits) if row.state == CommitState.LIVE}
-    committed = {address for metarange in live for address in addresses_in(repo, metarange)}
+    committed = past.committed.union(*(addresses_in(repo, metarange) for metarange in live))
     uploads = {address for address in world.there() if "/branches/" in address}
     left = uploads - world.needed() - committed - raw.ledger_states(repo).keys()
     assert not left, f"nothing remembers that these can go: {left}"

@@ -8,6 +8,7 @@ from functools import wraps
 from typing import Any
 from unittest.mock import patch
 
+from reclaim.catalog import Catalog
 from reclaim.catalog.reaping import needless_rows, reaper
 from reclaim.catalog.reaping.reaper import Reaper
 from reclaim.catalog.refs import committing, merging
@@ -41,6 +42,21 @@ def forgetful() -> Iterator[None]:
         for module in (committing, merging, entry_edits):
             stack.enter_context(patch.object(module, "ATTEMPTS", 2))
         yield
+
+
+@contextmanager
+def remembering(catalog: Catalog) -> Iterator[list[object]]:
+    """What a task does that goes on with nothing in memory but what it puts into the list.
+
+    The catalog that it goes on with remembers its partitions, and the epochs that it has seen.
+    """
+    task = current_task()
+    assert task is not None
+    with task.forgetting() as kept:
+        yield kept
+        partitions = catalog._partitions
+        kept += [partitions.instance, partitions._open, partitions._last_opened]
+        kept += [partitions.epochs._newest]
 
 
 def _forgets(call: Callable[..., Any], everything: bool) -> Callable[..., Any]:

@@ -25,7 +25,9 @@ from sqlalchemy import Row, select
 from reclaim.catalog import Catalog, Repository
 from reclaim.catalog.collection.homes import Home
 from reclaim.catalog.database.schema import (
+    CommitState,
     catalog_info,
+    commits,
     epoch_writers,
     metadata,
     repositories,
@@ -40,7 +42,8 @@ from reclaim.stores.observation import Margins
 from reclaim.testing import FakeClock, Switch, SwitchingClock, SwitchingDatabase, SwitchingStorage
 from reclaim.testing.footprints import Footprint
 from reclaim.testing.known_ids import known_ids
-from tests.collect.world import NAME, World
+from tests.catalog import raw
+from tests.collect.world import NAME, World, addresses_in
 from tests.conftest import Backend
 from tests.schedules.building import (
     commit_others,
@@ -201,6 +204,7 @@ class Past:
         self.partitions = [self._open_partition() for _ in range(INSTANCES)]
         self.now = self.clock.now()
         self.repo_row = self._repository_row()
+        self.committed = self._committed()
         self._rows: dict[str, int] = {}
         self._contents: dict[str, tuple[int, int] | None] = {}
         self._keep(location / "catalog.db")
@@ -395,6 +399,12 @@ class Past:
         query = select(repositories).where(repositories.c.name == NAME)
         with self.world.opened()._database.read() as connection:
             return connection.execute(query).one()
+
+    def _committed(self) -> frozenset[str]:
+        """The addresses that commits need, all but of those whose bytes are gone or set aside."""
+        repo = self.world.other()
+        live = [row for row in raw.rows(repo, commits) if row.state == CommitState.LIVE]
+        return frozenset().union(*(addresses_in(repo, row.metarange) for row in live))
 
     def _open_partition(self) -> RestingPartition:
         catalog = self.backend.open()

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import NamedTuple
 
 from reclaim.testing.footprints import Footprint
 from reclaim.testing.scheduler import Moment, Schedule, Scheduler, Trace
@@ -29,7 +31,9 @@ _STRIDE = 7_919
 class _Node:
     """A state that was reached, and the steps that were tried from there."""
 
-    schedule: Schedule
+    number: int
+    reached: tuple[_Node, int] | None
+    """The state before this one, and the task whose step led here; None at the begin."""
     ready: tuple[int, ...]
     done: tuple[int, ...]
     """The steps that each task has done, at least."""
@@ -49,11 +53,38 @@ class _Node:
     @property
     def is_free(self) -> bool:
         """Whether nobody is at work whose turn could be taken."""
-        return not self.schedule or self.schedule[-1] not in self.ready
+        return self.reached is None or self.reached[1] not in self.ready
 
     def cost(self, task: int) -> int:
         """The preemptions that a schedule has that goes on with this task."""
-        return self.preemptions + (not self.is_free and self.schedule[-1] != task)
+        taken_from = None if self.is_free or self.reached is None else self.reached[1]
+        return self.preemptions + (taken_from not in (None, task))
+
+    def schedule(self) -> Schedule:
+        """A way to get here."""
+        steps: list[int] = []
+        node = self
+        while node.reached is not None:
+            node, task = node.reached
+            steps.append(task)
+        return tuple(reversed(steps))
+
+
+class _Offer(NamedTuple):
+    """A step to try, in the order in which that is done: the cheapest, of the newest state."""
+
+    cost: int
+    minus_number: int
+    minus_task: int
+    node: _Node
+
+    @property
+    def is_open(self) -> bool:
+        return self.task in self.node.untried
+
+    @property
+    def task(self) -> int:
+        return -self.minus_task
 
 
 @dataclass
@@ -74,6 +105,8 @@ class StateGraph:
     nodes: dict[Hashable, _Node] = field(default_factory=dict)
     _futures: dict[int, list[Footprint]] = field(default_factory=dict)
     """Of each task what its steps touch, from the first, the second, ... on."""
+    _offers: list[_Offer] = field(default_factory=list)
+    """A heap. Some of them were tried since, or need not be tried any more."""
 
     def __iter__(self) -> Iterator[Trace]:
         schedule: Schedule | None = ()
@@ -97,23 +130,29 @@ class StateGraph:
 
     def _next_schedule(self) -> Schedule | None:
         """A step that was not tried, and how to get there; those with few preemptions first."""
-        pending = [
-            (node.cost(task), node, task)
-            for node in self.nodes.values()
-            for task in sorted(node.untried)
-        ]
-        fewest = min((cost for cost, _, _ in pending), default=0)
-        pending = [entry for entry in pending if entry[0] == fewest]
-        if not pending or (self.preemptions is not None and fewest > self.preemptions):
+        while self._offers and not self._offers[0].is_open:
+            heappop(self._offers)
+        if not self._offers:
             return None
-        if self.most is None:
-            _, node, task = pending[-1]
-        elif self.runs == 1:
+        offer = self._offers[0]
+        if self.preemptions is not None and offer.cost > self.preemptions:
+            return None
+        if self.most is not None:
+            offer = self._spread(offer.cost)
+        return (*offer.node.schedule(), offer.task)
+
+    def _spread(self, cost: int) -> _Offer:
+        """One of many, where only some are tried."""
+        pending = [offer for offer in {*self._offers} if offer.cost == cost and offer.is_open]
+        pending.sort(reverse=True)
+        if self.runs == 1:
             # Whoever was second is to be first.
-            _, node, task = min(pending, key=lambda entry: len(entry[1].schedule))
-        else:
-            _, node, task = pending[self.runs * _STRIDE % len(pending)]
-        return (*node.schedule, task)
+            return min(pending, key=lambda offer: len(offer.node.schedule()))
+        return pending[self.runs * _STRIDE % len(pending)]
+
+    def _offer(self, node: _Node) -> None:
+        for task in node.untried:
+            heappush(self._offers, _Offer(node.cost(task), -node.number, -task, node))
 
     def _key(self, moment: Moment, last: int | None) -> Hashable:
         # With a bound it matters who is at work: to take the turn from him counts.
@@ -161,16 +200,20 @@ class StateGraph:
                 node.after[step.task] = self._key(trace.moments[at + 1], step.task)
             news |= self._touch(step.task, node.done[step.task], known)
         for node in self.nodes.values() if news or grown else passed:
+            before = node.wanted
             self._want(node)
+            if node.wanted != before:
+                self._offer(node)
         self._wake(self.nodes.values() if grown else passed)
 
     def _node(self, trace: Trace, at: int, passed: Sequence[_Node]) -> _Node:
         moment = trace.moments[at]
         key = self._key(moment, trace.steps[at - 1].task if at else None)
         if key not in self.nodes:
-            node = _Node(trace.schedule[:at], moment.ready, moment.done, 0)
+            node = _Node(len(self.nodes), None, moment.ready, moment.done, 0)
             if at:
                 before, task = passed[-1], trace.steps[at - 1].task
+                node.reached = before, task
                 node.preemptions = before.cost(task)
                 node.sleeping = self._asleep(before, task)
             self.nodes[key] = node
@@ -204,6 +247,7 @@ class StateGraph:
                 for other in awake:
                     del child.sleeping[other]
                 if awake:
+                    self._offer(child)
                     pending.append(child)
 
     def _touch(self, task: int, index: int, footprint: Footprint) -> bool:
