@@ -31,7 +31,7 @@ test-fast: setup ## Run the pure rooms and one of each store, without servers an
 soak: setup ## Run the state machines, schedules, crashes and random histories for hours
 	RECLAIM_SOAK=1 $(BIN)/python -m pytest $(TESTFLAGS) \
 		tests/policy tests/history tests/catalog tests/collect tests/terminus tests/icechunk \
-		tests/schedules tests/lifecycle tests/run/test_uncommitted_scope.py tests/planted/test_nursery.py \
+		tests/schedules tests/lifecycle tests/run/test_uncommitted_scope.py tests/planted \
 		tests/spark/test_random.py tests/spark/test_uncommitted.py tests/spark/test_lifecycle.py
 
 lint: setup ## ruff, mypy, known vulnerabilities (AUDIT=strict, AUDIT=off)

@@ -58,6 +58,8 @@ class Functions:
 
     def _give(self, old: CodeType, new: CodeType) -> None:
         for function in self._at.get(_place(old), ()):
+            if not _same(function.__code__, old):
+                raise NotSwappable(f"another function stands where {old.co_qualname} does")
             try:
                 function.__code__ = new
             except ValueError as error:
@@ -95,7 +97,8 @@ def _told(code: CodeType) -> tuple[object, ...]:
         code.co_code,
         code.co_names,
         (code.co_varnames, code.co_freevars, code.co_cellvars),
-        (code.co_flags, code.co_argcount, code.co_kwonlyargcount, code.co_exceptiontable),
+        (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
+        (code.co_flags, code.co_exceptiontable),
         [_constant(code, constant) for constant in code.co_consts],
     )
 

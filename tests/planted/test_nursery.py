@@ -1,6 +1,11 @@
-"""Where no bug is planted none is noticed: otherwise it would say nothing that one is."""
+"""Where no bug is planted none is noticed: otherwise it would say nothing that one is.
+
+Each test is alone, as it is with a bug.
+"""
 
 from __future__ import annotations
+
+import pytest
 
 from tests.planted.noticed import run_cold, run_warm
 from tests.planted.plant import BUGS
@@ -10,11 +15,13 @@ TESTS = sorted({test for bug in BUGS.values() for test in bug.tests})
 SOME = TESTS[:: 1 if SOAK else 25]
 
 
-def test_in_a_process_that_has_loaded_everything() -> None:
-    done = run_warm(SOME)
+@pytest.mark.parametrize("test", SOME)
+def test_in_a_process_that_has_loaded_everything(test: str) -> None:
+    done = run_warm([test])
     assert done.code == 0, done.output
 
 
-def test_in_a_process_that_has_loaded_only_libraries() -> None:
-    done = run_cold(SOME)
+@pytest.mark.parametrize("test", SOME if SOAK else SOME[::10])
+def test_in_a_process_that_has_loaded_only_libraries(test: str) -> None:
+    done = run_cold([test])
     assert done.code == 0, done.output

@@ -47,6 +47,8 @@ def one() -> int:
 @cache
 def cached() -> int:
     return 5
+
+both = (lambda: 1), (lambda: 2)
 """
 
 
@@ -101,9 +103,10 @@ def test_what_a_decorator_has_wrapped(module: ModuleType) -> None:
         ("start: int = 1", "start: int = 2"),
         ("@doubled\n", ""),
         ("    def add(", "    def more(self): ...\n\n    def add("),
+        ("(lambda: 1)", "(lambda: 3)"),
     ],
-    ids=["constant", "default", "field", "decorator", "method"],
+    ids=["constant", "default", "field", "decorator", "method", "two at one place"],
 )
-def test_what_was_done_as_it_was_loaded(module: ModuleType, right: str, wrong: str) -> None:
+def test_what_cannot_be_planted(module: ModuleType, right: str, wrong: str) -> None:
     with pytest.raises(NotSwappable):
         plant(module, right, wrong)

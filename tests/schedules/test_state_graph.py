@@ -122,6 +122,48 @@ def test_a_task_that_forgets_is_in_one_state() -> None:
     assert len(graph.nodes) < len(remembering.nodes)
 
 
+@pytest.mark.parametrize("extra", [0, 1, 2, 5])
+@pytest.mark.parametrize("order", [("looks", "writes"), ("writes", "looks")])
+def test_what_is_forgotten_may_take_more_steps(order: tuple[str, str], extra: int) -> None:
+    """Who comes the long way is not thought to have done what is yet to come."""
+    memory = Memory()
+    values = memory.values
+
+    def look(task: Task) -> None:
+        with task.forgetting():
+            task.reach("exchange z", Footprint(reads={"z", "y"}, writes={"z"}))
+            long = values.get("z") == 2 and not values.get("y")
+            task.see(long)
+            values["z"] = 8 if long else 7
+            for _ in range(extra if long else 0):
+                task.reach("go on", Footprint(reads={"own"}))
+        task.reach("read y", Footprint(reads={"y"}))
+        y = values.get("y", 0)
+        task.see(y)
+        if y:
+            task.reach("read z", Footprint(reads={"z"}))
+            z = values["z"]
+            task.see(z)
+            task.reach("write b", Footprint(writes={"b"}))
+            values["b"] = z
+
+    def write(task: Task) -> None:
+        for name, value in (("z", 2), ("y", 1), ("z", 5)):
+            task.reach(f"write {name}", Footprint(writes={name}))
+            values[name] = value
+
+    def prepare(tasks: Sequence[Task]) -> Sequence[Callable[[], Any]]:
+        values.clear()
+        works = {"looks": look, "writes": write}
+        return [partial(works[task.name], task) for task in tasks]
+
+    graph, every = (
+        kind(Scheduler(order, prepare, state_of=memory.state)) for kind in (StateGraph, Exploration)
+    )
+    assert ends(memory, graph) == ends(memory, every)
+    assert graph.exhausted
+
+
 def test_a_run_is_stopped_where_others_went_on() -> None:
     memory = Memory()
     traces = list(StateGraph(memory.scheduler([("read", "a")] * 3, [("write", "a")] * 3)))

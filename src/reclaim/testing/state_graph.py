@@ -36,7 +36,7 @@ class _Node:
     """The state before this one, and the task whose step led here; None at the begin."""
     ready: tuple[int, ...]
     done: tuple[int, ...]
-    """The steps that each task has done, at least."""
+    """The steps that each task has done, at least. No state that comes after has fewer."""
     preemptions: int
     """Those that it takes to get here."""
     sleeping: dict[int, Footprint] = field(default_factory=dict)
@@ -45,6 +45,8 @@ class _Node:
     after: dict[int, Hashable] = field(default_factory=dict)
     """The state after the step of a task."""
     wanted: set[int] = field(default_factory=set)
+    before: set[tuple[_Node, int]] = field(default_factory=set)
+    """The states from which a step of a task leads here."""
 
     @property
     def untried(self) -> set[int]:
@@ -199,12 +201,41 @@ class StateGraph:
             if at + 1 < len(trace.moments):
                 node.after[step.task] = self._key(trace.moments[at + 1], step.task)
             news |= self._touch(step.task, node.done[step.task], known)
-        for node in self.nodes.values() if news or grown else passed:
+        lowered = self._lower(self._linked(passed))
+        for node in self.nodes.values() if news or grown else (*passed, *lowered):
             before = node.wanted
             self._want(node)
             if node.wanted != before:
                 self._offer(node)
         self._wake(self.nodes.values() if grown else passed)
+
+    def _linked(self, passed: Sequence[_Node]) -> Iterator[_Node]:
+        """The states after those that a run has passed, which know from where they were reached."""
+        for node in passed:
+            for task, key in node.after.items():
+                after = self.nodes.get(key)
+                if after is not None:
+                    after.before.add((node, task))
+                    yield after
+
+    def _lower(self, nodes: Iterable[_Node]) -> Sequence[_Node]:
+        """Let no state have done more than one that comes after it; returns those that had.
+
+        What a task forgets may have taken it more steps in one order than in another. The state
+        after that has the fewer, and what is touched from there on counts for those on both ways.
+        """
+        pending = list(nodes)
+        lowered: list[_Node] = []
+        while pending:
+            node = pending.pop()
+            for before, task in node.before:
+                done = list(map(min, before.done, node.done))
+                done[task] = min(done[task], max(node.done[task] - 1, 0))
+                if (least := tuple(done)) != before.done:
+                    before.done = least
+                    lowered.append(before)
+                    pending.append(before)
+        return lowered
 
     def _node(self, trace: Trace, at: int, passed: Sequence[_Node]) -> _Node:
         moment = trace.moments[at]

@@ -281,22 +281,18 @@ class SparkEngine:
         deadline = SystemClock().now() + request.time
         # A plan's files or a journal's: both have the columns that are needed.
         read = partial(taking.read_going, place.url)
-        take = partial(taking.delete_rows, format, request.deleter, deadline, place, request.kind)
-        listed = self._frames.files(files)
+        going = self._frames.files(files).map(read, GOING)
         rows = sum(part.rows for part in files)
+        if request.done:
+            done = self._frames.files(request.done).map(read, GOING)
+            going = going.join(done.select("address"), on="address", how="left_anti")
         tasks = min(self._frames.tasks, -(-rows // DELETED_BY_A_TASK))
-        if not request.done and (format.sequential or len(files) >= tasks):
-            # As they were listed, by who reads them: neighbours are deleted faster together.
-            lines = self._frames.run(listed, partial(taking.delete_files, read, take))
-        else:
-            going = listed.map(read, GOING)
-            if request.done:
-                done = self._frames.files(request.done).map(read, GOING)
-                going = going.join(done.select("address"), on="address", how="left_anti")
-            if not format.sequential:
-                going = going.repartition(tasks)
-            shuffled = rows + sum(part.rows for part in request.done)
-            lines = self._frames.run(going, take, shuffled=shuffled)
+        if not format.sequential and (request.done or len(files) < tasks):
+            # Otherwise as they were listed: neighbours are deleted faster together.
+            going = going.repartition(tasks)
+        take = partial(taking.delete_rows, format, request.deleter, deadline, place, request.kind)
+        shuffled = rows + sum(part.rows for part in request.done)
+        lines = self._frames.run(going, take, shuffled=shuffled)
         swept = Swept(parts=lines.parts)
         for report in lines.reports():
             swept.outcome.add(Outcome.decode(report["outcome"]))

@@ -8,7 +8,6 @@ from datetime import datetime
 import pyarrow as pa
 
 from reclaim.clock import SystemClock
-from reclaim.engine.spark.failures import Work
 from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import reading, recall, tally
@@ -48,11 +47,6 @@ def delete_rows(
     parts = [replace(part, group=kind) for part in written]
     finished = sum(outcome.counts.values()) == todo
     yield lines_of(parts, {"outcome": outcome.encode(), "finished": finished})
-
-
-def delete_files(read: Work, take: Work, files: Tables) -> Tables:
-    """Delete what files name, in the task that reads them."""
-    return take(read(files))
 
 
 def read_going(url: str, files: Tables) -> Tables:
