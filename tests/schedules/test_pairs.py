@@ -100,7 +100,7 @@ def test_a_pair(pair: tuple[str, str], pasts: Pasts, checks: Checks, golden: Gol
 
 
 UNSEEN = {"collect + collect", "collect + undo", "reap + collect"}
-"""Pairs of which the end was not seen yet: a soak goes on until it is, and writes it down."""
+"""Pairs of which the end was not seen yet: a soak goes on until it is."""
 
 
 def test_every_pair_was_tried_to_the_end(golden: Golden) -> None:
