@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -23,12 +24,16 @@ from secrets import randbits
 from shutil import copyfileobj
 from typing import NamedTuple
 
+import numpy as np
+
 from reclaim.clock import to_micros
 from reclaim.errors import Corrupt, InvalidInput, StorageUnavailable, UnsafeFolder
 from reclaim.storage.base import LastCheck, unchecked
 from reclaim.storage.key_range import KeyRange
 
 LISTED_AT_ONCE = 10_000
+SORTED_AT_ONCE = 250_000
+"""So many files of a folder are looked at in the order in which they are on the disk."""
 COPIED_AT_ONCE = 1 << 20
 """Bytes."""
 UNLINKERS = 8
@@ -242,34 +247,28 @@ class LocalFolder:
         handle = self._walk(folder)
         try:
             device = os.fstat(handle).st_dev
-            with os.scandir(handle) as entries:
-                for entry in entries:
-                    name = entry.name
-                    # A folder whose own name comes too early may hold keys that do not.
-                    early = name <= low
-                    if (early and not low.startswith(name)) or (high and name > high):
+            for name in chain.from_iterable(_by_place(handle, low, high)):
+                try:
+                    status = os.stat(name, dir_fd=handle, follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                kind = stat.S_IFMT(status.st_mode)
+                if kind == stat.S_IFREG:
+                    if name <= low or ("#" in name and not uploads and _UPLOAD.search(name)):
                         continue
-                    try:
-                        status = entry.stat(follow_symlinks=False)
-                    except FileNotFoundError:
-                        continue
-                    kind = stat.S_IFMT(status.st_mode)
-                    if kind == stat.S_IFREG:
-                        if early or ("#" in name and not uploads and _UPLOAD.search(name)):
-                            continue
-                        addresses.append(before + name)
-                        sizes.append(status.st_size)
-                        changed.append(status.st_mtime_ns // 1000)
-                        if len(addresses) == LISTED_AT_ONCE:
-                            yield Files(addresses.copy(), sizes.copy(), changed.copy())
-                            for column in listed:
-                                column.clear()
-                    elif kind == stat.S_IFDIR:
-                        if folder and status.st_dev != device:
-                            raise self._mount(before + name)
-                        folders.append(before + name)
-                    elif kind == stat.S_IFLNK:
-                        raise self._link(before + name)
+                    addresses.append(before + name)
+                    sizes.append(status.st_size)
+                    changed.append(status.st_mtime_ns // 1000)
+                    if len(addresses) == LISTED_AT_ONCE:
+                        yield Files(addresses.copy(), sizes.copy(), changed.copy())
+                        for column in listed:
+                            column.clear()
+                elif kind == stat.S_IFDIR:
+                    if folder and status.st_dev != device:
+                        raise self._mount(before + name)
+                    folders.append(before + name)
+                elif kind == stat.S_IFLNK:
+                    raise self._link(before + name)
         finally:
             os.close(handle)
 
@@ -298,6 +297,28 @@ class LocalFolder:
             f"{str(self.path / address)!r} is a mount of another file system inside the storage",
             hint="mount the storage as a whole; nothing was deleted there",
         )
+
+
+def _by_place(handle: int, low: str, high: str) -> Iterator[Sequence[str]]:
+    """The names in a folder between two of them, in the order in which the files are on the disk.
+
+    A folder gives them in an order of its own. Files that lie beside each other are looked at
+    faster one after the other; and as they are listed, they are deleted.
+    """
+    names: list[str] = []
+    places = array("Q")
+    with os.scandir(handle) as entries:
+        for entry in entries:
+            name = entry.name
+            # A folder whose own name comes too early may hold keys that do not.
+            if (name <= low and not low.startswith(name)) or (high and name > high):
+                continue
+            names.append(name)
+            places.append(entry.inode())
+            if len(names) == SORTED_AT_ONCE:
+                yield [names[at] for at in np.argsort(places).tolist()]
+                names, places = [], array("Q")
+    yield [names[at] for at in np.argsort(places).tolist()]
 
 
 def shown(address: str) -> str:

@@ -281,15 +281,21 @@ class SparkEngine:
         deadline = SystemClock().now() + request.time
         # A plan's files or a journal's: both have the columns that are needed.
         read = partial(taking.read_going, place.url)
-        going = self._frames.files(files).map(read, GOING)
         rows = sum(part.rows for part in files)
-        if request.done:
-            done = self._frames.files(request.done).map(read, GOING)
-            going = going.join(done.select("address"), on="address", how="left_anti")
         tasks = min(self._frames.tasks, -(-rows // DELETED_BY_A_TASK))
-        if not format.sequential and (request.done or len(files) < tasks):
-            # Otherwise as they were listed: neighbours are deleted faster together.
-            going = going.repartition(tasks)
+        # As they were listed, where that can be: neighbours are deleted faster together.
+        if request.done:
+            done = self._frames.files(request.done).map(read, GOING).select("address")
+            going = self._frames.files(files).map(read, GOING)
+            going = going.join(done, on="address", how="left_anti")
+            if not format.sequential:
+                going = going.repartition(tasks)
+        elif format.sequential or len(files) >= tasks:
+            going = self._frames.files(files).map(read, GOING)
+        else:
+            read_pieces = partial(taking.read_pieces, place.url, taking.count_before(files), tasks)
+            pieces = self._frames.files(files).map(read_pieces, taking.PIECES)
+            going = pieces.repartitionById(tasks, "piece").drop("piece")
         take = partial(taking.delete_rows, format, request.deleter, deadline, place, request.kind)
         shuffled = rows + sum(part.rows for part in request.done)
         lines = self._frames.run(going, take, shuffled=shuffled)

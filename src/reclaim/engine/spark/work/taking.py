@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import accumulate
 
+import numpy as np
 import pyarrow as pa
 
 from reclaim.clock import SystemClock
-from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
+from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import reading, recall, tally
 from reclaim.engine.tasks.deleting import GOING, Deleter, Outcome, as_going, delete
-from reclaim.engine.tasks.parts import Place, open_storage, write_parts
+from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_parts
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.storage.pace import Pace
 from reclaim.stores.format import Format
+
+
+PIECES = GOING.append(pa.field("piece", pa.int32(), nullable=False))
+"""Rows of a sweep, with the task that each is for."""
 
 
 def delete_rows(
@@ -52,6 +59,29 @@ def delete_rows(
 def read_going(url: str, files: Tables) -> Tables:
     for table in read_parts(url, files):
         yield as_going(table)
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """How many rows the files of a list have, and how many come before each of them."""
+
+    rows: int
+    before: Mapping[str, int]
+
+
+def count_before(files: Sequence[Part]) -> Before:
+    ends = list(accumulate((part.rows for part in files), initial=0))
+    return Before(ends[-1], {part.address: end for part, end in zip(files, ends, strict=False)})
+
+
+def read_pieces(url: str, counted: Before, pieces: int, files: Tables) -> Tables:
+    """Rows that are cut into so many pieces of one length, each with neighbours of one list."""
+    storage = open_storage(url)
+    for part in parts_in(files):
+        rows = as_going(read_part(storage, part))
+        numbers = counted.before[part.address] + np.arange(rows.num_rows)
+        piece = pa.array(numbers * pieces // counted.rows, PIECES.field("piece").type)
+        yield rows.append_column(PIECES.field("piece"), piece)
 
 
 def read_expired(url: str, files: Tables) -> Tables:
