@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import obstore
@@ -253,3 +254,67 @@ def test_a_folder_that_is_away(root: Path, storage: ObjectStorage) -> None:
         storage.delete("store/live/x")
     with pytest.raises(StorageUnavailable, match="does not exist"):
         storage.delete_page(["store/live/x"])
+
+
+def test_files_are_listed_as_they_are_on_the_disk(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that lie beside each other come one after the other, in stretches of many."""
+    for number in range(50):
+        (root / "store" / f"{number * 37 % 50:02}").touch()
+    folder = LocalFolder(root)
+
+    def places() -> list[int]:
+        addresses = [address for files in folder.files("store") for address in files.addresses]
+        assert len({*addresses}) == len(addresses) == 51
+        return [(root / address).stat().st_ino for address in addresses if "live" not in address]
+
+    assert places() == sorted(places())
+    monkeypatch.setattr(local_folder, "SORTED_AT_ONCE", 7)
+    stretches = places()
+    # The folder is one of the names, in one of the stretches.
+    descents = sum(after < before for before, after in pairwise(stretches))
+    assert 0 < descents <= 51 // 7
+
+
+def test_what_changes_while_it_is_listed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All names are read first; what is looked at is what is there then."""
+    for name in ("gone", "longer", "folder", "later"):
+        (root / "store" / name).write_bytes(b"x")
+    by_place = local_folder._by_place
+
+    def changed(handle: int, low: str, high: str) -> Iterator[Sequence[str]]:
+        names = [*by_place(handle, low, high)]
+        if (root / "store" / "gone").exists():
+            (root / "store" / "gone").unlink()
+            (root / "store" / "longer").write_bytes(b"xyz")
+            (root / "store" / "folder").unlink()
+            (root / "store" / "folder").mkdir()
+            (root / "store" / "folder" / "within").write_bytes(b"xy")
+        yield from names
+
+    monkeypatch.setattr(local_folder, "_by_place", changed)
+    [files] = LocalFolder(root).files("store")
+    assert dict(zip(files.addresses, files.sizes, strict=True)) == {
+        "store/live/x": 4,
+        "store/longer": 3,
+        "store/folder/within": 2,
+        "store/later": 1,
+    }
+
+
+def test_a_link_that_comes_while_it_is_listed_is_refused(
+    root: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_place = local_folder._by_place
+
+    def changed(handle: int, low: str, high: str) -> Iterator[Sequence[str]]:
+        names = [*by_place(handle, low, high)]
+        if (root / "store" / "live").is_dir() and not (root / "store" / "live").is_symlink():
+            (root / "store" / "live").rename(root / "store" / "moved")
+            (root / "store" / "live").symlink_to(outside, target_is_directory=True)
+        yield from names
+
+    monkeypatch.setattr(local_folder, "_by_place", changed)
+    with pytest.raises(UnsafeFolder, match="is a link"):
+        [*LocalFolder(root).files("store")]

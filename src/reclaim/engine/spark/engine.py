@@ -282,19 +282,20 @@ class SparkEngine:
         # A plan's files or a journal's: both have the columns that are needed.
         read = partial(taking.read_going, place.url)
         rows = sum(part.rows for part in files)
-        tasks = min(self._frames.tasks, -(-rows // DELETED_BY_A_TASK))
-        # As they were listed, where that can be: neighbours are deleted faster together.
+        tasks = max(1, min(self._frames.tasks, -(-rows // DELETED_BY_A_TASK)))
         if request.done:
-            done = self._frames.files(request.done).map(read, GOING).select("address")
             going = self._frames.files(files).map(read, GOING)
+            done = self._frames.files(request.done).map(read, GOING).select("address")
             going = going.join(done, on="address", how="left_anti")
             if not format.sequential:
                 going = going.repartition(tasks)
-        elif format.sequential or len(files) >= tasks:
+        elif format.sequential:
             going = self._frames.files(files).map(read, GOING)
         else:
-            read_pieces = partial(taking.read_pieces, place.url, taking.count_before(files), tasks)
-            pieces = self._frames.files(files).map(read_pieces, taking.PIECES)
+            # As they were listed: neighbours are deleted faster together. And every file is read
+            # and verified before the first object goes.
+            read = partial(taking.read_pieces, place.url, taking.count_before(files), tasks)
+            pieces = self._frames.files(files).map(read, taking.PIECES)
             going = pieces.repartitionById(tasks, "piece").drop("piece")
         take = partial(taking.delete_rows, format, request.deleter, deadline, place, request.kind)
         shuffled = rows + sum(part.rows for part in request.done)
