@@ -16,8 +16,7 @@ from reclaim.engine.base import SweepRequest
 from reclaim.engine.spark.engine import DELETED_BY_A_TASK, SparkEngine
 from reclaim.engine.spark.work.lines import files_table
 from reclaim.engine.spark.work.taking import count_before, read_pieces
-from reclaim.engine.tasks.deleting import DELETED, Remove
-from reclaim.engine.tasks.judging import CANDIDATES
+from reclaim.engine.tasks.deleting import DELETED, GOING, Remove
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_part
 from reclaim.errors import PlanRefused
 from reclaim.stores.icechunk.format import CHUNK, IcechunkFormat
@@ -27,16 +26,11 @@ NAME = "repo"
 
 
 def candidates(addresses: Sequence[str]) -> pa.Table:
-    """Rows of a plan."""
+    """Rows as a sweep takes them from a plan."""
     rows = [
-        {
-            field.name: None if field.nullable else 1 if pa.types.is_integer(field.type) else CHUNK
-            for field in CANDIDATES
-        }
-        | {"address": address}
-        for address in addresses
+        {"address": one, "size": 0, "kind": CHUNK, "reason": "unreferenced"} for one in addresses
     ]
-    return pa.Table.from_pylist(rows, schema=CANDIDATES)
+    return pa.Table.from_pylist(rows, schema=GOING)
 
 
 class Swept:

@@ -21,7 +21,6 @@ from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.storage.pace import Pace
 from reclaim.stores.format import Format
 
-
 PIECES = GOING.append(pa.field("piece", pa.int32(), nullable=False))
 """Rows of a sweep, with the task that each is for."""
 
