@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from reclaim.engine.spark import session
 from reclaim.engine.spark.session import (
     LOG_VARIABLE,
     MASTER_VARIABLE,
@@ -57,6 +58,14 @@ def test_workers_are_forked_from_a_process_that_has_loaded_what_they_need(
 
 def test_a_second_session_is_the_first(spark: SparkSession) -> None:
     assert build_session(master="local[2]") is spark
+
+
+def test_a_spark_that_is_too_old_is_refused(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "OLDEST", (99, 1))
+    with pytest.raises(Unavailable, match=r"Spark 4\.\d+\.\d+ runs there; .* needs 99\.1 or newer"):
+        build_session()
 
 
 def test_a_master_that_is_given_goes_before_a_server_in_the_environment(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -16,9 +17,11 @@ from reclaim.engine.base import SweepRequest
 from reclaim.engine.spark.engine import DELETED_BY_A_TASK, SparkEngine
 from reclaim.engine.spark.work.lines import files_table
 from reclaim.engine.spark.work.taking import count_before, read_pieces
-from reclaim.engine.tasks.deleting import DELETED, GOING, Remove
+from reclaim.engine.tasks.deleting import DELETED, FAILED, GOING, Remove, Taken, Target
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_part
-from reclaim.errors import PlanRefused
+from reclaim.errors import Conflict, OwnedAddress, PlanRefused
+from reclaim.storage import Storage
+from reclaim.storage.pace import InTime
 from reclaim.stores.icechunk.format import CHUNK, IcechunkFormat
 
 TASKS = 4
@@ -103,7 +106,64 @@ def test_nothing_is_deleted_unless_every_part_can_be_read(
 def test_pieces_have_one_length(tmp_path: Path) -> None:
     plan = Swept(tmp_path, [10, 1, 6])
     files = iter([files_table(plan.parts)])
-    tables = [*read_pieces(plan.place.url, count_before(plan.parts), 3, files)]
+    tables = [*read_pieces(plan.format, plan.place.url, count_before(plan.parts), 3, files)]
     pieces = [piece for table in tables for piece in table.column("piece").to_pylist()]
     assert pieces == [0] * 6 + [1] * 6 + [2] * 5
     assert [row for table in tables for row in table.column("address").to_pylist()] == plan.listed
+
+
+def test_nothing_is_deleted_if_one_is_not_the_stores_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    plan = Swept(tmp_path, [DELETED_BY_A_TASK] * 6)
+    foreign = candidates(["elsewhere/chunks/x"])
+    part = write_part(open_storage(plan.place.url), "foreign", foreign)
+    plan.parts.append(Part(part.address, part.rows, part.sha256, CHUNK))
+    with pytest.raises(OwnedAddress):
+        SparkEngine(spark, tasks=TASKS).sweep(plan.request())
+    assert len([*plan.folder.iterdir()]) == 6 * DELETED_BY_A_TASK
+
+
+@dataclass(frozen=True)
+class AllBut(Remove):
+    """Deletes all but one."""
+
+    kept: str = ""
+
+    def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
+        if any(target.address == self.kept for target in targets):
+            raise Conflict("not this one")
+        return super().page(storage, targets, in_time)
+
+    def take_one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
+        if target.address == self.kept:
+            raise Conflict("not this one")
+        return super().take_one(storage, target, in_time)
+
+
+class OneAfterTheOther(IcechunkFormat):
+    """A format whose objects go in order."""
+
+    @property
+    def sequential(self) -> bool:
+        return True
+
+
+def test_in_order_nothing_goes_after_one_that_could_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Also where Spark hands the rows of a file to the task in several tables."""
+    plan = Swept(tmp_path, [1_000])
+    batch = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = str(spark.conf.get(batch))
+    format = OneAfterTheOther(plan.format.root, NAME, 2)
+    request = replace(plan.request(), format=format, deleter=AllBut(kept=plan.listed[3]))
+    spark.conf.set(batch, "100")
+    try:
+        swept = SparkEngine(spark, tasks=TASKS).sweep(request)
+    finally:
+        spark.conf.set(batch, before)
+    assert not swept.finished
+    assert swept.outcome.counts == {DELETED: 3, FAILED: 1}
+    left = {f"{NAME}/chunks/{file.name}" for file in plan.folder.iterdir()}
+    assert left == {*plan.listed[3:]}

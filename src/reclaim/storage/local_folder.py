@@ -303,7 +303,8 @@ def _by_place(handle: int, low: str, high: str) -> Iterator[Sequence[str]]:
     """The names in a folder between two of them, in the order in which the files are on the disk.
 
     A folder gives them in an order of its own. Files that lie beside each other are looked at
-    faster one after the other; and as they are listed, they are deleted.
+    faster one after the other; and as they are listed, they are deleted. What gets another name
+    meanwhile may be found by neither, as what is made meanwhile may not be found.
     """
     names: list[str] = []
     places = array("Q")

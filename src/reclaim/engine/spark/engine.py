@@ -280,12 +280,13 @@ class SparkEngine:
         # From here on by the clocks of the machines, which are taken to agree by a minute.
         deadline = SystemClock().now() + request.time
         # A plan's files or a journal's: both have the columns that are needed.
-        read = partial(taking.read_going, place.url)
+        read = partial(taking.read_own, format, place.url)
         rows = sum(part.rows for part in files)
         tasks = max(1, min(self._frames.tasks, -(-rows // DELETED_BY_A_TASK)))
         if request.done:
+            read_done = partial(taking.read_going, place.url)
+            done = self._frames.files(request.done).map(read_done, GOING).select("address")
             going = self._frames.files(files).map(read, GOING)
-            done = self._frames.files(request.done).map(read, GOING).select("address")
             going = going.join(done, on="address", how="left_anti")
             if not format.sequential:
                 going = going.repartition(tasks)
@@ -294,7 +295,8 @@ class SparkEngine:
         else:
             # As they were listed: neighbours are deleted faster together. And every file is read
             # and verified before the first object goes.
-            read = partial(taking.read_pieces, place.url, taking.count_before(files), tasks)
+            before = taking.count_before(files)
+            read = partial(taking.read_pieces, format, place.url, before, tasks)
             pieces = self._frames.files(files).map(read, taking.PIECES)
             going = pieces.repartitionById(tasks, "piece").drop("piece")
         take = partial(taking.delete_rows, format, request.deleter, deadline, place, request.kind)

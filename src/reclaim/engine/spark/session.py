@@ -8,6 +8,7 @@ what a run sends through Spark is little more than names of files.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -37,6 +38,8 @@ SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
 PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")
 LOCAL = "local[*]"
 CONNECT_PORT = 15002
+OLDEST = (4, 1)
+"""The version of Spark that there must be: the first that sends rows to the task that they name."""
 REACH_SECONDS = 10
 
 TASKS_VARIABLE = "RECLAIM_SPARK_TASKS"
@@ -92,9 +95,9 @@ def build_session(
                 _reach(remote)
                 with _turned_away(log, silent=silent):
                     builder = SparkSession.builder.remote(remote)
-                    return builder.config(map=dict(chosen)).getOrCreate()
+                    return _recent(builder.config(map=dict(chosen)).getOrCreate())
             with _without(REMOTE_VARIABLE):
-                return _classic(master, chosen, log, silent=silent)
+                return _recent(_classic(master, chosen, log, silent=silent))
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         where = remote or master or LOCAL
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -102,6 +105,17 @@ def build_session(
             f"no Spark session on {redacted(where)}: {scrubbed(said, where)}",
             hint=f"check that it can be reached; {LOG_VARIABLE}=FILE keeps the output of Java",
         ) from error
+
+
+def _recent(session: SparkSession) -> SparkSession:
+    """The session, unless the Spark that it runs on is too old, which may be another than ours."""
+    major, minor, *_ = map(int, re.findall(r"[0-9]+", session.version))
+    if (major, minor) < OLDEST:
+        raise Unavailable(
+            f"Spark {session.version} runs there; Reclaim needs {OLDEST[0]}.{OLDEST[1]} or newer",
+            hint="upgrade the cluster, or leave it out to run on this machine",
+        )
+    return session
 
 
 def starts_java(*, master: str | None = None, remote: str | None = None) -> bool:

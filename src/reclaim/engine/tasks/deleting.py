@@ -147,8 +147,7 @@ def delete(
 ) -> Iterator[pa.Table]:
     """Take objects away page by page for as long as there is time; a journal of what was tried."""
     rows = as_going(rows)
-    # Of what comes back in order, one that cannot does not hold up the others.
-    strict = format.sequential and deleter.outcome != RESTORED
+    strict = is_strict(format, deleter)
     check_inside(format, rows.column("address").to_pylist())
     for start in range(0, rows.num_rows, PAGE):
         if not in_time():
@@ -175,6 +174,12 @@ def delete(
         yield pa.table([*known, *tried], schema=JOURNAL)
         if len(taken) < len(targets) or (strict and taken[-1].outcome == FAILED):
             return
+
+
+def is_strict(format: Format, deleter: Deleter) -> bool:
+    """Whether nothing goes that comes after one that could not."""
+    # Of what comes back in order, one that cannot does not hold up the others.
+    return format.sequential and deleter.outcome != RESTORED
 
 
 def check_inside(format: Format, addresses: Sequence[str]) -> None:

@@ -14,7 +14,16 @@ from reclaim.clock import SystemClock
 from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import reading, recall, tally
-from reclaim.engine.tasks.deleting import GOING, Deleter, Outcome, as_going, delete
+from reclaim.engine.tasks.deleting import (
+    FAILED,
+    GOING,
+    Deleter,
+    Outcome,
+    as_going,
+    check_inside,
+    delete,
+    is_strict,
+)
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_parts
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.tally import OBJECTS
@@ -31,12 +40,16 @@ def delete_rows(
     """Delete, for as long as there is time, and write the journal."""
     storage, clock = storage_of(format), SystemClock()
     outcome, pace = Outcome(), Pace()
+    strict = is_strict(format, deleter)
     todo = 0
 
     def tried() -> Tables:
         nonlocal todo
         for table in rows:
             todo += table.num_rows
+            if strict and outcome.counts[FAILED]:
+                # Spark cuts the rows of one file into several tables.
+                continue
             for journal in delete(
                 format,
                 storage,
@@ -73,11 +86,19 @@ def count_before(files: Sequence[Part]) -> Before:
     return Before(ends[-1], {part.address: end for part, end in zip(files, ends, strict=False)})
 
 
-def read_pieces(url: str, counted: Before, pieces: int, files: Tables) -> Tables:
+def read_own(format: Format, url: str, files: Tables) -> Tables:
+    """Rows of a sweep, all of which must be the store's own."""
+    for rows in read_going(url, files):
+        check_inside(format, rows.column("address").to_pylist())
+        yield rows
+
+
+def read_pieces(format: Format, url: str, counted: Before, pieces: int, files: Tables) -> Tables:
     """Rows that are cut into so many pieces of one length, each with neighbours of one list."""
     storage = open_storage(url)
     for part in parts_in(files):
         rows = as_going(read_part(storage, part))
+        check_inside(format, rows.column("address").to_pylist())
         numbers = counted.before[part.address] + np.arange(rows.num_rows)
         piece = pa.array(numbers * pieces // counted.rows, PIECES.field("piece").type)
         yield rows.append_column(PIECES.field("piece"), piece)
