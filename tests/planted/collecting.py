@@ -274,8 +274,8 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "links followed by a listing": Bug(
         "reclaim.storage.local_folder",
-        right="entry.stat(follow_symlinks=False)",
-        wrong="entry.stat()",
+        right="                    status = os.stat(name, dir_fd=handle, follow_symlinks=False)\n",
+        wrong="                    status = os.stat(name, dir_fd=handle)\n",
         test=f"{LINKS}::test_a_link_refuses_the_plan[an object]",
     ),
     "links followed on the way to what is deleted": Bug(

@@ -24,8 +24,6 @@ from secrets import randbits
 from shutil import copyfileobj
 from typing import NamedTuple
 
-import numpy as np
-
 from reclaim.clock import to_micros
 from reclaim.errors import Corrupt, InvalidInput, StorageUnavailable, UnsafeFolder
 from reclaim.storage.base import LastCheck, unchecked
@@ -317,9 +315,9 @@ def _by_place(handle: int, low: str, high: str) -> Iterator[Sequence[str]]:
             names.append(name)
             places.append(entry.inode())
             if len(names) == SORTED_AT_ONCE:
-                yield [names[at] for at in np.argsort(places).tolist()]
+                yield [names[at] for at in sorted(range(len(names)), key=places.__getitem__)]
                 names, places = [], array("Q")
-    yield [names[at] for at in np.argsort(places).tolist()]
+    yield [names[at] for at in sorted(range(len(names)), key=places.__getitem__)]
 
 
 def shown(address: str) -> str:
