@@ -64,7 +64,7 @@ def test_a_spark_that_is_too_old_is_refused(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "OLDEST", (99, 1))
-    with pytest.raises(Unavailable, match=r"Spark 4\.\d+\.\d+ runs there; .* needs 99\.1 or newer"):
+    with pytest.raises(Unavailable, match=r"needs Spark 99\.1 or newer; .* on Spark 4\.\d"):
         build_session()
 
 

@@ -112,8 +112,10 @@ def _recent(session: SparkSession) -> SparkSession:
     major, minor, *_ = map(int, re.findall(r"[0-9]+", session.version))
     if (major, minor) < OLDEST:
         raise Unavailable(
-            f"Spark {session.version} runs there; Reclaim needs {OLDEST[0]}.{OLDEST[1]} or newer",
-            hint="upgrade the cluster, or leave it out to run on this machine",
+            f"Reclaim needs Spark {OLDEST[0]}.{OLDEST[1]} or newer; this session runs on Spark "
+            f"{session.version}",
+            hint=f"upgrade the cluster, or unset {REMOTE_VARIABLE} and {MASTER_VARIABLE} to run on "
+            "this machine",
         )
     return session
 
