@@ -3,8 +3,37 @@
 from __future__ import annotations
 
 import secrets
+from datetime import UTC, datetime, timedelta
+
+_BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_DIGITS_OF_TIME = 12
+_RUN_ID_DIGITS = 32
 
 
 def new_uid() -> str:
     """128 random bits as 32 hexadecimal digits."""
     return secrets.token_hex(16)
+
+
+def new_run_id(now: datetime) -> str:
+    """32 hexadecimal digits, of which the first 12 are the time in milliseconds.
+
+    So the folders of runs are in the order of time, and their names tell how old they are.
+    """
+    time = (now - _BEGIN) // _MILLISECOND
+    return f"{time:0{_DIGITS_OF_TIME}x}{secrets.token_hex(10)}"
+
+
+def age_by_id(run_id: str, now: datetime) -> timedelta | None:
+    """How old a run is by its id; None if the id does not tell a time.
+
+    An id that was made without a time looks like one of another century.
+    """
+    if len(run_id) != _RUN_ID_DIGITS:
+        return None
+    try:
+        time = int(run_id[:_DIGITS_OF_TIME], 16)
+    except ValueError:
+        return None
+    return now - _BEGIN - time * _MILLISECOND

@@ -16,6 +16,7 @@ from reclaim.testing.scheduler import Task, Trace
 from reclaim.testing.state_graph import StateGraph
 from tests.planted.plant import VARIABLE as PLANTED
 from tests.schedules.checks import Checks
+from tests.schedules.forgetting import remembered_by
 from tests.schedules.operations import CLEANERS, EVERY_OPERATION, Instance
 from tests.schedules.past import Past
 from tests.soak import SOAK
@@ -44,6 +45,7 @@ def scheduler(past: Past, names: Sequence[str], *, warm: bool = True) -> Schedul
 def _work(past: Past, task: Task, warm: bool) -> Callable[[], Any]:
     operation = EVERY_OPERATION[task.name]
     at = Instance(past, past.instance(task.number, task, warm=warm))
+    task.lasting = lambda: remembered_by(at.catalog)
     return lambda: operation(at)
 
 

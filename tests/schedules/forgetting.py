@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import wraps
 from typing import Any
 from unittest.mock import patch
@@ -13,7 +13,13 @@ from reclaim.catalog.reaping import needless_rows, reaper
 from reclaim.catalog.reaping.reaper import Reaper
 from reclaim.catalog.refs import committing, merging
 from reclaim.catalog.staging import cleaner, entry_edits
+from reclaim.run import plan
+from reclaim.run.checkpoints import CheckpointKind
+from reclaim.run.plan import Planning
+from reclaim.stores.catalog import CatalogStore
+from reclaim.testing.engine import OracleEngine
 from reclaim.testing.scheduler import current_task
+from tests.schedules.telling import tell
 
 RETURNING: list[tuple[Any, str]] = [
     (Reaper, "_check"),
@@ -21,8 +27,19 @@ RETURNING: list[tuple[Any, str]] = [
     (Reaper, "_check_clock"),
     (Reaper, "_next"),
     (Reaper, "_note"),
+    (CatalogStore, "check"),
+    (CatalogStore, "observe"),
+    (CheckpointKind, "hold"),
+    (OracleEngine, "expand"),
+    (OracleEngine, "find"),
+    (Planning, "_find_protection"),
+    *((plan, name) for name in ("check_clock", "hold_memory", "keep_needed", "keep_promises")),
 ]
 """They change nothing in memory."""
+SETTING: list[tuple[Any, str, Sequence[str]]] = [
+    (Planning, "_list", ("_partitions", "_survey", "_surveyed")),
+]
+"""They change these attributes of their object, and nothing else in memory."""
 REPORTING: list[tuple[Any, str]] = [
     (cleaner, "clean"),
     (needless_rows, "remove"),
@@ -35,40 +52,53 @@ REPORTING: list[tuple[Any, str]] = [
 def forgetful() -> Iterator[None]:
     with ExitStack() as stack:
         for owner, name in RETURNING:
-            stack.enter_context(patch.object(owner, name, _forgets(getattr(owner, name), False)))
+            stack.enter_context(patch.object(owner, name, _returns(getattr(owner, name))))
+        for owner, name, changed in SETTING:
+            stack.enter_context(patch.object(owner, name, _returns(getattr(owner, name), changed)))
         for owner, name in REPORTING:
-            stack.enter_context(patch.object(owner, name, _forgets(getattr(owner, name), True)))
+            stack.enter_context(patch.object(owner, name, _reports(getattr(owner, name))))
         # Who has lost twice could lose eight times: each time is like the one before.
         for module in (committing, merging, entry_edits):
             stack.enter_context(patch.object(module, "ATTEMPTS", 2))
         yield
 
 
-@contextmanager
-def remembering(catalog: Catalog) -> Iterator[list[object]]:
-    """What a task does that goes on with nothing in memory but what it puts into the list.
-
-    The catalog that it goes on with remembers its partitions, and the epochs that it has seen.
-    """
+def forgetting() -> AbstractContextManager[list[object]]:
+    """What a task does that goes on with nothing in memory but what it puts into the list, and
+    what its catalog remembers."""
     task = current_task()
     assert task is not None
-    with task.forgetting() as kept:
-        yield kept
-        partitions = catalog._partitions
-        kept += [partitions.instance, partitions._open, partitions._last_opened]
-        kept += [partitions.epochs._newest]
+    return task.forgetting()
 
 
-def _forgets(call: Callable[..., Any], everything: bool) -> Callable[..., Any]:
+def remembered_by(catalog: Catalog) -> list[object]:
+    """What an open catalog remembers: its partitions, and the epochs that it has seen."""
+    partitions = catalog._partitions
+    known = [partitions.instance, partitions._open, partitions._last_opened]
+    return [*known, partitions.epochs._newest]
+
+
+def _returns(call: Callable[..., Any], changed: Sequence[str] = ()) -> Callable[..., Any]:
     @wraps(call)
     def forgetful(*args: Any, **options: Any) -> Any:
         task = current_task()
         if task is None:
             return call(*args, **options)
-        with task.forgetting(everything=everything) as kept:
+        with task.forgetting() as kept:
             result = call(*args, **options)
-            if not everything:
-                kept.append(result)
+            kept.append(tell([result, *(getattr(args[0], name) for name in changed)]))
         return result
+
+    return forgetful
+
+
+def _reports(call: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(call)
+    def forgetful(*args: Any, **options: Any) -> Any:
+        task = current_task()
+        if task is None:
+            return call(*args, **options)
+        with task.forgetting(everything=True):
+            return call(*args, **options)
 
     return forgetful

@@ -20,7 +20,7 @@ from reclaim.safety import SAFETY
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import FakeClock
 from tests.collect.world import NAME, World, opening
-from tests.schedules.forgetting import remembering
+from tests.schedules.forgetting import forgetting
 from tests.schedules.past import Known, Past
 
 BRANCH = "work"
@@ -68,7 +68,7 @@ Operation = Callable[[Instance], Any]
 
 def collect(at: Instance) -> None:
     """Plan and apply, deleting. As on the command line, an apply knows only where the plan is."""
-    with remembering(at.catalog) as remembered:
+    with forgetting() as remembered:
         plan = at.world.plan(allowed_fraction=1.0, store=at.store(), storage=at.catalog.storage)
         remembered.append(plan.place)
     at.world.apply(plan, store=at.store(), storage=at.catalog.storage)

@@ -306,6 +306,8 @@ class Past:
             self._contents[address] = (hash(place.read_bytes()), place.stat().st_mtime_ns)
         except OSError:
             self._contents[address] = None
+            # It may be a folder.
+            self._contents[f"{place}/"] = (0, 0) if place.is_dir() else None
         for folder in place.parents:
             if folder == self.objects:
                 return

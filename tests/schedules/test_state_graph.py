@@ -17,7 +17,8 @@ from reclaim.testing.state_graph import StateGraph
 from tests.soak import MORE
 
 Program = Sequence[tuple[str, str]]
-"""What a task does: read a name, write what it has read so far to a name, or do so if it is odd."""
+"""What a task does: read a name; write what it has read so far to a name, or do so if it is odd; or
+read a name and end there if that is odd, as one does who finds a lock held."""
 
 
 class Memory:
@@ -37,6 +38,12 @@ class Memory:
                 value = self.values.get(name, 0)
                 task.see(value)
                 total = total * 3 + value
+            elif kind == "end if odd":
+                task.reach(f"read {name}", Footprint(reads={name}))
+                value = self.values.get(name, 0)
+                task.see(value)
+                if value % 2:
+                    break
             elif kind == "write" or total % 2:
                 task.reach(f"write {name}", Footprint(writes={name}))
                 self.values[name] = total
@@ -78,6 +85,62 @@ def test_it_ends_as_all_orders_do(seed: int) -> None:
     bounded = StateGraph(memory.scheduler(*programs), preemptions=1)
     few = Exploration(memory.scheduler(*programs), preemptions=1)
     assert ends(memory, bounded) == ends(memory, few)
+
+
+NOTICING = (821, 1_550, 2_725)
+"""Seeds that notice when a rule is left out which others do not need."""
+
+
+def all_ends(programs: Sequence[Program]) -> set[Hashable]:
+    """The ends of all orders, found without a scheduler."""
+    found: set[Hashable] = set()
+    seen: set[Hashable] = set()
+    begin = ((), tuple((0, number + 1) for number in range(len(programs))))
+    pending: list[Any] = [begin]
+    while pending:
+        state = pending.pop()
+        if state in seen:
+            continue
+        seen.add(state)
+        values, tasks = state
+        going = [at for at, (done, _) in enumerate(tasks) if done < len(programs[at])]
+        if not going:
+            found.add(values)
+        for at in going:
+            pending.append(_after_step(programs[at], values, tasks, at))
+    return found
+
+
+def _after_step(program: Program, values: Any, tasks: Any, at: int) -> Any:
+    known = dict(values)
+    done, total = tasks[at]
+    kind, name = program[done]
+    done += 1
+    if kind == "read":
+        total = total * 3 + known.get(name, 0)
+    elif kind == "end if odd":
+        done = len(program) if known.get(name, 0) % 2 else done
+    elif kind == "write" or total % 2:
+        known[name] = total
+    return tuple(sorted(known.items())), (*tasks[:at], (done, total), *tasks[at + 1 :])
+
+
+@pytest.mark.parametrize("seed", [*range(200 * MORE), *NOTICING])
+def test_two_that_may_end_early_end_as_all_orders_do(seed: int) -> None:
+    """Each may find that it need not go on: what it does alone is less than what it ever does."""
+    chance = random.Random(seed)
+    kinds = ("read", "write", "write if odd", "end if odd")
+    programs = [
+        [
+            (chance.choice(kinds), chance.choice(("a", "b", "c", "d", f"own {task}")))
+            for _ in range(chance.randint(4, 12))
+        ]
+        for task in range(2)
+    ]
+    memory = Memory()
+    graph = StateGraph(memory.scheduler(*programs))
+    assert ends(memory, graph) == all_ends(programs)
+    assert graph.exhausted
 
 
 def test_what_shares_nothing_is_run_once() -> None:

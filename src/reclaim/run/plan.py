@@ -29,7 +29,7 @@ from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_
 from reclaim.engine.tasks.shielding import Matches
 from reclaim.engine.tasks.tally import CONTAINERS, OBJECTS
 from reclaim.errors import InvalidInput, ReclaimError
-from reclaim.ids import new_uid
+from reclaim.ids import new_run_id
 from reclaim.lock import edit_in_progress
 from reclaim.policy import Policy
 from reclaim.run import plan_file, plan_snapshots
@@ -53,6 +53,7 @@ from reclaim.run.promises import keep_for_edited, keep_needed, keep_promises
 from reclaim.run.protection import Protection, find_protection, hold_memory
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.uncommitted.checkpoint import UNCOMMITTED_CHECKPOINTS
+from reclaim.run.young_runs import YoungRuns
 from reclaim.storage import LISTED, KeyRange, buckets, is_relic
 from reclaim.stores.abilities import Expiration
 from reclaim.stores.base import Store
@@ -128,8 +129,9 @@ def find_candidates(
 
     ``besides`` is a run that goes on with what it took before: what it promised is not spared.
     """
+    run_id = new_run_id(store.clock.now())
     return Planning(
-        store, engine, options or PlanOptions(), new_uid(), besides, watcher or Silent(), opener
+        store, engine, options or PlanOptions(), run_id, besides, watcher or Silent(), opener
     ).run()
 
 
@@ -156,6 +158,7 @@ class Planning:
         self._opener = opener
         self._storage = opener(self._place.url)
         self._started = store.clock.now()
+        self._young = YoungRuns(store, options.margins, self._started)
         self._versioning = buckets.versioning(store.storage.url) or ""
         self._noncurrent: Noncurrent | None = None
         self._survey: Survey | None = None
@@ -163,7 +166,6 @@ class Planning:
         self._library_edit: LibraryEdit | None = None
         self._partitions: Mapping[str, Sequence[str]] = {}
         """The partitions that were listed, with their folders."""
-        """The partitions whose folders were listed one by one."""
 
     def run(self) -> Plan:
         try:
@@ -338,8 +340,12 @@ class Planning:
         return given
 
     def _list(self, place: Place) -> Objects:
-        format, own = self._store.format, self._place.prefix.rstrip("/")
-        ranges = [keys for keys in format.key_ranges(self._store.storage) if keys.prefix != own]
+        format = self._store.format
+        ranges = [
+            keys
+            for keys in format.key_ranges(self._store.storage)
+            if not self._is_skipped(keys.prefix)
+        ]
         self._partitions = _partitions(self._store, ranges)
         if not isinstance(format, DecodesSnapshots):
             return self._engine.list(format, ranges, place)
@@ -360,6 +366,10 @@ class Planning:
         listed = rows.select(LISTED.names)
         surveyed = write_part(self._storage, place.at("survey.parquet"), listed)
         return replace(objects, parts=(surveyed, *objects.parts))
+
+    def _is_skipped(self, folder: str) -> bool:
+        """Whether a folder is not listed: that of this run, or of one that is too young."""
+        return folder.rstrip("/") == self._place.prefix.rstrip("/") or self._young.has(folder)
 
     def _is_empty_stranger(self, partition: str, seen: Observation) -> bool:
         """Whether a partition that nobody knows was listed, and has no object."""

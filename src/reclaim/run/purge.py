@@ -22,7 +22,7 @@ from reclaim.engine.tasks.deleting import DELETED, FAILED, RESTORED, Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, read_part, write_part
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import Corrupt, LockLost, Partial, ReclaimError, Refused
-from reclaim.ids import new_uid
+from reclaim.ids import new_run_id, new_uid
 from reclaim.model import Quarantine, Run, RunState
 from reclaim.run.checks import check_budget, check_clock
 from reclaim.run.ends import cause_of, lock_left, sentence_of, told_as_partial
@@ -108,7 +108,7 @@ def purge(
     """End the quarantine of the runs that are due, or of one; None when there is none."""
     if not due(store, older_than, run_id):
         return None
-    done = Purged(new_uid())
+    done = Purged(new_run_id(store.clock.now()))
     place = Place(*store.place(done.run))
     stages = Stages(done.run, watcher or Silent())
     # A lock is not held while Spark starts.

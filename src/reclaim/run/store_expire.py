@@ -13,7 +13,7 @@ from typing import Any
 from reclaim.catalog.collection.editors import EXPIRE
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import Refused
-from reclaim.ids import new_uid
+from reclaim.ids import new_run_id
 from reclaim.model import Run, RunState
 from reclaim.policy import Policy, require_rules
 from reclaim.run.checks import check_clock
@@ -99,7 +99,7 @@ def apply_store_expire(store: Store, plan: ExpirePlan) -> Run | None:
     """Make the edit of a plan; None when there was nothing to do."""
     if plan.edit.empty:
         return None
-    run_id = new_uid()
+    run_id = new_run_id(store.clock.now())
     with store.lock(run_id) as held:
         store.check()
         check_clock(store, store.storage, Place(*store.place(run_id)).below("work"))

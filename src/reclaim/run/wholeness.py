@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
+
 from reclaim.engine.base import Engine, IncompleteRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, hashed_part, open_storage
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import each_once, snapshot_containers
 from reclaim.model import SnapshotId
+from reclaim.run.plan_file import OF_RUNS
+from reclaim.storage import KeyRange
 from reclaim.stores.abilities import KnowsExpired
 from reclaim.stores.base import Store
 
@@ -36,8 +40,7 @@ def find_whole(
     ]
     if not named:
         return list(snapshots)
-    ranges = list(store.format.key_ranges(store.storage))
-    listed = engine.list(store.format, ranges, place.below("there"))
+    listed = engine.list(store.format, _ranges_of_snapshots(store), place.below("there"))
     broken = engine.incomplete(
         IncompleteRequest(
             store.format,
@@ -50,6 +53,14 @@ def find_whole(
         )
     )
     return [one for one, mine in snapshots.items() if broken.isdisjoint(mine.values())]
+
+
+def _ranges_of_snapshots(store: Store) -> Sequence[KeyRange]:
+    """The key ranges that may hold what snapshots need: not the files of runs."""
+    ranges = list(store.format.key_ranges(store.storage))
+    inside = pa.array([f"{keys.prefix}/_" for keys in ranges], pa.string())
+    kinds = store.format.describe(inside).field("kind").to_pylist()
+    return [keys for keys, kind in zip(ranges, kinds, strict=True) if kind not in OF_RUNS]
 
 
 def _expired(store: Store, place: Place, opener: Opener) -> Sequence[Part]:

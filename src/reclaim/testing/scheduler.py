@@ -44,6 +44,8 @@ class Moment:
     """The steps that each task has done."""
     whole: bool
     """Whether no task is in the middle of a transaction."""
+    stepped: Footprint | None = None
+    """What the last step has touched so far; None at the begin."""
 
 
 Guide = Callable[[Moment], int | None]
@@ -132,6 +134,8 @@ class Task:
     """What the last step has touched so far; before the first it is added to that one's."""
     holds: int = 0
     """Transactions that are open."""
+    lasting: Callable[[], object] = lambda: None
+    """What it never forgets, as it is at the time."""
     _seen: Any = field(default_factory=lambda: blake2b(digest_size=16))
     _snapshot: Hashable = None
     _floor: Any = None
@@ -175,7 +179,8 @@ class Task:
     def forgetting(self, *, everything: bool = False) -> Iterator[list[object]]:
         """Forget in the end what was seen meanwhile, but for what is put into the list.
 
-        With ``everything`` it is forgotten as soon as a part of it ends, too.
+        What is put there must tell by its ``repr`` all that the task goes on with. With
+        ``everything`` it is forgotten as soon as a part of it ends, too.
         """
         before, floor = self._seen.copy(), self._floor
         self._floor = before if everything else floor
@@ -184,7 +189,7 @@ class Task:
         self._floor = floor
         self._seen = (floor or before).copy()
         if floor is None:
-            self._seen.update(repr(kept).encode())
+            self._seen.update(repr([*kept, self.lasting()]).encode())
 
     @property
     def state(self) -> Hashable:
@@ -320,13 +325,15 @@ class Turns:
 
     def note_moment(self) -> None:
         """Note what there is, and what each task knows."""
-        self.snapshot = self._state_of(self.steps[-1].footprint if self.steps else None)
+        stepped = self.steps[-1].footprint if self.steps else None
+        self.snapshot = self._state_of(stepped)
         self.moments.append(
             Moment(
                 (self.snapshot, *(task.state for task in self._tasks)),
                 tuple(task.number for task in self._tasks if not task.ended),
                 tuple(task.done for task in self._tasks),
                 not any(task.holds for task in self._tasks),
+                stepped,
             )
         )
 

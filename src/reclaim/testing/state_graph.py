@@ -4,8 +4,9 @@ Two orders that lead to the same state go on in the same ways, so what comes aft
 once. A *state* is all that there is, and for each task all that it remembers: what it does next
 follows from that.
 
-- Where the next step of a task touches nothing that another one will ever touch, it goes first: any
-  other order leads to the same ends.
+- Where the next step of a task touches nothing that another one will touch, it goes first: any
+  other order leads to the same ends. Of two tasks all that counts is what the other one would do
+  if it went on alone: it may end early, because a lock is held.
 - A step that was tried *sleeps* while others do what neither notices of the other: in which order
   they come makes no difference.
 
@@ -15,9 +16,11 @@ turns up that it could matter to. docs/decisions/0047 has the argument.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import takewhile
 from typing import NamedTuple
 
 from reclaim.testing.footprints import Footprint
@@ -25,6 +28,21 @@ from reclaim.testing.scheduler import Moment, Schedule, Scheduler, Trace
 
 _STRIDE = 7_919
 """Where not all is tried, what is tried lies far apart."""
+
+
+@dataclass(eq=False, slots=True)
+class _Alone:
+    """The steps that a task does if it goes on alone to its end."""
+
+    first: Footprint
+    rest: _Alone | None
+    whole: Footprint = field(default_factory=Footprint)
+    """What all of them touch."""
+
+    def __post_init__(self) -> None:
+        self.whole.add(self.first)
+        if self.rest is not None:
+            self.whole.add(self.rest.whole)
 
 
 @dataclass(eq=False)
@@ -47,6 +65,10 @@ class _Node:
     wanted: set[int] = field(default_factory=set)
     before: set[tuple[_Node, int]] = field(default_factory=set)
     """The states from which a step of a task leads here."""
+    offered: set[int] = field(default_factory=set)
+    """The tasks whose steps stand among the offers."""
+    alone: dict[int, _Alone] = field(default_factory=dict)
+    """What a task does from here on if it goes on alone, as far as somebody has asked."""
 
     @property
     def untried(self) -> set[int]:
@@ -102,11 +124,15 @@ class StateGraph:
     most: int | None = None
     """The most runs."""
     runs: int = 0
+    runs_alone: int = 0
+    """Runs that were done only to see what a task does alone."""
     exhausted: bool = False
     """Nothing was left out, within the bound."""
     nodes: dict[Hashable, _Node] = field(default_factory=dict)
     _futures: dict[int, list[Footprint]] = field(default_factory=dict)
     """Of each task what its steps touch, from the first, the second, ... on."""
+    _undecided: deque[_Node] = field(default_factory=deque)
+    """States of which it is to be found out anew what is to be tried there."""
     _offers: list[_Offer] = field(default_factory=list)
     """A heap. Some of them were tried since, or need not be tried any more."""
 
@@ -115,10 +141,13 @@ class StateGraph:
         while schedule is not None:
             if self.runs == self.most:
                 return
-            trace = self._run(schedule)
-            self.runs += 1
-            self._learn(trace)
-            yield trace
+            trace: Trace | None = self._run(schedule)
+            while trace is not None:
+                self.runs += 1
+                # Whoever looks at the end does so before anything else is run.
+                yield trace
+                self._learn(trace)
+                trace = self._decide()
             schedule = self._next_schedule()
         self.exhausted = True
 
@@ -133,7 +162,8 @@ class StateGraph:
     def _next_schedule(self) -> Schedule | None:
         """A step that was not tried, and how to get there; those with few preemptions first."""
         while self._offers and not self._offers[0].is_open:
-            heappop(self._offers)
+            closed = heappop(self._offers)
+            closed.node.offered.discard(closed.task)
         if not self._offers:
             return None
         offer = self._offers[0]
@@ -153,8 +183,9 @@ class StateGraph:
         return pending[self.runs * _STRIDE % len(pending)]
 
     def _offer(self, node: _Node) -> None:
-        for task in node.untried:
+        for task in node.untried - node.offered:
             heappush(self._offers, _Offer(node.cost(task), -node.number, -task, node))
+            node.offered.add(task)
 
     def _key(self, moment: Moment, last: int | None) -> Hashable:
         # With a bound it matters who is at work: to take the turn from him counts.
@@ -186,7 +217,7 @@ class StateGraph:
         return last if last is not None and last in node.tried else min(node.tried)
 
     def _learn(self, trace: Trace) -> None:
-        """Note the states and steps of a run, and what is to be tried from there."""
+        """Note the states and steps of a run."""
         news = grown = False
         passed: list[_Node] = []
         for at, step in enumerate(trace.steps):
@@ -201,13 +232,21 @@ class StateGraph:
             if at + 1 < len(trace.moments):
                 node.after[step.task] = self._key(trace.moments[at + 1], step.task)
             news |= self._touch(step.task, node.done[step.task], known)
+        if grown:
+            for node in self.nodes.values():
+                node.alone.clear()
         lowered = self._lower(self._linked(passed))
-        for node in self.nodes.values() if news or grown else (*passed, *lowered):
-            before = node.wanted
-            self._want(node)
-            if node.wanted != before:
-                self._offer(node)
+        self._undecided += self.nodes.values() if news or grown else (*passed, *lowered)
         self._wake(self.nodes.values() if grown else passed)
+
+    def _decide(self) -> Trace | None:
+        """Find out what is to be tried; returns a run that was made for it and tells more."""
+        while self._undecided:
+            trace = self._want(self._undecided[0])
+            if trace is not None:
+                return trace
+            self._offer(self._undecided.popleft())
+        return None
 
     def _linked(self, passed: Sequence[_Node]) -> Iterator[_Node]:
         """The states after those that a run has passed, which know from where they were reached."""
@@ -278,7 +317,7 @@ class StateGraph:
                 for other in awake:
                     del child.sleeping[other]
                 if awake:
-                    self._offer(child)
+                    self._undecided.append(child)
                     pending.append(child)
 
     def _touch(self, task: int, index: int, footprint: Footprint) -> bool:
@@ -288,20 +327,131 @@ class StateGraph:
         news = [future.add(footprint) for future in futures[: index + 1]]
         return any(news)
 
-    def _want(self, node: _Node) -> None:
-        """One task is enough if what it does is noticed by nobody, now or later."""
+    def _want(self, node: _Node) -> Trace | None:
+        """One task is enough if what it does is noticed by nobody, now or later.
+
+        Returns a run if one was made to find that out, and both are wanted.
+        """
         if len(node.wanted) == len(node.ready) > 1:
-            return
+            return None
         if self.preemptions is not None and node.is_free:
             # What costs nothing here would cost a preemption later.
             node.wanted = set(node.ready)
-            return
+            return None
         for task, footprint in node.tried.items():
             others = [other for other in node.ready if other != task]
             if not any(footprint.conflicts(self._future(node, other)) for other in others):
                 node.wanted = {task}
-                return
+                return None
+        if self.preemptions is None and self.most is None and len(node.ready) == 2:
+            return self._want_by_what_is_done_alone(node)
         node.wanted = set(node.ready)
+        return None
+
+    def _want_by_what_is_done_alone(self, node: _Node) -> Trace | None:
+        """Of two tasks, one is enough if the other does not notice it while going on alone."""
+        task = next(iter(node.tried))
+        other = next(other for other in node.ready if other != task)
+        trace = None
+        if other not in node.sleeping:
+            if self._told_by_neighbours(node, other) is None:
+                trace = self._go_on_alone(node, other)
+            if node.tried[task].conflicts(node.alone[other].whole):
+                node.wanted = set(node.ready)
+                return trace
+        node.wanted = {task}
+        return None
+
+    def _told_by_neighbours(self, node: _Node, task: int) -> _Alone | None:
+        """What a task does if it goes on alone, if a state before or after this one tells.
+
+        A step that changes nothing which the other touches makes no difference to what that does.
+        """
+        known = node.alone.get(task) or self._told_before(node, task)
+        known = known or self._told_after(node, task)
+        if known is not None:
+            node.alone[task] = known
+        return known
+
+    def _told_before(self, node: _Node, task: int) -> _Alone | None:
+        way: list[_Node] = []
+        first = node
+        while task not in first.alone and first.reached is not None:
+            way.append(first)
+            first, _ = first.reached
+        known = first.alone.get(task)
+        for reached in reversed(way):
+            assert reached.reached is not None
+            before, stepped = reached.reached
+            if known is not None and stepped == task:
+                known = known.rest
+            elif known is not None and before.tried[stepped].disturbs(known.whole):
+                known = None
+            if known is None:
+                return None
+            reached.alone[task] = known
+        return known
+
+    def _told_after(self, node: _Node, task: int) -> _Alone | None:
+        for stepped, key in node.after.items():
+            after = self.nodes.get(key)
+            known = None if after is None else after.alone.get(task)
+            if known is None:
+                continue
+            if stepped == task:
+                return _Alone(node.tried[task], known)
+            if not node.tried[stepped].disturbs(known.whole):
+                return known
+        return None
+
+    def _go_on_alone(self, node: _Node, task: int) -> Trace | None:
+        """Let a task go on alone, to see what it does; returns the run if the other notices it."""
+        noticing = [footprint for other, footprint in node.tried.items() if other != task]
+        schedule, taken = node.schedule(), list[int]()
+        touched = Footprint()
+        noticed: bool | None = None
+
+        def guide(moment: Moment) -> int | None:
+            nonlocal noticed
+            if len(taken) > len(schedule) and noticed is None and moment.stepped is not None:
+                touched.add(moment.stepped)
+            if len(taken) < len(schedule):
+                chosen: int | None = schedule[len(taken)]
+            elif noticed is None and task in moment.ready:
+                chosen = task
+            else:
+                if noticed is None:
+                    noticed = any(one.conflicts(touched) for one in noticing)
+                chosen = self._choose(moment, (), taken) if noticed else None
+            if chosen is not None:
+                taken.append(chosen)
+            return chosen
+
+        trace = self.scheduler.run(guide=guide)
+        alone: _Alone | None = None
+        of_task = takewhile(lambda step: step.task == task, trace.steps[len(schedule) :])
+        for step in reversed([*of_task]):
+            alone = _Alone(step.footprint, alone)
+        assert alone is not None
+        self._tell_before(node, task, alone)
+        if noticed:
+            return trace
+        self.runs_alone += 1
+        return None
+
+    def _tell_before(self, node: _Node, task: int, alone: _Alone) -> None:
+        """Note what a task does alone in a state, and in those before it as far as it is known."""
+        node.alone[task] = alone
+        while node.reached is not None:
+            before, stepped = node.reached
+            if task in before.alone:
+                return
+            if stepped == task:
+                alone = _Alone(before.tried[task], alone)
+            elif before.tried[stepped].disturbs(alone.whole):
+                return
+            before.alone[task] = alone
+            node = before
 
     def _future(self, node: _Node, task: int) -> Footprint:
         """What a task may touch from here on."""

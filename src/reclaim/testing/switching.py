@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 import pyarrow as pa
@@ -23,8 +24,9 @@ from reclaim.catalog.database.transactions import Database
 from reclaim.model import StoredObject
 from reclaim.storage import LastCheck, Payload, Storage, unchecked
 from reclaim.testing.clock import FakeClock
-from reclaim.testing.footprints import CLOCK, Footprint, of_object
+from reclaim.testing.footprints import CLOCK, Footprint, of_folder, of_object
 from reclaim.testing.storage import StorageWrapper, as_batches
+from reclaim.urls import path_of
 
 T = TypeVar("T")
 
@@ -196,6 +198,8 @@ class SwitchingStorage(StorageWrapper):
         super().__init__(inner)
         self._switch = switch
         self._database = database
+        # On a disk, where a folder stays until somebody removes it.
+        self._root = Path(path_of(inner.url))
 
     def _reach(
         self,
@@ -204,21 +208,35 @@ class SwitchingStorage(StorageWrapper):
         reads: Sequence[str] = (),
         writes: Sequence[str] = (),
         prefix: str | None = None,
+        level: str | None = None,
+        makes: str | None = None,
     ) -> None:
+        """Let others go before this step. It ``makes`` an object, and the folders above it."""
         footprint = Footprint(
             {of_object(address) for address in reads},
             {of_object(address) for address in writes},
             set() if prefix is None else {of_object(prefix)},
+            set() if level is None else {of_folder(level)},
         )
         if writes:
             # What is written carries the time.
             footprint.reads.add(CLOCK)
         if self._database.writing:
+            self._find_folders(footprint, makes)
             self._database.touch(footprint)
             return
         self._database.keep_snapshot()
-        about = [*reads, *writes, *([] if prefix is None else [prefix])]
+        about = [*reads, *writes, *(name for name in (prefix, level) if name is not None)]
         self._switch.reach(f"{call} {about[0] if about else ''}".strip(), footprint)
+        self._find_folders(footprint, makes)
+
+    def _find_folders(self, footprint: Footprint, address: str | None) -> None:
+        """Note the folders above an object that is about to be made: some are made with it."""
+        if address is None:
+            return
+        for folder in PurePosixPath(address).parents[:-1]:
+            there = (self._root / folder).is_dir()
+            (footprint.reads if there else footprint.writes).add(of_object(str(folder)))
 
     def _told(self, call: Callable[[], T], summary: Callable[[T], object] = lambda it: it) -> T:
         """The result of a call, which the switch is told of, and of an error as well."""
@@ -231,7 +249,7 @@ class SwitchingStorage(StorageWrapper):
         return result
 
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
-        self._reach("put", writes=[address])
+        self._reach("put", writes=[address], makes=address)
         self._told(lambda: self.inner.put(address, data, create=create))
 
     def get(self, address: str) -> bytes:
@@ -270,14 +288,14 @@ class SwitchingStorage(StorageWrapper):
         )
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
-        self._reach("list", prefix=prefix)
+        self._reach("list", level=prefix)
         folders, objects = self._told(lambda: self.inner.folders(prefix), lambda _: "listed")
         listed = sorted(folders), sorted(objects, key=lambda stored: stored.address)
         self._switch.see(listed)
         return listed
 
     def copy(self, source: str, target: str) -> None:
-        self._reach("copy", reads=[source], writes=[target])
+        self._reach("copy", reads=[source], writes=[target], makes=target)
         self._told(lambda: self.inner.copy(source, target))
 
     def move(
@@ -289,7 +307,7 @@ class SwitchingStorage(StorageWrapper):
         fresh: datetime | None = None,
         last_check: LastCheck = unchecked,
     ) -> None:
-        self._reach("move", writes=[source, target])
+        self._reach("move", writes=[source, target], makes=target)
         self._told(
             lambda: self.inner.move(source, target, size=size, fresh=fresh, last_check=last_check)
         )

@@ -38,7 +38,7 @@ from reclaim.catalog.staging import tokens
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros
 from reclaim.errors import Conflict, TransactionFailed
-from reclaim.ids import new_uid
+from reclaim.ids import new_run_id
 from reclaim.model import Ref, RefKind, Run, RunState, Snapshot, SnapshotId
 
 BATCH = 5_000
@@ -160,7 +160,8 @@ def apply_edit(
         if not history_compare.is_as_read(connection, workspace.repo_uid, read):
             return None
         check_settled(connection, workspace.repo_uid)
-        run = Run(new_uid(), kind, RunState.DONE, workspace.clock.now(), summary)
+        now = workspace.clock.now()
+        run = Run(new_run_id(now), kind, RunState.DONE, now, summary)
         records.insert_run(connection, workspace, run)
         edit_history(connection, workspace, run.id, edit)
         return run

@@ -16,7 +16,7 @@ from reclaim.engine.lifecycle import LifecycleIndex, LifecycleIndexRequest
 from reclaim.engine.tasks.parts import Opener, open_storage
 from reclaim.engine.uncommitted import DeadEntries, DeadRequest, UncommittedSearch
 from reclaim.errors import InvalidInput
-from reclaim.ids import new_uid
+from reclaim.ids import new_run_id
 from reclaim.run.applied import Applied
 from reclaim.run.apply import apply_plan
 from reclaim.run.decide import Decided
@@ -123,7 +123,8 @@ def collect_by_rules(
         )
     finish_unfinished(store, engine, watcher=watcher, opener=opener)
     watching = watcher or Silent()
-    planning = _IndexingPlanning(store, engine, options, new_uid(), None, watching, opener)
+    run_id = new_run_id(store.clock.now())
+    planning = _IndexingPlanning(store, engine, options, run_id, None, watching, opener)
 
     def plan() -> Plan:
         return record_plan(store, planning.run())

@@ -36,7 +36,7 @@ from reclaim.errors import (
     PlanRefused,
     ReclaimError,
 )
-from reclaim.ids import new_uid
+from reclaim.ids import new_run_id
 from reclaim.model import SnapshotId
 from reclaim.policy.lifecycle import (
     Bounds,
@@ -124,7 +124,8 @@ def plan_lifecycle(
         )
     check_rules(store, asked.policy)
     watching = watcher or Silent()
-    plan = LifecyclePlanning(store, engine, wanted, asked, new_uid(), watching, opener).run()
+    run_id = new_run_id(store.clock.now())
+    plan = LifecyclePlanning(store, engine, wanted, asked, run_id, watching, opener).run()
     return record_plan(store, plan)
 
 

@@ -38,7 +38,7 @@ from reclaim.errors import (
     PlanRefused,
     ReclaimError,
 )
-from reclaim.ids import new_uid
+from reclaim.ids import new_run_id
 from reclaim.model import RefKind
 from reclaim.run.checkpoints import find_barriers, store_name
 from reclaim.run.decide import Decided
@@ -103,7 +103,8 @@ def plan_uncommitted(
     if wanted.inventory is not None or not wanted.policy.empty:
         raise InvalidInput("a run on uncommitted data takes neither rules nor an inventory")
     watching = watcher or Silent()
-    plan = UncommittedPlanning(store, engine, wanted, how, new_uid(), watching, opener).run()
+    run_id = new_run_id(store.clock.now())
+    plan = UncommittedPlanning(store, engine, wanted, how, run_id, watching, opener).run()
     return record_plan(store, plan)
 
 
@@ -190,13 +191,12 @@ class UncommittedPlanning(Planning):
         assert isinstance(format, IndexesEntries)
         if self._store.deleted:
             return super()._list(place)
-        own = self._place.prefix.rstrip("/")
         folders = [
             (folder, partition)
             for folder, partition in format.partition_folders(
                 self._store.storage, self._asked.branch
             )
-            if folder.rstrip("/") != own
+            if not self._is_skipped(folder)
         ]
         # All that are there are known by name, whether they are listed or not.
         self._partitions = by_partition(folders)

@@ -106,9 +106,9 @@ class CatalogFormat:
         yield from self._own_folders(storage)
 
     def _own_folders(self, storage: Storage) -> Iterator[str]:
-        """The folders of what runs leave."""
+        """The folders of what runs leave, and that may be collected."""
         yield from _folders(storage, f"{self.prefix}_reclaim/runs")
-        for part in ("epoch", CHECKPOINTS, INDEX, PROTECTED, LIFECYCLE):
+        for part in (CHECKPOINTS, INDEX, PROTECTED, LIFECYCLE):
             yield f"{self.prefix}_reclaim/{part}"
 
     def branch_folder(self, branch: str) -> str:
