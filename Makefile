@@ -29,7 +29,7 @@ test-fast: setup ## Run the pure rooms and one of each store, without servers an
 		tests/terminus/test_store.py tests/terminus/test_path.py
 
 soak: setup ## Run the state machines, schedules, crashes and random histories for hours
-	RECLAIM_SOAK=1 $(BIN)/python -m pytest $(TESTFLAGS) \
+	RECLAIM_SOAK=1 $(BIN)/python -m pytest $(TESTFLAGS) -o faulthandler_timeout=0 \
 		tests/policy tests/history tests/catalog tests/collect tests/terminus tests/icechunk \
 		tests/schedules tests/lifecycle tests/run/test_uncommitted_scope.py tests/planted \
 		tests/spark/test_random.py tests/spark/test_uncommitted.py tests/spark/test_lifecycle.py

@@ -17,12 +17,13 @@ def new_uid() -> str:
 
 
 def new_run_id(now: datetime) -> str:
-    """32 hexadecimal digits, of which the first 12 are the time in milliseconds.
+    """32 hexadecimal digits, of which the last 12 are the time in milliseconds.
 
-    So the folders of runs are in the order of time, and their names tell how old they are.
+    So the name of a run's folder tells how old it is. The first digits are random: people name a
+    run by them.
     """
     time = (now - _BEGIN) // _MILLISECOND
-    return f"{time:0{_DIGITS_OF_TIME}x}{secrets.token_hex(10)}"
+    return f"{secrets.token_hex(10)}{time:0{_DIGITS_OF_TIME}x}"
 
 
 def age_by_id(run_id: str, now: datetime) -> timedelta | None:
@@ -33,7 +34,7 @@ def age_by_id(run_id: str, now: datetime) -> timedelta | None:
     if len(run_id) != _RUN_ID_DIGITS:
         return None
     try:
-        time = int(run_id[:_DIGITS_OF_TIME], 16)
+        time = int(run_id[-_DIGITS_OF_TIME:], 16)
     except ValueError:
         return None
     return now - _BEGIN - time * _MILLISECOND

@@ -112,13 +112,12 @@ def test_an_id_tells_the_age_of_a_run(hours: int) -> None:
     assert age_by_id(made, NOW) == age
 
 
-def test_ids_are_in_the_order_of_time() -> None:
-    made = [new_run_id(NOW + timedelta(milliseconds=number)) for number in range(100)]
-    assert sorted(made) == made
-    assert len(set(made) | {new_run_id(NOW) for _ in range(100)}) == 200
+def test_the_first_digits_of_an_id_are_random() -> None:
+    """People name a run by them, and another of the same minute must not be taken for it."""
+    assert len({new_run_id(NOW)[:8] for _ in range(100)}) == 100
 
 
-@pytest.mark.parametrize("name", ["", "clean", "x" * 32, "019b8be2df60", "_19b8be2df60" + "0" * 20])
+@pytest.mark.parametrize("name", ["", "clean", "x" * 32, "019b8be2df60", "0" * 20 + "_19b8be2df60"])
 def test_a_name_that_tells_no_time(name: str) -> None:
     assert age_by_id(name, NOW) is None
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from reclaim.catalog import Branch, Catalog, Repository
+from reclaim.catalog.database.schema import metadata
 from reclaim.policy import Policy, Rules
 from reclaim.policy.lifecycle import StoredLifecycle, encode_lifecycle, read_lifecycle
 from reclaim.run.expire import apply_expire, plan_expire
@@ -19,6 +20,7 @@ from reclaim.run.uncommitted.scope import Mode
 from reclaim.safety import SAFETY
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import FakeClock
+from reclaim.testing.scheduler import current_task
 from tests.collect.world import NAME, World, opening
 from tests.schedules.forgetting import forgetting
 from tests.schedules.past import Known, Past
@@ -119,6 +121,9 @@ def reap(at: Instance) -> None:
 
 def reap_from_a_copy(at: Instance) -> None:
     """Somebody works on a copy of the database, where the storage is that of the original."""
+    task = current_task()
+    assert task is not None
+    task.see("a copy", reads=list(metadata.tables))
     with at.past.copied_database(at.catalog.storage) as copy:
         copy._repository(at.past.repo_row).branch(BRANCH).delete("n")
         at.clock.advance(MARGIN)

@@ -62,6 +62,7 @@ ONE_END: dict[str, set[str]] = {
         *("link + expire", "expire + expire"),
     },
     "the lease is on a commit that the other does not touch": {
+        *("delete + lease", "copy + lease", "copy of the dead + lease", "move + lease"),
         *("commit + lease", "merge + lease", "revert + lease", "reset + lease"),
         *("delete branch + lease", "expire + lease"),
     },
@@ -99,12 +100,13 @@ def test_a_pair(pair: tuple[str, str], pasts: Pasts, checks: Checks, golden: Gol
     assert (explored.different == 1) == alone, explored.ends
 
 
-UNSEEN = {"collect + collect", "collect + undo"}
-"""Pairs of which the end was not seen yet: a soak goes on until it is."""
+UNSEEN: set[str] = LONG | BOUNDS.keys()
+"""Pairs of which the end was not seen since the ranges of a commit are written in steps of their
+own: a soak goes on until it is."""
 
 
 def test_every_pair_was_tried_to_the_end(golden: Golden) -> None:
     names = {" + ".join(pair) for pair in PAIRS} - UNSEEN
     tried = {name for name in names if golden.of_tests.get(name, {}).get("preemptions") == ALL}
     assert golden.of_soaks.keys() - tried == names - tried
-    assert {record["preemptions"] for record in golden.of_soaks.values()} == {ALL}
+    assert {record["preemptions"] for record in golden.of_soaks.values()} <= {ALL}

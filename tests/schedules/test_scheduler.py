@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,8 @@ from reclaim.testing import Scheduler
 from reclaim.testing.exploring import Exploration, crashes
 from reclaim.testing.footprints import Footprint
 from reclaim.testing.scheduler import Died, Task, describe, parse
+from tests.schedules.exploring import scheduler
+from tests.schedules.past import Pasts
 
 
 class Shelf:
@@ -145,3 +148,25 @@ def test_a_sample_interrupts_each_task() -> None:
     assert (len(every), len(some)) == (4, 4)
     few = list(Exploration(adding(shelf, "a", "a"), preemptions=1, enough=2, sample=1))
     assert len(few) == 3
+
+
+def test_a_step_in_another_thread_is_an_error() -> None:
+    """It would be in no order: nobody could switch before it."""
+
+    def prepare(tasks: Sequence[Task]) -> Sequence[Callable[[], Any]]:
+        def work() -> None:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(tasks[0].reach, "hidden", Footprint()).result()
+
+        return [work]
+
+    with pytest.raises(AssertionError, match="another thread: hidden"):
+        Scheduler(["works"], prepare).run()
+
+
+def test_a_commit_writes_its_ranges_in_steps(pasts: Pasts) -> None:
+    trace = scheduler(pasts.of(["commit"]), ["commit"]).run()
+    written = [step.name for step in trace.steps if step.name.startswith("put ")]
+    containers = [name for name in written if "/_reclaim/meta/" in name]
+    ranges = 1
+    assert len(containers) == ranges + 1

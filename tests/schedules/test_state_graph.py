@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -225,6 +226,70 @@ def test_what_is_forgotten_may_take_more_steps(order: tuple[str, str], extra: in
     )
     assert ends(memory, graph) == ends(memory, every)
     assert graph.exhausted
+
+
+def _compare(works: Sequence[Callable[[Task, dict[str, int]], None]]) -> None:
+    memory = Memory()
+
+    def prepare(tasks: Sequence[Task]) -> Sequence[Callable[[], Any]]:
+        memory.values.clear()
+        return [partial(work, task, memory.values) for work, task in zip(works, tasks, strict=True)]
+
+    names = [str(number) for number in range(len(works))]
+    graph, every = (
+        kind(Scheduler(names, prepare, state_of=memory.state)) for kind in (StateGraph, Exploration)
+    )
+    assert ends(memory, graph) == ends(memory, every)
+    assert graph.exhausted
+
+
+def _read(task: Task, values: dict[str, int], name: str) -> int:
+    task.reach(f"read {name}", Footprint(reads={name}))
+    value = values.get(name, 0)
+    task.see(value)
+    return value
+
+
+def _write(task: Task, values: dict[str, int], name: str, value: int) -> None:
+    task.reach(f"write {name}", Footprint(writes={name}))
+    values[name] = value
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_after_an_error_nothing_is_forgotten_that_counts(fails: bool) -> None:
+    def tidies(task: Task, values: dict[str, int]) -> None:
+        with suppress(ValueError), task.forgetting(everything=True):
+            _read(task, values, "own")
+            if fails:
+                raise ValueError
+        with task.forgetting() as kept:
+            a = _read(task, values, "a")
+            kept.append(a)
+        c = _read(task, values, "c")
+        _write(task, values, "b", a + 10 * c)
+
+    def writes(task: Task, values: dict[str, int]) -> None:
+        for name, value in (("a", 1), ("a", 0), ("c", 1)):
+            _write(task, values, name, value)
+
+    _compare([tidies, writes])
+
+
+def test_after_a_part_is_not_after_all_that_is_forgotten() -> None:
+    def forgets(task: Task, values: dict[str, int]) -> None:
+        with task.forgetting() as kept:
+            with task.forgetting() as within:
+                _write(task, values, "a", 1)
+                within.append(0)
+            if _read(task, values, "b"):
+                return
+            kept.append(0)
+        _write(task, values, "b", 6)
+
+    def writes(task: Task, values: dict[str, int]) -> None:
+        _write(task, values, "b", 1)
+
+    _compare([forgets, writes])
 
 
 def test_a_run_is_stopped_where_others_went_on() -> None:

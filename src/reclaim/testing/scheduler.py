@@ -20,6 +20,7 @@ from typing import Any
 from reclaim.errors import ReclaimError
 from reclaim.testing.footprints import Footprint
 from reclaim.testing.known_ids import known_ids
+from reclaim.testing.one_thread import one_thread
 
 PATIENCE_SECONDS = 120
 """A task that does not reach its next step in that time waits for something that cannot come."""
@@ -148,8 +149,10 @@ class Task:
         """Wait for the turn to do the next step. Outside of an execution nothing waits."""
         if self.dead:
             raise Died
-        if self._turns is None or threading.current_thread() is not self.thread:
+        if self._turns is None:
             return
+        if threading.current_thread() is not self.thread:
+            raise AssertionError(f"{self.name} does a step in another thread: {name}")
         self._turns.wait_for(self)
         if self.done == 0:
             footprint.add(self.footprint)
@@ -184,9 +187,13 @@ class Task:
         """
         before, floor = self._seen.copy(), self._floor
         self._floor = before if everything else floor
+        # Whoever is in there remembers so: what comes after a part is not what comes after all.
+        self._seen.update(b"within")
         kept: list[object] = []
-        yield kept
-        self._floor = floor
+        try:
+            yield kept
+        finally:
+            self._floor = floor
         self._seen = (floor or before).copy()
         if floor is None:
             self._seen.update(repr([*kept, self.lasting()]).encode())
@@ -369,7 +376,7 @@ class Scheduler:
         A ``guide`` chooses instead of a schedule, and sees the state between the steps.
         """
         tasks = [Task(name, number) for number, name in enumerate(self.names)]
-        with known_ids(tasks):
+        with known_ids(tasks), one_thread():
             for task, work in zip(tasks, self._prepare(tasks), strict=True):
                 task.work = work
                 task.dies_at = (deaths or {}).get(task.number)

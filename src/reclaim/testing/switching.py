@@ -9,7 +9,7 @@ All that they return they also tell the switch: what a task does next follows fr
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Protocol, TypeVar
 import pyarrow as pa
 from sqlalchemy import Connection, Engine, event
 
+from reclaim.catalog.database.schema import metadata
 from reclaim.catalog.database.transactions import Database
 from reclaim.model import StoredObject
 from reclaim.storage import LastCheck, Payload, Storage, unchecked
@@ -105,10 +106,16 @@ class SwitchingDatabase(Database):
                 self.switch.release_snapshot()
 
     def keep_snapshot(self) -> None:
-        """Tell the switch that what an open transaction reads later it reads as of its begin."""
+        """Tell the switch that what an open transaction reads later it reads as of its begin.
+
+        What that is may follow from what it sees outside the database meanwhile, so it may be
+        anything.
+        """
         if self._open and not self._kept:
             self._kept = True
             self.switch.keep_snapshot()
+        for footprint in self._open:
+            footprint.reads.update(metadata.tables)
 
     def _note(self, _connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         # All that a transaction reads it reads as of its first statement.
@@ -192,7 +199,8 @@ class SwitchingClock(FakeClock):
 
 
 class SwitchingStorage(StorageWrapper):
-    """A storage of which every call is a step, but for those that only make writes last."""
+    """A storage of which every call is a step, but for those that only make writes last: they
+    belong to the step before."""
 
     def __init__(self, inner: Storage, switch: Switch, database: SwitchingDatabase) -> None:
         super().__init__(inner)
@@ -324,8 +332,18 @@ class SwitchingStorage(StorageWrapper):
         self._reach("compare", reads=[first, second])
         return self._told(lambda: self.inner.same(first, second))
 
+    def flush(self, addresses: Iterable[str]) -> None:
+        flushed = [*addresses]
+        self._switch.see("flush", reads=[of_object(address) for address in flushed])
+        self._told(lambda: self.inner.flush(flushed))
+
+    def flush_moved(self, addresses: Iterable[str]) -> None:
+        flushed = [*addresses]
+        self._switch.see("flush", reads=[of_object(address) for address in flushed])
+        self._told(lambda: self.inner.flush_moved(flushed))
+
     def drop_folder(self, folder: str) -> None:
-        self._reach("drop", writes=[folder])
+        self._reach("drop", writes=[folder], level=folder)
         self._told(lambda: self.inner.drop_folder(folder))
 
 
