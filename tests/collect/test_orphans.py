@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reclaim.run.doctor import examine
-from reclaim.run.gc import collect
+from reclaim.run.gc import Collected, collect
 from reclaim.run.plan import PlanOptions
 from reclaim.run.purge import purge
 from reclaim.run.removal import MoveToQuarantine
@@ -38,10 +38,14 @@ def delete(world: World) -> None:
     world.clock.advance(days=3)
 
 
-def gc(world: World) -> Mapping[str, Any] | None:
+def collected(world: World) -> Collected:
     options = PlanOptions(margins=world.margins)
-    done = collect(deleted(world), world.engine(), options, opener=opening(world.storage))
-    return None if done.applied is None else done.applied.summary()
+    return collect(deleted(world), world.engine(), options, opener=opening(world.storage))
+
+
+def gc(world: World) -> Mapping[str, Any] | None:
+    applied = collected(world).applied
+    return None if applied is None else applied.summary()
 
 
 def test_orphans_go_with_a_deleted_repository(local: World) -> None:
@@ -74,7 +78,10 @@ def test_a_window_of_a_deleted_repository_stays_open(local: World) -> None:
     local.apply(plan, removal=MOVE)
     delete(local)
     kept = local.aside()
-    gc(local)
+    made = collected(local).plan
+    assert made is not None
+    staying = {group.reason: group.objects for group in made.document.staying}
+    assert staying["Reclaim's own, kept"] > len(kept)
     assert local.aside() == kept
     assert local.storage.head(plan.place.at("plan.json")).size
     assert gc(local) is None

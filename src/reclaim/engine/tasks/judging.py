@@ -195,9 +195,10 @@ def judge(
     closed = pc.or_(pc.equal(guard, ""), pc.is_in(guard, pa.array(rules.closed, pa.string())))
     opened = pc.is_in(guard, pa.array(rules.open, pa.string()))
     stranger = pc.and_not(pc.and_(pc.invert(closed), pc.invert(opened)), odd)
-    protected = pc.is_null(cutoff)
+    never = pc.is_null(cutoff)
+    ours = pa.scalar(False)
     for folder in rules.protected:
-        protected = pc.or_(protected, pc.starts_with(address, folder))
+        ours = pc.or_(ours, pc.starts_with(address, folder))
     young = pc.fill_null(pc.greater_equal(rows.column("last_modified"), cutoff), True)
     path = _paths(rows, paths)
     globs = [
@@ -207,10 +208,11 @@ def judge(
     # What runs left of themselves has no guard.
     in_doubt = pc.and_(pc.not_equal(guard, ""), pa.scalar(rules.in_doubt))
     stays = pc.case_when(
-        pc.make_struct(foreign, odd, protected, stranger, opened, *globs, in_doubt, young),
+        pc.make_struct(foreign, odd, ours, never, stranger, opened, *globs, in_doubt, young),
         "outside the store",
         ODD,
         "Reclaim's own, kept",
+        "of a kind that is never deleted",
         f"unknown {format.guard_noun}",
         f"in an open {format.guard_noun}",
         *(f"protected by {glob}" for glob in rules.protect),
