@@ -21,7 +21,7 @@ from reclaim.run.protection import find_memory
 from reclaim.run.uncommitted.scope import Mode
 from reclaim.testing.engine import OracleEngine
 from tests.catalog import raw
-from tests.collect.test_uncommitted import address, begin, run, settle
+from tests.collect.uncommitted import address, begin, run, settle
 from tests.collect.world import At, World
 
 RAW = ("raw/*",)

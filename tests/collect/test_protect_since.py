@@ -12,7 +12,7 @@ from reclaim.run.plan import Plan
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.uncommitted.scope import Mode
 from tests.collect.test_protect import memory_files, protect
-from tests.collect.test_uncommitted import address, settle
+from tests.collect.uncommitted import address, settle
 from tests.collect.world import At, World
 from tests.lifecycle.logs import LOGS
 from tests.lifecycle.ruled import plan_rules

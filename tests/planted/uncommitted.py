@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.planted.bug import Bug, Change
 
 TEST = "tests/collect/test_uncommitted.py"
+OF_CHECKPOINTS = "tests/collect/test_uncommitted_checkpoints.py"
+EXTENT = "tests/collect/test_uncommitted_extent.py"
 SCOPE = "tests/run/test_uncommitted_scope.py"
 DECIDING = "reclaim.run.uncommitted.scope"
 PLANNING = "reclaim.run.uncommitted.planning"
@@ -46,44 +48,44 @@ BUGS: dict[str, Bug] = {
         DECIDING,
         right="    if barriers - known.barriers:\n",
         wrong="    if False:\n",
-        test=f"{TEST}::TestInvalid::test_after_an_undo",
+        test=f"{OF_CHECKPOINTS}::TestInvalid::test_after_an_undo",
     ),
     "an adoption is not recorded": Bug(
         "reclaim.catalog.collection.copies",
         right="            records.insert_run(connection, workspace, run)\n",
         wrong="            del run\n",
-        test=f"{TEST}::TestInvalid::test_after_partitions_were_adopted",
+        test=f"{OF_CHECKPOINTS}::TestInvalid::test_after_partitions_were_adopted",
     ),
     "a checkpoint of another version counts": Bug(
         CHECKPOINTS,
         right='    if body["format"] != self.format:\n',
         wrong="    if False:\n",
-        test=f"{TEST}::TestInvalid::test_of_another_version",
+        test=f"{OF_CHECKPOINTS}::TestInvalid::test_of_another_version",
         besides=(Change(DECIDING, "    if known.format != FORMAT:\n", "    if False:\n"),),
     ),
     "a checkpoint that somebody changed counts": Bug(
         CHECKPOINTS,
         right='    if hashlib.sha256(data).hexdigest() != noted["sha256"]:\n',
         wrong="    if False:\n",
-        test=f"{TEST}::TestInvalid::test_that_somebody_changed",
+        test=f"{OF_CHECKPOINTS}::TestInvalid::test_that_somebody_changed",
     ),
     "commits that another run took are not missed": Bug(
         PLANNING,
         right="        if changes.lost:\n",
         wrong="        if False:\n",
-        test=f"{TEST}::TestInvalid::test_of_a_store_whose_commits_another_run_took",
+        test=f"{OF_CHECKPOINTS}::TestInvalid::test_of_a_store_whose_commits_another_run_took",
     ),
     "a partition is final while an upload into it can be linked": Bug(
         "reclaim.catalog.collection.final_partitions",
         right="    return frozenset(connection.execute(closed).scalars()) - uploading\n",
         wrong="    return frozenset(connection.execute(closed).scalars())\n",
-        test=f"{TEST}::test_a_partition_with_an_upload_is_not_final",
+        test=f"{OF_CHECKPOINTS}::test_a_partition_with_an_upload_is_not_final",
     ),
     "a partition is final as soon as it is closed": Bug(
         "reclaim.catalog.collection.final_partitions",
         right="        partitions.c.closed_at < now - LONGEST // MICROSECOND,\n",
         wrong="",
-        test=f"{TEST}::test_a_partition_that_was_closed_just_now_is_not_final",
+        test=f"{OF_CHECKPOINTS}::test_a_partition_that_was_closed_just_now_is_not_final",
     ),
     "what was held or spared is not carried": Bug(
         SAVING,
@@ -95,43 +97,43 @@ BUGS: dict[str, Bug] = {
         CHECKPOINTS,
         right="        return self.newest_id(runs) == base and",
         wrong="        return True or",
-        test=f"{TEST}::test_another_run_in_between_leaves_the_checkpoint_alone",
+        test=f"{OF_CHECKPOINTS}::test_another_run_in_between_leaves_the_checkpoint_alone",
     ),
     "a run of one branch leaves a checkpoint": Bug(
         PLANNING,
         right="        whole = self._asked.branch is None and not self._store.deleted\n",
         wrong="        whole = True\n",
-        test=f"{TEST}::test_a_branch_limits_the_listing_and_never_the_references",
+        test=f"{EXTENT}::test_a_branch_limits_the_listing_and_never_the_references",
     ),
     "the newest checkpoint is collected": Bug(
         CHECKPOINTS,
         right='    rows = pa.table({"address": pa.array(found.addresses(), pa.string())})\n',
         wrong='    rows = pa.table({"address": pa.array([], pa.string())})\n',
-        test=f"{TEST}::test_old_versions_are_collected_and_the_newest_stays",
+        test=f"{OF_CHECKPOINTS}::test_old_versions_are_collected_and_the_newest_stays",
     ),
     "the rule of 90 % counts what was looked at": Bug(
         "reclaim.run.plan_file",
         right="            return going, max(going, self.uncommitted.objects_known)\n",
         wrong="            return going, max(going, self.objects - left)\n",
-        test=f"{TEST}::test_what_is_known_counts_for_the_rule_of_90_percent",
+        test=f"{EXTENT}::test_what_is_known_counts_for_the_rule_of_90_percent",
     ),
     "protected globs protect nothing": Bug(
         "reclaim.engine.tasks.judging",
         right='        *(f"protected by {glob}" for glob in rules.protect),\n',
         wrong="        *(None for glob in rules.protect),\n",
-        test=f"{TEST}::test_open_partitions_and_protected_globs_are_counted",
+        test=f"{EXTENT}::test_open_partitions_and_protected_globs_are_counted",
     ),
     "what is protected after the plan is taken": Bug(
         "reclaim.run.apply",
         right="            check_protected(context.store, context.planned, seen)\n",
         wrong="",
-        test=f"{TEST}::test_what_is_protected_after_the_plan_refuses_it",
+        test=f"{EXTENT}::test_what_is_protected_after_the_plan_refuses_it",
     ),
     "dead containers that cannot be read list nothing": Bug(
         PLANNING,
         right="        if self._checkpoint is not None and self._dead.counts.unread:\n",
         wrong="        if False:\n",
-        test=f"{TEST}::TestInvalid::test_of_dead_commits_that_cannot_be_read",
+        test=f"{OF_CHECKPOINTS}::TestInvalid::test_of_dead_commits_that_cannot_be_read",
     ),
     "a container that a checkpoint knows is counted twice": Bug(
         "reclaim.run.uncommitted.planning",
@@ -149,24 +151,24 @@ BUGS: dict[str, Bug] = {
         PLANNING,
         right="                    counts[partition] = max(0, objects - gone), size\n",
         wrong="                    counts[partition] = objects, size\n",
-        test=f"{TEST}::test_what_was_deleted_since_counts_no_more_for_the_rule_of_90_percent[None]",
+        test=f"{EXTENT}::test_what_was_deleted_since_counts_no_more_for_the_rule_of_90_percent[None]",
     ),
     "the rule of 90 % counts what is not looked up for a branch": Bug(
         PLANNING,
         right="            known += notes.looked_up - sum(part.rows for part in asked)\n",
         wrong="            del asked\n",
-        test=f"{TEST}::test_what_was_deleted_since_counts_no_more_for_the_rule_of_90_percent[work]",
+        test=f"{EXTENT}::test_what_was_deleted_since_counts_no_more_for_the_rule_of_90_percent[work]",
     ),
     "rows that are lost on their way into the index are not missed": Bug(
         PLANNING,
         right="sum(part.rows for part in self._indexed.parts)),\n",
         wrong="counts.rows),\n",
-        test=f"{TEST}::test_a_row_that_is_lost_on_its_way_into_the_index_is_missed[written]",
+        test=f"{OF_CHECKPOINTS}::test_a_row_that_is_lost_on_its_way_into_the_index_is_missed[written]",
     ),
     "entries that are lost as containers are decoded are not missed": Bug(
         PLANNING,
         right='("entries", counts.expected_entries, counts.entries),\n',
         wrong='("entries", counts.entries, counts.entries),\n',
-        test=f"{TEST}::test_a_row_that_is_lost_on_its_way_into_the_index_is_missed[decoded]",
+        test=f"{OF_CHECKPOINTS}::test_a_row_that_is_lost_on_its_way_into_the_index_is_missed[decoded]",
     ),
 }

@@ -1,0 +1,305 @@
+"""Checkpoints of runs on uncommitted data: when they are written, and when they count."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from reclaim.catalog.database.schema import runs
+from reclaim.engine.tasks import indexing
+from reclaim.errors import (
+    IncompleteRead,
+    Refused,
+)
+from reclaim.ids import new_uid
+from reclaim.model import CHECKPOINT
+from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.uncommitted.checkpoint import find_checkpoint
+from reclaim.run.uncommitted.scope import Mode
+from reclaim.stores.catalog import CatalogFormat
+from tests.collect.uncommitted import address, begin, head, notes, optimized, run, settle
+from tests.collect.world import NAME, World, addresses_of
+
+
+def test_a_plan_alone_leaves_no_checkpoint(local: World) -> None:
+    main = local.repo.branch("main")
+    main.put("a", b"a")
+    main.commit("first")
+    settle(local)
+    local.uncommitted()
+    assert find_checkpoint(local.store(), local.storage) == "there is no checkpoint yet"
+
+
+class TestInvalid:
+    """What makes a checkpoint count no more."""
+
+    def why(self, world: World) -> str:
+        plan = world.uncommitted(Mode.OPTIMIZED)
+        assert notes(plan).mode == Mode.CLEAN
+        return notes(plan).why
+
+    def test_after_an_undo(self, local: World) -> None:
+        main = begin(local)
+        main.put("x", b"garbage")
+        main.delete("x")
+        settle(local)
+        plan = local.uncommitted(allowed_fraction=1.0)
+        applied = local.apply(plan, removal=MoveToQuarantine(timedelta(days=7)))
+        assert notes(local.uncommitted()).mode == Mode.OPTIMIZED
+        local.undo(applied.run)
+        assert "undone since" in self.why(local)
+        run(local)
+        assert notes(local.uncommitted()).mode == Mode.OPTIMIZED
+
+    def test_after_partitions_were_adopted(self, local: World) -> None:
+        begin(local)
+        store = local.store()
+        with store.lock(new_uid()) as held:
+            held.adopt(["0000000000ffff_restored"])
+        assert "adopted since" in self.why(local)
+
+    def test_of_another_version(self, local: World) -> None:
+        def change(body: dict[str, object]) -> None:
+            body["format"] = 7
+
+        rewrite(local, change)
+        assert "has format 7" in self.why(local)
+
+    def test_that_somebody_changed(self, local: World) -> None:
+        begin(local)
+        place = manifest_of(local)
+        local.storage.put(place, local.storage.get(place) + b" ")
+        assert "was changed" in self.why(local)
+
+    def test_that_is_gone(self, local: World) -> None:
+        begin(local)
+        local.storage.delete(manifest_of(local))
+        assert "not there any more" in self.why(local)
+
+    @pytest.mark.parametrize(
+        ("kind", "how"),
+        [
+            ("carried", "changed"),
+            ("containers", "changed"),
+            ("index", "changed"),
+            ("index", "gone"),
+            ("partitions", "changed"),
+            ("snapshots", "gone"),
+        ],
+    )
+    def test_of_which_a_file_is_damaged(self, local: World, kind: str, how: str) -> None:
+        main = begin(local)
+        main.put("x", b"staged")
+        settle(local)
+        run(local)
+        main = local.repo.branch("main")
+        main.put("y", b"in a new partition")
+        main.delete("x")
+        settle(local)
+        found = find_checkpoint(local.store(), local.storage)
+        assert not isinstance(found, str)
+        files = getattr(found.manifest, kind)
+        for file in files if isinstance(files, list) else [files]:
+            if how == "gone":
+                local.storage.delete(file.address)
+            else:
+                local.storage.put(file.address, b"PAR1 nonsense PAR1")
+        plan = local.uncommitted(Mode.OPTIMIZED, allowed_fraction=1.0)
+        if notes(plan).mode == Mode.OPTIMIZED:
+            # It did not need that file.
+            assert kind == "index"
+        else:
+            assert "damaged" in notes(plan).why
+        local.apply(plan)
+        local.check()
+
+    def test_of_a_store_whose_commits_another_run_took(self, local: World) -> None:
+        begin(local)
+        work = local.repo.create_branch("work", "main")
+        work.put("x", b"x")
+        work.commit("on work")
+        settle(local)
+        run(local)
+        local.repo.delete_branch("work")
+        local.apply(local.plan(allowed_fraction=1.0))
+        assert "taken by another run" in self.why(local)
+
+    def test_of_dead_commits_that_cannot_be_read(self, local: World) -> None:
+        """What they listed is not known, so only a clean run finds it."""
+        begin(local)
+        work = local.repo.create_branch("work", "main")
+        work.put("x", b"x")
+        work.commit("on work")
+        committed = address(work, "x")
+        settle(local)
+        run(local)
+        [lost] = {
+            info.address
+            for info in local.repo._workspace.containers.tree(
+                local.repo.commit("work").metarange
+            ).ranges
+        } - addresses_of(local.repo, head(local))
+        local.storage.delete(lost)
+        local.repo.delete_branch("work")
+        assert "cannot be read any more" in self.why(local)
+        run(local)
+        assert committed not in local.there()
+
+
+def final(world: World) -> frozenset[str]:
+    found = find_checkpoint(world.store(), world.storage)
+    assert not isinstance(found, str)
+    return found.known.final
+
+
+def test_a_partition_with_an_upload_is_not_final(local: World) -> None:
+    begin(local)
+    upload = local.repo.branch("main").get_physical_address("x", valid=timedelta(days=9))
+    settle(local)
+    run(local)
+    # Its owner may put the bytes there at any time.
+    assert upload.address.split("/")[-2] not in final(local)
+    local.storage.put(upload.address, b"late")
+    local.clock.advance(days=9)
+    run(local)
+    local.clock.advance(days=2)
+    assert upload.address not in local.there() or upload.address in optimized(local)
+
+
+def test_a_partition_that_was_closed_just_now_is_not_final(local: World) -> None:
+    begin(local)
+    before = final(local)
+    with local.opened() as catalog:
+        catalog.repository(NAME).branch("main").put("x", b"x")
+        staged = address(catalog.repository(NAME).branch("main"), "x")
+    run(local)
+    assert final(local) == before
+    # A writer that wakes up late: what it puts there, the next run sees.
+    late = f"{staged.rpartition('/')[0]}/late"
+    local.storage.put(late, b"late")
+    settle(local)
+    assert optimized(local) == {late}
+
+
+def manifest_of(world: World) -> str:
+    [found] = {
+        str(record.summary[CHECKPOINT]["address"])
+        for record in world.store().runs()
+        if CHECKPOINT in record.summary
+    }
+    return found
+
+
+def rewrite(world: World, change: Callable[[dict[str, object]], None]) -> None:
+    """Change the newest checkpoint as another version would have written it."""
+    begin(world)
+    place = manifest_of(world)
+    body = json.loads(world.storage.get(place))
+    change(body)
+    data = json.dumps(body).encode()
+    world.storage.put(place, data)
+    [record] = [one for one in world.store().runs() if CHECKPOINT in one.summary]
+    noted = {"address": place, "sha256": hashlib.sha256(data).hexdigest()}
+    summary = json.dumps({**record.summary, CHECKPOINT: noted})
+    with world.repo._workspace.database.write() as connection:
+        connection.execute(update(runs).where(runs.c.id == record.id).values(summary=summary))
+
+
+def test_another_run_in_between_leaves_the_checkpoint_alone(local: World) -> None:
+    main = begin(local)
+    main.put("x", b"garbage")
+    main.reset()
+    settle(local)
+    first = local.uncommitted(allowed_fraction=1.0)
+    second = local.uncommitted(allowed_fraction=1.0)
+    local.apply(second)
+    between = find_checkpoint(local.store(), local.storage)
+    local.apply(first)
+    assert find_checkpoint(local.store(), local.storage) == between
+    optimized(local)
+
+
+def test_a_plan_that_is_applied_again_keeps_its_checkpoint(local: World) -> None:
+    main = begin(local)
+    main.put("x", b"x")
+    main.reset()
+    settle(local)
+    plan, _ = run(local)
+    left = find_checkpoint(local.store(), local.storage)
+    assert not isinstance(left, str)
+    assert list(local.storage.list(plan.place.at("index"))) == [], "it lies in the index by now"
+    local.apply(plan)
+    assert find_checkpoint(local.store(), local.storage) == left
+
+
+def test_old_versions_are_collected_and_the_newest_stays(local: World) -> None:
+    main = begin(local)
+    first = manifest_of(local)
+    for number in range(3):
+        main = local.repo.branch("main")
+        main.put(f"n{number}", b"n")
+        main.commit("more")
+        settle(local)
+        run(local)
+    assert first not in {stored.address for stored in local.storage.list()}
+    found = find_checkpoint(local.store(), local.storage)
+    assert not isinstance(found, str)
+    assert found.known.generation == 3
+    for file in found.addresses():
+        local.storage.head(file)
+    plan = local.plan(allowed_fraction=1.0)
+    assert not set(local.candidates(plan)) & set(found.addresses())
+
+
+@pytest.mark.parametrize("where", ["decoded", "written"])
+def test_a_row_that_is_lost_on_its_way_into_the_index_is_missed(
+    local: World, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    main = begin(local)
+    main.put("x", b"new")
+    main.commit("new")
+    settle(local)
+    written, decoded = indexing.write_index, CatalogFormat.indexed
+
+    def lose_row(storage: Any, stem: str, tables: Any) -> Any:
+        return written(storage, stem, [table.slice(1) for table in tables])
+
+    def lose_entry(format: CatalogFormat, storage: Any, container: Any) -> Any:
+        rows, count = decoded(format, storage, container)
+        return rows.slice(1), count - 1
+
+    if where == "written":
+        monkeypatch.setattr(indexing, "write_index", lose_row)
+    else:
+        monkeypatch.setattr(CatalogFormat, "indexed", lose_entry)
+    for mode in (Mode.CLEAN, Mode.OPTIMIZED):
+        with pytest.raises(IncompleteRead, match="expected for the index"):
+            local.uncommitted(mode)
+
+
+def test_the_bytes_of_every_file_of_the_checkpoint_are_counted(local: World) -> None:
+    begin(local)
+    checkpoint = find_checkpoint(local.store(), local.storage)
+    assert not isinstance(checkpoint, str)
+    files = set(checkpoint.addresses()) - {part.address for part in checkpoint.index}
+    sizes = {one: len(local.storage.get(one)) for one in files}
+    assert len(files) >= 4
+    plan = local.uncommitted(Mode.OPTIMIZED)
+    read = notes(plan).bytes_read
+    assert sum(sizes.values()) <= read <= 2 * sum(sizes.values())
+
+
+def test_an_adoption_cannot_be_undone(local: World) -> None:
+    begin(local)
+    run_id = new_uid()
+    with local.store().lock(run_id) as held:
+        held.adopt(["0000000000ffff_restored"])
+    (adopted,) = (one for one in local.store().runs() if one.kind == "adopt")
+    with pytest.raises(Refused, match="deleted nothing"):
+        local.undo(adopted.id)
