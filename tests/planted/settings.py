@@ -39,7 +39,7 @@ BUGS: dict[str, Bug] = {
         test=f"{STRANGERS}[keep = '1s']",
     ),
     "a setting shortens the margin of a store that others write": Bug(
-        "reclaim.cli.plans",
+        "reclaim.cli.plan_options",
         right="margins=margins if by_option else _safe_margins(margins, store),",
         wrong="margins=margins,",
         test=OTHERS_STORES,

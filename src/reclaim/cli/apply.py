@@ -10,13 +10,14 @@ import typer
 
 from reclaim.cli.command import YesOption, command
 from reclaim.cli.describe import history_edit, instant, objects, size, snapshots
+from reclaim.cli.found_plan import PlanArgument, find_plan, shown
 from reclaim.cli.limits import LimitOptions
 from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block
-from reclaim.cli.plans import PlanArgument, find_plan, shown, store_option
 from reclaim.cli.quarantining import QuarantineOptions
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
+from reclaim.cli.store_names import store_option
 
 if TYPE_CHECKING:
     from reclaim.run.applied import Applied

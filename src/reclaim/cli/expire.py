@@ -13,7 +13,7 @@ from reclaim.cli.command import command
 from reclaim.cli.describe import snapshots
 from reclaim.cli.output import Block
 from reclaim.cli.places import parse_repository
-from reclaim.cli.plans import STORE, STORED
+from reclaim.cli.policy_view import STORED
 from reclaim.cli.rules import RuleOptions
 from reclaim.cli.session import Session
 from reclaim.cli.snapshot_rows import (
@@ -27,6 +27,7 @@ from reclaim.cli.snapshot_rows import (
     snapshot_rows,
     snapshot_table,
 )
+from reclaim.cli.store_names import STORE
 
 if TYPE_CHECKING:
     from reclaim.model import Run

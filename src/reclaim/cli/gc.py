@@ -12,13 +12,17 @@ from reclaim.cli import exits
 from reclaim.cli.apply import NOTHING_APPLIED, applied_document, sentence
 from reclaim.cli.command import command
 from reclaim.cli.failure import Failure
+from reclaim.cli.found_plan import shown
 from reclaim.cli.limits import LimitOptions
 from reclaim.cli.output import Block
-from reclaim.cli.plans import STORE, STORED, PlanningOptions, shown, too_young
+from reclaim.cli.plan_options import PlanningOptions
+from reclaim.cli.plan_view import too_young
+from reclaim.cli.policy_view import STORED
 from reclaim.cli.quarantining import QuarantineOptions
 from reclaim.cli.rules import RuleOptions
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
+from reclaim.cli.store_names import STORE
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ import typer
 
 from reclaim.cli.apply import ApplyAnswer
 from reclaim.cli.describe import objects
+from reclaim.cli.found_plan import shown
 from reclaim.cli.limits import LimitOptions
 from reclaim.cli.output import Block
 from reclaim.cli.plan_bounds import PlanBounds
-from reclaim.cli.plans import Summary, shown
+from reclaim.cli.plan_view import Summary
 from reclaim.cli.quarantining import QuarantineOptions
 from reclaim.cli.rules import RuleOptions
 from reclaim.cli.running import RunOptions

@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.plans import STORE, PlanningOptions, Summary
+from reclaim.cli.plan_options import PlanningOptions
+from reclaim.cli.plan_view import Summary
 from reclaim.cli.rules import RuleOptions
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
+from reclaim.cli.store_names import STORE
 
 
 def register(app: typer.Typer) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from reclaim.cli.plans import MinAgeOption, OutOption, PlanningOptions
+from reclaim.cli.plan_options import MinAgeOption, OutOption, PlanningOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from reclaim.cli import local
 from reclaim.cli.describe import objects
+from reclaim.cli.found_plan import FoundPlan, shown
 from reclaim.cli.output import Done
-from reclaim.cli.plans import FoundPlan, shown
 from reclaim.cli.session import Session
 from reclaim.errors import InvalidInput
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from reclaim.cli.found_plan import FoundPlan
 from reclaim.cli.output import Block
-from reclaim.cli.plans import FoundPlan
 from reclaim.cli.snapshot_rows import (
     KEPT,
     SnapshotRow,

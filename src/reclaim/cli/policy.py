@@ -11,11 +11,11 @@ import typer
 from reclaim.cli.command import command, group
 from reclaim.cli.describe import instant
 from reclaim.cli.output import Block, Done
-from reclaim.cli.plans import STORE
 from reclaim.cli.policy_view import Explanation, policy_words, unmatched_in
 from reclaim.cli.rules import KeepOptions, read_policy_file
 from reclaim.cli.session import Session, login_name
 from reclaim.cli.snapshot_rows import AllOption, ReasonsOption
+from reclaim.cli.store_names import STORE
 from reclaim.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:

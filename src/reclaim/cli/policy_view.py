@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from reclaim.run.policy_explained import EntryExplained, PolicyExplained
     from reclaim.stores.base import Store
 
+STORED = "stored"
+"""The source of a policy that was stored with the store."""
 REFS_SHOWN = 5
 """How many refs of an entry people are shown by name."""
 
@@ -71,7 +73,7 @@ class Explanation:
         return {
             "repository": self.repository,
             "ref": self.ref,
-            "policy_source": "given" if self.stored is None else "stored",
+            "policy_source": "given" if self.stored is None else STORED,
             "set_at": None if self.stored is None else self.stored.set_at,
             "set_by": None if self.stored is None else self.stored.set_by,
             "entries": [

@@ -14,10 +14,10 @@ from reclaim.cli.describe import objects, size
 from reclaim.cli.failure import Failure
 from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block
-from reclaim.cli.plans import STORE
 from reclaim.cli.run_names import LATEST, find_id
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
+from reclaim.cli.store_names import STORE
 from reclaim.errors import InvalidInput, NotFound, Partial, Refused
 
 if TYPE_CHECKING:

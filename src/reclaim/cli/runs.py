@@ -13,8 +13,8 @@ import typer
 from reclaim.cli.command import command
 from reclaim.cli.describe import history_edit, instant, objects, size
 from reclaim.cli.output import Block, Table
-from reclaim.cli.plans import STORE
 from reclaim.cli.session import Session
+from reclaim.cli.store_names import STORE
 from reclaim.model import (
     CHECKPOINT,
     EDITED_BY_LIBRARY,

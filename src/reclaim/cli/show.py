@@ -11,10 +11,11 @@ import typer
 
 from reclaim.cli.command import command
 from reclaim.cli.describe import size
+from reclaim.cli.found_plan import FoundPlan, PlanArgument, find_plan_anywhere
 from reclaim.cli.output import Block, Table
 from reclaim.cli.plan_export import export
 from reclaim.cli.plan_history import read_history
-from reclaim.cli.plans import FoundPlan, PlanArgument, Summary, find_plan_anywhere
+from reclaim.cli.plan_view import Summary
 from reclaim.cli.session import Session
 from reclaim.cli.snapshot_rows import AllOption, ReasonsOption
 from reclaim.errors import InvalidInput

@@ -10,7 +10,7 @@ import typer
 
 from reclaim.cli.command import command
 from reclaim.cli.plan_bounds import PlanBounds
-from reclaim.cli.plans import Summary
+from reclaim.cli.plan_view import Summary
 from reclaim.cli.rules import RuleOptions
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session

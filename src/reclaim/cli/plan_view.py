@@ -1,36 +1,24 @@
-"""Plans on the command line: where they are, what is asked of them, how they look."""
+"""How a plan looks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import typer
-
-from reclaim.cli.ages import parse_age
-from reclaim.cli.backups import BackupsOption, collect_backups
 from reclaim.cli.describe import instant, objects, percent, size, snapshots
-from reclaim.cli.missing import MissingOption, allow_missing
+from reclaim.cli.found_plan import shown
 from reclaim.cli.output import Block, Table
-from reclaim.cli.settings import BY_KEY, OPTION, current
-from reclaim.errors import AlreadyExists, InvalidInput, NotFound
-from reclaim.stores.registry import name_of, schemes
-from reclaim.urls import normalize, path_of, split
+from reclaim.cli.policy_view import STORED
+from reclaim.cli.settings import current
+from reclaim.cli.store_names import store_option
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from reclaim.cli.plan_history import PlanHistory
-    from reclaim.cli.rules import RuleOptions
-    from reclaim.engine.base import Objects
-    from reclaim.engine.tasks.parts import Part, Place
-    from reclaim.run.plan import PlanOptions
+    from reclaim.engine.tasks.parts import Place
     from reclaim.run.plan_file import (
         Counts,
-        File,
         Group,
         HistoryChange,
         Lifecycle,
@@ -38,214 +26,9 @@ if TYPE_CHECKING:
         TooYoung,
         Uncommitted,
     )
-    from reclaim.storage import Storage
-    from reclaim.stores.base import Store
-    from reclaim.stores.observation import Margins
 
-PlanArgument = Annotated[
-    str, typer.Argument(metavar="PLAN", help="The plan's folder or URL.", show_default=False)
-]
-STORE = (
-    "A repository (a deleted one by its uid), or another store as SCHEME:LOCATION: "
-    + ", ".join(f"{scheme}:PATH" for scheme in schemes())
-    + "."
-)
-
-STORED = "stored"
-"""The source of a policy that was stored with the store."""
 ROWS = 15
 """How many rows people are shown of a long table; ``--json`` has them all."""
-
-
-MinAgeOption = Annotated[
-    str, typer.Option(metavar="AGE", help="Younger objects stay, whatever they are.")
-]
-OutOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PLACE",
-        help="An empty folder or URL for the plan. Default: in the store.",
-        show_default=False,
-    ),
-]
-
-
-@dataclass(frozen=True, slots=True)
-class PlanningOptions:
-    """Options of a plan, beside the rules."""
-
-    min_age: MinAgeOption = "24h"
-    inventory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PLACE",
-            help="A listing in Parquet (key, size, last_modified), instead of listing.",
-            show_default=False,
-        ),
-    ] = None
-    out: OutOption = None
-    unsafe_allow_fraction: Annotated[
-        float | None,
-        typer.Option(
-            "--unsafe-allow-fraction",
-            metavar="F",
-            min=0.0,
-            max=1.0,
-            help="Let a plan take more than 0.9 of all objects.",
-            show_default=False,
-        ),
-    ] = None
-
-    unsafe_allow_missing_layers: MissingOption = False
-    old_backups: BackupsOption = False
-
-    def read(self, rules: RuleOptions) -> Callable[[Store], PlanOptions]:
-        """The options of a plan for a store; what does not depend on the store is checked now."""
-        from reclaim.run.plan import MOST, PlanOptions
-        from reclaim.run.stored_policy import choose_policy, find_stored
-        from reclaim.stores.observation import Margins
-
-        given = rules.read()
-        named = current().chosen["min_age"].where or "--min-age"
-        margins = Margins(objects=parse_age(named, self.min_age))
-        by_option = current().chosen["min_age"].origin == OPTION
-        fraction = self.unsafe_allow_fraction
-
-        def options(store: Store) -> PlanOptions:
-            allow_missing(store, asked=self.unsafe_allow_missing_layers)
-            collect_backups(store, asked=self.old_backups)
-            stored = find_stored(store) if given is None else None
-            chosen = choose_policy(given, stored)
-            return PlanOptions(
-                policy=chosen.policy,
-                policy_source=chosen.source,
-                margins=margins if by_option else _safe_margins(margins, store),
-                place=None if self.out is None else _empty_place(self.out, store),
-                inventory=None if self.inventory is None else _inventory(self.inventory, store),
-                inventory_name=self.inventory,
-                allowed_fraction=MOST if fraction is None else fraction,
-                delete_expired_tags=rules.delete_expired_tags,
-                delete_expired_branches=rules.delete_expired_branches,
-            )
-
-        return options
-
-
-def _safe_margins(margins: Margins, store: Store) -> Margins:
-    """Margins of a setting, which speaks for all stores.
-
-    Where others write without leases the margin alone protects, and only an option shortens it.
-    """
-    if not store.quarantine_by_default:
-        return margins
-    shortest = parse_age("min_age", str(BY_KEY["min_age"].default))
-    return replace(margins, objects=max(margins.objects, shortest))
-
-
-def find_plan(location: str) -> tuple[Place, PlanDocument]:
-    """The plan in a folder or at a URL, to apply it: it has to be where it was written."""
-    from reclaim.run.plan_file import find
-
-    storage = _open_plan(location)
-    with _no_plan(location):
-        return find(storage, location)
-
-
-@dataclass(frozen=True, slots=True)
-class FoundPlan:
-    """A plan to look at, wherever it lies now."""
-
-    place: Place
-    """Where it was written."""
-    document: PlanDocument
-    here: Place
-    """Where it was found."""
-
-    @property
-    def moved_to(self) -> Place | None:
-        """Where it lies now, if that is not where it was written."""
-        return None if str(self.here) == str(self.place) else self.here
-
-    def has(self, file: File) -> bool:
-        from reclaim.engine.tasks.parts import open_storage
-
-        try:
-            open_storage(self.here.url).head(self._part(file).address)
-        except NotFound:
-            return False
-        return True
-
-    def read(self, file: File, columns: Sequence[str]) -> pa.Table:
-        """The rows of one of its files, which must be as it was written."""
-        from reclaim.engine.tasks.parts import open_storage, read_part
-
-        return read_part(open_storage(self.here.url), self._part(file), columns)
-
-    def _part(self, file: File) -> Part:
-        """A file of it as it is named from here."""
-        return replace(file.part, address=file.address.removeprefix(self.place.prefix))
-
-
-def find_plan_anywhere(location: str) -> FoundPlan:
-    """The plan in a folder or at a URL, to look at: it may have been copied or moved there."""
-    from reclaim.engine.tasks.parts import Place
-    from reclaim.run.plan_file import read
-
-    storage = _open_plan(location)
-    here = Place(storage.url, "")
-    with _no_plan(location):
-        document = read(storage, here)
-    return FoundPlan(Place(document.place.url, document.place.prefix), document, here)
-
-
-def _open_plan(location: str) -> Storage:
-    from reclaim.run.plan_file import FILE
-    from reclaim.storage import ObjectStorage
-
-    with _no_plan(location):
-        return ObjectStorage.open(normalize(location.rstrip("/").removesuffix("/" + FILE)))
-
-
-@contextmanager
-def _no_plan(location: str) -> Iterator[None]:
-    try:
-        yield
-    except NotFound as error:
-        raise NotFound(
-            f"there is no plan at {location}", hint="make one with `reclaim plan`"
-        ) from error
-
-
-def store_option(kind: str, uid: str) -> str:
-    """How commands that take a run or a plan name a store that is not of the catalog."""
-    return "" if kind == "catalog" else f" --store {name_of(kind, '', uid)}"
-
-
-def shown(place: Place) -> str:
-    """A place as people and shells name it."""
-    text = str(place)
-    return path_of(text) if text.startswith("file://") else text
-
-
-def _empty_place(location: str, store: Store) -> Place:
-    from reclaim.engine.tasks.parts import Place
-    from reclaim.storage import ObjectStorage
-
-    url = normalize(location)
-    if f"{url}/".startswith(str(Place(store.storage.url, store.format.prefix)) + "/"):
-        raise InvalidInput(f"{location} lies inside the store", hint="name a place outside it")
-    storage = ObjectStorage.open(url, create=True)
-    if next(storage.list(), None) is not None:
-        raise AlreadyExists(f"{location} is not empty", hint="name a new place for the plan")
-    return Place(storage.url, "")
-
-
-def _inventory(location: str, store: Store) -> Objects:
-    from reclaim.engine.tasks.inventory import find_inventory
-    from reclaim.storage import ObjectStorage
-
-    root, address = split(normalize(location))
-    return find_inventory(ObjectStorage.open(root), address, store.format)
 
 
 @dataclass(frozen=True, slots=True)
