@@ -50,6 +50,7 @@ from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins
 from reclaim.testing import FakeClock, StorageWrapper
 from reclaim.testing.engine import OracleEngine
+from reclaim.testing.switching import SwitchingStorage
 from tests import stepping
 from tests.catalog import raw
 from tests.conftest import Backend
@@ -319,8 +320,18 @@ class World:
 
 
 def opening(found: Storage) -> Opener:
-    """Opens a storage as it is given; folders in it, where runs have their plans, as they are."""
-    return lambda url: open_storage(url) if url.startswith(f"{found.url}/") else found
+    """Opens a storage as it is given; folders in it, where runs have their plans, as they are.
+
+    What is read there is a step as well.
+    """
+
+    def opened(url: str) -> Storage:
+        if not url.startswith(f"{found.url}/"):
+            return found
+        folder = open_storage(url)
+        return found.below(folder) if isinstance(found, SwitchingStorage) else folder
+
+    return opened
 
 
 def addresses_of(repo: Repository, commit: str) -> set[str]:

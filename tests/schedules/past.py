@@ -290,7 +290,9 @@ class Past:
             self._rows = {}
         for name in metadata.tables if touched is None else touched.writes:
             if name in metadata.tables:
-                self._rows[name] = hash(frozenset(self._live.execute(f"SELECT * FROM {name}")))
+                for table in (name, NUMBERS_GIVEN):
+                    rows = self._live.execute(f"SELECT * FROM {table}")
+                    self._rows[table] = hash(frozenset(rows))
             elif name.startswith("/"):
                 self._look_at(name[1:])
         return (

@@ -14,8 +14,6 @@ from reclaim.testing import Scheduler
 from reclaim.testing.exploring import Exploration, crashes
 from reclaim.testing.footprints import Footprint
 from reclaim.testing.scheduler import Died, Task, describe, parse
-from tests.schedules.exploring import scheduler
-from tests.schedules.past import Pasts
 
 
 class Shelf:
@@ -164,9 +162,13 @@ def test_a_step_in_another_thread_is_an_error() -> None:
         Scheduler(["works"], prepare).run()
 
 
-def test_a_commit_writes_its_ranges_in_steps(pasts: Pasts) -> None:
-    trace = scheduler(pasts.of(["commit"]), ["commit"]).run()
-    written = [step.name for step in trace.steps if step.name.startswith("put ")]
-    containers = [name for name in written if "/_reclaim/meta/" in name]
-    ranges = 1
-    assert len(containers) == ranges + 1
+def test_a_step_within_a_transaction_that_keeps_nothing_is_an_error() -> None:
+    def prepare(tasks: Sequence[Task]) -> Sequence[Callable[[], Any]]:
+        def work() -> None:
+            tasks[0].holds = 1
+            tasks[0].reach("wait", Footprint())
+
+        return [work]
+
+    with pytest.raises(AssertionError, match="keeps nothing: wait"):
+        Scheduler(["works"], prepare).run()

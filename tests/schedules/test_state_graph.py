@@ -292,6 +292,25 @@ def test_after_a_part_is_not_after_all_that_is_forgotten() -> None:
     _compare([forgets, writes])
 
 
+def test_what_is_seen_one_after_the_other_is_told_apart() -> None:
+    """One and twenty-three is not twelve and three."""
+
+    def looks(task: Task, values: dict[str, int]) -> None:
+        task.reach("look", Footprint(reads={"a", "b"}))
+        a, b = values.get("a", 1), values.get("b", 23)
+        task.see(a)
+        task.see(b)
+        _write(task, values, "end", a * 1000 + _read(task, values, "c"))
+
+    def writes(task: Task, values: dict[str, int]) -> None:
+        task.reach("exchange", Footprint(writes={"a", "b"}))
+        values.update(a=12, b=3)
+        task.reach("exchange", Footprint(writes={"a", "b", "c"}))
+        values.update(a=1, b=23, c=1)
+
+    _compare([looks, writes])
+
+
 def test_a_run_is_stopped_where_others_went_on() -> None:
     memory = Memory()
     traces = list(StateGraph(memory.scheduler([("read", "a")] * 3, [("write", "a")] * 3)))

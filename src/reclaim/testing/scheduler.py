@@ -138,7 +138,7 @@ class Task:
     lasting: Callable[[], object] = lambda: None
     """What it never forgets, as it is at the time."""
     _seen: Any = field(default_factory=lambda: blake2b(digest_size=16))
-    _snapshot: Hashable = None
+    _snapshots: tuple[Hashable, ...] = ()
     _floor: Any = None
     """What to go back to when a part ends of what is forgotten altogether."""
     thread: threading.Thread | None = None
@@ -153,11 +153,13 @@ class Task:
             return
         if threading.current_thread() is not self.thread:
             raise AssertionError(f"{self.name} does a step in another thread: {name}")
+        if self.holds and not self._snapshots:
+            raise AssertionError(f"{self.name} has a transaction open that keeps nothing: {name}")
         self._turns.wait_for(self)
         if self.done == 0:
             footprint.add(self.footprint)
         self.footprint = footprint
-        self._seen.update(name.encode())
+        self._remember(name)
         self.done += 1
         if self.done == self.dies_at:
             self.dead = True
@@ -168,15 +170,19 @@ class Task:
     def see(self, seen: object, *, reads: Collection[str] = ()) -> None:
         """Note what the task has seen: what it does from here on follows from that."""
         if self._turns is not None and threading.current_thread() is self.thread:
-            self._seen.update(repr(seen).encode())
+            self._remember(repr(seen))
             self.footprint.reads.update(reads)
+
+    def _remember(self, seen: str) -> None:
+        # With its length: one and twenty-three is not twelve and three.
+        self._seen.update(f"{len(seen)} {seen}".encode())
 
     def keep_snapshot(self) -> None:
         if self._turns is not None and threading.current_thread() is self.thread:
-            self._snapshot = self._turns.snapshot
+            self._snapshots += (self._turns.snapshot,)
 
     def release_snapshot(self) -> None:
-        self._snapshot = None
+        self._snapshots = ()
 
     @contextmanager
     def forgetting(self, *, everything: bool = False) -> Iterator[list[object]]:
@@ -188,7 +194,7 @@ class Task:
         before, floor = self._seen.copy(), self._floor
         self._floor = before if everything else floor
         # Whoever is in there remembers so: what comes after a part is not what comes after all.
-        self._seen.update(b"within")
+        self._remember("within")
         kept: list[object] = []
         try:
             yield kept
@@ -196,12 +202,12 @@ class Task:
             self._floor = floor
         self._seen = (floor or before).copy()
         if floor is None:
-            self._seen.update(repr([*kept, self.lasting()]).encode())
+            self._remember(repr([*kept, self.lasting()]))
 
     @property
     def state(self) -> Hashable:
         """All that the task remembers; of one that has ended only how."""
-        return _ending(self.result) if self.ended else (self._seen.digest(), self._snapshot)
+        return _ending(self.result) if self.ended else (self._seen.digest(), self._snapshots)
 
     def start(self, turns: Turns) -> None:
         self.ended = self.dead = False

@@ -93,6 +93,7 @@ class SwitchingDatabase(Database):
     def _step(self, name: str) -> Iterator[None]:
         footprint = Footprint()
         if not self.writing:
+            self.keep_snapshot()
             self.switch.reach(name, footprint)
             self._kept = False
         self._open.append(footprint)
@@ -102,6 +103,8 @@ class SwitchingDatabase(Database):
         finally:
             self._open.remove(footprint)
             self.switch.holds -= 1
+            # Of one that this was within, it was kept before.
+            self._kept = bool(self._open)
             if not self._open:
                 self.switch.release_snapshot()
 
@@ -199,15 +202,23 @@ class SwitchingClock(FakeClock):
 
 
 class SwitchingStorage(StorageWrapper):
-    """A storage of which every call is a step, but for those that only make writes last: they
-    belong to the step before."""
+    """A storage of which every call is a step."""
 
-    def __init__(self, inner: Storage, switch: Switch, database: SwitchingDatabase) -> None:
+    def __init__(
+        self, inner: Storage, switch: Switch, database: SwitchingDatabase, folder: str = ""
+    ) -> None:
         super().__init__(inner)
         self._switch = switch
         self._database = database
+        self._folder = folder
+        """Where it lies in the whole storage."""
         # On a disk, where a folder stays until somebody removes it.
         self._root = Path(path_of(inner.url))
+
+    def below(self, inner: Storage) -> SwitchingStorage:
+        """A storage that is a folder of this one."""
+        folder = inner.url.removeprefix(f"{self.url}/")
+        return SwitchingStorage(inner, self._switch, self._database, f"{self._folder}{folder}/")
 
     def _reach(
         self,
@@ -220,11 +231,12 @@ class SwitchingStorage(StorageWrapper):
         makes: str | None = None,
     ) -> None:
         """Let others go before this step. It ``makes`` an object, and the folders above it."""
+        within = self._folder
         footprint = Footprint(
-            {of_object(address) for address in reads},
-            {of_object(address) for address in writes},
-            set() if prefix is None else {of_object(prefix)},
-            set() if level is None else {of_folder(level)},
+            {of_object(within + address) for address in reads},
+            {of_object(within + address) for address in writes},
+            set() if prefix is None else {of_object(within + prefix)},
+            set() if level is None else {of_folder(within + level)},
         )
         if writes:
             # What is written carries the time.
@@ -244,7 +256,8 @@ class SwitchingStorage(StorageWrapper):
             return
         for folder in PurePosixPath(address).parents[:-1]:
             there = (self._root / folder).is_dir()
-            (footprint.reads if there else footprint.writes).add(of_object(str(folder)))
+            name = of_object(f"{self._folder}{folder}")
+            (footprint.reads if there else footprint.writes).add(name)
 
     def _told(self, call: Callable[[], T], summary: Callable[[T], object] = lambda it: it) -> T:
         """The result of a call, which the switch is told of, and of an error as well."""
@@ -334,12 +347,14 @@ class SwitchingStorage(StorageWrapper):
 
     def flush(self, addresses: Iterable[str]) -> None:
         flushed = [*addresses]
-        self._switch.see("flush", reads=[of_object(address) for address in flushed])
+        if flushed:
+            self._reach("flush", reads=flushed)
         self._told(lambda: self.inner.flush(flushed))
 
     def flush_moved(self, addresses: Iterable[str]) -> None:
         flushed = [*addresses]
-        self._switch.see("flush", reads=[of_object(address) for address in flushed])
+        if flushed:
+            self._reach("flush", reads=flushed)
         self._told(lambda: self.inner.flush_moved(flushed))
 
     def drop_folder(self, folder: str) -> None:
