@@ -21,94 +21,13 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import takewhile
-from typing import NamedTuple
 
 from reclaim.testing.footprints import Footprint
 from reclaim.testing.scheduler import Moment, Schedule, Scheduler, Trace
+from reclaim.testing.states import Alone, Node, Offer
 
 _STRIDE = 7_919
 """Where not all is tried, what is tried lies far apart."""
-
-
-@dataclass(eq=False, slots=True)
-class _Alone:
-    """The steps that a task does if it goes on alone to its end."""
-
-    first: Footprint
-    rest: _Alone | None
-    whole: Footprint = field(default_factory=Footprint)
-    """What all of them touch."""
-
-    def __post_init__(self) -> None:
-        self.whole.add(self.first)
-        if self.rest is not None:
-            self.whole.add(self.rest.whole)
-
-
-@dataclass(eq=False)
-class _Node:
-    """A state that was reached, and the steps that were tried from there."""
-
-    number: int
-    reached: tuple[_Node, int] | None
-    """The state before this one, and the task whose step led here; None at the begin."""
-    ready: tuple[int, ...]
-    done: tuple[int, ...]
-    """The steps that each task has done, at least. No state that comes after has fewer."""
-    preemptions: int
-    """Those that it takes to get here."""
-    sleeping: dict[int, Footprint] = field(default_factory=dict)
-    tried: dict[int, Footprint] = field(default_factory=dict)
-    """What the next step of a task touches, in the order in which they were tried."""
-    after: dict[int, Hashable] = field(default_factory=dict)
-    """The state after the step of a task."""
-    wanted: set[int] = field(default_factory=set)
-    before: set[tuple[_Node, int]] = field(default_factory=set)
-    """The states from which a step of a task leads here."""
-    offered: set[int] = field(default_factory=set)
-    """The tasks whose steps stand among the offers."""
-    alone: dict[int, _Alone] = field(default_factory=dict)
-    """What a task does from here on if it goes on alone, as far as somebody has asked."""
-
-    @property
-    def untried(self) -> set[int]:
-        return self.wanted - self.tried.keys() - self.sleeping.keys()
-
-    @property
-    def is_free(self) -> bool:
-        """Whether nobody is at work whose turn could be taken."""
-        return self.reached is None or self.reached[1] not in self.ready
-
-    def cost(self, task: int) -> int:
-        """The preemptions that a schedule has that goes on with this task."""
-        taken_from = None if self.is_free or self.reached is None else self.reached[1]
-        return self.preemptions + (taken_from not in (None, task))
-
-    def schedule(self) -> Schedule:
-        """A way to get here."""
-        steps: list[int] = []
-        node = self
-        while node.reached is not None:
-            node, task = node.reached
-            steps.append(task)
-        return tuple(reversed(steps))
-
-
-class _Offer(NamedTuple):
-    """A step to try, in the order in which that is done: the cheapest, of the newest state."""
-
-    cost: int
-    minus_number: int
-    minus_task: int
-    node: _Node
-
-    @property
-    def is_open(self) -> bool:
-        return self.task in self.node.untried
-
-    @property
-    def task(self) -> int:
-        return -self.minus_task
 
 
 @dataclass
@@ -128,12 +47,12 @@ class StateGraph:
     """Runs that were done only to see what a task does alone."""
     exhausted: bool = False
     """Nothing was left out, within the bound."""
-    nodes: dict[Hashable, _Node] = field(default_factory=dict)
+    nodes: dict[Hashable, Node] = field(default_factory=dict)
     _futures: dict[int, list[Footprint]] = field(default_factory=dict)
     """Of each task what its steps touch, from the first, the second, ... on."""
-    _undecided: deque[_Node] = field(default_factory=deque)
+    _undecided: deque[Node] = field(default_factory=deque)
     """States of which it is to be found out anew what is to be tried there."""
-    _offers: list[_Offer] = field(default_factory=list)
+    _offers: list[Offer] = field(default_factory=list)
     """A heap. Some of them were tried since, or need not be tried any more."""
 
     def __iter__(self) -> Iterator[Trace]:
@@ -173,7 +92,7 @@ class StateGraph:
             offer = self._spread(offer.cost)
         return (*offer.node.schedule(), offer.task)
 
-    def _spread(self, cost: int) -> _Offer:
+    def _spread(self, cost: int) -> Offer:
         """One of many, where only some are tried."""
         pending = [offer for offer in {*self._offers} if offer.cost == cost and offer.is_open]
         pending.sort(reverse=True)
@@ -182,9 +101,9 @@ class StateGraph:
             return min(pending, key=lambda offer: len(offer.node.schedule()))
         return pending[self.runs * _STRIDE % len(pending)]
 
-    def _offer(self, node: _Node) -> None:
+    def _offer(self, node: Node) -> None:
         for task in node.untried - node.offered:
-            heappush(self._offers, _Offer(node.cost(task), -node.number, -task, node))
+            heappush(self._offers, Offer(node.cost(task), -node.number, -task, node))
             node.offered.add(task)
 
     def _key(self, moment: Moment, last: int | None) -> Hashable:
@@ -219,7 +138,7 @@ class StateGraph:
     def _learn(self, trace: Trace) -> None:
         """Note the states and steps of a run."""
         news = grown = False
-        passed: list[_Node] = []
+        passed: list[Node] = []
         for at, step in enumerate(trace.steps):
             node = self._node(trace, at, passed)
             passed.append(node)
@@ -248,7 +167,7 @@ class StateGraph:
             self._offer(self._undecided.popleft())
         return None
 
-    def _linked(self, passed: Sequence[_Node]) -> Iterator[_Node]:
+    def _linked(self, passed: Sequence[Node]) -> Iterator[Node]:
         """The states after those that a run has passed, which know from where they were reached."""
         for node in passed:
             for task, key in node.after.items():
@@ -257,14 +176,14 @@ class StateGraph:
                     after.before.add((node, task))
                     yield after
 
-    def _lower(self, nodes: Iterable[_Node]) -> Sequence[_Node]:
+    def _lower(self, nodes: Iterable[Node]) -> Sequence[Node]:
         """Let no state have done more than one that comes after it; returns those that had.
 
         What a task forgets may have taken it more steps in one order than in another. The state
         after that has the fewer, and what is touched from there on counts for those on both ways.
         """
         pending = list(nodes)
-        lowered: list[_Node] = []
+        lowered: list[Node] = []
         while pending:
             node = pending.pop()
             for before, task in node.before:
@@ -276,11 +195,11 @@ class StateGraph:
                     pending.append(before)
         return lowered
 
-    def _node(self, trace: Trace, at: int, passed: Sequence[_Node]) -> _Node:
+    def _node(self, trace: Trace, at: int, passed: Sequence[Node]) -> Node:
         moment = trace.moments[at]
         key = self._key(moment, trace.steps[at - 1].task if at else None)
         if key not in self.nodes:
-            node = _Node(len(self.nodes), None, moment.ready, moment.done, 0)
+            node = Node(len(self.nodes), None, moment.ready, moment.done, 0)
             if at:
                 before, task = passed[-1], trace.steps[at - 1].task
                 node.reached = before, task
@@ -289,7 +208,7 @@ class StateGraph:
             self.nodes[key] = node
         return self.nodes[key]
 
-    def _asleep(self, node: _Node, task: int) -> dict[int, Footprint]:
+    def _asleep(self, node: Node, task: int) -> dict[int, Footprint]:
         """What sleeps after a step: what slept or was tried before it, and does not notice it."""
         if self.preemptions is not None:
             return {}
@@ -304,7 +223,7 @@ class StateGraph:
             if other != task and not touched.conflicts(node.tried[task])
         }
 
-    def _wake(self, nodes: Iterable[_Node]) -> None:
+    def _wake(self, nodes: Iterable[Node]) -> None:
         """Wake what sleeps in a state that was reached in an order in which it does not sleep."""
         pending = list(nodes)
         while pending:
@@ -327,7 +246,7 @@ class StateGraph:
         news = [future.add(footprint) for future in futures[: index + 1]]
         return any(news)
 
-    def _want(self, node: _Node) -> Trace | None:
+    def _want(self, node: Node) -> Trace | None:
         """One task is enough if what it does is noticed by nobody, now or later.
 
         Returns a run if one was made to find that out, and both are wanted.
@@ -348,7 +267,7 @@ class StateGraph:
         node.wanted = set(node.ready)
         return None
 
-    def _want_by_what_is_done_alone(self, node: _Node) -> Trace | None:
+    def _want_by_what_is_done_alone(self, node: Node) -> Trace | None:
         """Of two tasks, one is enough if the other does not notice it while going on alone."""
         task = next(iter(node.tried))
         other = next(other for other in node.ready if other != task)
@@ -362,7 +281,7 @@ class StateGraph:
         node.wanted = {task}
         return None
 
-    def _told_by_neighbours(self, node: _Node, task: int) -> _Alone | None:
+    def _told_by_neighbours(self, node: Node, task: int) -> Alone | None:
         """What a task does if it goes on alone, if a state before or after this one tells.
 
         A step that changes nothing which the other touches makes no difference to what that does.
@@ -373,8 +292,8 @@ class StateGraph:
             node.alone[task] = known
         return known
 
-    def _told_before(self, node: _Node, task: int) -> _Alone | None:
-        way: list[_Node] = []
+    def _told_before(self, node: Node, task: int) -> Alone | None:
+        way: list[Node] = []
         first = node
         while task not in first.alone and first.reached is not None:
             way.append(first)
@@ -392,19 +311,19 @@ class StateGraph:
             reached.alone[task] = known
         return known
 
-    def _told_after(self, node: _Node, task: int) -> _Alone | None:
+    def _told_after(self, node: Node, task: int) -> Alone | None:
         for stepped, key in node.after.items():
             after = self.nodes.get(key)
             known = None if after is None else after.alone.get(task)
             if known is None:
                 continue
             if stepped == task:
-                return _Alone(node.tried[task], known)
+                return Alone(node.tried[task], known)
             if not node.tried[stepped].disturbs(known.whole):
                 return known
         return None
 
-    def _go_on_alone(self, node: _Node, task: int) -> Trace | None:
+    def _go_on_alone(self, node: Node, task: int) -> Trace | None:
         """Let a task go on alone, to see what it does; returns the run if the other notices it."""
         noticing = [footprint for other, footprint in node.tried.items() if other != task]
         schedule, taken = node.schedule(), list[int]()
@@ -428,10 +347,10 @@ class StateGraph:
             return chosen
 
         trace = self.scheduler.run(guide=guide)
-        alone: _Alone | None = None
+        alone: Alone | None = None
         of_task = takewhile(lambda step: step.task == task, trace.steps[len(schedule) :])
         for step in reversed([*of_task]):
-            alone = _Alone(step.footprint, alone)
+            alone = Alone(step.footprint, alone)
         assert alone is not None
         self._tell_before(node, task, alone)
         if noticed:
@@ -439,7 +358,7 @@ class StateGraph:
         self.runs_alone += 1
         return None
 
-    def _tell_before(self, node: _Node, task: int, alone: _Alone) -> None:
+    def _tell_before(self, node: Node, task: int, alone: Alone) -> None:
         """Note what a task does alone in a state, and in those before it as far as it is known."""
         node.alone[task] = alone
         while node.reached is not None:
@@ -447,13 +366,13 @@ class StateGraph:
             if task in before.alone:
                 return
             if stepped == task:
-                alone = _Alone(before.tried[task], alone)
+                alone = Alone(before.tried[task], alone)
             elif before.tried[stepped].disturbs(alone.whole):
                 return
             before.alone[task] = alone
             node = before
 
-    def _future(self, node: _Node, task: int) -> Footprint:
+    def _future(self, node: Node, task: int) -> Footprint:
         """What a task may touch from here on."""
         futures = self._futures.get(task, [])
         return futures[node.done[task]] if node.done[task] < len(futures) else Footprint()
