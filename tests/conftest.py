@@ -12,14 +12,14 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.catalog import WrapStorage
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.servers import PostgreSQL, SeaweedFS, postgresql, seaweedfs
-from tests.soak import SOAK
+from tests.soak import FIRST_FAILURE, SOAK
 from tests.statements import share_compiled_statements
 
 # Examples here go to real databases and disks, whose speed says nothing about the code.
@@ -27,6 +27,7 @@ settings.register_profile(
     "reclaim",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    phases=[Phase.explicit, Phase.generate] if FIRST_FAILURE in os.environ else tuple(Phase),
 )
 settings.load_profile("reclaim")
 # The settings of whoever runs the tests are not theirs.

@@ -42,6 +42,32 @@ class Countdown:
                 raise Died
 
 
+class Deaths(Countdown):
+    """Dies once in each state that a process can leave behind, and after that at every step.
+
+    Who dies at a step before which nothing was written leaves what the one before would have left,
+    so that such a step is not another one.
+    """
+
+    def __init__(self, fatal: int) -> None:
+        super().__init__(fatal)
+        self._written = True
+
+    def __call__(self, *_: Any) -> None:
+        self._pass(writes=False)
+
+    def write(self, *_: Any) -> None:
+        """A step after which something is written."""
+        self._pass(writes=True)
+
+    def _pass(self, *, writes: bool) -> None:
+        with self._lock:
+            self._left -= self._written
+            self._written = writes
+            if self._left <= 0:
+                raise Died
+
+
 class Reached:
     """Dies at the first step whose name has a text in it, and at every one after it."""
 

@@ -8,8 +8,11 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import inspect, text
 
 from reclaim.catalog import Branch, Catalog, Repository, addresses
+from reclaim.catalog.catalog import database_url
+from reclaim.catalog.database.transactions import Database
 from reclaim.errors import (
     AlreadyExists,
     ForeignStorage,
@@ -17,6 +20,7 @@ from reclaim.errors import (
     NestedStorage,
     NotFound,
     ReclaimError,
+    Refused,
 )
 from reclaim.testing import FakeClock
 from tests.conftest import Backend
@@ -34,6 +38,20 @@ def test_a_catalog_is_not_made_twice(backend: Backend) -> None:
         Catalog.init(backend.location, storage=f"{catalog.storage_url}-other")
     assert {stored.address for stored in catalog._storage.list()} == before
     assert catalog.repository("sales").branch("main").get("a") == b"1"
+
+
+def test_a_table_of_others_is_not_taken_for_a_catalogs(backend: Backend) -> None:
+    url = database_url(backend.location)
+    if backend.name == "embedded":
+        Path(backend.location).mkdir()
+    database = Database.open(url, create=True)
+    with database.write() as connection:
+        connection.execute(text("CREATE TABLE commits (id TEXT)"))
+    with pytest.raises(Refused, match=r"has tables that are not a catalog's.*: commits$"):
+        backend.init()
+    with database.read() as connection:
+        assert inspect(connection).get_table_names() == ["commits"]
+    database.close()
 
 
 def test_a_storage_belongs_to_one_catalog(backend: Backend, tmp_path: Path) -> None:

@@ -35,9 +35,9 @@ from tests.memory import folder_in_memory
 from tests.rounds import Orders, Pace, check_staged, run_together
 from tests.soak import SOAK
 
-MANY = 5_000 if SOAK else 450
+MANY = 5_000 if SOAK else 150
 """Rounds of a race on one path, of which a batch is on one branch."""
-SEVERAL = 5_000 if SOAK else 40
+SEVERAL = 5_000 if SOAK else 20
 """Rounds of a race on a whole branch."""
 BATCH = {"path": 75, "branch": 10}
 HEAD_START = {"path": 0.01, "branch": 0.1}

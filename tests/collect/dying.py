@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import Connection, event
 
 from reclaim.catalog.collection import locks
 from reclaim.catalog.database.schema import commits
@@ -19,25 +19,30 @@ from reclaim.storage import ObjectStorage
 from reclaim.storage.buckets import Bucket
 from tests.catalog import raw
 from tests.collect.world import NAME, World
-from tests.dying import Countdown, Died, Work, step_before, step_before_writes
+from tests.dying import Deaths, Died, Work, step_before, step_before_writes
 from tests.resting import Resting
 
 
 def dies(world: World, work: Work, fatal: int) -> bool:
     """Do something and die at a step, with the lock in hand; False when there are fewer steps."""
-    countdown = Countdown(fatal)
+    deaths = Deaths(fatal)
     store = world.store()
     engine = store._workspace.database._engine
-    event.listen(engine, "commit", countdown)
+
+    def committing(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("reclaim_writes", False)
+        (deaths.write if writes else deaths)()
+
+    event.listen(engine, "commit", committing)
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(locks, "_give_back", lambda *_: None)
-            _step_through_writes(patch, countdown)
-            work(world, store=store, step=countdown)
+            _step_through_writes(patch, deaths.write)
+            work(world, store=store, step=deaths)
     except Died:
         return True
     finally:
-        event.remove(engine, "commit", countdown)
+        event.remove(engine, "commit", committing)
     return False
 
 

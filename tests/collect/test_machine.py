@@ -35,7 +35,7 @@ from tests.dying import Countdown, Died, Reached
 from tests.soak import SOAK
 
 Stepping = Callable[..., None]
-EXAMPLES, STEPS = (3_000, 40) if SOAK else (12, 15)
+EXAMPLES, STEPS = (3_000, 40) if SOAK else (8, 15)
 MARGINS = st.sampled_from([timedelta(0), timedelta(0), timedelta(0), timedelta(hours=24)])
 POINTS = st.sampled_from(
     [

@@ -32,7 +32,7 @@ from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.testing.engine import OracleEngine
 from reclaim.urls import normalize
-from tests.dying import Countdown, Died, Work, again, each_death, step_before, step_before_writes
+from tests.dying import Deaths, Died, Work, again, each_death, step_before, step_before_writes
 from tests.icechunk.repositories import FOLDERS, NEWEST_SPEC, WrittenRepository
 from tests.icechunk.samples import extract
 from tests.icechunk.test_differential import contents
@@ -145,13 +145,13 @@ class Frozen:
 
 def dies(world: World, work: Work, fatal: int) -> bool:
     """Do something and die at a step, with the lock in hand; False when there are fewer steps."""
-    countdown = Countdown(fatal)
+    deaths = Deaths(fatal)
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(SidecarLock, "give_back", lambda *_: None)
-            step_before_writes(patch, countdown)
-            step_before(patch, countdown, ObjectStorage, "swap", "delete_page", "flush")
-            work(world, step=countdown)
+            step_before_writes(patch, deaths.write)
+            step_before(patch, deaths.write, ObjectStorage, "swap", "delete_page", "flush")
+            work(world, step=deaths)
     except Died:
         return True
     return False

@@ -247,7 +247,7 @@ def test_it_dies_at_any_step_and_another_apply_finishes_it(local: World) -> None
     frozen = Frozen(local)
     going = set(local.candidates(plan))
     deaths = 0
-    for fatal in range(1, 400, 1 if SOAK else 6):
+    for fatal in range(1, 400, 1 if SOAK else 5):
         frozen.thaw()
         died = dies(local, lambda world, **how: world.apply(plan, **how), fatal)
         # Nothing but what the rule matches is ever missing, and only once it is promoted.

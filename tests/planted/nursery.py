@@ -28,6 +28,8 @@ from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
 
+from tests.soak import FIRST_FAILURE
+
 ROOT = Path(__file__).parents[2]
 LIBRARIES = (
     "boto3",
@@ -59,6 +61,8 @@ OPTIONS = (
 )
 # One thread: a fork has only the thread that made it.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+# Any example that fails will do.
+BRIEF = {FIRST_FAILURE: "1"}
 USES_ICECHUNK = re.compile(r"^(?:import|from) (?:tests\.)?icechunk\b", re.MULTILINE)
 ALLOCATOR = "jemalloc_bg_thd"
 """The thread that pyarrow's allocator has. It looks after itself when there is a fork."""
@@ -103,13 +107,18 @@ class Nursery:
         self._process = subprocess.Popen(
             [sys.executable, "-m", __name__, *(["warm"] if self._warm else [])],
             cwd=ROOT,
-            env=os.environ | SINGLE_THREADED | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            env=os.environ | SINGLE_THREADED | BRIEF | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        atexit.register(self._process.terminate)
+        atexit.register(self._end)
         return self._process
+
+    def _end(self) -> None:
+        """Let it end: it does when it is asked for nothing more."""
+        assert self._process is not None
+        self._process.communicate()
 
 
 def _serve(*, warm: bool) -> None:

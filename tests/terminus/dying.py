@@ -15,18 +15,18 @@ from pathlib import Path
 import pytest
 
 from reclaim.stores.sidecar.lock import SidecarLock
-from tests.dying import Countdown, Died, Work, step_before, step_before_writes
+from tests.dying import Deaths, Died, Work, step_before, step_before_writes
 from tests.terminus.world import World, stepped
 
 
 def dies(world: World, work: Work, fatal: int) -> bool:
     """Do something and die at a step, with the lock in hand; False when there are fewer steps."""
-    countdown = Countdown(fatal)
+    deaths = Deaths(fatal)
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(SidecarLock, "give_back", lambda *_: None)
-            _step_through_writes(patch, countdown)
-            work(world, store=stepped(world.store(), countdown), step=countdown)
+            _step_through_writes(patch, deaths.write)
+            work(world, store=stepped(world.store(), deaths), step=deaths)
     except Died:
         return True
     return False

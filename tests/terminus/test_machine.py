@@ -148,5 +148,5 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    settings.default, max_examples=2_500 if SOAK else 25, stateful_step_count=8, deadline=None
+    settings.default, max_examples=2_500 if SOAK else 15, stateful_step_count=8, deadline=None
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import Connection, Row, Select, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, delete, insert, inspect, select, update
 
 from reclaim.catalog import addresses, names, root_marker
 from reclaim.catalog.collection.homes import REGISTERED, Home
@@ -19,6 +19,7 @@ from reclaim.catalog.database.schema import (
     TokenState,
     branches,
     catalog_info,
+    metadata,
     repositories,
     runs,
     staging_tokens,
@@ -35,7 +36,7 @@ from reclaim.catalog.staging.cleaner import Cleaned
 from reclaim.catalog.staging.partitions import Partitions
 from reclaim.catalog.workspace import Externals, Workspace
 from reclaim.clock import Clock, SystemClock, from_micros, to_micros
-from reclaim.errors import AlreadyExists, InvalidInput, NotFound, ReclaimError
+from reclaim.errors import AlreadyExists, InvalidInput, NotFound, ReclaimError, Refused
 from reclaim.ids import new_uid
 from reclaim.renewal import Renewal
 from reclaim.safety import SAFETY
@@ -425,4 +426,11 @@ def _refuse_existing(connection: Connection, database: Database) -> None:
         raise AlreadyExists(
             f"there is a catalog at {database.name} already",
             hint="open it, or choose another place",
+        )
+    taken = metadata.tables.keys() & set(inspect(connection).get_table_names())
+    if taken:
+        raise Refused(
+            f"the database {database.name} has tables that are not a catalog's, and a catalog has "
+            f"some of the same names: {', '.join(sorted(taken))}",
+            hint="give the catalog a database of its own",
         )

@@ -111,8 +111,8 @@ def newest() -> int:
 
 
 def create(connection: Connection) -> None:
-    """Make the tables of a fresh catalog."""
-    metadata.create_all(connection)
+    """Make the tables of a fresh catalog, in a database that has none by their names."""
+    metadata.create_all(connection, checkfirst=False)
     connection.execute(insert(catalog_info).values(key="schema_version", value=str(newest())))
 
 
