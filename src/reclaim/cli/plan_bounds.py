@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
-import typer
-
-from reclaim.cli.plan_options import MinAgeOption, OutOption, PlanningOptions
+from reclaim.cli.plan_options import FractionOption, MinAgeOption, OutOption, PlanningOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,17 +13,7 @@ class PlanBounds:
 
     min_age: MinAgeOption = "24h"
     out: OutOption = None
-    unsafe_allow_fraction: Annotated[
-        float | None,
-        typer.Option(
-            "--unsafe-allow-fraction",
-            metavar="F",
-            min=0.0,
-            max=1.0,
-            help="Let a plan take more than 0.9 of all known objects.",
-            show_default=False,
-        ),
-    ] = None
+    unsafe_allow_fraction: FractionOption = None
 
     def planning(self) -> PlanningOptions:
         return PlanningOptions(

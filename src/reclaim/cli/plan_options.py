@@ -34,6 +34,17 @@ OutOption = Annotated[
         show_default=False,
     ),
 ]
+FractionOption = Annotated[
+    float | None,
+    typer.Option(
+        "--unsafe-allow-fraction",
+        metavar="F",
+        min=0.0,
+        max=1.0,
+        help="Let a plan take more than 0.9 of all objects.",
+        show_default=False,
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +61,7 @@ class PlanningOptions:
         ),
     ] = None
     out: OutOption = None
-    unsafe_allow_fraction: Annotated[
-        float | None,
-        typer.Option(
-            "--unsafe-allow-fraction",
-            metavar="F",
-            min=0.0,
-            max=1.0,
-            help="Let a plan take more than 0.9 of all objects.",
-            show_default=False,
-        ),
-    ] = None
-
+    unsafe_allow_fraction: FractionOption = None
     unsafe_allow_missing_layers: MissingOption = False
     old_backups: BackupsOption = False
 
