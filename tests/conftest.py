@@ -18,7 +18,8 @@ from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.catalog import WrapStorage
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.testing import ClockedStorage, FakeClock
-from reclaim.testing.servers import PostgreSQL, SeaweedFS, postgresql, seaweedfs
+from reclaim.testing.servers import PostgreSQL, SeaweedFS
+from tests.shared_servers import postgresql_server, s3_server
 from tests.soak import FIRST_FAILURE, SOAK
 from tests.statements import share_compiled_statements
 
@@ -66,7 +67,7 @@ def server_folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def s3(server_folder: Path) -> Iterator[SeaweedFS]:
-    with seaweedfs(server_folder / "seaweedfs") as server:
+    with s3_server(server_folder / "seaweedfs") as server:
         os.environ.update(server.environment)
         yield server
 
@@ -78,7 +79,7 @@ def bucket(s3: SeaweedFS) -> str:
 
 @pytest.fixture(scope="session")
 def postgres(server_folder: Path) -> Iterator[PostgreSQL]:
-    with postgresql(server_folder / "postgresql") as server:
+    with postgresql_server(server_folder / "postgresql") as server:
         yield server
 
 

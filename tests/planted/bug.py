@@ -37,6 +37,7 @@ class Bug:
 
     @property
     def tests(self) -> list[str]:
+        """All that must fail; ``make test`` runs the first alone."""
         known = f"{self.machine}::test_a_known_sequence[{self.sequence}]" if self.sequence else ""
         return [test for test in (self.test, known) if test]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from tests.planted.noticed import check_noticed
@@ -9,5 +11,5 @@ from tests.planted.plant import BUGS
 
 
 @pytest.mark.parametrize("name", BUGS)
-def test_a_planted_bug_is_noticed(name: str) -> None:
-    check_noticed(name)
+def test_a_planted_bug_is_noticed(name: str, servers: Mapping[str, str]) -> None:
+    check_noticed(name, servers)
