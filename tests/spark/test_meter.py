@@ -62,6 +62,10 @@ def test_a_job_on_the_way(spark: SparkSession, meter: SparkMeter, tmp_path: Path
     frames.run(spread, partial(work, str(tmp_path)))
     waiting.join()
     assert seen[-1] == (4, Tasks(3, 4))
+    until = time.monotonic() + PATIENCE
+    while meter.tasks() != Tasks(0, 0) and time.monotonic() < until:
+        # Spark learns of the end of a job a little later than we do.
+        time.sleep(0.02)
     assert meter.tasks() == Tasks(0, 0)
 
 

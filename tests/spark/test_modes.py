@@ -24,6 +24,8 @@ from reclaim.testing.cluster import standalone
 from reclaim.testing.engine import OracleEngine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+RECEIVE = "import pickle, sys; pickle.load(sys.stdin.buffer); print(*sys.modules)"
+"""A worker that gets a task."""
 
 
 @pytest.fixture
@@ -123,3 +125,9 @@ def test_what_travels_to_executors_knows_no_database(location: Path) -> None:
     assert b"catalog.db" not in sent
     assert b"sqlite" not in sent
     assert str(location / "objects").encode() in sent
+    received = subprocess.run(
+        [sys.executable, "-c", RECEIVE], input=sent, capture_output=True, check=True
+    )
+    loaded = received.stdout.decode().split()
+    assert "reclaim.stores.catalog.format" in loaded
+    assert not {"sqlalchemy", "sqlite3", "psycopg"} & set(loaded)

@@ -1,7 +1,25 @@
-"""Repositories of our own catalog, as stores: every reference is a row of one database."""
+"""Repositories of our own catalog, as stores: every reference is a row of one database.
 
-from reclaim.stores.catalog.format import CatalogFormat
-from reclaim.stores.catalog.held import HeldRepository
-from reclaim.stores.catalog.store import CatalogStore
+A format travels to executors. Who loads it loads nothing that knows a database, so the rest is
+loaded when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reclaim.stores.catalog.format import CatalogFormat
+    from reclaim.stores.catalog.held import HeldRepository
+    from reclaim.stores.catalog.store import CatalogStore
 
 __all__ = ["CatalogFormat", "CatalogStore", "HeldRepository"]
+
+_MODULES = {"CatalogFormat": "format", "CatalogStore": "store", "HeldRepository": "held"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
