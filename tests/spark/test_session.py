@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import subprocess
@@ -50,10 +51,13 @@ def test_workers_are_forked_from_a_process_that_has_loaded_what_they_need(
     def parent(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             command = psutil.Process(os.getppid()).cmdline()
-            yield pa.record_batch({"command": [" ".join(command)]})
+            held = {"command": [" ".join(command)], "frozen": [gc.get_freeze_count()]}
+            yield pa.record_batch(held)
 
-    (row,) = spark.range(1).mapInArrow(parent, "command string").collect()
+    (row,) = spark.range(1).mapInArrow(parent, "command string, frozen bigint").collect()
     assert row.command.endswith("-m reclaim.engine.spark.daemon pyspark.worker")
+    # What it was born with it does not search for garbage after each task.
+    assert row.frozen > 10_000
 
 
 def test_a_second_session_is_the_first(spark: SparkSession) -> None:

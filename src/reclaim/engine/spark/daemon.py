@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from importlib.machinery import PathFinder
@@ -19,6 +20,9 @@ def serve() -> None:
 
     # The first array that is made of Python's values looks for pandas, and loads it.
     pa.array([0])
+    # A worker looks for garbage after each task: not in what it was born with.
+    gc.collect()
+    gc.freeze()
     manager()
 
 
