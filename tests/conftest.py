@@ -39,19 +39,10 @@ share_compiled_statements()
 os.environ["RECLAIM_SPARK_ARCHIVE"] = "off"
 
 BACKENDS = ("embedded", "server")
-SHARED = {"spark", "nurseries"}
-"""Fixtures that stand for Java, or for processes that have loaded everything. One worker has all
-tests that use one, so that there is one of each."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep together what shares a costly process; leave out what servers need not do again.
-
-    That is what a test marked ``remote_values`` does on SQLite only; a soak does all of it.
-    """
-    for item in items:
-        if shared := SHARED & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group("".join(shared)))
+    """Leave out what a test marked ``remote_values`` does on SQLite only; a soak does all of it."""
     if SOAK:
         return
     left_out = [item for item in items if isinstance(item, pytest.Function) and _is_left_out(item)]

@@ -18,8 +18,3 @@ def servers(request: pytest.FixtureRequest) -> Mapping[str, str]:
     if request.session.testscollected <= FEW:
         return {}
     return share(request.getfixturevalue("s3"), request.getfixturevalue("postgres"))
-
-
-@pytest.fixture
-def nurseries() -> None:
-    """The processes in whose forks bugs are planted."""

@@ -17,14 +17,12 @@ TESTS = sorted({test for bug in BUGS.values() for test in bug.tests})
 SOME = TESTS[:: 1 if SOAK else 25]
 
 
-@pytest.mark.usefixtures("nurseries")
 @pytest.mark.parametrize("test", SOME)
 def test_in_a_process_that_has_loaded_everything(test: str, servers: Mapping[str, str]) -> None:
     done = run_warm([test], servers)
     assert done.code == 0, done.output
 
 
-@pytest.mark.usefixtures("nurseries")
 @pytest.mark.parametrize("test", SOME if SOAK else SOME[::10])
 def test_in_a_process_that_has_loaded_only_libraries(test: str, servers: Mapping[str, str]) -> None:
     done = run_cold([test], servers)

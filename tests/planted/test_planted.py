@@ -10,7 +10,6 @@ from tests.planted.noticed import check_noticed
 from tests.planted.plant import BUGS
 
 
-@pytest.mark.usefixtures("nurseries")
 @pytest.mark.parametrize("name", BUGS)
 def test_a_planted_bug_is_noticed(name: str, servers: Mapping[str, str]) -> None:
     check_noticed(name, servers)
