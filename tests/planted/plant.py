@@ -20,6 +20,7 @@ from tests.planted import (
     icechunk,
     library,
     lifecycle,
+    marking,
     naming,
     policies,
     protecting,
@@ -33,6 +34,7 @@ from tests.planted import (
     terminus,
     trusting,
     uncommitted,
+    undoing,
 )
 from tests.planted.bug import Bug
 
@@ -48,6 +50,7 @@ BUGS = (
     | icechunk.BUGS
     | library.BUGS
     | lifecycle.BUGS
+    | marking.BUGS
     | naming.BUGS
     | policies.BUGS
     | protecting.BUGS
@@ -61,6 +64,7 @@ BUGS = (
     | terminus.BUGS
     | trusting.BUGS
     | uncommitted.BUGS
+    | undoing.BUGS
 )
 
 
