@@ -22,11 +22,13 @@ test: lint ## Lint, then run the tests (TESTFLAGS, PYTEST_WORKERS)
 	$(BIN)/python -m pytest $(TESTFLAGS)
 
 test-fast: setup ## Run the pure rooms and one of each store, without servers and Spark
-	$(BIN)/python -m pytest $(TESTFLAGS) -k "not server and not postgres" \
-		tests/test_layers.py tests/test_safety_times.py tests/test_renewal.py \
+	$(BIN)/python -m pytest $(TESTFLAGS) -k "not server and not postgres and not s3" \
+		tests/test_layers.py tests/test_class_names.py tests/test_safety_times.py \
+		tests/test_renewal.py \
 		tests/policy tests/history tests/storage \
 		tests/collect/test_catalog_store.py tests/collect/test_quarantine.py \
-		tests/terminus/test_store.py tests/terminus/test_path.py
+		tests/terminus/test_store.py tests/terminus/test_path.py \
+		tests/icechunk/test_contract.py tests/stores/test_shelf_contract.py
 
 soak: setup ## Run the state machines, schedules, crashes and random histories for hours
 	RECLAIM_SOAK=1 $(BIN)/python -m pytest $(TESTFLAGS) -o faulthandler_timeout=0 \
