@@ -1,8 +1,9 @@
 """A process that kills itself: what the crash tests run.
 
 It is started by a server that forks, so that each of hundreds of crashes costs milliseconds. A
-step is anything that the process could die between and that leaves a trace: every statement that
-writes, every commit of a transaction, every call that changes the storage.
+step is anything after which something else is left behind: every commit of a transaction, every
+call that changes the storage. Who dies just before a commit has made all its statements, none of
+which may count; in a soak each statement that writes is a step as well.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from sqlalchemy import event
 from reclaim.catalog import Catalog, Repository
 from reclaim.storage import Payload, Storage
 from reclaim.testing import FakeClock, StorageWrapper
+from tests.soak import SOAK
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -149,7 +151,8 @@ def run(location: str, operation: str, fatal: int, environment: dict[str, str]) 
             countdown.step()
 
     engine = repo._workspace.database._engine
-    event.listen(engine, "before_cursor_execute", before_statement)
+    if SOAK:
+        event.listen(engine, "before_cursor_execute", before_statement)
     event.listen(engine, "commit", countdown.step)
     OPERATIONS[operation](repo)
     os._exit(0)
