@@ -20,7 +20,7 @@ import pyarrow as pa
 import zarr
 
 from reclaim.stores.icechunk.envelope import HEADER_BYTES, FileType, unwrap
-from reclaim.stores.icechunk.flatbuffer import FlatBuffer, Positions, Table, Tables
+from reclaim.stores.icechunk.flatbuffer import FlatBuffer, FlatTable, Positions, Tables
 from reclaim.stores.icechunk.object_ids import ID_BYTES, names
 from reclaim.stores.icechunk.snapshot_file import decode_snapshot
 
@@ -141,7 +141,7 @@ def _chunk_ids(payload: bytes) -> Positions:
 
 def _manifest_size(payload: bytes) -> int:
     """Where the size of the only manifest is in a snapshot, in either spec."""
-    root: Table = FlatBuffer(payload).root
+    root: FlatTable = FlatBuffer(payload).root
     tables = root.targets(_MANIFESTS_2)
     if len(tables):
         return int(Tables(root.buffer, tables)._fields(_INFO_SIZE, 8)[0])

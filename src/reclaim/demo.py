@@ -29,7 +29,7 @@ from reclaim.run.apply import apply_plan
 from reclaim.run.decide import KEEPS_ALL, decide
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.plan import Plan, make_plan
-from reclaim.run.plan_file import Group
+from reclaim.run.plan_document import Group
 from reclaim.storage import ObjectStorage, Storage, hashed_files
 from reclaim.stores.registry import find
 from reclaim.testing import ClockedStorage, FakeClock
@@ -56,22 +56,22 @@ REASONS = (SHOWN, OLD, STAGED, PENDING, UNREACHED)
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class Amount:
     """A number of objects and their bytes."""
 
     objects: int = 0
     bytes: int = 0
 
-    def plus(self, size: int) -> Tally:
-        return Tally(self.objects + 1, self.bytes + size)
+    def plus(self, size: int) -> Amount:
+        return Amount(self.objects + 1, self.bytes + size)
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
     """A repository at one instant."""
 
-    kinds: Mapping[str, Tally]
-    reasons: Mapping[str, Tally]
+    kinds: Mapping[str, Amount]
+    reasons: Mapping[str, Amount]
     """Why each object of data or containers is kept, or that nothing keeps it."""
     rows: int
     """Rows in the staging tables, also those that nobody reads any more."""
@@ -98,11 +98,11 @@ class Report:
     after: Picture
     plan: str
     """Where the plan is."""
-    going: Mapping[str, Tally]
+    going: Mapping[str, Amount]
     """Objects that the plan took, by reason."""
     collected: int
     """Commits that were let go of."""
-    read_back: Tally
+    read_back: Amount
     """Objects that are referenced, and were read once more after all of it."""
 
 
@@ -160,20 +160,20 @@ def _collect(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[Plan, 
     return plan, apply_plan(store, engine, plan.place, opener=opener)
 
 
-def _sums(groups: Iterable[Group]) -> dict[str, Tally]:
-    sums: defaultdict[str, Tally] = defaultdict(Tally)
+def _sums(groups: Iterable[Group]) -> dict[str, Amount]:
+    sums: defaultdict[str, Amount] = defaultdict(Amount)
     for group in groups:
         before = sums[group.reason]
-        sums[group.reason] = Tally(before.objects + group.objects, before.bytes + group.bytes)
+        sums[group.reason] = Amount(before.objects + group.objects, before.bytes + group.bytes)
     return dict(sums)
 
 
-def _read_back(repo: Repository) -> Tally:
+def _read_back(repo: Repository) -> Amount:
     """Read every object that a branch, with what is staged on it, a tag or an older commit has."""
     names = [ref.name for ref in (*repo.branches(), *repo.tags())]
     older = {commit.id for name in names for commit in repo.log(name)}
     seen: set[str] = set()
-    read = Tally()
+    read = Amount()
     for ref in (*names, *sorted(older)):
         reader = repo.at(ref)
         for entry in reader.entries():
@@ -379,8 +379,8 @@ def _needed(storage: Storage, repo: Repository, commit: str, metarange: str) -> 
 def _picture(listed: Sequence[StoredObject], roots: _Roots, unread_rows: int = 0) -> Picture:
     collectable = [stored for stored in listed if _kind(stored.address) in (DATA, CONTAINERS)]
     return Picture(
-        kinds=_tallies(KINDS, ((_kind(stored.address), stored.size) for stored in listed)),
-        reasons=_tallies(
+        kinds=_amounts(KINDS, ((_kind(stored.address), stored.size) for stored in listed)),
+        reasons=_amounts(
             REASONS, ((roots.reason(stored.address), stored.size) for stored in collectable)
         ),
         rows=len(roots.staged) + unread_rows,
@@ -395,8 +395,8 @@ def _kind(address: str) -> str:
     return {"meta": CONTAINERS, "runs": RECORDS}.get(folder, BOOKKEEPING)
 
 
-def _tallies(names: Iterable[str], found: Iterable[tuple[str, int]]) -> dict[str, Tally]:
-    sums: defaultdict[str, Tally] = defaultdict(Tally)
+def _amounts(names: Iterable[str], found: Iterable[tuple[str, int]]) -> dict[str, Amount]:
+    sums: defaultdict[str, Amount] = defaultdict(Amount)
     for name, size in found:
         sums[name] = sums[name].plus(size)
     return {name: sums[name] for name in names}

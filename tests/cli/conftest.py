@@ -18,7 +18,7 @@ import reclaim
 from reclaim.catalog import Catalog
 from reclaim.cli.main import main
 from reclaim.cli.running import RunOptions
-from reclaim.cli.watching import Lines
+from reclaim.cli.watching import MinuteLines
 from reclaim.testing.engine import OracleEngine
 from tests.json_schema import check_answer
 
@@ -49,7 +49,7 @@ class CommandLine:
         self._capture = capture
         self._patch = patch
         # However slow the machine is: the line a minute has tests of its own.
-        patch.setattr(Lines, "every", 3_600.0)
+        patch.setattr(MinuteLines, "every", 3_600.0)
 
     def __call__(self, *args: str, stdin: bytes = b"") -> Result:
         self._patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))

@@ -72,7 +72,7 @@ def test_what_nothing_reaches_is_exactly_what_the_story_lost(
     assert report.before.reasons[demo.UNREACHED].objects == spike + overwritten + reset
     assert report.before.reasons[demo.OLD].objects > 100
     assert report.expired.reasons[demo.STAGED].objects == 3
-    assert report.expired.reasons[demo.PENDING] == demo.Tally(1, 60_000)
+    assert report.expired.reasons[demo.PENDING] == demo.Amount(1, 60_000)
     assert report.expired.reasons[demo.SHOWN].objects > 50
 
     # Every commit that is let go takes its metarange at least with it.
@@ -96,7 +96,7 @@ def test_collecting_takes_what_nothing_reaches_and_nothing_else(
     assert sum(one.objects for one in report.going.values()) == (
         before[demo.UNREACHED].objects + abandoned
     )
-    assert after[demo.UNREACHED] == after[demo.PENDING] == demo.Tally()
+    assert after[demo.UNREACHED] == after[demo.PENDING] == demo.Amount()
     for reason in (demo.SHOWN, demo.OLD, demo.STAGED):
         assert before[reason] == after[reason]
     assert report.read_back == report.after.kinds[demo.DATA]

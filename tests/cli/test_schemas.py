@@ -14,7 +14,7 @@ import pytest
 
 from reclaim.cli.apply import NOTHING_APPLIED
 from reclaim.model import RunState
-from reclaim.run.plan_file import PlanDocument, StoreName
+from reclaim.run.plan_document import PlanDocument, StoreName
 from reclaim.run.removal import OPTIONS
 from reclaim.stores.catalog.format import CatalogFormat
 from reclaim.stores.terminus.format import TerminusFormat

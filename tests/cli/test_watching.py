@@ -12,7 +12,7 @@ import pytest
 
 from reclaim.cli.logs import logging_to_stderr
 from reclaim.cli.verbosity import CURRENT, Verbosity
-from reclaim.cli.watching import Lines, LogLines, Nothing, Watch, watching
+from reclaim.cli.watching import LogLines, MinuteLines, Nothing, Watch, watching
 from reclaim.run.stages import Stage, Stages
 from tests.cli.conftest import CommandLine
 from tests.cli.test_gauge import SetMeter
@@ -30,7 +30,7 @@ def verbosity() -> Iterator[None]:
 
 def test_a_line_says_when_in_utc_and_how_far() -> None:
     stream = io.StringIO()
-    watch, meter = Watch(Lines(stream)), SetMeter()
+    watch, meter = Watch(MinuteLines(stream)), SetMeter()
     watch.measure(meter)
     watch.tick()
     stage = Stage("plan", "r1", "objects", 40)
@@ -48,7 +48,7 @@ def test_a_line_says_when_in_utc_and_how_far() -> None:
 def test_spark_may_start_inside_a_stage() -> None:
     """The stage goes on where it was, with the meter that there is by then."""
     stream = io.StringIO()
-    watch, meter = Watch(Lines(stream)), SetMeter()
+    watch, meter = Watch(MinuteLines(stream)), SetMeter()
     outer, inner = Stage("list", "r1", "objects"), Stage("start Spark")
     meter.counted = {"objects": 5}
     watch.begin(outer)
@@ -70,7 +70,7 @@ def test_spark_may_start_inside_a_stage() -> None:
 
 def test_elsewhere_than_on_a_terminal_there_are_lines() -> None:
     with watching() as watch:
-        assert type(watch._face) is Lines
+        assert type(watch._face) is MinuteLines
         assert watch._face.every == 60
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from reclaim.engine.base import SweepRequest, Swept
+from reclaim.engine.answers import Swept
+from reclaim.engine.requests import SweepRequest
 from reclaim.errors import ReclaimError, StorageUnavailable
 from reclaim.run.applied import Applied
 from reclaim.run.apply import apply_plan

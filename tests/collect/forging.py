@@ -13,7 +13,7 @@ from reclaim.engine.tasks.judging import count_kinds
 from reclaim.engine.tasks.parts import read_part, write_part
 from reclaim.run import plan_file
 from reclaim.run.plan import Plan
-from reclaim.run.plan_file import File, Group, PlanDocument
+from reclaim.run.plan_document import File, Group, PlanDocument
 from tests.collect.world import World
 
 Row = dict[str, Any]

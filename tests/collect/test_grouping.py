@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reclaim.engine.tasks import grouping
-from reclaim.engine.tasks.grouping import Places, Tally, few, folders_of, line_of
+from reclaim.engine.tasks.grouping import GroupSums, Places, few, folders_of, line_of
 
 KEY = ("data", "old", "main")
 
@@ -29,13 +29,13 @@ def rows(*paths: str | None, branch: str = "main", size: int = 1) -> pa.Table:
     )
 
 
-def of(*paths: str | None, branch: str = "main", size: int = 1) -> Tally:
+def of(*paths: str | None, branch: str = "main", size: int = 1) -> GroupSums:
     places = Places()
     places.add_rows(rows(*paths, branch=branch, size=size))
     return places.tally
 
 
-def folders(tally: Tally) -> dict[str, int]:
+def folders(tally: GroupSums) -> dict[str, int]:
     found: dict[str, int] = {}
     for (_, _, _, folder, _), (objects, _) in tally.items():
         found[folder] = found.get(folder, 0) + objects

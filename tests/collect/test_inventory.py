@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from reclaim.engine.base import Objects
+from reclaim.engine.answers import Objects
 from reclaim.engine.tasks.inventory import find_inventory
 from reclaim.errors import IncompleteRead, InvalidInput
 from reclaim.model import StoredObject

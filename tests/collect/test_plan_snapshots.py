@@ -11,7 +11,7 @@ import pytest
 from reclaim.engine.tasks.parts import read_part
 from reclaim.errors import UnknownVersion
 from reclaim.policy import Policy, Rules
-from reclaim.run import plan_file, plan_snapshots
+from reclaim.run import plan_document, plan_file, plan_snapshots
 from reclaim.run.decide import UNREACHED
 from reclaim.run.plan import Plan
 from reclaim.run.removal import MoveToQuarantine, find_record
@@ -117,7 +117,7 @@ def as_format_one(world: World, plan: Plan) -> None:
     address = plan.place.at(plan_file.FILE)
     body = json.loads(world.storage.get(address))
     body["format"] = 1
-    body["digest"] = plan_file._hash_of(body)
+    body["digest"] = plan_document.hash_of(body)
     world.storage.put(address, json.dumps(body).encode())
 
 

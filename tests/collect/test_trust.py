@@ -20,7 +20,7 @@ from reclaim.run.apply import apply_plan
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan import Plan, PlanOptions
-from reclaim.run.plan_file import File, HistoryChange
+from reclaim.run.plan_document import File, HistoryChange
 from reclaim.run.trust import COMPARED, PREFIX
 from reclaim.storage.hashed_files import decode, encode
 from reclaim.stores.catalog import CatalogStore

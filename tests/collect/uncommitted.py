@@ -7,7 +7,7 @@ from typing import Any
 from reclaim.catalog import Branch
 from reclaim.run.applied import Applied
 from reclaim.run.plan import Plan
-from reclaim.run.plan_file import Uncommitted
+from reclaim.run.plan_document import Uncommitted
 from reclaim.run.uncommitted.scope import Mode
 from tests.collect.world import World
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import UTC, date
 
 from reclaim.catalog import Repository
-from reclaim.policy.lifecycle import DatedRule, Occurrence, Verdict, judge
+from reclaim.policy.lifecycle import AddressVerdict, DatedRule, Occurrence, judge
 from tests.collect.world import World
 
 
-def verdicts(world: World, rules: list[DatedRule]) -> Mapping[str, Verdict]:
+def verdicts(world: World, rules: list[DatedRule]) -> Mapping[str, AddressVerdict]:
     """The verdict on every address that some live commit has."""
     repo = world.other()
     branches = {ref.name: _reached(repo, ref.name) for ref in repo.branches()}

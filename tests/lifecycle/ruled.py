@@ -12,7 +12,7 @@ from reclaim.engine.tasks.parts import read_part
 from reclaim.policy.lifecycle import StoredLifecycle, date_rules, encode_lifecycle, read_lifecycle
 from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
 from reclaim.run.plan import Plan, PlanOptions
-from reclaim.run.plan_file import Lifecycle
+from reclaim.run.plan_document import Lifecycle
 from tests.catalog import raw
 from tests.collect.world import World, opening
 from tests.lifecycle.oracle import verdicts

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from reclaim.catalog.database.schema import claimed_addresses
-from reclaim.engine.base import SweepRequest, Swept
+from reclaim.engine.answers import Swept
+from reclaim.engine.requests import SweepRequest
 from reclaim.errors import Gone, Partial, PlanRefused, Refused, StorageDenied, TooMuch
 from reclaim.model import RunState
 from reclaim.run import plan_file

@@ -108,7 +108,7 @@ BUGS: dict[str, Bug] = {
         test=f"{NETS}::test_a_protected_path_that_came_since_the_plan_holds",
     ),
     "one path of several tells what is excluded": Bug(
-        "reclaim.run.plan_file",
+        "reclaim.run.plan_document",
         right="        return [] if self.lifecycle is None else "
         "[file.part for file in self.lifecycle.rows]\n",
         wrong="        return []\n",

@@ -112,7 +112,7 @@ BUGS: dict[str, Bug] = {
         test=f"{OF_CHECKPOINTS}::test_old_versions_are_collected_and_the_newest_stays",
     ),
     "the rule of 90 % counts what was looked at": Bug(
-        "reclaim.run.plan_file",
+        "reclaim.run.plan_document",
         right="            return going, max(going, self.uncommitted.objects_known)\n",
         wrong="            return going, max(going, self.objects - left)\n",
         test=f"{EXTENT}::test_what_is_known_counts_for_the_rule_of_90_percent",

@@ -9,24 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from reclaim.engine.base import (
+from reclaim.engine.answers import (
     Candidates,
-    ConfirmRequest,
     ContainerFiles,
-    Engine,
     Excluded,
-    ExcludeRequest,
-    ExpandRequest,
-    FindRequest,
-    IncompleteRequest,
     Needed,
-    NeededRequest,
     Objects,
-    RecallRequest,
     Surveyed,
-    SweepRequest,
     Swept,
 )
+from reclaim.engine.base import Engine
 from reclaim.engine.lifecycle import (
     LifecycleCarryRequest,
     LifecycleFindings,
@@ -37,6 +29,16 @@ from reclaim.engine.lifecycle import (
     RangesRequest,
     Rejudged,
     RejudgeRequest,
+)
+from reclaim.engine.requests import (
+    ConfirmRequest,
+    ExcludeRequest,
+    ExpandRequest,
+    FindRequest,
+    IncompleteRequest,
+    NeededRequest,
+    RecallRequest,
+    SweepRequest,
 )
 from reclaim.engine.tasks.indexing import span
 from reclaim.engine.tasks.parts import Part, Place, read_part

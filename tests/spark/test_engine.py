@@ -16,7 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reclaim.catalog import Catalog, Repository
-from reclaim.engine.base import Engine, Objects
+from reclaim.engine.answers import Objects
+from reclaim.engine.base import Engine
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.spark.keys import Key, among, keys_of
 from reclaim.engine.tasks.inventory import find_inventory

@@ -7,14 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from reclaim.engine.base import (
-    NO_CONTAINERS,
-    ConfirmRequest,
-    ContainerFiles,
-    FindRequest,
-    Objects,
-    Read,
-)
+from reclaim.engine.answers import NO_CONTAINERS, ContainerFiles, Objects, Read
+from reclaim.engine.requests import ConfirmRequest, FindRequest
 from reclaim.engine.spark.finding import Finder
 from reclaim.engine.spark.frames import Frames
 from reclaim.engine.spark.keys import keys_of

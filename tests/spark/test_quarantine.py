@@ -18,13 +18,8 @@ from pyspark.sql import SparkSession
 from reclaim.catalog import Catalog, Repository
 from reclaim.catalog.content import ranges
 from reclaim.catalog.database.schema import CommitState, commits
-from reclaim.engine.base import (
-    Engine,
-    ExpandRequest,
-    IncompleteRequest,
-    NeededRequest,
-    RecallRequest,
-)
+from reclaim.engine.base import Engine
+from reclaim.engine.requests import ExpandRequest, IncompleteRequest, NeededRequest, RecallRequest
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.tasks.deleting import FAILED, JOURNAL
 from reclaim.engine.tasks.notes import RETURNED

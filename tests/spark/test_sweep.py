@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from reclaim.engine.base import SweepRequest
+from reclaim.engine.requests import SweepRequest
 from reclaim.engine.spark.engine import DELETED_BY_A_TASK, SparkEngine
 from reclaim.engine.spark.work.lines import files_table
 from reclaim.engine.spark.work.taking import count_before, read_pieces

@@ -14,7 +14,7 @@ from reclaim.errors import PlanRefused
 from reclaim.model import LISTS
 from reclaim.run import plan_file
 from reclaim.run.plan import Plan
-from reclaim.run.plan_file import File, Group, PlanDocument
+from reclaim.run.plan_document import File, Group, PlanDocument
 from reclaim.run.removal import DELETE
 from tests.terminus.world import World, bury
 

@@ -351,7 +351,7 @@ class Catalog:
         return done, failures
 
     def backlog(self, repo_uid: str) -> Backlog:
-        """What waits for the reaper in a repository, and what it has deleted so far."""
+        """The objects of a repository that wait for the reaper, and those it has deleted so far."""
         from reclaim.catalog.reaping.backlog import read_backlog
 
         with self._database.read() as connection:

@@ -28,7 +28,7 @@ MOST_GLOBS = 100
 
 @dataclass(frozen=True, slots=True)
 class RepositorySettings:
-    """What a repository may be told to do otherwise than by default."""
+    """The settings of a repository that differ from the defaults."""
 
     hard_delete: bool = False
     """Whether the reaper deletes bytes that were never committed, soon after nothing refers to

@@ -21,7 +21,7 @@ from reclaim.cli.command import (
     take_globals,
 )
 from reclaim.cli.completion import INSTALL, SHOW
-from reclaim.cli.plain_values import Group
+from reclaim.cli.plain_values import CommandGroup
 from reclaim.cli.version import show_version
 
 COMMANDS = (
@@ -120,7 +120,7 @@ def _root(
     take_globals(ctx, catalog, as_json, quiet, verbose, log_format)
 
 
-class _Application(Group):
+class _Application(CommandGroup):
     """The commands of the application."""
 
     def __init__(self, **settings: Any) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from reclaim.cli import exits
 from reclaim.cli.logs import logging_to_stderr
-from reclaim.cli.plain_values import Command, Group
+from reclaim.cli.plain_values import Command, CommandGroup
 from reclaim.cli.session import Globals, Session, output_for
 from reclaim.cli.settings import BY_KEY, DEFAULT_CATALOG, FORMATS, SETTINGS, find_settings
 from reclaim.cli.settings import CURRENT as CURRENT_SETTINGS
@@ -121,7 +121,7 @@ def command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
 def group(app: typer.Typer, name: str, summary: str) -> typer.Typer:
     """A command with commands of its own, such as ``repo``."""
     made = typer.Typer(
-        cls=Group,
+        cls=CommandGroup,
         help=summary,
         epilog=exits.EPILOG,
         add_completion=False,

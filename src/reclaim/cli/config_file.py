@@ -19,7 +19,7 @@ _AT = re.compile(r" \(at line (\d+), column (\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ConfigEntry:
     """One key of a file, with the value that TOML gives it and its line."""
 
     key: str
@@ -32,11 +32,11 @@ class ConfigFile:
     """A file that was read."""
 
     path: Path
-    entries: tuple[Entry, ...]
+    entries: tuple[ConfigEntry, ...]
     private: bool
     """Whether nobody but its user and root can have written it."""
 
-    def where(self, entry: Entry) -> str:
+    def where(self, entry: ConfigEntry) -> str:
         return str(self.path) if entry.line is None else f"{self.path}:{entry.line}"
 
 
@@ -59,7 +59,7 @@ def read_config(path: Path) -> ConfigFile | None:
         said = _AT.sub("", str(error))
         where = f"{path}:{at[1]}:{at[2]}" if at else str(path)
         raise InvalidInput(f"{where}: {said}", hint="it is TOML: key = value") from None
-    entries = tuple(Entry(key, value, _line_of(text, key)) for key, value in _flat(document))
+    entries = tuple(ConfigEntry(key, value, _line_of(text, key)) for key, value in _flat(document))
     owned = status.st_uid in (os.getuid(), 0) if hasattr(os, "getuid") else True
     return ConfigFile(path, entries, owned and not status.st_mode & 0o022)
 

@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ChangeList:
     """The answer that lists changes, and sums them up."""
 
     changes: Iterable[Change]
@@ -95,7 +95,7 @@ def diff(
             changes = _uncommitted(repo, place.ref, prefix)
         else:
             changes = repo.diff(place.ref, right, prefix)
-        session.output.answer(Changes(changes, stat))
+        session.output.answer(ChangeList(changes, stat))
 
 
 def _uncommitted(repo: Repository, ref: str, prefix: str) -> Iterable[Change]:

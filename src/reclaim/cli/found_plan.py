@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from reclaim.engine.tasks.parts import Part, Place
-    from reclaim.run.plan_file import (
-        File,
-        PlanDocument,
-    )
+    from reclaim.run.plan_document import File, PlanDocument
     from reclaim.storage import Storage
 
 PlanArgument = Annotated[

@@ -81,7 +81,7 @@ class Gauge:
         self._meter = meter
 
     def read(self, now: float) -> Reading:
-        """What the tasks have told; where they told nothing, how many of them have finished."""
+        """The progress that tasks have told; where they told none, how many have finished."""
         reading = Reading(self.stage.name, self.stage.run, now - self._began)
         if self._meter is None:
             return reading

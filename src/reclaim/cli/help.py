@@ -50,11 +50,11 @@ def show(
                 hint=f"topics are {', '.join(TOPICS)}; commands are in `reclaim --help`",
             )
         inner = typer.Context(found, info_name=word, parent=inner)
-    session.output.answer(Text(" ".join(words) or "reclaim", found.get_help(inner)))
+    session.output.answer(HelpText(" ".join(words) or "reclaim", found.get_help(inner)))
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class HelpText:
     """The help of a command."""
 
     topic: str

@@ -21,7 +21,7 @@ class Command(TyperCommand):
         return [_with_plain_values(parameter) for parameter in super().get_params(ctx)]
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """The same for a command with commands of its own."""
 
     def get_params(self, ctx: Any) -> Any:

@@ -9,7 +9,7 @@ from reclaim.cli.plan_options import FractionOption, MinAgeOption, OutOption, Pl
 
 @dataclass(frozen=True, slots=True)
 class PlanBounds:
-    """What such a plan may take, and where it goes."""
+    """Options that bound such a plan, and say where it goes."""
 
     min_age: MinAgeOption = "24h"
     out: OutOption = None

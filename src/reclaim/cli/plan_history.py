@@ -28,7 +28,7 @@ BATCH = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PlanHistory:
-    """What a plan makes of a history: the snapshots that go first, and those that stay."""
+    """The history in a plan: first the snapshots that go, then those that stay."""
 
     noun: str
     going: pa.Table | None

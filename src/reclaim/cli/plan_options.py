@@ -1,4 +1,4 @@
-"""What is asked of a plan, beside the rules."""
+"""Options of a plan, beside the rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reclaim.urls import normalize, split
 
 if TYPE_CHECKING:
     from reclaim.cli.rules import RuleOptions
-    from reclaim.engine.base import Objects
+    from reclaim.engine.answers import Objects
     from reclaim.engine.tasks.parts import Place
     from reclaim.run.plan import PlanOptions
     from reclaim.stores.base import Store

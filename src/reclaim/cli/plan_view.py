@@ -17,7 +17,7 @@ from reclaim.cli.store_names import store_option
 if TYPE_CHECKING:
     from reclaim.cli.plan_history import PlanHistory
     from reclaim.engine.tasks.parts import Place
-    from reclaim.run.plan_file import (
+    from reclaim.run.plan_document import (
         Counts,
         Group,
         HistoryChange,
@@ -42,7 +42,7 @@ class Summary:
     moved_to: Place | None = None
     """Where it lies now, of a plan that was copied or moved."""
     commits: PlanHistory | None = None
-    """What becomes of each snapshot, where that is shown."""
+    """The verdict on each snapshot, where that is shown."""
 
     def document(self) -> Mapping[str, Any]:
         return {
@@ -113,7 +113,7 @@ class Summary:
             yield "Nothing was changed, and nothing would go: there is no need to apply it."
 
     def _apply_to(self) -> str:
-        """What an apply is for, in a few words."""
+        """The purpose of an apply, in a few words."""
         plan = self.plan
         edit = "edit the history" if plan.edits_history else ""
         takes = ""
@@ -194,7 +194,7 @@ def _by_rules(how: Lifecycle) -> Iterator[Block]:
 
 
 def too_young(young: TooYoung, noun: str) -> str:
-    """What may go later, and when; times are in UTC."""
+    """The objects that may go later, and when; times are in UTC."""
     parts = []
     if young.objects:
         parts.append(f"{objects(young.objects)} ({size(young.bytes)})")

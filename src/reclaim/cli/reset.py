@@ -72,6 +72,6 @@ def _reset(branch: Branch, repository: str, path: str, prefix: str | None) -> Do
 
 
 def _facts(repository: str, branch: str, **known: object) -> dict[str, object]:
-    """What was reset; what does not concern this call is null."""
+    """The facts of a reset; those that do not concern this call are null."""
     others = dict.fromkeys(("commit", "path", "prefix", "changes"))
     return {"repository": repository, "branch": branch, **others, **known}

@@ -47,7 +47,7 @@ class Runs:
     nouns: Mapping[str, str]
     """The word of each repository for its snapshots."""
     online: Sequence[tuple[str, OnlineDeletes]] = ()
-    """What stores deleted without a run, by repository; of those that do, or did."""
+    """Deletes of stores without a run, by repository; of those that do so, or did."""
     late: Sequence[tuple[str, str, str]] = ()
     """Repositories whose last finished run is too old: what is late, and what to do."""
 

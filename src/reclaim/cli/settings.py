@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reclaim.cli.config_file import ConfigFile, Entry, file_beside, read_config, user_file
+from reclaim.cli.config_file import ConfigEntry, ConfigFile, file_beside, read_config, user_file
 from reclaim.errors import InvalidInput, Refused
 from reclaim.urls import redacted
 
@@ -292,7 +292,7 @@ def _values(
     ]
 
 
-def _in_file(file: ConfigFile, entry: Entry, origin: str) -> Chosen:
+def _in_file(file: ConfigFile, entry: ConfigEntry, origin: str) -> Chosen:
     where = file.where(entry)
     setting = BY_KEY.get(entry.key)
     if setting is None:

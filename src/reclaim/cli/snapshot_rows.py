@@ -62,7 +62,7 @@ class SnapshotRow:
 def snapshot_rows(
     decisions: Iterable[Decision], snapshots: Iterable[Snapshot], refs: Iterable[Ref]
 ) -> Iterator[SnapshotRow]:
-    """What a policy decided on each snapshot of a history, in the order of the decisions."""
+    """The decisions of a policy on the snapshots of a history, in their order."""
     by_id = {snapshot.id: snapshot for snapshot in snapshots}
     names: dict[str, list[str]] = {}
     for ref in refs:

@@ -17,7 +17,7 @@ from reclaim.cli.session import Session
 from reclaim.errors import InvalidInput
 
 REPEATED = ("mode", "why", "partitions_listed", "objects_listed", "bytes_read", "ranges_read")
-"""What the answer has at its top as well."""
+"""Fields that the answer has at its top as well."""
 MODES = ("clean", "optimized", "auto")
 
 
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class UncommittedOptions:
+class ScopeOptions:
     """Options of a plan of uncommitted data."""
 
     branch: Annotated[
@@ -63,7 +63,7 @@ def uncommitted(
             metavar="REPO", help="A repository; a deleted one by its uid.", show_default=False
         ),
     ],
-    options: UncommittedOptions,
+    options: ScopeOptions,
     bounds: PlanBounds,
     running: RunOptions,
 ) -> None:
@@ -72,14 +72,13 @@ def uncommitted(
     The plan is reviewed and applied like any other. An apply of it leaves a checkpoint, from which
     the next run looks only at what may have changed.
     """
-    from reclaim.run.uncommitted.planning import UncommittedOptions as Asked
-    from reclaim.run.uncommitted.planning import plan_uncommitted
+    from reclaim.run.uncommitted.planning import UncommittedOptions, plan_uncommitted
     from reclaim.run.uncommitted.scope import Mode
 
     if options.mode not in MODES:
         raise InvalidInput(f"--mode cannot be {options.mode!r}", hint=f"say {', '.join(MODES)}")
     find = bounds.planning().read(RuleOptions(no_policy=True))
-    asked = Asked(Mode(options.mode), options.branch)
+    asked = UncommittedOptions(Mode(options.mode), options.branch)
     with session.stores(repository) as [opened], running.watched() as watcher:
         engine = running.engine(watcher)
         made = plan_uncommitted(opened, engine, find(opened), asked, watcher=watcher)

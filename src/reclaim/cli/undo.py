@@ -88,7 +88,7 @@ class UndoAnswer:
 
     @property
     def deleted(self) -> dict[str, int]:
-        """What the run deleted for good."""
+        """Objects, bytes and snapshots that the run deleted for good."""
         if self.edited is None:
             return {"objects": 0, "bytes": 0, "snapshots": 0}
         told = self.edited.summary

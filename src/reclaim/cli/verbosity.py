@@ -10,7 +10,7 @@ from reclaim.cli.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Verbosity:
-    """What was asked for by options, variables and files."""
+    """The verbosity that options, variables and files ask for."""
 
     quiet: bool = False
     """No progress, neither a bar nor lines."""

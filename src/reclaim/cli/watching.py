@@ -132,7 +132,7 @@ def _stderr() -> Iterator[TextIO]:
 @contextmanager
 def _face(stream: TextIO) -> Iterator[Face]:
     if not sys.stderr.isatty():
-        yield Lines(stream)
+        yield MinuteLines(stream)
         return
 
     from rich.console import Console
@@ -191,7 +191,7 @@ class Bar(Nothing):
         self._progress.update(self._bar, visible=False)
 
 
-class Lines(Nothing):
+class MinuteLines(Nothing):
     """A line a minute, for logs of schedulers; nothing for a run that takes less."""
 
     def __init__(self, stream: TextIO) -> None:

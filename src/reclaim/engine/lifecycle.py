@@ -1,4 +1,4 @@
-"""What runs of lifecycle rules ask of an engine, beside what all runs do."""
+"""Requests that runs of lifecycle rules make to an engine, beside those of all runs."""
 
 from __future__ import annotations
 
@@ -113,12 +113,12 @@ class LifecycleSearch:
     """For rows, addresses and what is held, in the same storage."""
     earlier: EarlierRun | None = None
     indexed: LifecycleIndex | None = None
-    """What a collection has read just before; its files are in the storage of the request."""
+    """The index that a collection has read just before, in the storage of the request."""
 
 
 @dataclass(slots=True)
 class LifecycleFindings:
-    """What such a search notes beside its candidates."""
+    """The notes of such a search, beside its candidates."""
 
     read: LifecycleRead = field(default_factory=LifecycleRead)
     index: Sequence[Part] = ()

@@ -1,4 +1,4 @@
-"""What runs on uncommitted data ask of an engine, beside what all runs do."""
+"""Requests that runs on uncommitted data make to an engine, beside those of all runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class DeadRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeadEntries:
-    """What dead containers list, as ``READ``, and the containers themselves."""
+    """The entries of dead containers, as ``READ``, and the containers themselves."""
 
     parts: Sequence[Part] = ()
     counts: DeadCounts = field(default_factory=DeadCounts)
@@ -63,7 +63,7 @@ class UncommittedSearch:
     fresh: Sequence[Part]
     """Parts of this run: of containers that no earlier one has indexed."""
     dead: Sequence[Part]
-    """What dead containers list, as ``READ``."""
+    """The entries of dead containers, as ``READ``."""
     carried: Sequence[Part]
     """Addresses that the checkpoint carries."""
     unlisted: frozenset[str]
@@ -77,7 +77,7 @@ class UncommittedSearch:
 
 @dataclass(slots=True)
 class UncommittedFindings:
-    """What a search notes beside its candidates."""
+    """The notes of a search, beside its candidates."""
 
     carried: Sequence[Part] = ()
     guards: GuardCounts = field(default_factory=dict)

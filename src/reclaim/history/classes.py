@@ -1,4 +1,4 @@
-"""What reaches snapshots, for many classes of refs in one pass."""
+"""Reachability of snapshots, for many classes of refs in one pass."""
 
 from __future__ import annotations
 

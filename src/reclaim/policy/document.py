@@ -17,7 +17,7 @@ DEEPEST = 20
 
 
 def read_document(text: str, *, source: str) -> object:
-    """What a file holds. What is given twice, or not valid, is refused with its place."""
+    """The content of a file. A key that is given twice or not valid is refused with its place."""
     if len(text) > MOST_CHARACTERS:
         raise InvalidInput(f"{source} is longer than {MOST_CHARACTERS:,} characters")
     try:

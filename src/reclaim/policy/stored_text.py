@@ -27,7 +27,7 @@ class StoredText:
 
 @dataclass(frozen=True, slots=True)
 class TextKind:
-    """What a kind of text is called, which versions of it are known, and how to set it again."""
+    """A kind of text: its name, the versions of it that are known, and how to set it again."""
 
     noun: str
     """As in ``the policy``."""

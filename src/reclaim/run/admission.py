@@ -9,7 +9,7 @@ from reclaim.engine.tasks.parts import Place
 from reclaim.errors import PlanRefused, TooMuch
 from reclaim.model import PLAN_DIGEST, Run, RunState, instant_text
 from reclaim.run.exclusion import EXCLUDE
-from reclaim.run.plan_file import PlanDocument
+from reclaim.run.plan_document import PlanDocument
 from reclaim.run.removal import OPTIONS, Removal
 from reclaim.safety import SAFETY
 from reclaim.stores.base import Store

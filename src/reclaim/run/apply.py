@@ -38,7 +38,7 @@ from reclaim.run.decide import Decided
 from reclaim.run.exclusion import exclude as leave_out
 from reclaim.run.lifecycle.applying import LifecycleApplying, check_lifecycle
 from reclaim.run.limits import NO_LIMITS, Limits
-from reclaim.run.plan_file import PlanDocument
+from reclaim.run.plan_document import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.protection import remember
 from reclaim.run.removal import DELETE, MARKED, Removal

@@ -19,7 +19,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 from reclaim.engine.tasks.parts import Part, Place, write_hashed
 from reclaim.errors import Corrupt, NotFound, PlanRefused
 from reclaim.model import ADOPT, Quarantine, Run, RunState
-from reclaim.run.plan_file import File, IndexFile
+from reclaim.run.plan_document import File, IndexFile
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
@@ -30,7 +30,7 @@ NONE = "there is no checkpoint yet"
 UNREADABLE = (NotFound, Corrupt, PlanRefused, ValidationError, ValueError, KeyError, TypeError)
 
 
-class Manifest(BaseModel, ABC):
+class CheckpointManifest(BaseModel, ABC):
     """The files of a checkpoint, and what tells whether it counts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,7 +50,7 @@ class Manifest(BaseModel, ABC):
         """Every file of the checkpoint but the manifest itself."""
 
 
-M = TypeVar("M", bound=Manifest)
+M = TypeVar("M", bound=CheckpointManifest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def damaged(run_id: str) -> str:
     return f"the checkpoint of run {run_id} is damaged, or not there any more"
 
 
-def write_manifest(storage: Storage, place: Place, manifest: Manifest) -> dict[str, str]:
+def write_manifest(storage: Storage, place: Place, manifest: CheckpointManifest) -> dict[str, str]:
     """Write a manifest; returns the fact for the record of its run."""
     data = json.dumps(manifest.model_dump(mode="json"), indent=2).encode()
     address = place.at(MANIFEST)

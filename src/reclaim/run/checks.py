@@ -11,7 +11,7 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.base import Candidates, ContainerFiles, Objects
+from reclaim.engine.answers import Candidates, ContainerFiles, Objects
 from reclaim.engine.tasks.parts import Place
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.errors import (
@@ -23,7 +23,7 @@ from reclaim.errors import (
 )
 from reclaim.ids import new_uid
 from reclaim.run.decide import Decided
-from reclaim.run.plan_file import PlanDocument
+from reclaim.run.plan_document import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.storage import Storage, clocks
 from reclaim.stores.base import HeldLock, Store

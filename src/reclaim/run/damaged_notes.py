@@ -13,7 +13,8 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
-from reclaim.engine.base import Engine, RecallRequest
+from reclaim.engine.base import Engine
+from reclaim.engine.requests import RecallRequest
 from reclaim.engine.tasks import recall
 from reclaim.engine.tasks.notes import RETURNED, folder_of
 from reclaim.engine.tasks.parts import Opener, Part, read_part
@@ -24,7 +25,7 @@ from reclaim.storage import Storage
 def recall_without(
     engine: Engine, request: RecallRequest, opener: Opener, run_id: str
 ) -> Sequence[Part] | None:
-    """What is recalled without the damaged notes; None if none is, and the lists are to blame."""
+    """The parts recalled without damaged notes; None if no note is damaged, so a list is."""
     storage = opener(request.source.url)
     damaged = [note for note in request.notes if not _is_whole(storage, note)]
     if not damaged:

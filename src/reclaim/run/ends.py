@@ -52,7 +52,7 @@ def told_as_partial(
 
 
 def sentence_of(error: Exception) -> str:
-    """What an error says, in one line; of one that nobody raised on purpose also what it is."""
+    """The sentence of an error, in one line; with its type if nobody raised it on purpose."""
     if isinstance(error, ReclaimError):
         return error.message
     said = str(error).split("\n", 1)[0]

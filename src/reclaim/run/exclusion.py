@@ -1,4 +1,4 @@
-"""What a person leaves out of a plan that is applied: it stays, and the next plan lists it again.
+"""Exclusion: objects that a person leaves out of an apply. They stay, and are planned again.
 
 Only objects are left out. Commits go as the plan says: one of which an object stays is as unusable
 as if all were gone, until an undo brings back the rest. Where snapshots are of no use without
@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from reclaim.engine.base import Engine, ExcludeRequest
+from reclaim.engine.base import Engine
+from reclaim.engine.requests import ExcludeRequest
 from reclaim.engine.tasks.deleting import Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
 from reclaim.errors import Corrupt, IncompleteRead, NotFound, PlanRefused, Refused, StorageDenied
@@ -52,7 +53,7 @@ class Exclusion:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What was left out, as the record of a run has it."""
+    """The objects left out, as the record of a run has them."""
 
     globs: Sequence[str] = ()
     objects: int = 0

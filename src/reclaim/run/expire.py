@@ -18,7 +18,7 @@ from reclaim.model import Decision, Run, SnapshotId
 from reclaim.policy import Decisions, Policy, require_rules, unmatched_sentences
 from reclaim.run.decide import check_counts, decide
 from reclaim.run.edit_counts import EditCounts
-from reclaim.run.plan_file import LibraryEdit
+from reclaim.run.plan_document import LibraryEdit
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.stores.abilities import HistorySeen
 
@@ -32,7 +32,7 @@ class ExpirePlan:
     edit: Edit
     reviewed: ReviewedEdit
     library_edit: LibraryEdit | None = None
-    """What the store's own library is asked for, if that edits the history."""
+    """The edit that the store's own library is asked for, if that edits the history."""
 
     def warnings(self) -> tuple[str, ...]:
         """Rules that are for nothing."""

@@ -18,7 +18,7 @@ from reclaim.run.apply import apply_plan
 from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.orphans import protected_folders
 from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.run.plan_file import OF_RUNS
+from reclaim.run.plan_document import OF_RUNS
 from reclaim.run.removal import DELETE, Removal
 from reclaim.run.stages import Watcher
 from reclaim.stores.abilities import CompactsMetadata

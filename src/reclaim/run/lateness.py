@@ -25,7 +25,7 @@ def find_last(runs: Sequence[Run]) -> datetime | None:
 
 
 def find_lateness(store: Store, runs: Sequence[Run]) -> tuple[str, str] | None:
-    """What is late in a store, and what to do about it; None if its last finished run is young."""
+    """A sentence on what is late in a store, and a hint; None if its last finished run is young."""
     done = find_last(runs)
     since = done or getattr(store, "created_at", None)
     if store.deleted or since is None or store.clock.now() - since <= TOO_OLD:

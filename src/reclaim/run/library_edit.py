@@ -18,7 +18,7 @@ from reclaim.policy import Policy, evaluate
 from reclaim.run.decide import Predict, find_cut_off, find_released
 from reclaim.run.edit_counts import EditCounts
 from reclaim.run.library_notes import LibraryNotes
-from reclaim.run.plan_file import LibraryEdit
+from reclaim.run.plan_document import LibraryEdit
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.reviewed_edit import ROUNDS
 from reclaim.stores.abilities import (

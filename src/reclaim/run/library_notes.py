@@ -18,7 +18,7 @@ NOTES = (EDITED_BY_LIBRARY, RELEASED_BY_LIBRARY)
 
 
 class LibraryNotes:
-    """What was predicted of the library's edits, and what is seen of them.
+    """The library's edits as they were predicted, and as they are seen.
 
     ``facts`` is the record of the run as the apply keeps it.
     """

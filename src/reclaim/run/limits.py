@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reclaim.errors import TooMuch
-from reclaim.run.plan_file import PlanDocument
+from reclaim.run.plan_document import PlanDocument
 
 
 @dataclass(frozen=True, slots=True)

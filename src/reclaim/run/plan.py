@@ -14,16 +14,10 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from reclaim.engine.base import (
-    Candidates,
-    ContainerFiles,
-    Engine,
-    ExpandRequest,
-    FindRequest,
-    Objects,
-    Surveyed,
-)
+from reclaim.engine.answers import Candidates, ContainerFiles, Objects, Surveyed
+from reclaim.engine.base import Engine
 from reclaim.engine.late import wait_for
+from reclaim.engine.requests import ExpandRequest, FindRequest
 from reclaim.engine.tasks.judging import CandidateRules
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
 from reclaim.engine.tasks.shielding import Matches
@@ -47,7 +41,7 @@ from reclaim.run.decide import KEEPS_ALL, Decided, Predict, decide_seen
 from reclaim.run.library_edit import check_library, find_library_edit, predicting
 from reclaim.run.lifecycle.checkpoint import LIFECYCLE_CHECKPOINTS
 from reclaim.run.orphans import protected_folders
-from reclaim.run.plan_file import LibraryEdit, Lifecycle, Noncurrent, PlanDocument, Uncommitted
+from reclaim.run.plan_document import LibraryEdit, Lifecycle, Noncurrent, PlanDocument, Uncommitted
 from reclaim.run.plan_summary import PlanFindings, summarize
 from reclaim.run.promises import keep_for_edited, keep_needed, keep_promises
 from reclaim.run.protection import Protection, find_protection, hold_memory
@@ -312,11 +306,11 @@ class Planning:
         return containers
 
     def _uncommitted(self, seen: Observation, found: Candidates) -> Uncommitted | None:  # noqa: ARG002
-        """What the plan says of a run on uncommitted data."""
+        """The section of the plan about a run on uncommitted data."""
         return None
 
     def _lifecycle(self, found: Candidates) -> Lifecycle | None:  # noqa: ARG002
-        """What the plan says of a run of lifecycle rules."""
+        """The section of the plan about a run of lifecycle rules."""
         return None
 
     def _count_versions(self) -> None:
@@ -412,7 +406,7 @@ class Planning:
         return predicting(self._store, asked)
 
     def _find_protection(self, seen: Observation, containers: ContainerFiles) -> Protection:
-        """What the setting of the store protects."""
+        """The objects that the setting of the store protects."""
         return find_protection(
             self._store,
             self._engine,
@@ -425,7 +419,7 @@ class Planning:
         )
 
     def _listed_by_dead(self) -> Matches | None:
-        """What dead containers list, if that was read."""
+        """The entries of dead containers, if they were read."""
         return None
 
     def _rules(self, seen: Observation, objects: Objects, protection: Protection) -> CandidateRules:

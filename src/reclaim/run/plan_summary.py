@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from reclaim.clock import from_micros
-from reclaim.engine.base import Candidates, ContainerFiles
+from reclaim.engine.answers import Candidates, ContainerFiles
 from reclaim.engine.tasks import judging
-from reclaim.engine.tasks.grouping import Tally, few
+from reclaim.engine.tasks.grouping import GroupSums, few
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy, policy_document, policy_lines, unmatched_sentences
 from reclaim.run.causes import causes_of
 from reclaim.run.decide import Decided
-from reclaim.run.plan_file import (
+from reclaim.run.plan_document import (
     OF_RUNS,
     Counts,
     File,
@@ -175,7 +175,7 @@ def _history(decided: Decided) -> HistoryChange:
     return HistoryChange(reparented=len(decided.edit.reparent), released=len(released), held=held)
 
 
-def _groups(tally: Tally) -> list[Group]:
+def _groups(tally: GroupSums) -> list[Group]:
     ordered = sorted(few(tally).items(), key=lambda item: (-item[1][1], item[0]))
     return [
         Group(

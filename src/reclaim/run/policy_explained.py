@@ -1,4 +1,4 @@
-"""What a policy keeps of a history today: by entry, by rule and by ref. Pure."""
+"""A policy explained by a history of today: snapshots kept by entry, by rule and by ref. Pure."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _explained(
     now: datetime,
     noun: str,
 ) -> EntryExplained:
-    """What the rules of an entry keep for its refs, whatever others keep of the same snapshots."""
+    """The snapshots that the rules of an entry keep for its refs, whatever others keep of them."""
     history = build(seen.snapshots, refs)
     bases = _bases_of(decided, refs)
 

@@ -20,7 +20,8 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from reclaim.engine.base import Engine, NeededRequest
+from reclaim.engine.base import Engine
+from reclaim.engine.requests import NeededRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
 from reclaim.engine.tasks.promised import COVERED, PROMISED, Unread, promised_containers
 from reclaim.errors import Conflict, Corrupt, IncompleteRead, PlanRefused, Refused

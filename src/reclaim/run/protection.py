@@ -20,7 +20,9 @@ from typing import Any
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from reclaim.engine.base import NO_CONTAINERS, ContainerFiles, Engine, ExpandRequest
+from reclaim.engine.answers import NO_CONTAINERS, ContainerFiles
+from reclaim.engine.base import Engine
+from reclaim.engine.requests import ExpandRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
 from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
 from reclaim.engine.uncommitted import CopyRequest
@@ -28,7 +30,7 @@ from reclaim.errors import IncompleteRead, NotFound, PlanRefused
 from reclaim.ids import new_uid
 from reclaim.model import PROTECTED, Run, RunState, SnapshotId
 from reclaim.run.causes import dead_containers
-from reclaim.run.plan_file import File, PlanDocument
+from reclaim.run.plan_document import File, PlanDocument
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation
@@ -37,7 +39,7 @@ FOLDER = "_reclaim/protected"
 MANIFEST = "protected.json"
 FORMAT = 1
 MOST_PARTS = 32
-"""Of more files than this, one list is made, in which each path is once."""
+"""Most files that are kept apart; of more, one list is made, in which each path is once."""
 GENERATION, ADDRESS = "generation", "address"
 
 
@@ -50,7 +52,7 @@ class _Manifest(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What runs remembered: addresses and paths, as ``PATHS``, in the store's own storage."""
+    """The paths that runs remembered: with addresses, as ``PATHS``, in the store's own storage."""
 
     generation: int = 0
     """Each memory has one more than that which it was made from."""
@@ -65,12 +67,12 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """What a plan found to be protected."""
+    """The objects that a plan found to be protected."""
 
     shields: Sequence[Part] = ()
     """Addresses with the numbers of globs, for judging."""
     matches: Matches = field(default_factory=Matches)
-    """What dead containers told: to be remembered before they go."""
+    """The paths that dead containers told: to be remembered before they go."""
 
 
 NO_PROTECTION = Protection()
@@ -149,7 +151,7 @@ def find_protection(
     opener: Opener,
     listed: Matches | None = None,
 ) -> Protection:
-    """What the globs of a store protect, by every path that anything tells.
+    """The objects that the globs of a store protect, by every path that anything tells.
 
     ``listed`` has what dead containers list, where that was read before. Dead containers are read
     before the memory is: what another run takes meanwhile, it has remembered by then.

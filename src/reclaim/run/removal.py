@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from reclaim.engine.base import NO_CONTAINERS, Engine, FindRequest, RecallRequest
+from reclaim.engine.answers import NO_CONTAINERS
+from reclaim.engine.base import Engine
+from reclaim.engine.requests import FindRequest, RecallRequest
 from reclaim.engine.tasks.delete_markers import Expunge, Mark, Unmark
 from reclaim.engine.tasks.deleting import Deleter, Remove
 from reclaim.engine.tasks.judging import CandidateRules
@@ -26,7 +28,8 @@ from reclaim.run import plan_file
 from reclaim.run.damaged_notes import recall_without
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
-from reclaim.run.plan_file import PlanDocument, PlannedRun
+from reclaim.run.plan_document import PlanDocument
+from reclaim.run.plan_file import PlannedRun
 from reclaim.safety import SAFETY
 from reclaim.storage import KeyRange, buckets
 from reclaim.stores.abilities import Quarantines, SetsAside

@@ -23,7 +23,7 @@ class Stage:
     run: str = ""
     unit: str = ""
     total: int | None = None
-    """What it counts while it runs, and how many there are, where that is known."""
+    """How many units it will count, where that is known."""
     facts: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 

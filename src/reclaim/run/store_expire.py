@@ -23,7 +23,7 @@ from reclaim.run.ends import cause_of
 from reclaim.run.expire import ExpirePlan
 from reclaim.run.library_edit import check_library, edit_by_library, find_library_edit, predicting
 from reclaim.run.library_notes import LibraryNotes
-from reclaim.run.plan_file import LibraryEdit
+from reclaim.run.plan_document import LibraryEdit
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.stores.abilities import EditsHistory, Expiration, HistorySeen, ShowsHistory

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from reclaim.engine.base import Engine, SweepRequest
+from reclaim.engine.base import Engine
+from reclaim.engine.requests import SweepRequest
 from reclaim.engine.tasks.deleting import FAILED, GOING, RESTORED, Deleter, Outcome, as_going
 from reclaim.engine.tasks.parts import Part, Place, read_part, write_part
 from reclaim.ids import new_uid

@@ -19,7 +19,7 @@ from reclaim.errors import InvalidInput, PlanRefused, TooMuch
 from reclaim.model import PLAN_DIGEST, VOUCHED
 from reclaim.run import plan_snapshots
 from reclaim.run.plan import MOST, PlanOptions, find_candidates
-from reclaim.run.plan_file import OF_RUNS, PlanDocument
+from reclaim.run.plan_document import OF_RUNS, PlanDocument
 from reclaim.run.stages import Watcher
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Margins

@@ -62,7 +62,7 @@ class Undone:
 
     @property
     def held_until(self) -> str:
-        """What leases alone keep, and until when; empty if there is no such thing."""
+        """The objects that leases alone keep, and until when; empty if there are none."""
         if not self.held:
             return ""
         end = min(lease.end for lease in self.held)

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from reclaim.engine.base import Engine, IncompleteRequest
+from reclaim.engine.base import Engine
+from reclaim.engine.requests import IncompleteRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, hashed_part, open_storage
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.reading import each_once, snapshot_containers
 from reclaim.model import SnapshotId
-from reclaim.run.plan_file import OF_RUNS
+from reclaim.run.plan_document import OF_RUNS
 from reclaim.storage import KeyRange
 from reclaim.stores.abilities import KnowsExpired
 from reclaim.stores.base import Store

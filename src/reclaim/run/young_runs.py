@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from reclaim.ids import age_by_id
-from reclaim.run.plan_file import OF_RUNS
+from reclaim.run.plan_document import OF_RUNS
 from reclaim.safety import SAFETY
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Margins

@@ -17,7 +17,7 @@ ENTRIES_AHEAD = 1_000_000
 """So many entries, some hundred megabytes, are read ahead at most."""
 
 UNKNOWN_SIZE = ENTRIES_AHEAD // 64
-"""What an item counts as of which nobody knows how much it is."""
+"""The count of an item of which nobody knows how much it is."""
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -30,7 +30,7 @@ def read_ahead(
     *,
     entries: Callable[[S], int] = lambda _item: UNKNOWN_SIZE,
 ) -> Iterator[T]:
-    """What is read for each item, of which ``entries`` tells how much that is about.
+    """The result of reading each item; ``entries`` tells about how much that is.
 
     On a disk, which answers at once, one after the other.
     """

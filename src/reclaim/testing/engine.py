@@ -13,24 +13,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.clock import Clock, SystemClock
-from reclaim.engine.base import (
+from reclaim.engine.answers import (
     Candidates,
-    ConfirmRequest,
     ContainerFiles,
     Excluded,
+    Needed,
+    Objects,
+    Surveyed,
+    Swept,
+    count_landmarks,
+    named_containers,
+)
+from reclaim.engine.requests import (
+    ConfirmRequest,
     ExcludeRequest,
     ExpandRequest,
     FindRequest,
     IncompleteRequest,
-    Needed,
     NeededRequest,
-    Objects,
     RecallRequest,
-    Surveyed,
     SweepRequest,
-    Swept,
-    count_landmarks,
-    named_containers,
 )
 from reclaim.engine.tasks import excluding, inventory, judging, promised, reading, recall
 from reclaim.engine.tasks.deleting import FAILED, GOING, JOURNAL, delete

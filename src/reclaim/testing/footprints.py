@@ -1,4 +1,4 @@
-"""What a step of a task touches, and whether two steps could notice each other.
+"""Footprints: the things that a step touches, and whether two steps could notice each other.
 
 Two steps that touch nothing in common have the same effect in both orders. So a scheduler need not
 try both.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.base import Candidates, FindRequest
+from reclaim.engine.answers import Candidates
 from reclaim.engine.lifecycle import (
     EarlierRun,
     LifecycleCarryRequest,
@@ -22,12 +22,13 @@ from reclaim.engine.lifecycle import (
     Rejudged,
     RejudgeRequest,
 )
+from reclaim.engine.requests import FindRequest
 from reclaim.engine.tasks import lifecycle, lifecycle_index, lifecycle_plan, lifecycle_ranges
 from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.indexing import CountedReads
 from reclaim.engine.tasks.judging import CANDIDATES
 from reclaim.engine.tasks.lifecycle import ADDRESSES, HELD, RANGES, ROWS
-from reclaim.engine.tasks.lifecycle_index import FOUND, Changes, Span
+from reclaim.engine.tasks.lifecycle_index import FOUND, RuleChanges, Span
 from reclaim.engine.tasks.lifecycle_ranges import RangeBits
 from reclaim.engine.tasks.looking_up import guards_of, look_up
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
@@ -39,7 +40,7 @@ from reclaim.testing.uncommitted_engine import not_among
 
 
 class LifecycleSteps:
-    """What the oracle engine does for such runs."""
+    """The part of the oracle engine for such runs."""
 
     _open: Opener
     _step: Callable[[str], None]
@@ -81,7 +82,7 @@ class LifecycleSteps:
     def _find_matched(
         self, format: Format, search: LifecycleSearch, own: Storage, notes: LifecycleFindings
     ) -> tuple[pa.Table, Sequence[Part]]:
-        """What has to be decided on, as ``FOUND``; and the index of what was read for it."""
+        """The entries to be decided on, as ``FOUND``; and the index of what was read for it."""
         ranges = self._tables(own, search.ranges, RANGES)
         unread = lifecycle_ranges.reached(ranges)
         found = [FOUND.empty_table()]
@@ -128,11 +129,11 @@ class LifecycleSteps:
         format: Format,
         notes: LifecycleFindings,
     ) -> Iterable[pa.Table]:
-        """What may be judged in another way than by the last run."""
+        """The entries that may be judged in another way than by the last run."""
         self._step("changed")
         store = CountedReads(self._open(earlier.url))
         now, then = RangeBits.of(ranges), RangeBits.of(known)
-        changes = Changes(search.classes, now, earlier.classes, then)
+        changes = RuleChanges(search.classes, now, earlier.classes, then)
         for part in lifecycle_index.find_changed_parts(changes, ranges, earlier.index):
             yield changes.find(lifecycle_index.read_index(store, part))
         for part in earlier.carried:
@@ -174,7 +175,7 @@ class LifecycleSteps:
         self,
         request: FindRequest,
         search: LifecycleSearch,
-        decision: lifecycle.Decision,
+        decision: lifecycle.AddressDecision,
         found: Candidates,
         own: Storage,
     ) -> None:

@@ -20,7 +20,7 @@ from reclaim.storage import Storage, hashed_files
 
 
 class ShieldingSteps:
-    """What the oracle engine does for globs that a store protects."""
+    """The part of the oracle engine for globs that a store protects."""
 
     _open: Opener
     _step: Callable[[str], None]

@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.base import Candidates, FindRequest
+from reclaim.engine.answers import Candidates
+from reclaim.engine.requests import FindRequest
 from reclaim.engine.tasks import indexing, judging, looking_up
 from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS
@@ -36,7 +37,7 @@ ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
 class UncommittedSteps:
-    """What the oracle engine does for such runs."""
+    """The part of the oracle engine for such runs."""
 
     _open: Opener
     _step: Callable[[str], None]

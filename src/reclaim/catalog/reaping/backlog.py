@@ -1,4 +1,4 @@
-"""What waits for the reaper, and what it has deleted so far."""
+"""The backlog of the reaper, and the number of objects that it has deleted so far."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Backlog:
 
 
 def promised_until(connection: Connection, repo_uid: str) -> int:
-    """What was uploaded up to this instant may be set aside by a run that can be undone.
+    """The instant up to which uploads may have been set aside by a run that can be undone.
 
     A run sets aside what was there when it was planned, and nothing later. When something was
     condemned says nothing: of a reset branch the cleaner does it, later.

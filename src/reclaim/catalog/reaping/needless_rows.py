@@ -54,7 +54,7 @@ def is_any_over(database: Database, clock: Clock, repo_uid: str) -> bool:
 
 
 def _needless(repo_uid: str, now: int) -> Mapping[Table, ColumnElement[bool]]:
-    """What may go of each table.
+    """The rows that may go, by table.
 
     - Upload tokens that were used, or expired: for a month they still say which of the two. One
       that expired tells the path of an upload that was never linked, and stays while paths are

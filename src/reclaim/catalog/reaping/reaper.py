@@ -55,7 +55,7 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """What one round did to a repository."""
+    """The work of one round on a repository."""
 
     repo_uid: str
     objects: int = 0

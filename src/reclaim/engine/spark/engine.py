@@ -15,21 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from reclaim.clock import SystemClock
-from reclaim.engine.base import (
+from reclaim.engine.answers import (
     Candidates,
-    ConfirmRequest,
     ContainerFiles,
     Excluded,
-    ExcludeRequest,
-    ExpandRequest,
-    FindRequest,
-    IncompleteRequest,
     Needed,
-    NeededRequest,
     Objects,
-    RecallRequest,
     Surveyed,
-    SweepRequest,
     Swept,
 )
 from reclaim.engine.lifecycle import (
@@ -41,6 +33,16 @@ from reclaim.engine.lifecycle import (
     RangesRequest,
     Rejudged,
     RejudgeRequest,
+)
+from reclaim.engine.requests import (
+    ConfirmRequest,
+    ExcludeRequest,
+    ExpandRequest,
+    FindRequest,
+    IncompleteRequest,
+    NeededRequest,
+    RecallRequest,
+    SweepRequest,
 )
 from reclaim.engine.spark.cores import TASKS_PER_CORE
 from reclaim.engine.spark.expanding import Expander, live_addresses

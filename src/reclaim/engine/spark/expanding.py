@@ -14,13 +14,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from reclaim.engine.base import (
-    NO_CONTAINERS,
-    ContainerFiles,
-    ExpandRequest,
-    Surveyed,
-    named_containers,
-)
+from reclaim.engine.answers import NO_CONTAINERS, ContainerFiles, Surveyed, named_containers
+from reclaim.engine.requests import ExpandRequest
 from reclaim.engine.spark.finding import run_here
 from reclaim.engine.spark.frames import Frames, Lines
 from reclaim.engine.spark.work import containers

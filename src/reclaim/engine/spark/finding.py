@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from reclaim.engine.base import Candidates, ConfirmRequest, ContainerFiles, FindRequest, Read
+from reclaim.engine.answers import Candidates, ContainerFiles, Read
+from reclaim.engine.requests import ConfirmRequest, FindRequest
 from reclaim.engine.spark.failures import Work
 from reclaim.engine.spark.frames import Frames, Lines, map_rows
 from reclaim.engine.spark.keys import KeysOf

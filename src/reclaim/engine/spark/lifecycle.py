@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from reclaim.engine.base import NO_CONTAINERS, Candidates, FindRequest
+from reclaim.engine.answers import NO_CONTAINERS, Candidates
 from reclaim.engine.lifecycle import (
     LifecycleCarryRequest,
     LifecycleFindings,
@@ -30,6 +30,7 @@ from reclaim.engine.lifecycle import (
     Rejudged,
     RejudgeRequest,
 )
+from reclaim.engine.requests import FindRequest
 from reclaim.engine.spark.failures import Work
 from reclaim.engine.spark.finding import Finder, Keys, run_here
 from reclaim.engine.spark.frames import Frames, Lines, map_rows
@@ -50,7 +51,7 @@ from reclaim.engine.spark.work.parts import read_parts, write_rows
 from reclaim.engine.tasks import lifecycle_index, lifecycle_ranges
 from reclaim.engine.tasks.judging import Verdict
 from reclaim.engine.tasks.lifecycle import ADDRESSES, RANGES, ROWS
-from reclaim.engine.tasks.lifecycle_index import Changes, Span
+from reclaim.engine.tasks.lifecycle_index import RuleChanges, Span
 from reclaim.engine.tasks.parts import Part, open_storage, read_part, write_part
 from reclaim.policy.lifecycle.classes import BranchClasses
 
@@ -204,7 +205,7 @@ class LifecycleJobs:
         ranges, known = tuple(search.ranges), tuple(earlier.ranges)
         tables = [read_part(own, part) for part in ranges]
         now = pa.concat_tables([RANGES.empty_table(), *tables])
-        changes = Changes(
+        changes = RuleChanges(
             search.classes,
             lifecycle.load_ranges(work.url, ranges),
             earlier.classes,

@@ -1,4 +1,4 @@
-"""What a store protects, on Spark: the paths that its globs match, wherever they are told."""
+"""Protection of a store, on Spark: the paths that its globs match, wherever they are told."""
 
 from __future__ import annotations
 

@@ -14,13 +14,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from reclaim.engine.base import (
-    NO_CONTAINERS,
-    Candidates,
-    FindRequest,
-    Objects,
-    Read,
-)
+from reclaim.engine.answers import NO_CONTAINERS, Candidates, Objects, Read
+from reclaim.engine.requests import FindRequest
 from reclaim.engine.spark.failures import Work
 from reclaim.engine.spark.finding import Finder, Keys, count_looked_at, judged, run_here
 from reclaim.engine.spark.frames import Frames, Lines, Spread, map_rows

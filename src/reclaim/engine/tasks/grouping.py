@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Tally = dict[tuple[str, ...], tuple[int, int]]
+GroupSums = dict[tuple[str, ...], tuple[int, int]]
 """Group → (objects, bytes)."""
 Where = tuple[str, str]
 """A branch and a folder."""
@@ -78,11 +78,11 @@ def line_of(where: Where) -> Iterator[Where]:
 class Places:
     """Sums by (kind, reason, branch, folder, age), for a bounded number of folders of each kind."""
 
-    tally: Tally = field(default_factory=dict)
+    tally: GroupSums = field(default_factory=dict)
     closed: dict[str, set[Where]] = field(default_factory=dict)
     """By kind, the folders below which nothing is told apart."""
 
-    def add(self, tally: Tally, closed: Iterable[tuple[str, Where]] = ()) -> None:
+    def add(self, tally: GroupSums, closed: Iterable[tuple[str, Where]] = ()) -> None:
         """Add what was counted elsewhere, and what was closed there."""
         for kind, where in closed:
             self.closed.setdefault(kind, set()).add(where)
@@ -141,7 +141,7 @@ class Places:
             self.tally = _moved(self.tally, merged)
 
 
-def few(tally: Tally, most: int = SHOWN) -> Tally:
+def few(tally: GroupSums, most: int = SHOWN) -> GroupSums:
     """The same sums, with at most so many folders of each kind; the smaller ones are merged.
 
     A folder is merged with its neighbours into the one above, the smallest first. Where that would
@@ -217,14 +217,14 @@ def _fullest(wheres: Collection[Where], excess: int) -> set[Where]:
     return fullest
 
 
-def _moved(tally: Tally, merged: dict[tuple[str, Where], Where]) -> Tally:
-    moved: Tally = {}
+def _moved(tally: GroupSums, merged: dict[tuple[str, Where], Where]) -> GroupSums:
+    moved: GroupSums = {}
     for (kind, reason, branch, folder, age), sums in tally.items():
         target = merged.get((kind, (branch, folder)), (branch, folder))
         _add(moved, (kind, reason, *target, age), sums)
     return moved
 
 
-def _add(tally: Tally, group: tuple[str, ...], sums: tuple[int, int]) -> None:
+def _add(tally: GroupSums, group: tuple[str, ...], sums: tuple[int, int]) -> None:
     objects, size = tally.get(group, (0, 0))
     tally[group] = objects + sums[0], size + sums[1]

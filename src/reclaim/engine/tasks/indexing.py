@@ -70,7 +70,7 @@ class IndexCounts:
 
 @dataclass(slots=True)
 class DeadCounts:
-    """What was read of dead containers, and in which partitions their entries lie."""
+    """The entries that were read of dead containers, and the partitions in which they lie."""
 
     unread: int = 0
     """Containers that could not be read: what they list is not known."""

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from reclaim.engine.base import Objects
+from reclaim.engine.answers import Objects
 from reclaim.engine.tasks.parts import Part
 from reclaim.errors import InvalidInput, NotFound
 from reclaim.storage import LISTED, Storage, translated

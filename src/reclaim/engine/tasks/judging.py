@@ -16,7 +16,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.tasks.grouping import Places, Tally, folders_of
+from reclaim.engine.tasks.grouping import GroupSums, Places, folders_of
 from reclaim.engine.tasks.parts import Part
 from reclaim.globs import glob_regex
 from reclaim.storage import Storage, hashed_files
@@ -101,7 +101,7 @@ class Verdict:
 
     places: Places = field(default_factory=Places)
     """Objects that may go, by kind, reason, what they belong to, folder and age."""
-    staying: Tally = field(default_factory=dict)
+    staying: GroupSums = field(default_factory=dict)
     """(kind, why) of what nothing reaches and stays nevertheless."""
     largest: list[tuple[int, str, str]] = field(default_factory=list)
     strangers: Counter[str] = field(default_factory=Counter)
@@ -113,7 +113,7 @@ class Verdict:
     microseconds since 1970."""
 
     @property
-    def going(self) -> Tally:
+    def going(self) -> GroupSums:
         """(kind, reason, what it belongs to, folder, age) of what may go."""
         return self.places.tally
 
@@ -300,7 +300,7 @@ def _paths(rows: pa.Table, paths: pa.Table | None) -> pa.ChunkedArray:
     return pc.coalesce(listed, paths.column("path").take(at))
 
 
-def _tally(rows: pa.Table, groups: list[str]) -> Tally:
+def _tally(rows: pa.Table, groups: list[str]) -> GroupSums:
     if not rows.num_rows:
         return {}
     counted = rows.group_by(groups).aggregate([("size", "sum"), ("size", "count")])

@@ -113,8 +113,8 @@ class ReachNames:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """What becomes of some addresses."""
+class AddressDecision:
+    """The decision on some addresses: those that go, and those that something holds."""
 
     rows: pa.Table
     """All paths of those that go, as ``ROWS``, each once."""
@@ -164,10 +164,10 @@ def numpy_of(column: Any, kind: Any) -> Any:
     return np.asarray(whole.to_numpy(zero_copy_only=False), kind)
 
 
-def decide(classes: BranchClasses, names: ReachNames, rows: pa.Table) -> Decision:
+def decide(classes: BranchClasses, names: ReachNames, rows: pa.Table) -> AddressDecision:
     """Decide on addresses, of which all rows are given, as ``ROWS``; a pair may come twice."""
     if not rows.num_rows:
-        return Decision(ROWS.empty_table(), ADDRESSES.empty_table(), HELD.empty_table())
+        return AddressDecision(ROWS.empty_table(), ADDRESSES.empty_table(), HELD.empty_table())
     rows = rows.combine_chunks()
     judged = _Judged.of(classes, rows)
     goes = judged.has_match & ~judged.has_unmatched
@@ -175,7 +175,7 @@ def decide(classes: BranchClasses, names: ReachNames, rows: pa.Table) -> Decisio
     going = judged.rows.filter(pa.array(np.repeat(goes, judged.sizes)))
     is_held = np.repeat(holds, judged.sizes)
     held = judged.rows.filter(pa.array(is_held))
-    return Decision(
+    return AddressDecision(
         going,
         _addresses(classes, going, judged.sizes[goes]),
         _held(classes, names, held, judged.unmatched[is_held], judged.sizes[holds]),
@@ -390,7 +390,7 @@ def _first_few(owner: Any, places: Any) -> Any:
 def _sentences(
     classes: BranchClasses, names: ReachNames, rows: pa.Table, unmatched: Bits
 ) -> tuple[pa.ChunkedArray, Any]:
-    """What holds rows, as people read it, and the number of the row that each is about."""
+    """The holders of rows, as people read them, and the number of the row of each."""
     texts: list[pa.Array] = []
     tellers: list[Any] = []
 

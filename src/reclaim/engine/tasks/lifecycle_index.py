@@ -54,7 +54,7 @@ FOUND = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What a part of the index may have."""
+    """The bounds of the entries in a part of the index."""
 
     first: str
     last: str
@@ -211,7 +211,7 @@ def find_rows_matched(classes: BranchClasses, ranges: RangeBits, rows: pa.Table)
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class RuleChanges:
     """The rules and ranges of now and of the last finished run."""
 
     classes: BranchClasses
@@ -298,7 +298,9 @@ def overlapping(parts: Iterable[Part], partitions: Iterable[str]) -> list[Part]:
     return found
 
 
-def find_changed_parts(changes: Changes, ranges: pa.Table, parts: Sequence[Part]) -> Sequence[Part]:
+def find_changed_parts(
+    changes: RuleChanges, ranges: pa.Table, parts: Sequence[Part]
+) -> Sequence[Part]:
     """The parts of an index that may have what is matched now and was not then.
 
     All of them, unless the same branches reach each range and only dates have moved. What else

@@ -160,7 +160,7 @@ class RangeBits:
 
     @classmethod
     def of(cls, ranges: pa.Table) -> RangeBits:
-        """What reaches ranges. One that is not among them is reached by nothing."""
+        """The classes that reach ranges. A range that is not among them is reached by none."""
         values = [
             np.append(numpy_of(ranges.column(name), kind), empty)
             for name, kind, empty in (

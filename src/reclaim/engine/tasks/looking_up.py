@@ -18,7 +18,7 @@ FEW = 16
 """So many objects are looked up one after the other."""
 
 MANY_FOLDERS = 500
-"""Of a table with more folders one after the other, each row is looked at."""
+"""Most folders one after the other in a table; with more, each row is looked at."""
 
 GuardCounts = dict[str, tuple[int, int]]
 """Objects and bytes by guard."""

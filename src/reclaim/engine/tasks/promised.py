@@ -78,7 +78,7 @@ class Unread:
 
     @classmethod
     def of(cls, reports: Iterable[Mapping[str, Any]]) -> Unread:
-        """What several tasks reported, together."""
+        """The reports of several tasks, together."""
         together = cls()
         for report in reports:
             together.count += report["count"]
@@ -172,7 +172,7 @@ class _Covered:
 def _sources(
     format: Format, storage: Storage, address: str, aside: str
 ) -> Iterator[_Moved | _Covered]:
-    """What may hold a container that is not at home.
+    """The places that may hold a container that is not at home.
 
     Which version a marker was set on, only the journal of its run tells. Here it is enough that
     it is among them: what others wrote there protects too much, and not too little.

@@ -38,7 +38,7 @@ class MatchRequest:
     globs: Sequence[str]
     place: Place
     listed: Sequence[Part] = ()
-    """What dead containers list, as ``READ``."""
+    """The entries of dead containers, as ``READ``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ShieldRequest:
     remembered: Sequence[Part]
     """As ``PATHS``, in the storage with this URL."""
     files: Sequence[str]
-    """Of the same shape, hashed by name, in the storage of the place."""
+    """Files of the same shape, hashed by name, in the storage of the place."""
     place: Place
 
 

@@ -7,7 +7,7 @@ it, on every branch that reaches it, is matched. Nothing here reads a clock or a
 
 from reclaim.policy.lifecycle.bounds import Bounds, current_rules
 from reclaim.policy.lifecycle.dated import CurrentRule, DatedRule, date_rules
-from reclaim.policy.lifecycle.judging import Occurrence, Verdict, judge, matched_rules
+from reclaim.policy.lifecycle.judging import AddressVerdict, Occurrence, judge, matched_rules
 from reclaim.policy.lifecycle.parse import lifecycle_document, read_lifecycle
 from reclaim.policy.lifecycle.rules import LifecyclePolicy, LifecycleRule
 from reclaim.policy.lifecycle.stored import (
@@ -17,6 +17,7 @@ from reclaim.policy.lifecycle.stored import (
 )
 
 __all__ = [
+    "AddressVerdict",
     "Bounds",
     "CurrentRule",
     "DatedRule",
@@ -24,7 +25,6 @@ __all__ = [
     "LifecycleRule",
     "Occurrence",
     "StoredLifecycle",
-    "Verdict",
     "current_rules",
     "date_rules",
     "decode_lifecycle",

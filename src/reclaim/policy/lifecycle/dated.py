@@ -13,7 +13,7 @@ EVERY_BRANCH = ""
 
 @dataclass(frozen=True, slots=True)
 class DatedRule:
-    """What a rule says about one branch: what was created on or before its date goes."""
+    """A rule for one branch on one day: entries created on or before its date go."""
 
     rule_id: str
     prefix: str
@@ -32,7 +32,7 @@ class CurrentRule:
 
 
 def date_rules(policy: LifecyclePolicy, today: date) -> list[DatedRule]:
-    """What the enabled rules say on a day, which is a day of UTC."""
+    """The enabled rules as they are on a day, which is a day of UTC."""
     return [
         DatedRule(rule.id, rule.prefix, branch, today - timedelta(days=days))
         for rule in policy.enabled_rules

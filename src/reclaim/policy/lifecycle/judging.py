@@ -1,4 +1,4 @@
-"""What becomes of one address, given all that refers to it.
+"""The verdict on one address, given all that refers to it.
 
 The run decides the same by columns; this is what it is held to.
 """
@@ -26,7 +26,7 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AddressVerdict:
     """An address goes if nothing holds it and some rule matched; both are told."""
 
     matched: frozenset[str]
@@ -53,7 +53,7 @@ def matched_rules(
     )
 
 
-def judge(rules: Sequence[DatedRule], occurrences: Iterable[Occurrence]) -> Verdict:
+def judge(rules: Sequence[DatedRule], occurrences: Iterable[Occurrence]) -> AddressVerdict:
     """The verdict on one address, by everything that refers to it.
 
     Of one path with several dates the latest counts.
@@ -68,7 +68,7 @@ def judge(rules: Sequence[DatedRule], occurrences: Iterable[Occurrence]) -> Verd
                 matched |= told
             else:
                 held_by[f"{one.path} on the branch {branch}"] = None
-    return Verdict(frozenset(matched), tuple(held_by))
+    return AddressVerdict(frozenset(matched), tuple(held_by))
 
 
 def _latest_dates(occurrences: Iterable[Occurrence]) -> Mapping[str, date]:

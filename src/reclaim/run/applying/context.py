@@ -11,7 +11,7 @@ from reclaim.model import Run, RunState
 from reclaim.run.admission import exclude_options
 from reclaim.run.checks import check_clock
 from reclaim.run.exclusion import Exclusion
-from reclaim.run.plan_file import PlanDocument
+from reclaim.run.plan_document import PlanDocument
 from reclaim.run.promises import observe_again
 from reclaim.run.removal import Removal
 from reclaim.run.stages import Watcher
@@ -23,7 +23,7 @@ from reclaim.stores.observation import Observation
 
 @dataclass(frozen=True, slots=True)
 class ApplyContext:
-    """What one apply is about; nothing of it changes on the way."""
+    """The subject of one apply; nothing of it changes on the way."""
 
     store: Store
     held: Held
@@ -36,7 +36,7 @@ class ApplyContext:
     planned: PlanDocument
     """The plan as somebody has seen it."""
     basis: Basis
-    """What is taken from it, and by which decisions."""
+    """The decisions by which objects are taken, and those objects."""
     exclusion: Exclusion | None
     removal: Removal
     watcher: Watcher
@@ -66,7 +66,7 @@ class ApplyContext:
 
     @property
     def globs(self) -> Sequence[str]:
-        """What a person leaves out."""
+        """The globs of paths that a person leaves out."""
         return () if self.exclusion is None else self.exclusion.globs
 
     @property

@@ -17,7 +17,7 @@ from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.edit_counts import NO_EDIT, EditCounts
 from reclaim.run.library_edit import edit_by_library
 from reclaim.run.library_notes import LibraryNotes
-from reclaim.run.plan_file import LibraryEdit
+from reclaim.run.plan_document import LibraryEdit
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
 from reclaim.stores.abilities import EditsHistory, Expiration, HistorySeen

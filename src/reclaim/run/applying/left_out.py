@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reclaim.engine.base import NO_CONTAINERS, ConfirmRequest
+from reclaim.engine.answers import NO_CONTAINERS
+from reclaim.engine.requests import ConfirmRequest
 from reclaim.engine.tasks.parts import Part
 from reclaim.run.applying.context import ApplyContext
 from reclaim.run.exclusion import FOLDER, NOTHING_LEFT_OUT, LeftOut, write_files

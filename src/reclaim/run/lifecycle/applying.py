@@ -12,7 +12,8 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
-from reclaim.engine.base import NO_CONTAINERS, ConfirmRequest
+from reclaim.engine.answers import NO_CONTAINERS
+from reclaim.engine.requests import ConfirmRequest
 from reclaim.engine.tasks.deleting import Deleter
 from reclaim.engine.tasks.parts import Part
 from reclaim.engine.tasks.tally import OBJECTS
@@ -28,7 +29,7 @@ from reclaim.run.lifecycle.forgetting import forget_unreferenced
 from reclaim.run.lifecycle.promotion import Promotion, count_rows
 from reclaim.run.lifecycle.saving import leave_results
 from reclaim.run.lifecycle.statistics import write_statistics
-from reclaim.run.plan_file import PlanDocument
+from reclaim.run.plan_document import PlanDocument
 from reclaim.run.removal import until_undone
 from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import Store
@@ -146,7 +147,7 @@ class LifecycleApplying(Applying):
     # Once it is promoted
 
     def _resume(self) -> Sequence[Part]:
-        """What an apply that was cut off has promoted and not taken."""
+        """The objects that an apply that was cut off has promoted and not taken."""
         with self._stages.stage("resume") as resuming:
             closed = self._promotion.check_still_wanted().closed
             claimed = self._promotion.claimed(self._context.basis.candidates)

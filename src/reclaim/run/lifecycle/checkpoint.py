@@ -14,12 +14,12 @@ from reclaim.run.checkpoints import (
     UNREADABLE,
     Checkpoint,
     CheckpointKind,
-    Manifest,
+    CheckpointManifest,
     damaged,
     find_barriers,
     store_name,
 )
-from reclaim.run.plan_file import File, LifecycleRuleDate
+from reclaim.run.plan_document import File, LifecycleRuleDate
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
 
@@ -28,7 +28,7 @@ MOST_GENERATIONS = 100
 """After so many incremental runs the index is made anew."""
 
 
-class LifecycleManifest(Manifest):
+class LifecycleManifest(CheckpointManifest):
     """The files of such a checkpoint. What is carried are addresses that a rule matched and that
     stayed."""
 

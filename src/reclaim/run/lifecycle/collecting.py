@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from reclaim.engine.base import Candidates, ContainerFiles, Engine, FindRequest
+from reclaim.engine.answers import Candidates, ContainerFiles
+from reclaim.engine.base import Engine
 from reclaim.engine.lifecycle import LifecycleIndex, LifecycleIndexRequest
+from reclaim.engine.requests import FindRequest
 from reclaim.engine.tasks.parts import Opener, open_storage
 from reclaim.engine.uncommitted import DeadEntries, DeadRequest, UncommittedSearch
 from reclaim.errors import InvalidInput

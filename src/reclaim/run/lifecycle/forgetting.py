@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from reclaim.engine.base import ConfirmRequest, ContainerFiles, Engine
+from reclaim.engine.answers import ContainerFiles
+from reclaim.engine.base import Engine
+from reclaim.engine.requests import ConfirmRequest
 from reclaim.engine.tasks.judging import CANDIDATES
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
 from reclaim.errors import IncompleteRead
 from reclaim.run.checkpoints import find_barriers
-from reclaim.run.plan_file import PlanDocument
+from reclaim.run.plan_document import PlanDocument
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import KnowsExpired, TakesReferenced
 from reclaim.stores.base import Store

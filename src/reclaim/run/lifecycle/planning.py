@@ -10,14 +10,8 @@ from datetime import date
 
 import pyarrow as pa
 
-from reclaim.engine.base import (
-    Candidates,
-    ContainerFiles,
-    Engine,
-    ExpandRequest,
-    FindRequest,
-    Objects,
-)
+from reclaim.engine.answers import Candidates, ContainerFiles, Objects
+from reclaim.engine.base import Engine
 from reclaim.engine.lifecycle import (
     EarlierRun,
     LifecycleIndex,
@@ -25,6 +19,7 @@ from reclaim.engine.lifecycle import (
     RangeFiles,
     RangesRequest,
 )
+from reclaim.engine.requests import ExpandRequest, FindRequest
 from reclaim.engine.tasks.lifecycle_ranges import Renumbering
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
 from reclaim.engine.uncommitted import CopyRequest
@@ -62,7 +57,7 @@ from reclaim.run.lifecycle.tables import (
     potential_commits,
 )
 from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, by_partition, record_plan
-from reclaim.run.plan_file import File, IndexFile, Lifecycle, LifecycleRuleDate
+from reclaim.run.plan_document import File, IndexFile, Lifecycle, LifecycleRuleDate
 from reclaim.run.protection import Protection
 from reclaim.run.stages import Silent, Watcher
 from reclaim.stores.base import Store
@@ -86,7 +81,7 @@ class LifecycleOptions:
     full: bool = False
     """Whether nothing of earlier runs is used."""
     indexed: IndexedBefore | None = None
-    """What a collection has read just before, for a full run."""
+    """The index that a collection has read just before, for a full run."""
 
 
 @dataclass(frozen=True, slots=True)

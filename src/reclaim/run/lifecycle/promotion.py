@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reclaim.engine.base import NO_CONTAINERS, ConfirmRequest
+from reclaim.engine.answers import NO_CONTAINERS
+from reclaim.engine.requests import ConfirmRequest
 from reclaim.engine.tasks.parts import Part, hashed_part, read_part
 from reclaim.errors import IncompleteRead, OutOfTime, PlanRefused
 from reclaim.ids import new_uid
@@ -44,7 +45,7 @@ class Promotion:
         self._claims: TakesReferenced = context.held
         self._section = context.planned.lifecycle
         self.seen: Observation | None = None
-        """What was seen in the read that confirmed the plan, once that is promoted."""
+        """The observation that confirmed the plan, once that is promoted."""
 
     def stored_rules(self) -> str:
         """The document of the stored rules, which must be those that the plan was made by."""

@@ -1,4 +1,4 @@
-"""What reaches commits: classes of branches as bitmaps, and the names that people are told."""
+"""Reach of commits: classes of branches as bitmaps, and the names that people are told."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Reach:
 
 
 def find_reach(seen: Observation, decided: Decided, classes: BranchClasses) -> Reach:
-    """What reaches each commit, by refs, leases and promises as they were seen.
+    """The reach of each commit, by refs, leases and promises as they were seen.
 
     The history must be as it stands: no policy may have edited it.
     """

@@ -13,7 +13,7 @@ from reclaim.errors import IncompleteRead, PlanRefused
 from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.run.decide import Decided
 from reclaim.run.lifecycle.reach import find_metaranges, find_reach
-from reclaim.run.plan_file import PlanDocument
+from reclaim.run.plan_document import PlanDocument
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation
 

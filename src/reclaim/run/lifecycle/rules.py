@@ -84,7 +84,7 @@ def store_lifecycle(
 
 
 def find_notes(store: Store, policy: LifecyclePolicy) -> Sequence[str]:
-    """What may not be meant so: rules for branches that are not there, and rules that are off."""
+    """Notes on doubtful rules: those of branches that are not there, and those that are off."""
     notes = [
         f"the rule {rule.id} is disabled and does nothing"
         for rule in policy.rules

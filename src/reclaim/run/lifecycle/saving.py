@@ -1,4 +1,4 @@
-"""What a finished run of lifecycle rules leaves: its checkpoint, and the tables that people read.
+"""Results of a finished run of lifecycle rules: its checkpoint, and tables for people to read.
 
 A plan that was not applied, a run that failed, and one that others came before leave none: then the
 next run starts from the older checkpoint, which still counts.
@@ -19,7 +19,7 @@ from reclaim.model import LIFECYCLE_CHECKPOINT, LIFECYCLE_DATES
 from reclaim.run.checkpoints import store_name, write_manifest
 from reclaim.run.lifecycle.checkpoint import LIFECYCLE_CHECKPOINTS, LifecycleManifest
 from reclaim.run.lifecycle.tables import FOLDER, publish_tables
-from reclaim.run.plan_file import File, IndexFile, PlanDocument
+from reclaim.run.plan_document import File, IndexFile, PlanDocument
 from reclaim.stores.base import Store
 
 log = logging.getLogger(__name__)

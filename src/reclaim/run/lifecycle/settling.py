@@ -104,7 +104,7 @@ def _found(storage: Storage, parts: Sequence[Part]) -> Iterator[str]:
 
 
 def _addresses(storage: Storage, part: Part, aside: Aside | None) -> pa.Table:
-    """What a journal says could not be brought back, as the addresses where it belongs."""
+    """The objects that a journal says could not be brought back, by their own addresses."""
     return pa.table({"address": not_back(read_part(storage, part), aside)})
 
 

@@ -1,4 +1,4 @@
-"""What lifecycle runs did on a day, as a table that any program reads: ``stats/<date>.csv``."""
+"""Statistics of the lifecycle runs of a day, for any program to read: ``stats/<date>.csv``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reclaim.engine.tasks.quarantine import QUARANTINED
 from reclaim.errors import NotFound
 from reclaim.model import instant_text
 from reclaim.run.applied import Applied
-from reclaim.run.plan_file import PlanDocument
+from reclaim.run.plan_document import PlanDocument
 from reclaim.stores.base import Store
 
 log = logging.getLogger(__name__)

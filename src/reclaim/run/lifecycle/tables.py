@@ -21,7 +21,7 @@ from reclaim.policy.lifecycle import Bounds, DatedRule, current_rules
 from reclaim.policy.lifecycle.classes import HOLDER
 from reclaim.run.decide import Decided
 from reclaim.run.lifecycle.reach import Reach
-from reclaim.run.plan_file import LifecycleRuleDate, PlanDocument
+from reclaim.run.plan_document import LifecycleRuleDate, PlanDocument
 from reclaim.stores.base import Store
 
 FOLDER = "_reclaim/lifecycle"

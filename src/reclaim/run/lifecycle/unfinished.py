@@ -26,7 +26,7 @@ from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
 from reclaim.run.lifecycle.cut_off import find_cut_off
 from reclaim.run.limits import NO_LIMITS, Limits
-from reclaim.run.plan_file import PlanDocument
+from reclaim.run.plan_document import PlanDocument
 from reclaim.run.removal import DELETE, OPTIONS, Removal, removal_of
 from reclaim.run.stages import Watcher
 from reclaim.stores.abilities import KeepsLifecycle, KnowsExpired

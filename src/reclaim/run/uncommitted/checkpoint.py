@@ -17,11 +17,11 @@ from reclaim.run.checkpoints import (
     UNREADABLE,
     Checkpoint,
     CheckpointKind,
+    CheckpointManifest,
     FoundManifest,
-    Manifest,
     damaged,
 )
-from reclaim.run.plan_file import ContainerCounts, File
+from reclaim.run.plan_document import ContainerCounts, File
 from reclaim.run.uncommitted.scope import FORMAT, Known
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
@@ -38,7 +38,7 @@ PARTITIONS = pa.schema(
 LIVE_SNAPSHOTS = pa.schema([pa.field("id", pa.string(), nullable=False)])
 
 
-class UncommittedManifest(Manifest):
+class UncommittedManifest(CheckpointManifest):
     """The files of such a checkpoint."""
 
     format: int = FORMAT

@@ -9,15 +9,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.base import (
-    NO_CONTAINERS,
-    Candidates,
-    ContainerFiles,
-    Engine,
-    ExpandRequest,
-    FindRequest,
-    Objects,
-)
+from reclaim.engine.answers import NO_CONTAINERS, Candidates, ContainerFiles, Objects
+from reclaim.engine.base import Engine
+from reclaim.engine.requests import ExpandRequest, FindRequest
 from reclaim.engine.tasks.indexing import span
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
 from reclaim.engine.tasks.reading import LIVE
@@ -43,7 +37,7 @@ from reclaim.model import RefKind
 from reclaim.run.checkpoints import find_barriers, store_name
 from reclaim.run.decide import Decided
 from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, by_partition, record_plan
-from reclaim.run.plan_file import OF_RUNS, ContainerCounts, File, IndexFile, Uncommitted
+from reclaim.run.plan_document import OF_RUNS, ContainerCounts, File, IndexFile, Uncommitted
 from reclaim.run.stages import Silent, Watcher
 from reclaim.run.uncommitted import scope
 from reclaim.run.uncommitted.checkpoint import (

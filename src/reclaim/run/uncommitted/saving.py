@@ -16,7 +16,7 @@ from reclaim.engine.tasks.looking_up import GuardCounts
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
 from reclaim.engine.uncommitted import CarryRequest, CopyRequest
 from reclaim.run.checkpoints import store_name, write_manifest
-from reclaim.run.plan_file import File, IndexFile, PlanDocument
+from reclaim.run.plan_document import File, IndexFile, PlanDocument
 from reclaim.run.uncommitted.checkpoint import (
     LIVE_SNAPSHOTS,
     PARTITIONS,

@@ -27,7 +27,7 @@ MOST_GENERATIONS = 100
 
 
 MANY_BRANCHES = 64
-"""Of more folders than this the partitions in them are not listed one by one."""
+"""Most folders of which the partitions in them are listed one by one."""
 
 
 class Mode(StrEnum):
@@ -95,8 +95,8 @@ def choose(asked: Mode, known: Known | str, *, store: str, barriers: AbstractSet
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
-    """What became of snapshots since a checkpoint, by id."""
+class SnapshotChanges:
+    """Snapshots that came or went since a checkpoint, by id."""
 
     new: frozenset[str]
     """Live now and not then."""
@@ -106,13 +106,15 @@ class Changes:
     """Those of them that another run has taken: what they listed cannot be read any more."""
 
 
-def find_changes(known: Known, *, live: AbstractSet[str], there: AbstractSet[str]) -> Changes:
+def find_changes(
+    known: Known, *, live: AbstractSet[str], there: AbstractSet[str]
+) -> SnapshotChanges:
     """Compare the live snapshots of a checkpoint with those of now.
 
     ``there`` has every snapshot of which containers may be left, dead ones included.
     """
     died = known.live - live
-    return Changes(frozenset(live - known.live), frozenset(died), frozenset(died - there))
+    return SnapshotChanges(frozenset(live - known.live), frozenset(died), frozenset(died - there))
 
 
 def find_listed(folders: Iterable[tuple[str, str]], final: AbstractSet[str]) -> list[str]:

@@ -13,7 +13,7 @@ from reclaim.stores.format import Reader
 
 @dataclass(frozen=True, slots=True)
 class OnlineDeletes:
-    """What a store deletes by itself, without a run: how much so far, and how much is waiting."""
+    """The objects that a store deletes by itself, without a run: those gone, and those waiting."""
 
     on: bool
     objects: int

@@ -35,7 +35,7 @@ def unknown_partitions(store: CatalogStore) -> list[str]:
     return _unknown(store, listed, store.roots(_nowhere(), ""))
 
 
-class Examination:
+class CatalogExamination:
     """One repository. What is listed is listed before the database is read, but for containers."""
 
     def __init__(self, store: CatalogStore, *, deep: bool, advance: Advance | None) -> None:

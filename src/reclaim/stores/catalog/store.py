@@ -31,7 +31,7 @@ from reclaim.model import Lease, Run, SnapshotId
 from reclaim.storage import Storage
 from reclaim.storage.buckets import Upload
 from reclaim.stores.abilities import AddressFiles, HistorySeen, OnlineDeletes
-from reclaim.stores.catalog.examination import Examination, old_uploads, unknown_partitions
+from reclaim.stores.catalog.examination import CatalogExamination, old_uploads, unknown_partitions
 from reclaim.stores.catalog.format import METARANGE, CatalogFormat
 from reclaim.stores.catalog.held import HeldRepository
 from reclaim.stores.catalog.uploads import abort_uploads
@@ -194,7 +194,7 @@ class CatalogStore:
         return leases.list_with_validity(self._workspace)
 
     def online_deletes(self) -> OnlineDeletes:
-        """What the reaper did, and what waits for it."""
+        """The work of the reaper so far, and its backlog."""
         work = self._workspace
         with work.database.read() as connection:
             now = work.database.now(connection, work.clock)
@@ -222,7 +222,7 @@ class CatalogStore:
         return observing.staged(self._workspace)
 
     def findings(self, *, deep: bool, advance: Advance | None) -> Iterator[Finding]:
-        return Examination(self, deep=deep, advance=advance).findings()
+        return CatalogExamination(self, deep=deep, advance=advance).findings()
 
     def unknown_guards(self) -> list[str]:
         return unknown_partitions(self)

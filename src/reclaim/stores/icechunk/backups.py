@@ -20,7 +20,7 @@ class Backups:
         self._storage = storage
         self._folder = f"{format.prefix}{OVERWRITTEN}"
         self._before: dict[str, str | None] = {}
-        """What is before each that was read. A backup is never changed."""
+        """The backup before each one that was read. A backup is never changed."""
 
     def needed(self, repo: RepoFile, *, rotated: bool) -> set[str]:
         """The addresses of backups in which the log goes on that begins in ``repo``.

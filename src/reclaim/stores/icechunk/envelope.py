@@ -31,7 +31,7 @@ class FileType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What a header says."""
+    """The facts in the header of a file: its version of the spec, and its compression."""
 
     spec: int
     compressed: bool

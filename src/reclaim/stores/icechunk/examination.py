@@ -16,17 +16,17 @@ from reclaim.stores.icechunk.addresses import CHUNKS, SNAPSHOTS, TRANSACTIONS
 from reclaim.stores.icechunk.driver_reader import DriverReader
 from reclaim.stores.icechunk.history import RepositoryHistory
 from reclaim.stores.icechunk.manifest_file import chunk_ends
-from reclaim.stores.icechunk.observing import Observer
+from reclaim.stores.icechunk.observing import IcechunkObserver
 
 REPOSITORY, OBJECTS = "repository", "objects"
 """The names of the checks."""
 RESTORE = "restore them from a backup"
 
 
-class Examination:
+class IcechunkExamination:
     """A look at one repository; ``name`` is how people know it."""
 
-    def __init__(self, observer: Observer, name: str) -> None:
+    def __init__(self, observer: IcechunkObserver, name: str) -> None:
         self._observer = observer
         self._storage = observer.storage
         self._format = observer.format

@@ -45,8 +45,8 @@ class FlatBuffer:
         self.size = len(data)
 
     @property
-    def root(self) -> Table:
-        return Table(self, self.number("<I", 0))
+    def root(self) -> FlatTable:
+        return FlatTable(self, self.number("<I", 0))
 
     def number(self, layout: str, position: int) -> int:
         if position < 0 or position + struct.calcsize(layout) > self.size:
@@ -84,7 +84,7 @@ class FlatBuffer:
         return self.data[first : first + length].decode()
 
 
-class Table:
+class FlatTable:
     """One table. What is absent has the value that it is given as default."""
 
     def __init__(self, buffer: FlatBuffer, position: int) -> None:
@@ -119,18 +119,18 @@ class Table:
         at = self._target(slot)
         return None if at is None else self.buffer.text(at)
 
-    def table(self, slot: int) -> Table | None:
+    def table(self, slot: int) -> FlatTable | None:
         at = self._target(slot)
-        return None if at is None else Table(self.buffer, at)
+        return None if at is None else FlatTable(self.buffer, at)
 
     def targets(self, slot: int) -> Positions:
         """The positions of the tables or texts in a vector of them; none if it is absent."""
         at = self._target(slot)
         return np.empty(0, np.int64) if at is None else self.buffer.targets(at)
 
-    def tables(self, slot: int) -> Iterator[Table]:
+    def tables(self, slot: int) -> Iterator[FlatTable]:
         for position in self.targets(slot).tolist():
-            yield Table(self.buffer, position)
+            yield FlatTable(self.buffer, position)
 
     def items(self, slot: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """The items of a vector of numbers or of structs, without a copy."""

@@ -11,7 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reclaim.stores.icechunk.flatbuffer import IDENTIFIER, Damaged, FlatBuffer, Table, UnknownSlot
+from reclaim.stores.icechunk.flatbuffer import (
+    IDENTIFIER,
+    Damaged,
+    FlatBuffer,
+    FlatTable,
+    UnknownSlot,
+)
 
 Values = dict[int, Any]
 """The values of a table, by slot."""
@@ -32,7 +38,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class String:
     """A text."""
 
 
@@ -47,7 +53,7 @@ class Bytes:
 class Many:
     """A list of tables or texts."""
 
-    item: TableSchema | Text
+    item: TableSchema | String
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ class TableSchema:
     slots: Mapping[int, Kind]
 
 
-Kind = Number | Fixed | Text | Bytes | Many | Union | TableSchema
+Kind = Number | Fixed | String | Bytes | Many | Union | TableSchema
 
 
 def read_values(payload: bytes, schema: TableSchema) -> Values:
@@ -72,7 +78,7 @@ def read_values(payload: bytes, schema: TableSchema) -> Values:
     return _read_table(FlatBuffer(payload).root, schema)
 
 
-def _read_table(table: Table, schema: TableSchema) -> Values:
+def _read_table(table: FlatTable, schema: TableSchema) -> Values:
     table.check_slots(max(schema.slots, default=-1) + 1)
     values: Values = {}
     for slot, kind in schema.slots.items():
@@ -81,18 +87,18 @@ def _read_table(table: Table, schema: TableSchema) -> Values:
     return values
 
 
-def _read(table: Table, slot: int, kind: Kind, before: Values) -> Any:
+def _read(table: FlatTable, slot: int, kind: Kind, before: Values) -> Any:
     buffer = table.buffer
     match kind:
         case Number(layout):
             return table.number(slot, layout)
         case Fixed(size):
             return table.fixed(slot, size)
-        case Text():
+        case String():
             return table.text(slot)
         case Bytes(size):
             return table.items(slot, f"V{size}").tobytes()
-        case Many(Text()):
+        case Many(String()):
             return [buffer.text(position) for position in table.targets(slot).tolist()]
         case Many(TableSchema() as item):
             return [_read_table(one, item) for one in table.tables(slot)]
@@ -106,7 +112,7 @@ def _read(table: Table, slot: int, kind: Kind, before: Values) -> Any:
     raise TypeError(kind)
 
 
-def _read_one(table: Table, slot: int, schema: TableSchema) -> Values:
+def _read_one(table: FlatTable, slot: int, schema: TableSchema) -> Values:
     inner = table.table(slot)
     if inner is None:
         raise Damaged("a table in it is missing")
@@ -168,7 +174,7 @@ class _Writer:
                 struct.pack_into(layout, self._data, place, value)
             case Fixed(size):
                 self._data[place : place + size] = value
-            case Text():
+            case String():
                 self._point(place, lambda: self._text(value))
             case Bytes(size):
                 self._point(place, lambda: self._bytes(value, size))
@@ -190,13 +196,13 @@ class _Writer:
         self._data.append(0)
         return position
 
-    def _many(self, values: list[Any], item: TableSchema | Text) -> int:
+    def _many(self, values: list[Any], item: TableSchema | String) -> int:
         self._align(4)
         position = len(self._data)
         self._data += struct.pack("<I", len(values)) + bytes(4 * len(values))
         for number, value in enumerate(values):
             place = position + 4 + 4 * number
-            if isinstance(item, Text):
+            if isinstance(item, String):
                 self._point(place, lambda text=value: self._text(text))  # type: ignore[misc]
             else:
                 self._point(place, lambda inner=value: self._table(inner, item))  # type: ignore[misc]

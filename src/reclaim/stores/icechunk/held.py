@@ -17,9 +17,9 @@ from reclaim.stores.icechunk import history as histories
 from reclaim.stores.icechunk.addresses import SNAPSHOTS
 from reclaim.stores.icechunk.expiration import bound, predict_edit
 from reclaim.stores.icechunk.format import SNAPSHOT, IcechunkFormat
-from reclaim.stores.icechunk.history import HistoryRead
+from reclaim.stores.icechunk.history import IcechunkHistoryRead
 from reclaim.stores.icechunk.library import expire_snapshots, load_library
-from reclaim.stores.icechunk.observing import Observer
+from reclaim.stores.icechunk.observing import IcechunkObserver
 from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
@@ -29,7 +29,7 @@ from reclaim.urls import url_of
 class HeldIcechunk(HeldSidecar):
     """The handle of a repository under its lock, in either spec."""
 
-    def __init__(self, lock: SidecarLock, sidecar: Sidecar, observer: Observer) -> None:
+    def __init__(self, lock: SidecarLock, sidecar: Sidecar, observer: IcechunkObserver) -> None:
         super().__init__(lock, sidecar.lists, sidecar.records, sidecar.leases)
         self._observer = observer
 
@@ -57,7 +57,7 @@ class HeldIcechunk(HeldSidecar):
 
     # History
 
-    def read_history(self) -> HistoryRead:
+    def read_history(self) -> IcechunkHistoryRead:
         return self._observer.current_history()
 
     def _refs(self) -> Sequence[Ref]:
@@ -121,7 +121,7 @@ class HeldIcechunk(HeldSidecar):
         return run is not None and bool(run.summary.get(EDITED_BY_LIBRARY))
 
     def _left_of_edit(self, run_id: str, run: Run | None) -> Sequence[str]:
-        """What of the run's edit of the history could not be taken back, in sentences."""
+        """The parts of the run's edit of the history that could not be taken back, in sentences."""
         raise NotImplementedError
 
 

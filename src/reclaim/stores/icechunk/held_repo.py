@@ -22,9 +22,9 @@ from reclaim.stores.icechunk.expiration import leaving_repo, predict_edit
 from reclaim.stores.icechunk.format import OLD_BACKUP, read_snapshot
 from reclaim.stores.icechunk.held import HeldIcechunk
 from reclaim.stores.icechunk.library import load_library
-from reclaim.stores.icechunk.observing import Observer
-from reclaim.stores.icechunk.repo_document import Entry, RepoDocument
-from reclaim.stores.icechunk.repo_editor import RepoEditor, TakenBack
+from reclaim.stores.icechunk.observing import IcechunkObserver
+from reclaim.stores.icechunk.repo_document import RepoDocument, RepoEntry
+from reclaim.stores.icechunk.repo_editor import RepoEditor, RepoTakenBack
 from reclaim.stores.icechunk.repo_file import RepoFile
 from reclaim.stores.icechunk.withdrawn import FILE, Withdrawn
 from reclaim.stores.sidecar.condemned import Condemnation
@@ -40,7 +40,7 @@ NOT_WRITTEN_DOWN = (
 class HeldRepo(HeldIcechunk):
     """The handle of a repository of spec 2."""
 
-    def __init__(self, lock: SidecarLock, sidecar: Sidecar, observer: Observer) -> None:
+    def __init__(self, lock: SidecarLock, sidecar: Sidecar, observer: IcechunkObserver) -> None:
         super().__init__(lock, sidecar, observer)
         self._withdrawn = observer.withdrawn
         self._edits = observer.edits
@@ -48,7 +48,7 @@ class HeldRepo(HeldIcechunk):
             observer.storage, observer.format, observer.withdrawn, observer.clock
         )
         self._left: Sequence[str] = ()
-        """What of an edit could not be taken back."""
+        """The parts of an edit that could not be taken back."""
 
     def begin(self) -> None:
         """Put back what runs that died had taken out, and take back their edits."""
@@ -230,7 +230,7 @@ class HeldRepo(HeldIcechunk):
             self._edits.remove(run_id)
         return left
 
-    def _take_back(self, record: EditRecord) -> TakenBack:
+    def _take_back(self, record: EditRecord) -> RepoTakenBack:
         return self._editor.take_back(record, self.lock.check)
 
     # The way back
@@ -260,7 +260,7 @@ class HeldRepo(HeldIcechunk):
                 address = self._format.address(SNAPSHOTS, one)
                 file = read_snapshot(self._observer.storage, address)
                 if file.spec == 1:
-                    more[one] = Withdrawn(Entry.of_file(file))
+                    more[one] = Withdrawn(RepoEntry.of_file(file))
                 elif one not in never_listed:
                     lost.append(one)
         if more:

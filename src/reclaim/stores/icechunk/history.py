@@ -25,7 +25,7 @@ ROUNDS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryRead:
+class IcechunkHistoryRead:
     """The history of a repository as it was read at once, to decide on an edit of it."""
 
     snapshots: Sequence[Snapshot]
@@ -47,9 +47,9 @@ class RepositoryHistory:
     """Snapshots that cannot be read, and why. They are not among the others."""
     busy: frozenset[str] = frozenset()
 
-    def read(self) -> HistoryRead:
+    def read(self) -> IcechunkHistoryRead:
         """The history as it is decided on."""
-        return HistoryRead(tuple(self.snapshots.values()), tuple(self.refs))
+        return IcechunkHistoryRead(tuple(self.snapshots.values()), tuple(self.refs))
 
     def reached(self, roots: Iterable[SnapshotId]) -> set[SnapshotId]:
         """The snapshots that some others reach, themselves included."""
@@ -185,7 +185,7 @@ def parents_in(rows: pa.Table) -> dict[SnapshotId, Sequence[SnapshotId]]:
 def led_to(
     tips: Collection[SnapshotId], parents: Mapping[SnapshotId, Sequence[SnapshotId]]
 ) -> set[SnapshotId]:
-    """What tips reach, and the snapshots at the ends that are not known."""
+    """The snapshots that tips reach, with those at the ends that are not known."""
     named: set[SnapshotId] = set()
     waiting = list(tips)
     while waiting:

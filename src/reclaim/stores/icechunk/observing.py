@@ -21,8 +21,8 @@ from reclaim.stores.icechunk.backups import Backups
 from reclaim.stores.icechunk.driver_reader import DriverReader
 from reclaim.stores.icechunk.edit_records import EditRecord, EditRecords
 from reclaim.stores.icechunk.format import SNAPSHOT, TRANSACTION, IcechunkFormat
-from reclaim.stores.icechunk.history import HistoryRead, RepositoryHistory
-from reclaim.stores.icechunk.repo_document import Entry
+from reclaim.stores.icechunk.history import IcechunkHistoryRead, RepositoryHistory
+from reclaim.stores.icechunk.repo_document import RepoEntry
 from reclaim.stores.icechunk.repo_file import Availability, RepoFile, decode_repo
 from reclaim.stores.icechunk.withdrawn import WithdrawnSnapshots
 from reclaim.stores.observation import (
@@ -45,7 +45,7 @@ _HELD = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
 @dataclass(slots=True)
-class Observer:
+class IcechunkObserver:
     """Looks at one repository."""
 
     storage: Storage
@@ -57,7 +57,7 @@ class Observer:
     collects_backups: bool = False
     """Whether old backups may go, so that it has to be known which of them are needed."""
     last_reached: frozenset[SnapshotId] = frozenset()
-    """What the last look found to be reached."""
+    """The snapshots that were reached at the last look."""
 
     def check(self) -> None:
         """Refuse a repository that is not there, or that is not to be changed now."""
@@ -145,7 +145,7 @@ class Observer:
                     at = None
         return logs
 
-    def current_history(self) -> HistoryRead:
+    def current_history(self) -> IcechunkHistoryRead:
         """The history as of now, read in this process."""
         if self.format.spec > 1:
             return histories.of_repo(self.read_repo()).read()
@@ -229,7 +229,7 @@ class Observer:
         history: RepositoryHistory,
         states: Mapping[SnapshotId, Condemnation],
         modified: Mapping[SnapshotId, datetime],
-    ) -> dict[SnapshotId, Entry]:
+    ) -> dict[SnapshotId, RepoEntry]:
         """Snapshots that a run, or the library for it, has taken out of ``repo``, and that would be
         put back if the run ended here."""
         if self.format.spec == 1:
@@ -387,7 +387,7 @@ class Observer:
 
 
 def _as_snapshots(
-    away: Mapping[SnapshotId, Entry], history: RepositoryHistory
+    away: Mapping[SnapshotId, RepoEntry], history: RepositoryHistory
 ) -> dict[SnapshotId, Snapshot]:
     return {
         one: entry.snapshot(one, lambda parent: parent in away or parent in history.snapshots)

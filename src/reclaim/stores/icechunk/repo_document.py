@@ -54,14 +54,14 @@ _YEAR_3000 = 32_503_680_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RepoEntry:
     """A snapshot in ``repo``, with its parent by id, so that it can be put into another one."""
 
     parent: SnapshotId | None
     values: Mapping[int, Any]
 
     @classmethod
-    def of_file(cls, file: SnapshotFile) -> Entry:
+    def of_file(cls, file: SnapshotFile) -> RepoEntry:
         """The entry of a snapshot of spec 1, whose file has its parent."""
         values = {
             INFO_ID: packed(file.id),
@@ -76,12 +76,12 @@ class Entry:
         logs: bytes = self.values.get(INFO_PRUNED, b"")
         return [name(logs[at : at + ID_BYTES]) for at in range(0, len(logs), ID_BYTES)]
 
-    def below(self, parent: SnapshotId | None, pruned: Sequence[str]) -> Entry:
+    def below(self, parent: SnapshotId | None, pruned: Sequence[str]) -> RepoEntry:
         """It below another parent, with the ancestors in between whose logs it needs then."""
         values = {slot: value for slot, value in self.values.items() if slot != INFO_PRUNED}
         if pruned:
             values[INFO_PRUNED] = b"".join(map(packed, pruned))
-        return Entry(parent, values)
+        return RepoEntry(parent, values)
 
     def snapshot(self, id: SnapshotId, is_known: Callable[[SnapshotId], bool]) -> Snapshot:
         """The snapshot; without its parent, if that is not known any more."""
@@ -113,7 +113,7 @@ class RepoDocument:
             raise AssertionError("repo was not written as it is")
         return data
 
-    def entries(self) -> dict[SnapshotId, Entry]:
+    def entries(self) -> dict[SnapshotId, RepoEntry]:
         """The snapshots, by id."""
         infos = self.values[SNAPSHOTS]
         ids = [SnapshotId(name(info[INFO_ID])) for info in infos]
@@ -121,7 +121,7 @@ class RepoDocument:
         for id, info in zip(ids, infos, strict=True):
             above = info.get(INFO_PARENT, 0)
             parent = None if above == _NO_PARENT else ids[above]
-            entries[id] = Entry(parent, {k: v for k, v in info.items() if k != INFO_PARENT})
+            entries[id] = RepoEntry(parent, {k: v for k, v in info.items() if k != INFO_PARENT})
         return entries
 
     def tips(self) -> frozenset[SnapshotId]:
@@ -169,12 +169,12 @@ class RepoDocument:
             )
         return self._with_entries(stays)
 
-    def with_entries(self, changed: Mapping[SnapshotId, Entry]) -> RepoDocument:
+    def with_entries(self, changed: Mapping[SnapshotId, RepoEntry]) -> RepoDocument:
         """The document with some snapshots as well, or as they are given. Their parents must be
         among them, or be there."""
         return self._with_entries({**self.entries(), **changed})
 
-    def _with_entries(self, entries: Mapping[SnapshotId, Entry]) -> RepoDocument:
+    def _with_entries(self, entries: Mapping[SnapshotId, RepoEntry]) -> RepoDocument:
         ordered = sorted(entries)
         numbers = {id: number for number, id in enumerate(ordered)}
         before = list(self.entries())

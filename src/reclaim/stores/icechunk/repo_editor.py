@@ -15,7 +15,7 @@ from reclaim.stores.icechunk.addresses import OVERWRITTEN, REPO, SNAPSHOTS
 from reclaim.stores.icechunk.edit_records import EditedParent, EditRecord
 from reclaim.stores.icechunk.format import IcechunkFormat
 from reclaim.stores.icechunk.object_ids import ID_BYTES
-from reclaim.stores.icechunk.repo_document import Entry, RepoDocument, backup_name
+from reclaim.stores.icechunk.repo_document import RepoDocument, RepoEntry, backup_name
 from reclaim.stores.icechunk.repo_file import decode_repo
 from reclaim.stores.icechunk.repo_schema import EXPIRATION_RAN, GC_RAN
 from reclaim.stores.icechunk.withdrawn import Withdrawn, WithdrawnSnapshots
@@ -27,7 +27,7 @@ FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
+class RepoTakenBack:
     """How much of an edit was taken back, and sentences about the rest."""
 
     changed: int
@@ -128,7 +128,7 @@ class RepoEditor:
         target = document.with_entries(edited).with_refs(left)
         return self._write(target, data, version, check, kind=EXPIRATION_RAN)
 
-    def take_back(self, record: EditRecord, check: Callable[[], None]) -> TakenBack:
+    def take_back(self, record: EditRecord, check: Callable[[], None]) -> RepoTakenBack:
         """Give snapshots the parents back that an edit took from them, and put refs back that it
         deleted, where nothing has changed since."""
         for _ in range(ROUNDS):
@@ -136,7 +136,7 @@ class RepoEditor:
             document = RepoDocument.read(data, self._address)
             entries, refs = document.entries(), document.refs()
             left: list[str] = []
-            fitted: dict[SnapshotId, Entry] = {}
+            fitted: dict[SnapshotId, RepoEntry] = {}
             for one, edited in record.parents.items():
                 if one in entries and entries[one].parent == edited.old:
                     continue
@@ -154,11 +154,11 @@ class RepoEditor:
                     why = "was made again elsewhere" if (kind, name) in refs else f"was at {at}"
                     left.append(f"the {kind} {name}, which {why}")
             if not fitted and not back:
-                return TakenBack(0, left)
+                return RepoTakenBack(0, left)
             target = document.with_entries(fitted).with_refs({**refs, **back})
             check()
             if self._write(target, data, version, check, kind=EXPIRATION_RAN):
-                return TakenBack(len(fitted) + len(back), left)
+                return RepoTakenBack(len(fitted) + len(back), left)
         raise self._out_of_time()
 
     def rotate_log(self, check: Callable[[], None]) -> None:
@@ -183,9 +183,9 @@ class RepoEditor:
     def _fitted(
         self,
         known: Mapping[SnapshotId, Withdrawn],
-        there: Mapping[SnapshotId, Entry],
+        there: Mapping[SnapshotId, RepoEntry],
         listed: Collection[SnapshotId],
-    ) -> dict[SnapshotId, Entry]:
+    ) -> dict[SnapshotId, RepoEntry]:
         """The snapshots that come back, and those that get back a parent which does."""
         wanted = {
             one: found.entry
@@ -196,7 +196,7 @@ class RepoEditor:
         back = {one: entry for one, entry in wanted.items() if one in whole}
         first = next((one for one, entry in there.items() if entry.parent is None), None)
 
-        def hang(entry: Entry, wanted: Entry) -> Entry:
+        def hang(entry: RepoEntry, wanted: RepoEntry) -> RepoEntry:
             """An entry below the nearest ancestor that is there or comes back, or else the first
             snapshot, with the logs of those in between."""
             passed: list[SnapshotId] = []
@@ -286,7 +286,7 @@ class RepoEditor:
 
 
 def pruned_between(
-    entries: Mapping[SnapshotId, Entry], snapshot: SnapshotId, parent: SnapshotId | None
+    entries: Mapping[SnapshotId, RepoEntry], snapshot: SnapshotId, parent: SnapshotId | None
 ) -> list[str]:
     """The ancestors whose transaction logs a snapshot needs if it hangs on an ancestor that is not
     its parent; the oldest first, as the library has them."""
@@ -300,7 +300,7 @@ def pruned_between(
 
 
 def _reached(
-    entries: Mapping[SnapshotId, Entry], roots: Iterable[SnapshotId]
+    entries: Mapping[SnapshotId, RepoEntry], roots: Iterable[SnapshotId]
 ) -> frozenset[SnapshotId]:
     found: set[SnapshotId] = set()
     for root in roots:
@@ -313,7 +313,7 @@ def _reached(
 
 def _dropping(
     known: Mapping[SnapshotId, Withdrawn],
-    entries: Mapping[SnapshotId, Entry],
+    entries: Mapping[SnapshotId, RepoEntry],
     dropped: Collection[SnapshotId],
 ) -> dict[SnapshotId, Withdrawn]:
     """What is written down, with what is about to be taken out: below its own parent, if it has
@@ -330,10 +330,10 @@ def _dropping(
 
 def _settled(
     known: Mapping[SnapshotId, Withdrawn],
-    entries: Mapping[SnapshotId, Entry],
+    entries: Mapping[SnapshotId, RepoEntry],
     listed: Collection[SnapshotId],
 ) -> dict[SnapshotId, Withdrawn]:
-    """What is written down, without what is back as it was."""
+    """The snapshots that are written down, without those that are back as they were."""
     settled = {}
     for one, found in known.items():
         if one in entries and found.pending:
@@ -352,7 +352,7 @@ def _settled(
 def _is_known(
     parent: SnapshotId | None,
     known: Mapping[SnapshotId, Withdrawn],
-    entries: Mapping[SnapshotId, Entry],
+    entries: Mapping[SnapshotId, RepoEntry],
 ) -> bool:
     """Whether it is written down where an ancestor hangs, up to one that is there."""
     while parent is not None and parent not in entries:

@@ -16,7 +16,7 @@ import numpy as np
 from reclaim.clock import from_micros
 from reclaim.stores.icechunk.decoding import decoding
 from reclaim.stores.icechunk.envelope import FileType, unwrap
-from reclaim.stores.icechunk.flatbuffer import Damaged, FlatBuffer, Table, Tables, UnknownSlot
+from reclaim.stores.icechunk.flatbuffer import Damaged, FlatBuffer, FlatTable, Tables, UnknownSlot
 from reclaim.stores.icechunk.object_ids import ID_BYTES, name, names
 
 SPEC = 2
@@ -124,7 +124,7 @@ def _decode(payload: bytes, spec: int) -> RepoFile:
     )
 
 
-def _snapshots(root: Table) -> Sequence[SnapshotInfo]:
+def _snapshots(root: FlatTable) -> Sequence[SnapshotInfo]:
     infos = Tables(root.buffer, root.targets(_SNAPSHOTS))
     infos.check_slots(_INFO_SLOTS)
     everyone = np.ones(len(infos), np.bool_)
@@ -138,7 +138,7 @@ def _snapshots(root: Table) -> Sequence[SnapshotInfo]:
     messages = infos.targets(_INFO_MESSAGE, everyone).tolist()
     pruned: list[tuple[str, ...]] = [()] * len(ids)
     for number in np.flatnonzero(infos.has(_INFO_PRUNED)).tolist():
-        pruned[number] = _pruned(Table(root.buffer, int(infos.positions[number])))
+        pruned[number] = _pruned(FlatTable(root.buffer, int(infos.positions[number])))
     text = root.buffer.text
     return [
         SnapshotInfo(id, None if parent == _ROOT else ids[parent], from_micros(at), text(said), cut)
@@ -146,12 +146,12 @@ def _snapshots(root: Table) -> Sequence[SnapshotInfo]:
     ]
 
 
-def _pruned(info: Table) -> tuple[str, ...]:
+def _pruned(info: FlatTable) -> tuple[str, ...]:
     packed = info.items(_INFO_PRUNED, f"V{ID_BYTES}")
     return tuple(name(item.tobytes()) for item in packed)
 
 
-def _refs(root: Table, slot: int, snapshots: Sequence[SnapshotInfo]) -> dict[str, str]:
+def _refs(root: FlatTable, slot: int, snapshots: Sequence[SnapshotInfo]) -> dict[str, str]:
     refs: dict[str, str] = {}
     for ref in root.tables(slot):
         ref.check_slots(_REF_SLOTS)
@@ -164,7 +164,7 @@ def _refs(root: Table, slot: int, snapshots: Sequence[SnapshotInfo]) -> dict[str
     return refs
 
 
-def _update(update: Table) -> Update:
+def _update(update: FlatTable) -> Update:
     update.check_slots(_UPDATE_SLOTS)
     return Update(
         update.number(_UPDATE_TYPE, "<B"),

@@ -7,8 +7,8 @@ from reclaim.stores.icechunk.flatbuffer_schema import (
     Fixed,
     Many,
     Number,
+    String,
     TableSchema,
-    Text,
     Union,
 )
 from reclaim.stores.icechunk.object_ids import ID_BYTES
@@ -18,7 +18,7 @@ INSTANT = Number("<Q")
 """Microseconds since 1970."""
 ID = Fixed(ID_BYTES)
 
-METADATA = Many(TableSchema({0: Text(), 1: Bytes()}))
+METADATA = Many(TableSchema({0: String(), 1: Bytes()}))
 
 # Slots of ``repo``, and of what is in it.
 SPEC, TAGS, BRANCHES, DELETED_TAGS, SNAPSHOTS, STATUS, REPO_METADATA = range(7)
@@ -27,26 +27,26 @@ REF_NAME, REF_SNAPSHOT = 0, 1
 INFO_ID, INFO_PARENT, INFO_FLUSHED_AT, INFO_MESSAGE, INFO_METADATA, INFO_PRUNED = range(6)
 UPDATE_TYPE, UPDATE_VALUE, UPDATE_AT, UPDATE_BACKUP = range(4)
 
-REF = TableSchema({REF_NAME: Text(), REF_SNAPSHOT: Number("<I")})
+REF = TableSchema({REF_NAME: String(), REF_SNAPSHOT: Number("<I")})
 INFO = TableSchema(
     {
         INFO_ID: ID,
         INFO_PARENT: Number("<i"),
         INFO_FLUSHED_AT: INSTANT,
-        INFO_MESSAGE: Text(),
+        INFO_MESSAGE: String(),
         INFO_METADATA: METADATA,
         INFO_PRUNED: Bytes(ID_BYTES),
     }
 )
-_STATUS = TableSchema({0: BYTE, 1: INSTANT, 2: Text()})
+_STATUS = TableSchema({0: BYTE, 1: INSTANT, 2: String()})
 
 GC_RAN = 13
 """The type of the update that a collection leaves in the operations log."""
 EXPIRATION_RAN = 14
 """The same of an expiration."""
 _NOTHING = TableSchema({})
-_NAME = TableSchema({0: Text()})
-_NAME_AND_SNAPSHOT = TableSchema({0: Text(), 1: ID})
+_NAME = TableSchema({0: String()})
+_NAME_AND_SNAPSHOT = TableSchema({0: String(), 1: ID})
 _UPDATE_KINDS = {
     1: _NOTHING,  # the repository was initialized
     2: TableSchema({0: BYTE, 1: BYTE}),  # upgraded from one spec to another
@@ -58,7 +58,7 @@ _UPDATE_KINDS = {
     8: _NAME_AND_SNAPSHOT,  # a branch was deleted
     9: _NAME_AND_SNAPSHOT,  # a branch was reset
     10: _NAME_AND_SNAPSHOT,  # a commit
-    11: TableSchema({0: Text(), 1: ID, 2: ID}),  # a commit was amended
+    11: TableSchema({0: String(), 1: ID, 2: ID}),  # a commit was amended
     12: TableSchema({0: ID}),  # a snapshot on no branch
     GC_RAN: _NOTHING,
     EXPIRATION_RAN: _NOTHING,
@@ -70,7 +70,7 @@ UPDATE = TableSchema(
         UPDATE_TYPE: BYTE,
         UPDATE_VALUE: Union(_UPDATE_KINDS),
         UPDATE_AT: INSTANT,
-        UPDATE_BACKUP: Text(),
+        UPDATE_BACKUP: String(),
     }
 )
 REPO = TableSchema(
@@ -78,12 +78,12 @@ REPO = TableSchema(
         SPEC: BYTE,
         TAGS: Many(REF),
         BRANCHES: Many(REF),
-        DELETED_TAGS: Many(Text()),
+        DELETED_TAGS: Many(String()),
         SNAPSHOTS: Many(INFO),
         STATUS: _STATUS,
         REPO_METADATA: METADATA,
         UPDATES: Many(UPDATE),
-        BEFORE_UPDATES: Text(),
+        BEFORE_UPDATES: String(),
         9: Bytes(),  # the configuration
         10: Bytes(2),  # feature flags that are on
         11: Bytes(2),  # and off

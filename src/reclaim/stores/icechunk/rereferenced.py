@@ -1,4 +1,4 @@
-"""What a run has in quarantine and something refers to again.
+"""Objects that a run has in quarantine and that something refers to again.
 
 In spec 1 nothing keeps a writer from a snapshot that has just gone; in spec 2 somebody may have put
 an older ``repo`` in its place. Such snapshots come back instead of being deleted for good, with all
@@ -14,10 +14,10 @@ from reclaim.model import SnapshotId
 from reclaim.stores.format import Reader
 from reclaim.stores.icechunk.addresses import SNAPSHOTS, TRANSACTIONS
 from reclaim.stores.icechunk.format import read_snapshot
-from reclaim.stores.icechunk.observing import Observer
+from reclaim.stores.icechunk.observing import IcechunkObserver
 
 
-def rereferenced(observer: Observer, run_id: str, reader: Reader) -> Collection[str]:
+def rereferenced(observer: IcechunkObserver, run_id: str, reader: Reader) -> Collection[str]:
     """Objects in a run's quarantine that something refers to now, by their addresses there."""
     taken = observer.sidecar.lists.taken_by(run_id).keys()
     waiting = sorted(taken & observer.referred_to(reader))
@@ -27,7 +27,7 @@ def rereferenced(observer: Observer, run_id: str, reader: Reader) -> Collection[
 class _Quarantined:
     """The objects that a run has put in quarantine."""
 
-    def __init__(self, observer: Observer, run_id: str) -> None:
+    def __init__(self, observer: IcechunkObserver, run_id: str) -> None:
         self._storage = observer.storage
         self._format = observer.format
         self._aside = observer.format.quarantine_path(run_id)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from reclaim.clock import from_micros
 from reclaim.stores.icechunk.decoding import decoding
 from reclaim.stores.icechunk.envelope import FileType, unwrap
-from reclaim.stores.icechunk.flatbuffer import Damaged, FlatBuffer, Table, Tables, UnknownSlot
+from reclaim.stores.icechunk.flatbuffer import Damaged, FlatBuffer, FlatTable, Tables, UnknownSlot
 from reclaim.stores.icechunk.object_ids import ID_BYTES, Ids, name
 
 _ID, _PARENT, _NODES, _FLUSHED_AT, _MESSAGE = 0, 1, 2, 3, 4
@@ -50,7 +50,7 @@ NO_MANIFESTS = ManifestInfos(
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class SnapshotHeader:
     """A snapshot's place in the history. In spec 2 only ``repo`` knows its parent."""
 
     id: str
@@ -61,7 +61,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotFile(Commit):
+class SnapshotFile(SnapshotHeader):
     """A snapshot as its own file tells it."""
 
     manifests: ManifestInfos
@@ -75,37 +75,37 @@ def decode_snapshot(data: bytes, address: str) -> SnapshotFile:
         return _decode(payload, spec)
 
 
-def decode_commit(data: bytes, address: str) -> Commit:
-    """What a snapshot tells of the history. What it needs is not looked at."""
+def decode_header(data: bytes, address: str) -> SnapshotHeader:
+    """The place of a snapshot in the history. The data that it needs is not looked at."""
     spec, payload = unwrap(data, FileType.SNAPSHOT, address)
     with decoding(address):
-        return _commit(FlatBuffer(payload).root, spec)
+        return _header(FlatBuffer(payload).root, spec)
 
 
 def _decode(payload: bytes, spec: int) -> SnapshotFile:
     buffer = FlatBuffer(payload)
     root = buffer.root
-    commit = _commit(root, spec)
+    header = _header(root, spec)
     manifests = _manifests(root)
     nodes = Tables(buffer, root.targets(_NODES))
     _check_nodes(nodes, manifests)
     return SnapshotFile(
-        id=commit.id,
+        id=header.id,
         spec=spec,
-        parent=commit.parent,
-        written_at=commit.written_at,
-        message=commit.message,
+        parent=header.parent,
+        written_at=header.written_at,
+        message=header.message,
         manifests=manifests,
         nodes=len(nodes),
     )
 
 
-def _commit(root: Table, spec: int) -> Commit:
+def _header(root: FlatTable, spec: int) -> SnapshotHeader:
     root.check_slots(_SLOTS, empty=(_EXTRA,))
     id, parent = root.fixed(_ID, ID_BYTES), root.fixed(_PARENT, ID_BYTES)
     if id is None:
         raise Damaged("it has no id")
-    return Commit(
+    return SnapshotHeader(
         id=name(id),
         spec=spec,
         parent=None if parent is None else name(parent),
@@ -114,7 +114,7 @@ def _commit(root: Table, spec: int) -> Commit:
     )
 
 
-def _manifests(root: Table) -> ManifestInfos:
+def _manifests(root: FlatTable) -> ManifestInfos:
     """Both lists together: each spec fills one of them."""
     structs = root.items(_MANIFESTS_1, _INFO_STRUCT)
     first = np.ascontiguousarray(structs["id"]).view(np.uint8).reshape(len(structs), ID_BYTES)

@@ -21,15 +21,15 @@ from reclaim.stores.findings import Advance, Finding
 from reclaim.stores.format import Reader
 from reclaim.stores.icechunk.addresses import OURS, REPO, SNAPSHOTS, TRANSACTIONS
 from reclaim.stores.icechunk.edit_records import EditRecords
-from reclaim.stores.icechunk.examination import Examination
+from reclaim.stores.icechunk.examination import IcechunkExamination
 from reclaim.stores.icechunk.expiration import RULES, predict_edit
 from reclaim.stores.icechunk.format import SNAPSHOT, TRANSACTION, IcechunkFormat
 from reclaim.stores.icechunk.held import HeldFiles
 from reclaim.stores.icechunk.held_repo import HeldRepo
-from reclaim.stores.icechunk.history import HistoryRead
+from reclaim.stores.icechunk.history import IcechunkHistoryRead
 from reclaim.stores.icechunk.library import load_library
 from reclaim.stores.icechunk.object_ids import ID_LETTERS, is_id
-from reclaim.stores.icechunk.observing import Observer
+from reclaim.stores.icechunk.observing import IcechunkObserver
 from reclaim.stores.icechunk.rereferenced import rereferenced
 from reclaim.stores.icechunk.snapshot_file import SnapshotFile, decode_snapshot
 from reclaim.stores.icechunk.withdrawn import WithdrawnSnapshots
@@ -84,7 +84,7 @@ class IcechunkStore(SidecarStore):
         sidecar = Sidecar(self.storage, ours, self.clock)
         super().__init__(sidecar)
         self.safety_basis = f"{SAFETY_BASIS}{self._not_promised()}"
-        self._observer = Observer(
+        self._observer = IcechunkObserver(
             self.storage,
             self.format,
             sidecar,
@@ -161,7 +161,7 @@ class IcechunkStore(SidecarStore):
     def irreversible(self) -> str:
         return IRREVERSIBLE if self.format.spec == 1 else ""
 
-    def current_history(self) -> HistoryRead:
+    def current_history(self) -> IcechunkHistoryRead:
         self._observer.check()
         return self._observer.current_history()
 
@@ -259,7 +259,7 @@ class IcechunkStore(SidecarStore):
     # For the doctor
 
     def findings(self, *, deep: bool, advance: Advance | None) -> Iterator[Finding]:
-        return Examination(self._observer, self.name).findings(deep=deep, advance=advance)
+        return IcechunkExamination(self._observer, self.name).findings(deep=deep, advance=advance)
 
 
 def open_store(location: str) -> IcechunkStore:

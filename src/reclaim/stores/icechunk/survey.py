@@ -20,9 +20,9 @@ from reclaim.stores.format import SNAPSHOTS
 from reclaim.stores.icechunk.addresses import REPO
 from reclaim.stores.icechunk.object_ids import ID_LETTERS, PATTERN
 from reclaim.stores.icechunk.snapshot_file import (
-    Commit,
     SnapshotFile,
-    decode_commit,
+    SnapshotHeader,
+    decode_header,
     decode_snapshot,
 )
 
@@ -92,7 +92,7 @@ def read(
 def read_commits(storage: Storage, objects: pa.Table, folder: str) -> pa.Table:
     """Objects of spec 1 as ``SNAPSHOTS``, of which only the place in the history is read."""
     pieces = read_files(
-        storage, objects, folder, vanished=None, latest_spec=1, decode=decode_commit
+        storage, objects, folder, vanished=None, latest_spec=1, decode=decode_header
     )
     return pa.concat_tables([SNAPSHOTS.empty_table(), *(rows for rows, _ in pieces)])
 
@@ -104,7 +104,7 @@ def read_files(
     *,
     vanished: str | None,
     latest_spec: int = 2,
-    decode: Callable[[bytes, str], Commit] = decode_snapshot,
+    decode: Callable[[bytes, str], SnapshotHeader] = decode_snapshot,
 ) -> Iterator[tuple[pa.Table, Mapping[str, SnapshotFile]]]:
     """Objects as ``SNAPSHOTS``, some at a time, with the files that could be read, by address.
 
@@ -146,8 +146,8 @@ def _count(row: Mapping[str, Any]) -> int:
 
 
 def _read(
-    storage: Storage, decode: Callable[[bytes, str], Commit], row: Mapping[str, Any]
-) -> Commit | Corrupt | None:
+    storage: Storage, decode: Callable[[bytes, str], SnapshotHeader], row: Mapping[str, Any]
+) -> SnapshotHeader | Corrupt | None:
     """A snapshot, or why it cannot be read, or None if it is gone. A later version is an error."""
     address = row["address"]
     try:
@@ -160,7 +160,7 @@ def _read(
     return snapshot
 
 
-def check_name(snapshot: Commit, address: str) -> None:
+def check_name(snapshot: SnapshotHeader, address: str) -> None:
     """Refuse a snapshot that is not the one that its name says."""
     if not address.endswith(f"/{snapshot.id}"):
         raise Corrupt(

@@ -14,7 +14,7 @@ from typing import Any
 from reclaim.errors import NotFound
 from reclaim.model import SnapshotId
 from reclaim.storage import Storage
-from reclaim.stores.icechunk.repo_document import Entry
+from reclaim.stores.icechunk.repo_document import RepoEntry
 from reclaim.stores.sidecar.condemned import LARGEST
 from reclaim.stores.sidecar.files import Unreadable, damaged, read_document, write_document
 
@@ -30,7 +30,7 @@ class Withdrawn:
     is ``pending`` was taken out by the library, and no run has condemned it yet.
     """
 
-    entry: Entry
+    entry: RepoEntry
     stand_in: SnapshotId | None = None
     pending: bool = False
 
@@ -60,7 +60,7 @@ class WithdrawnSnapshots:
                 SnapshotId(id): None
                 if found is None
                 else Withdrawn(
-                    Entry(found["parent"], _decoded(found["values"])),
+                    RepoEntry(found["parent"], _decoded(found["values"])),
                     found["stand_in"],
                     bool(found.get("pending", False)),
                 )

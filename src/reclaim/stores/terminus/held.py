@@ -11,7 +11,7 @@ from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
 from reclaim.stores.terminus.format import TerminusFormat
-from reclaim.stores.terminus.observing import Observer
+from reclaim.stores.terminus.observing import TerminusObserver
 from reclaim.stores.terminus.roots import read_labels
 from reclaim.stores.terminus.survey import NOT_THERE
 
@@ -20,7 +20,11 @@ class HeldTerminus(HeldSidecar):
     """The handle of a store under its lock. It condemns, quarantines and brings back layers."""
 
     def __init__(
-        self, lock: SidecarLock, sidecar: Sidecar, observer: Observer, format: TerminusFormat
+        self,
+        lock: SidecarLock,
+        sidecar: Sidecar,
+        observer: TerminusObserver,
+        format: TerminusFormat,
     ) -> None:
         super().__init__(lock, sidecar.lists, sidecar.records, sidecar.leases)
         self._observer = observer

@@ -63,7 +63,7 @@ class Marked:
 
 
 @dataclass(slots=True)
-class Observer:
+class TerminusObserver:
     """Looks at one store."""
 
     folder: Path
@@ -292,7 +292,7 @@ def _young_alone(found: Layers, reached: graph.Reached) -> YoungSnapshots | None
 
 
 def _away_warnings(promised: Mapping[str, Collection[SnapshotId]], every: Layers) -> Iterator[str]:
-    """Of runs whose layers are neither in place nor aside: what these need, nobody knows."""
+    """Warnings of runs whose layers are neither in place nor aside: nobody knows their needs."""
     for run, layers in sorted(promised.items()):
         if away := sorted(layer for layer in layers if layer not in every):
             yield (

@@ -24,7 +24,7 @@ from reclaim.stores.terminus.addresses import OURS, ROLLUP, layer_of
 from reclaim.stores.terminus.format import TerminusFormat
 from reclaim.stores.terminus.held import HeldTerminus
 from reclaim.stores.terminus.layer import is_id
-from reclaim.stores.terminus.observing import Observer
+from reclaim.stores.terminus.observing import TerminusObserver
 from reclaim.stores.terminus.roots import read_labels
 from reclaim.stores.terminus.survey import LayerSurvey
 from reclaim.urls import normalize
@@ -76,7 +76,7 @@ class TerminusStore(SidecarStore):
         super().__init__(Sidecar(inner, ours, self.clock, runs=self.storage))
         self._leases = self._sidecar.leases
         self._survey = LayerSurvey(self.format, self.storage)
-        self._observer = Observer(
+        self._observer = TerminusObserver(
             found,
             self.clock,
             self._survey,

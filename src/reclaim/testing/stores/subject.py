@@ -152,7 +152,7 @@ class BackupSubject(Subject, Protocol):
         ...
 
     def operations(self) -> Sequence[object]:
-        """What was done to the store, as its own library tells it with their help, newest first."""
+        """The operations on the store, as its own library tells them, newest first."""
         ...
 
 

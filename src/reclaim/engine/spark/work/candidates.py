@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.base import ExcludeRequest, Objects, count_landmarks
+from reclaim.engine.answers import Objects, count_landmarks
+from reclaim.engine.requests import ExcludeRequest
 from reclaim.engine.spark import keys
 from reclaim.engine.spark.failures import Work
 from reclaim.engine.spark.keys import Key, KeysOf

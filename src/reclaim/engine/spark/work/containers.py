@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.base import ExpandRequest
+from reclaim.engine.requests import ExpandRequest
 from reclaim.engine.spark import keys
 from reclaim.engine.spark.keys import Key, KeysOf
 from reclaim.engine.spark.work.lines import Tables, in_fewer, lines_of, stem_in, storage_of

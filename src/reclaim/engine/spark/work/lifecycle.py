@@ -27,7 +27,7 @@ from reclaim.engine.tasks import (
 from reclaim.engine.tasks.indexing import CountedReads
 from reclaim.engine.tasks.judging import CandidateRules, Verdict
 from reclaim.engine.tasks.lifecycle import ADDRESSES, RANGES, ROWS, ReachNames
-from reclaim.engine.tasks.lifecycle_index import FOUND, Changes, Span
+from reclaim.engine.tasks.lifecycle_index import FOUND, RuleChanges, Span
 from reclaim.engine.tasks.lifecycle_ranges import RangeBits, Renumbering
 from reclaim.engine.tasks.looking_up import guards_of, look_up
 from reclaim.engine.tasks.parts import (
@@ -115,7 +115,7 @@ def _grouped(parts: Collection[Part] | Tables, group: str) -> list[Part]:
 
 @lru_cache(maxsize=4)
 def load_ranges(url: str, parts: tuple[Part, ...]) -> RangeBits:
-    """What reaches ranges; once for each process that looks at entries."""
+    """The classes that reach ranges; read once by each process that looks at entries."""
     storage = open_storage(url)
     tables = [read_part(storage, part) for part in parts]
     return RangeBits.of(pa.concat_tables([RANGES.empty_table(), *tables]))
@@ -184,7 +184,7 @@ def find_changed(
 ) -> Tables:
     """The keys of entries in the index that a rule matches now, and did not match then."""
     now, then = load_ranges(work.url, ranges), load_ranges(work.url, known)
-    changes = Changes(classes[0], now, classes[1], then)
+    changes = RuleChanges(classes[0], now, classes[1], then)
     source = CountedReads(open_storage(url))
     found = (changes.find(lifecycle_index.read_index(source, part)) for part in parts_in(files))
     return _write_found(work, keys_of, found, source)
@@ -368,7 +368,7 @@ def write_going_keys(work: Place, keys_of: KeysOf, files: Tables) -> Tables:
 
 
 def look_up_going(format: Format, addresses: pa.Table) -> pa.Table:
-    """What is there of some addresses, each asked for by its name."""
+    """The objects that there are of some addresses, each asked for by its name."""
     listed = look_up(storage_of(format), addresses.column("address"))
     tally.count(OBJECTS, addresses.num_rows)
     at = pc.index_in(listed.column("address"), addresses.column("address").combine_chunks())

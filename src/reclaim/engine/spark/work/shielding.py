@@ -1,4 +1,4 @@
-"""What a store protects: finding paths that its globs match, and comparing objects with them."""
+"""Protection of a store: paths that its globs match, and objects compared with them."""
 
 from __future__ import annotations
 
