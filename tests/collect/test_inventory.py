@@ -162,12 +162,20 @@ def test_a_file_that_is_cut_off(local: World) -> None:
             find_inventory(local.storage, FILE, local.store().format)
 
 
-def test_a_key_that_is_listed_twice_refuses_it(local: World) -> None:
+@pytest.mark.parametrize("in_order", [True, False], ids=["sorted", "in any order"])
+def test_a_key_that_is_listed_twice_refuses_it(local: World, in_order: bool) -> None:
     """As in an inventory of all versions: everything would count twice."""
     bury(local)
-    found = listed(local)
+    found = sorted(listed(local), key=lambda stored: stored.address)
     local.clock.advance(days=3)
-    given = inventory(local, [*found, found[0]])
+    given = inventory(local, [found[0], *found] if in_order else [*found, found[0]])
     local.clock.advance(days=2)
     with refused(local, InvalidInput, 2):
         local.plan(inventory=given)
+
+
+def test_keys_need_no_order(local: World) -> None:
+    bury(local)
+    expected = local.candidates(local.plan())
+    found = sorted(listed(local), key=lambda stored: stored.address, reverse=True)
+    assert local.candidates(local.plan(inventory=inventory(local, found))) == expected

@@ -68,6 +68,12 @@ BUGS: dict[str, Bug] = {
         wrong="    if False:\n",
         test=f"{INVENTORY}::test_an_empty_one_of_a_store_in_which_nothing_is_live",
     ),
+    "keys beside each other may be the same": Bug(
+        "reclaim.engine.tasks.inventory",
+        right="    ascending = pc.less(",
+        wrong="    ascending = pc.less_equal(",
+        test=f"{INVENTORY}::test_a_key_that_is_listed_twice_refuses_it[sorted]",
+    ),
     "a number is taken for a time": Bug(
         "reclaim.engine.tasks.inventory",
         right="    if not (pa.types.is_timestamp(column.type) or _is_text(column.type)):\n",
