@@ -8,10 +8,11 @@ from datetime import UTC, date, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from reclaim.engine.answers import Objects
-from reclaim.engine.tasks.inventory import find_inventory
+from reclaim.engine.tasks.inventory import _listed, find_inventory
 from reclaim.errors import IncompleteRead, InvalidInput
 from reclaim.model import StoredObject
 from reclaim.storage.hashed_files import encode
@@ -172,6 +173,30 @@ def test_a_key_that_is_listed_twice_refuses_it(local: World, in_order: bool) -> 
     local.clock.advance(days=2)
     with refused(local, InvalidInput, 2):
         local.plan(inventory=given)
+
+
+def encoded(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return bytes(sink.getvalue())
+
+
+def test_two_columns_of_one_name(local: World) -> None:
+    bury(local)
+    inventory(local, listed(local))
+    table = pq.read_table(pa.BufferReader(local.storage.get(FILE)))
+    local.storage.put(FILE, encoded(table.append_column("key", table.column("key"))))
+    with pytest.raises(InvalidInput, match="more than one column key"):
+        find_inventory(local.storage, FILE, local.store().format)
+
+
+def test_a_null_among_the_values_of_a_dictionary_is_no_key(local: World) -> None:
+    keys = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 1], pa.int32()), ["a", "b", None])
+    times = pa.array([local.clock.now()] * 4, pa.timestamp("us", tz="UTC"))
+    table = pa.table({"key": keys, "size": [1] * 4, "last_modified": times})
+    objects = Objects(local.storage.url, (), cut="", columns=("key", "size", "last_modified"))
+    with pytest.raises(InvalidInput, match="a row without a key"):
+        _listed(table, FILE, objects, local.store().format)
 
 
 def test_keys_need_no_order(local: World) -> None:

@@ -66,9 +66,10 @@ def read_inventory(storage: Storage, part: Part, objects: Objects, format: Forma
 
 def _listed(table: pa.Table, file: str, objects: Objects, format: Format) -> pa.Table:
     key, size, modified = (table.column(name) for name in objects.columns)
+    # A dictionary may have a null among its values, which only the text shows.
+    key = key.cast(pa.string())
     if key.null_count:
         raise _unreadable(file, "there is a row without a key")
-    key = key.cast(pa.string())
     inside = pc.starts_with(key, objects.cut + format.prefix)
     if not pc.all(inside).as_py():
         key, size, modified = (column.filter(inside) for column in (key, size, modified))
@@ -133,4 +134,11 @@ def _columns(names: list[str], address: str) -> tuple[str, str, str]:
             f"the inventory {address} has the columns {', '.join(names)}",
             hint="it needs key, size and last_modified",
         )
-    return "key", "size", modified
+    columns = ("key", "size", modified)
+    for name in columns:
+        if names.count(name) > 1:
+            raise InvalidInput(
+                f"the inventory {address} has more than one column {name}",
+                hint="leave one of each, and plan again",
+            )
+    return columns
