@@ -10,6 +10,11 @@ ANY_NAME = Change(
     right="                pc.and_(\n                    set_aside,\n",
     wrong="                pc.or_(\n                    set_aside,\n",
 )
+NO_LAST_LOOK = Change(
+    "reclaim.stores.terminus.view",
+    right="        self._check_unlabelled(addresses)\n",
+    wrong="",
+)
 
 BUGS: dict[str, Bug] = {
     "layers are counted as they were read": Bug(
@@ -250,7 +255,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a torn layer below a young one stops a run": Bug(
         "reclaim.stores.terminus.graph",
-        right="                elif fault is None or not sparing:\n",
+        right="                elif not sparing:\n",
         wrong="                else:\n",
         test=f"{HERE}/test_torn.py::test_a_young_layer_above_a_torn_one",
         sequence="a young layer above a torn one",
@@ -384,6 +389,43 @@ BUGS: dict[str, Bug] = {
         right="            free_at = state.expires_at + REQUEST + SKEW\n",
         wrong="            free_at = state.expires_at + REQUEST\n",
         test=f"{HERE}/test_lock.py::test_it_is_not_taken_over_by_a_clock_that_is_ahead",
+    ),
+    "a layer in its place counts as the same": Bug(
+        "reclaim.stores.terminus.observing",
+        right="            if layer in reached\n",
+        wrong="            if layer in reached - in_place\n",
+        test=f"{HERE}/test_rescue.py::test_other_bytes_in_its_place[last bit-child]",
+    ),
+    "labels are not read again before the bytes go": Bug(
+        NO_LAST_LOOK.module,
+        right=NO_LAST_LOOK.right,
+        wrong=NO_LAST_LOOK.wrong,
+        test=f"{HERE}/test_late_labels.py::test_a_label_at_each_step_of_a_purge",
+    ),
+    "other bytes in the place of a labelled layer are the layer": Bug(
+        "reclaim.stores.terminus.view",
+        right="bool(self.there([home])) and self.same(home, address)",
+        wrong="bool(self.there([home]))",
+        test=f"{HERE}/test_late_labels.py::test_a_label_on_other_bytes_while_it_is_purged",
+    ),
+    "a young layer without its parent stops a run": Bug(
+        "reclaim.stores.terminus.graph",
+        right="                if fault is None and sparing:\n",
+        wrong="                if False:\n",
+        test=f"{HERE}/test_torn.py::test_a_young_layer_without_what_it_needs[parent]",
+    ),
+    "a link in quarantine stops an undo that is over": Bug(
+        "reclaim.stores.terminus.view",
+        right="            for address, status in self._entries(run):\n",
+        wrong="            for address, status in self._entries(run):\n"
+        "                self.folder.check(address, status)\n",
+        test=f"{HERE}/test_links.py::test_a_link_that_no_run_put_in_quarantine[run]",
+    ),
+    "an undo is over before its folder is listed": Bug(
+        "reclaim.stores.terminus.held",
+        right="        strays = view.strays(",
+        wrong="        self._end(run_id)\n        strays = view.strays(",
+        test=f"{HERE}/test_links.py::test_another_file_system_in_quarantine",
     ),
     "a layer in quarantine that is away is not named": Bug(
         "reclaim.stores.terminus.observing",

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reclaim.errors import ReclaimError, Refused
+from reclaim.errors import Conflict, Partial, ReclaimError, Refused
+from reclaim.model import RunState
 from reclaim.run.removal import DELETE, MoveToQuarantine
 from reclaim.stores.terminus.folder import StoreFolder
 from reclaim.stores.terminus.labels import file_name
@@ -128,6 +129,69 @@ def test_a_link_in_quarantine(world: World, past: Past, undone: bool, tmp_path: 
     assert world.there() >= past.live
 
 
+@pytest.mark.parametrize("which", ["run", "run, as a shard", "shard", "shard, as a layer"])
+@pytest.mark.parametrize("to", ["nowhere", "../../../.."])
+def test_a_link_that_no_run_put_in_quarantine(
+    world: World, past: Past, which: str, to: str
+) -> None:
+    """The undo is done, says that the link was left, and says so once."""
+    run = world.apply(world.plan()).run
+    folder = world.folder / ".reclaim/quarantine" / run
+    shard = past.old[0][:3]
+    path = {
+        "run": folder / "link",
+        "run, as a shard": folder / "fff",
+        "shard": folder / shard / "link",
+        "shard, as a layer": folder / shard / f"{shard}{'0' * 37}.larch",
+    }[which]
+    path.symlink_to(to)
+    undone = world.undo(run)
+    assert [line for line in undone.left if str(path) in line]
+    assert world.there() == past.live | past.dead
+    assert path.is_symlink()
+    with pytest.raises(Conflict, match="undone already"):
+        world.undo(run)
+
+
+@pytest.mark.parametrize("to", ["nowhere", "../../../../main.label"])
+def test_a_link_in_the_place_of_a_layer_in_quarantine(world: World, past: Past, to: str) -> None:
+    """Each undo names it, and none is over before the layer is back."""
+    run = world.apply(world.plan()).run
+    path = world.folder / ".reclaim/quarantine" / run / world.write.path(past.old[0])
+    whole = path.read_bytes()
+    times = path.stat()
+    path.unlink()
+    path.symlink_to(to)
+    for _ in range(3):
+        with pytest.raises(ReclaimError, match=path.name) as error:
+            world.undo(run)
+        assert error.value.hint
+        found = world.store().find_run(run)
+        assert found is not None
+        assert found.state == RunState.PARTIAL
+    path.unlink()
+    path.write_bytes(whole)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    world.undo(run)
+    assert world.there() == past.live | past.dead
+
+
+def test_another_file_system_in_quarantine(
+    world: World, past: Past, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as nobody can look into it, the undo is not over."""
+    run = world.apply(world.plan()).run
+    folder = world.folder / ".reclaim/quarantine" / run / "fff"
+    folder.mkdir()
+    with monkeypatch.context() as patch:
+        mount(patch, folder)
+        for _ in range(2):
+            with pytest.raises(Partial, match="fff"):
+                world.undo(run)
+    world.undo(run)
+    assert world.there() == past.live | past.dead
+
+
 @pytest.mark.parametrize("which", ["shard", "archive", "directory", "in a directory"])
 def test_another_file_system(
     world: World, past: Past, which: str, monkeypatch: pytest.MonkeyPatch
@@ -140,6 +204,12 @@ def test_another_file_system(
         "directory": world.folder / write.path(past.old[2]),
         "in a directory": world.folder / write.path(past.old[2]) / "parent.hex",
     }[which]
+    mount(monkeypatch, path)
+    refused(world, path.name)
+
+
+def mount(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    """Let a file or folder look as if it were on another file system."""
     mounted = path.stat().st_ino
     check, whole = StoreFolder.check, os.fstat
 
@@ -152,4 +222,3 @@ def test_another_file_system(
         StoreFolder, "check", lambda self, address, status: check(self, address, elsewhere(status))
     )
     monkeypatch.setattr(os, "fstat", lambda handle: elsewhere(whole(handle)))
-    refused(world, path.name)

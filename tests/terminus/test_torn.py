@@ -87,6 +87,30 @@ def test_a_young_layer_above_a_torn_one(world: World, past: Past) -> None:
     assert world.there() == past.live
 
 
+@pytest.mark.parametrize("which", ["parent", "rollup"])
+def test_a_young_layer_without_what_it_needs(world: World, past: Past, which: str) -> None:
+    """It stays for the margin, a plan names it, and the rest is collected."""
+    write = world.write
+    base = write.layer(values=["base"])
+    young = write.layer(base)
+    rollup = write.rollup(young)
+    lost = base if which == "parent" else rollup
+    (world.folder / write.path(lost)).unlink()
+    plan = world.plan()
+    [warning] = [one for one in plan.document.warnings if young in one]
+    assert which in warning
+    world.apply(plan)
+    assert world.there() == past.live | {base, young, rollup} - {lost}
+    assert world.aside() == past.dead
+    # As soon as a label needs it, nothing goes on.
+    write.label("late", young)
+    with pytest.raises(Corrupt, match=f"{lost} is missing"):
+        world.plan()
+    write.unlabel("late")
+    world.quiet()
+    assert world.there() == past.live
+
+
 def test_what_came_back_torn_is_in_nobodys_way(world: World, past: Past) -> None:
     child = world.write.layer(past.torn, values=["child"])
     world.age()

@@ -9,7 +9,7 @@ here: it may be any 40 digits. Whether it was a layer's, ``missing`` finds out.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import islice
 
@@ -70,7 +70,8 @@ class Reached:
     """The live layers, each with what keeps it. Of several ways the shortest is kept.
 
     The first ``firm`` of them are reached from labels and leases, the others from layers that are
-    only spared. ``lost`` are layers that were allowed to be missing.
+    only spared. ``lost`` are layers that are not there and were allowed to be missing, each with a
+    live layer that needs it; ``lacking`` are not there and needed by spared layers alone.
     """
 
     graph: Graph
@@ -79,7 +80,8 @@ class Reached:
     edges: Mapping[int, Edge]
     roots: dict[int, str]
     firm: int = 0
-    lost: Collection[int] = ()
+    lost: Mapping[int, int] = field(default_factory=dict)
+    lacking: Collection[int] = ()
 
     def __contains__(self, layer: int) -> bool:
         """Whether the layer of a number is live."""
@@ -91,10 +93,6 @@ class Reached:
     @property
     def ids(self) -> frozenset[SnapshotId]:
         return frozenset(map(self.graph.ids.__getitem__, self.order))
-
-    def needed_by(self, lost: int) -> int:
-        """A live layer that needs one that is lost."""
-        return next(layer for layer in self.order if lost in self.graph.refers(layer))
 
     def chain(self, layer: SnapshotId) -> tuple[str, ...]:
         """From the root to the layer: the root's words, then ids and edges in turn."""
@@ -119,8 +117,9 @@ def reach(
 
     To reach a layer that cannot be read, or one that is not there, is ``Corrupt`` and the message
     has the way to it. What is ``spared``, such as young layers, stays with all that it reaches as
-    well; but nobody may ever have referred to it, so that one among it which cannot be read stays
-    and is no error. With ``allow_missing`` layers that are not there are passed over.
+    well; but nobody may ever have referred to it, so that one among it which cannot be read, or
+    lacks what it needs, stays and is no error. With ``allow_missing`` layers that are not there are
+    passed over.
     """
     for root, why in roots.items():
         if root not in graph.numbers:
@@ -129,7 +128,8 @@ def reach(
     sources = [_UNREACHED] * len(graph)
     kinds: dict[int, Edge] = {}
     queue: list[int] = []
-    lost: list[int] = []
+    lost: dict[int, int] = {}
+    lacking: set[int] = set()
     reached = Reached(graph, queue, sources, kinds, words)
     single = [(Edge.PARENT, graph.parent), (Edge.ROLLUP, graph.rollup)]
     single = [(edge, targets) for edge, targets in single if edge in edges]
@@ -143,9 +143,11 @@ def reach(
         for layer in islice(queue, at, None):
             if layer in graph.faults:
                 found, fault = graph.ids[layer], graph.faults[layer]
-                if fault is None and allow_missing and layer not in words:
-                    lost.append(layer)
-                elif fault is None or not sparing:
+                if fault is None and sparing:
+                    lacking.add(layer)
+                elif fault is None and allow_missing and layer not in words:
+                    lost[layer] = sources[layer]
+                elif not sparing:
                     raise _unusable(found, fault, reached.chain(found))
                 continue
             for edge, targets in single:
@@ -164,14 +166,14 @@ def reach(
     also = {graph.numbers[one]: why for one, why in (spared or {}).items()}
     reached.roots.update((one, why) for one, why in also.items() if sources[one] == _UNREACHED)
     follow(also, sparing=True)
-    if not lost:
+    gone = {*lost, *lacking}
+    if not gone:
         return replace(reached, firm=firm)
-    gone = set(lost)
     for layer in gone:
         sources[layer] = _UNREACHED
     order = [layer for layer in queue if layer not in gone]
     firm -= sum(layer in gone for layer in queue[:firm])
-    return replace(reached, order=order, firm=firm, lost=lost)
+    return replace(reached, order=order, firm=firm, lost=lost, lacking=lacking)
 
 
 def deletion_order(graph: Graph, dead: Collection[int]) -> list[int]:

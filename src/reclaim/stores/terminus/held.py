@@ -77,8 +77,9 @@ class HeldTerminus(HeldSidecar):
         self._bring_back(run_id, list(faults) if complete else loadable)
         if not complete:
             return Restored(len(loadable), (), named)
-        self._end(run_id)
         view = survey.view
+        # Before the run ends: what cannot be listed here leaves the undo to be repeated.
         strays = view.strays(self._format.quarantine_path(run_id).rstrip("/"))
         named += (f"{view.path(stray)} belongs to no layer, and was left there" for stray in strays)
+        self._end(run_id)
         return Restored(len(loadable), named, ())

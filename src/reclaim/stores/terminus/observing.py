@@ -32,6 +32,7 @@ from reclaim.stores.observation import Survey as Seen
 from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists
 from reclaim.stores.sidecar.leases import SidecarLeases
 from reclaim.stores.terminus import graph
+from reclaim.stores.terminus.addresses import ROLLUP
 from reclaim.stores.terminus.drawing import draw
 from reclaim.stores.terminus.garbage import classify
 from reclaim.stores.terminus.labels import Label
@@ -173,10 +174,17 @@ class TerminusObserver:
         quarantines = [aside.get(run, {}) for run in promised]
         layers = find_promised(quarantines, self.survey).union(*promised.values())
         reached = marked.ids | needed_by(layers, every)
-        # Of a layer that is in its place nothing is missed. It is loaded through its parents, or
-        # through a newer rollup; what an old rollup file points at may be gone.
-        needed = reached - set(found.readable().to_pylist())
-        return [one for layer, mine in aside[run_id].items() if layer in needed for one in mine]
+        # Those of a layer that is in its place as well: they go only when its bytes are the same.
+        # But not its rollup file: it is loaded through its parents, or through a newer rollup, and
+        # what an old rollup file points at may be gone.
+        in_place = set(found.readable().to_pylist())
+        return [
+            one
+            for layer, mine in aside[run_id].items()
+            if layer in reached
+            for one in mine
+            if not (one.endswith(ROLLUP) and layer in in_place)
+        ]
 
     def _reach(
         self,
@@ -212,7 +220,7 @@ class TerminusObserver:
         """Layers that are named and not there; refused unless a person allowed it."""
         missing = dict(find_missing(self.survey.view, found, reached))
         ids = found.graph.ids
-        missing |= {ids[lost]: ids[reached.needed_by(lost)] for lost in reached.lost}
+        missing |= {ids[lost]: ids[owner] for lost, owner in reached.lost.items()}
         if not missing or self.allow_missing:
             return missing
         one, owner = min(missing.items())
@@ -227,6 +235,22 @@ class TerminusObserver:
             hint=f"{undo}restore the shards, or look whether they are mounted. If they are lost "
             "for good, continue with --unsafe-allow-missing-layers; nothing was deleted",
             missing=sorted(missing)[:100],
+        )
+
+    def _lacking_warnings(self, reached: graph.Reached) -> Iterator[str]:
+        """A warning of layers that stay although what they need is not there."""
+        lacking = set(reached.lacking)
+        if not lacking:
+            return
+        ids, needs = reached.graph.ids, reached.graph.needs
+        broken = sorted(
+            ids[layer] for layer in reached.order if not lacking.isdisjoint(needs(layer))
+        )
+        runs = {run for one in lacking if (run := self.lists.set_aside_by(ids[one]))}
+        undo = f"; to bring it back, undo {some(sorted(runs))}" * bool(runs)
+        yield (
+            f"the parent or rollup of {len(broken)} layers that no label needs is not there{undo}; "
+            f"these layers cannot be loaded, and stay as long as they are {YOUNG}: {some(broken)}"
         )
 
     def _told(self, marked: Marked, read_at: datetime) -> Observation:
@@ -257,7 +281,7 @@ class TerminusObserver:
             why={ids[layer]: str(kind) for layer, kind in classify(found.graph, dead).items()},
             draw=partial(draw, found, reached),
             unreadable=frozenset(ids[layer] for layer in dead if layer in faults),
-            warnings=tuple(_warnings(marked.missing)),
+            warnings=(*_warnings(marked.missing), *self._lacking_warnings(reached)),
             young=_young_alone(found, reached),
         )
 

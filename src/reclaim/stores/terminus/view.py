@@ -19,8 +19,8 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from reclaim.clock import from_micros
-from reclaim.errors import Corrupt, NotFound, OwnedAddress, Refused
-from reclaim.model import StoredObject
+from reclaim.errors import Conflict, Corrupt, NotFound, OwnedAddress, Refused
+from reclaim.model import SnapshotId, StoredObject
 from reclaim.storage import (
     LISTED,
     KeyRange,
@@ -42,6 +42,7 @@ from reclaim.stores.terminus.addresses import (
 )
 from reclaim.stores.terminus.folder import StoreFolder
 from reclaim.stores.terminus.layer import parse_rollup
+from reclaim.stores.terminus.roots import read_labels
 from reclaim.urls import path_of
 
 log = logging.getLogger(__name__)
@@ -144,12 +145,18 @@ class LayerView:
         return [run.rpartition("/")[2] for run in self._inside(self._runs)[0]]
 
     def strays(self, run: str) -> Sequence[str]:
-        """Files in the folder of a run's quarantine that no run puts there."""
-        found, files = self._inside(run)
-        strays = [*files, *(one for one in found if not _is_of_run(one))]
-        for shard in filter(is_shard, found):
-            addresses = (f"{shard}/{name}" for name in self.names(shard))
-            strays += (address for address in addresses if layer_of(address) is None)
+        """Files and links in the folder of a run's quarantine that no run puts there."""
+        strays: list[str] = []
+        with suppress(NotFound):
+            for address, status in self._entries(run):
+                if not (stat.S_ISDIR(status.st_mode) and _is_of_run(address)):
+                    strays.append(address)
+                elif is_shard(address):
+                    strays += (
+                        one
+                        for one, inside in self._entries(address)
+                        if layer_of(one) is None or stat.S_ISLNK(inside.st_mode)
+                    )
         return sorted(strays)
 
     def head(self, address: str) -> StoredObject:
@@ -182,6 +189,10 @@ class LayerView:
         self._inner.move(source, target, size=size, fresh=fresh, last_check=last_check)
 
     def delete(self, address: str) -> None:
+        self._check_unlabelled([address])
+        self._delete(address)
+
+    def _delete(self, address: str) -> None:
         self._check_takeable(address)
         with suppress(NotFound), translated("delete", address):
             if stat.S_ISDIR(self.folder.status(address).st_mode):
@@ -190,9 +201,10 @@ class LayerView:
         self._inner.delete(address)
 
     def delete_page(self, addresses: Sequence[str]) -> None:
+        self._check_unlabelled(addresses)
         # One after the other, so that what is left after a crash is whole.
         for address in addresses:
-            self.delete(address)
+            self._delete(address)
 
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
         self._inner.put(address, data, create=create)
@@ -228,8 +240,7 @@ class LayerView:
         try:
             with translated("read", rollup):
                 layer = parse_rollup(b"".join(self.folder.contents(rollup)))
-                names = (stem(layer), stem(layer) + ARCHIVE)
-                return bool(self.there(self._prefix + name for name in names))
+                return self._in_place(layer)
         except Corrupt:
             return False
 
@@ -255,16 +266,58 @@ class LayerView:
         """The folders and the files directly below a folder."""
         folders: list[str] = []
         files: list[str] = []
-        with suppress(NotFound), translated("list", folder), self.folder.open(folder) as handle:
+        with suppress(NotFound):
+            for address, status in self._entries(folder):
+                self.folder.check(address, status)
+                (folders if stat.S_ISDIR(status.st_mode) else files).append(address)
+        return sorted(folders), sorted(files)
+
+    def _entries(self, folder: str) -> Iterator[tuple[str, os.stat_result]]:
+        """All that lies directly in a folder, links as what they are."""
+        with translated("list", folder), self.folder.open(folder) as handle:
             with os.scandir(handle) as entries:
                 for entry in entries:
-                    if not _is_text(entry.name):
-                        continue
-                    address = f"{folder}/{entry.name}"
-                    status = entry.stat(follow_symlinks=False)
-                    self.folder.check(address, status)
-                    (folders if stat.S_ISDIR(status.st_mode) else files).append(address)
-        return sorted(folders), sorted(files)
+                    if _is_text(entry.name):
+                        yield f"{folder}/{entry.name}", entry.stat(follow_symlinks=False)
+
+    def _check_unlabelled(self, addresses: Sequence[str]) -> None:
+        """Refuse to delete when a label needs a layer that is not whole in its place.
+
+        Labels are read right before a delete: one may have come since layers were marked.
+        """
+        going = [(one, layer) for one in addresses if (layer := layer_of(one))]
+        going = [(one, layer) for one, layer in going if not self._has_copy(one, layer)]
+        if not going:
+            return
+        labels = read_labels(self.root / self._prefix)
+        named = {label.layer: label.name for label in labels if label.layer}
+        for layer, label in named.items():
+            if not self._in_place(layer):
+                raise Conflict(
+                    f"nothing was deleted, because the label {label} names the layer {layer}, "
+                    "which is not in its place"
+                )
+        for address, layer in going:
+            # An old rollup file is not missed by a layer that is in its place.
+            if layer in named and not (address.endswith(ROLLUP) and self._is_aside(address)):
+                raise Conflict(
+                    f"{address} was left, because the label {named[layer]} names its layer"
+                )
+
+    def _has_copy(self, address: str, layer: SnapshotId) -> bool:
+        """Whether an object in quarantine has the same contents as the object in its old place."""
+        home = self._home(address, layer)
+        return self._is_aside(address) and bool(self.there([home])) and self.same(home, address)
+
+    def _is_aside(self, address: str) -> bool:
+        return address.startswith(f"{self._runs}/")
+
+    def _home(self, address: str, layer: SnapshotId) -> str:
+        name = address.rpartition("/")[2]
+        return f"{self._prefix}{stem(layer)}{name.removeprefix(layer)}"
+
+    def _in_place(self, layer: SnapshotId) -> bool:
+        return bool(self.there(f"{self._prefix}{stem(layer)}{end}" for end in (ARCHIVE, "")))
 
     def _facts(self, address: str) -> tuple[int, int]:
         """Size and time of an object, which must be what its name says."""
