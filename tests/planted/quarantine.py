@@ -57,7 +57,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a purge deletes before its run stops to promise": Bug(
         "reclaim.run.purge",
-        right="            run = _note_begun(store, held, run)\n",
+        right="            self.run = _note_begun(self.store, self.held, self.run)\n",
         wrong="            pass\n",
         test=f"{PURGE_BEGUN}::test_a_purge_that_stops_at_a_changed_file_holds_up_no_other_run",
     ),

@@ -92,8 +92,8 @@ BUGS: dict[str, Bug] = {
     ),
     "no second mark before the bytes go": Bug(
         "reclaim.run.purge",
-        right="        if isinstance(store, ReportsRereferenced)\n",
-        wrong="        if False\n",
+        right="            if isinstance(store, ReportsRereferenced)\n",
+        wrong="            if False\n",
         test=f"{HERE}/test_rescue.py::test_a_label_that_was_moved_to_it",
     ),
     "what could not be read is not looked at again": Bug(
@@ -110,9 +110,15 @@ BUGS: dict[str, Bug] = {
     ),
     "a purge goes by a mark of any age": Bug(
         "reclaim.run.purge",
-        right="        if parts is away:\n            check_budget",
-        wrong="        if False:\n            check_budget",
+        right="        check_budget(store, self.held.lock, self.asked_at, so_far=so_far)\n",
+        wrong="",
         test=f"{HERE}/test_rescue.py::test_a_purge_past_its_budget[False]",
+    ),
+    "a long purge goes by its first mark to the end": Bug(
+        "reclaim.run.sweep",
+        right="            candidates = renewed(candidates)\n",
+        wrong="            pass\n",
+        test=f"{HERE}/test_late_labels.py::test_a_label_on_a_new_layer_during_a_long_purge",
     ),
     "the quick way misses ids in the later entries of a block": Bug(
         "reclaim.stores.terminus.dictionaries",
@@ -419,7 +425,7 @@ BUGS: dict[str, Bug] = {
         right="            for address, status in self._entries(run):\n",
         wrong="            for address, status in self._entries(run):\n"
         "                self.folder.check(address, status)\n",
-        test=f"{HERE}/test_links.py::test_a_link_that_no_run_put_in_quarantine[run]",
+        test=f"{HERE}/test_links.py::test_a_link_that_no_run_put_in_quarantine[nowhere-run]",
     ),
     "an undo is over before its folder is listed": Bug(
         "reclaim.stores.terminus.held",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
 
 from reclaim.engine.tasks import deleting
 from reclaim.errors import Partial, ReclaimError
+from reclaim.model import SnapshotId
 from reclaim.run.purge import purge
 from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.stores.base import HeldLock
+from reclaim.stores.terminus.held import HeldTerminus
 from reclaim.testing.faults import FaultyStorage
 from reclaim.testing.terminus import TerminusDatabase
 from tests.soak import SOAK
@@ -84,6 +88,57 @@ def test_a_label_at_each_step_of_a_purge(
     else:
         pytest.fail("there are more steps than the test goes through")
     assert whole > (50 if SOAK else 20)
+
+
+def test_a_label_on_a_new_layer_during_a_long_purge(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parent is in quarantine, and no label names that: it comes back within a quarter hour."""
+    monkeypatch.setattr(deleting, "PAGE", 1)
+    write = world.write
+    for number in range(9):
+        write.label(f"keep {number}", write.layer(values=[str(number)]))
+    line = [write.layer(values=["base"])]
+    for number in range(40):
+        line.append(write.layer(line[-1], values=[str(number)]))
+    world.age()
+    world.apply(world.plan())
+    assert world.aside() == set(line)
+    world.clock.advance(WEEK)
+    child: list[SnapshotId] = []
+    held: list[HeldLock] = []
+
+    def pass_time(call: str, address: str) -> None:
+        if call == "delete" and "/quarantine/" in address:
+            world.clock.advance(minutes=1)
+            held[0].renew()
+            if not child:
+                child.append(write.layer(line[9], values=["new"]))
+                write.label("new", child[0])
+
+    storage = FaultyStorage(world.storage, pass_time)
+    store = world.store(lambda _: storage)
+    take = store.lock
+
+    @contextmanager
+    def remembered(run_id: str) -> Iterator[HeldTerminus]:
+        with take(run_id) as handle:
+            held.append(handle.lock)
+            yield handle
+
+    store.lock = remembered  # type: ignore[method-assign]
+    done = purge(
+        store,
+        world.engine(storage=storage),
+        opener=world.opener(storage),
+    )
+    assert done is not None
+    # Children go first, and none goes for longer than what the first wave may take beyond that.
+    assert {*line[:10], *child} <= world.there()
+    assert done.summary()["rescued"] == 10
+    assert done.summary()["objects"] == 31
+    assert world.aside() == set()
+    world.check()
 
 
 def test_a_label_on_other_bytes_while_it_is_purged(world: World, past: Past) -> None:

@@ -7,7 +7,7 @@ that run promises nothing and cannot be undone: wherever a purge stops, others g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from reclaim.engine.base import Engine
 from reclaim.engine.late import wait_for
-from reclaim.engine.tasks.deleting import DELETED, FAILED, RESTORED, Outcome
+from reclaim.engine.tasks.deleting import DELETED, FAILED, RESTORED, Deleter, Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, read_part, write_part
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import Corrupt, LockLost, Partial, ReclaimError, Refused
@@ -28,13 +28,14 @@ from reclaim.run.checks import check_budget, check_clock
 from reclaim.run.ends import cause_of, lock_left, sentence_of, told_as_partial
 from reclaim.run.journal import Journal
 from reclaim.run.lifecycle.settling import has_claims, settle
-from reclaim.run.removal import note_undo_begun, removal_of, setting_aside
+from reclaim.run.removal import UndoableRemoval, note_undo_begun, removal_of, setting_aside
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.storage import Storage
 from reclaim.stores.abilities import ReportsRereferenced
 from reclaim.stores.base import Held, HeldLock, Store
 from reclaim.stores.format import QUARANTINE
+from reclaim.stores.observation import BUDGET
 
 PURGE = "purge"
 """The kind of run that this is."""
@@ -205,36 +206,10 @@ def _purge(
         # It concerns this run alone, and nothing of it was touched.
         done.skipped[run.id] = error
         return
-    read_at = store.clock.now()
-    needed = (
-        frozenset(store.needed(run.id, engine))
-        if isinstance(store, ReportsRereferenced)
-        else frozenset()
-    )
-    back, away = _split(storage, rows, needed, place.below("work")) if needed else ((), rows)
-    restoring = removal.restorer(store, run, opener)
-    for deleter, parts in ((restoring, back), (removal.purger(store, run), away)):
-        if parts is away:
-            check_budget(store, held.lock, read_at, so_far=f"nothing of run {run.id} was deleted")
-        if not parts:
-            continue
-        if parts is away:
-            run = _note_begun(store, held, run)
-        outcome = sweep(
-            store,
-            engine,
-            held.lock,
-            deleter,
-            candidates=parts,
-            kind=QUARANTINE,
-            journal=journal,
-            place=place,
-            storage=storage,
-        )
-        done.outcome.add(outcome)
-        if outcome.counts[FAILED]:
-            done.failures[run.id] = journal.failures(SHOWN)
-            return
+    ending = _Ending(store, held, engine, run, removal, journal, place, done, opener)
+    if not ending.take(rows):
+        return
+    run = ending.run
     if run.unfinished and has_claims(store, run.id):
         # Nobody can finish or undo it any more: what it did not take is of use again.
         run = _note_begun(store, held, run)
@@ -251,6 +226,90 @@ def _purge(
     done.collected += setting_aside(held).forget(run.id)
     held.finish(run.id, RunState.PURGED, {**run.summary, "purged_by": done.run})
     done.runs.append(run.id)
+
+
+@dataclass(slots=True)
+class _Ending:
+    """The end of one run's quarantine: objects that something refers to come back, the rest goes.
+
+    No wave of deletes begins later than ``BUDGET`` after the store was asked.
+    """
+
+    store: Store
+    held: Held
+    engine: Engine
+    run: Run
+    removal: UndoableRemoval
+    journal: Journal
+    place: Place
+    done: Purged
+    opener: Opener
+    asked_at: datetime | None = None
+    so_far: str = "nothing"
+
+    def take(self, rows: Sequence[Part]) -> bool:
+        """Bring back and delete objects; whether none of them failed."""
+        away = self._unneeded(rows)
+        if away and not self._failed():
+            self.run = _note_begun(self.store, self.held, self.run)
+            self.so_far = "some"
+            purger = self.removal.purger(self.store, self.run)
+            self._sweep(purger, away, renewed=self._still_unneeded)
+        return not self._failed()
+
+    def _failed(self) -> bool:
+        return self.run.id in self.done.failures
+
+    def _unneeded(self, rows: Sequence[Part]) -> Sequence[Part]:
+        """Bring back what something refers to now; the rest."""
+        store, run = self.store, self.run
+        self.asked_at = store.clock.now()
+        needed = (
+            frozenset(store.needed(run.id, self.engine))
+            if isinstance(store, ReportsRereferenced)
+            else frozenset()
+        )
+        back, away = (
+            _split(self.opener(self.place.url), rows, needed, self.place.below("work"))
+            if needed
+            else ((), rows)
+        )
+        if back:
+            self._sweep(self.removal.restorer(store, run, self.opener), back)
+        if self._failed():
+            return ()
+        so_far = f"{self.so_far} of run {run.id} was deleted"
+        check_budget(store, self.held.lock, self.asked_at, so_far=so_far)
+        return away
+
+    def _still_unneeded(self, rows: Sequence[Part]) -> Sequence[Part]:
+        assert self.asked_at is not None
+        if self.store.clock.now() - self.asked_at <= BUDGET:
+            return rows
+        return self._unneeded(rows)
+
+    def _sweep(
+        self,
+        deleter: Deleter,
+        parts: Sequence[Part],
+        *,
+        renewed: Callable[[Sequence[Part]], Sequence[Part]] | None = None,
+    ) -> None:
+        outcome = sweep(
+            self.store,
+            self.engine,
+            self.held.lock,
+            deleter,
+            candidates=parts,
+            kind=QUARANTINE,
+            journal=self.journal,
+            place=self.place,
+            storage=self.opener(self.place.url),
+            renewed=renewed,
+        )
+        self.done.outcome.add(outcome)
+        if outcome.counts[FAILED]:
+            self.done.failures[self.run.id] = self.journal.failures(SHOWN)
 
 
 def _note_begun(store: Store, held: Held, run: Run) -> Run:

@@ -7,7 +7,7 @@ are longer, because each has to look again at what is left.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -39,14 +39,19 @@ def sweep(
     place: Place,
     storage: Storage,
     over: Sequence[Part] = (),
+    renewed: Callable[[Sequence[Part]], Sequence[Part]] | None = None,
 ) -> Outcome:
     """Take the candidates of one kind, but for those that are ``over``; each wave counts once it is
-    in the journal."""
+    in the journal. ``renewed`` is asked before each wave for those that may still go."""
     outcome = Outcome()
     back = deleter.outcome == RESTORED
     done: list[Part] = list(over)
     longest = FIRST_WAVE
     while True:
+        if renewed is not None:
+            candidates = renewed(candidates)
+            if not candidates:
+                return outcome
         lock.renew()
         if isinstance(store, OrdersDeletes) and store.format.sequential:
             mine = _in_order(

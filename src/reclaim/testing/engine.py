@@ -48,6 +48,7 @@ from reclaim.engine.tasks.parts import (
 )
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.recall import RANKED
+from reclaim.ids import new_uid
 from reclaim.storage import LISTED, KeyRange, Storage, buckets, hashed_files
 from reclaim.storage.pace import Pace
 from reclaim.stores.format import (
@@ -287,7 +288,7 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
             ):
                 tables.append(journal)
                 swept.outcome.count(journal)
-        swept.parts = self._write(place, f"{kind}-{len(request.done)}", JOURNAL, tables)
+        swept.parts = self._write(place, f"{kind}-{new_uid()}", JOURNAL, tables)
         swept.finished = sum(table.num_rows for table in tables) == todo
         return swept
 
