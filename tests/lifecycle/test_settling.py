@@ -26,7 +26,7 @@ from tests.collect.world import World, opening
 from tests.dying import Died, again
 from tests.lifecycle.logs import LOGS, OLD, missing, planned
 from tests.lifecycle.ruled import set_rules
-from tests.lifecycle.test_afterwards import cut_off, run
+from tests.lifecycle.test_afterwards import collect_and_run, cut_off, run
 from tests.soak import SOAK
 
 MOVE = MoveToQuarantine()
@@ -238,13 +238,15 @@ def test_rules_that_changed_since_are_not_overruled_by_a_run_that_was_cut_off(
     assert missing(local) == set()
 
 
-def test_limits_hold_for_a_run_that_was_cut_off(local: World) -> None:
+@pytest.mark.parametrize("together", [False, True], ids=["lifecycle run", "gc --lifecycle"])
+def test_limits_hold_for_a_run_that_was_cut_off(local: World, together: bool) -> None:
     first = cut_off(local)
+    again = collect_and_run if together else run
     with pytest.raises(TooMuch, match=first) as told:
-        run(local, limits=Limits(4))
+        again(local, limits=Limits(4))
     assert f"reclaim undo {first}" in (told.value.hint or "")
     assert missing(local) == set()
-    run(local, limits=Limits(5))
+    again(local, limits=Limits(5))
     assert missing(local) == OLD
 
 

@@ -76,7 +76,13 @@ BUGS: dict[str, Bug] = {
         UNFINISHED,
         right="        if (limits.objects is not None and objects > limits.objects) or (\n",
         wrong="        if False and (\n",
-        test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off",
+        test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[lifecycle run]",
+    ),
+    "a collection with rules finishes a run without limits": Bug(
+        "reclaim.run.lifecycle.collecting",
+        right="    finish_unfinished(store, engine, limits=limits, watcher=watcher, opener=opener)\n",
+        wrong="    finish_unfinished(store, engine, watcher=watcher, opener=opener)\n",
+        test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[gc --lifecycle]",
     ),
     "the plan of a run that was cut off is collected": Bug(
         "reclaim.run.promises",
