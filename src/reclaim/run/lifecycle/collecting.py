@@ -99,6 +99,11 @@ def has_rules(store: Store) -> bool:
     )
 
 
+def has_enabled_rule(store: Store) -> bool:
+    """Whether at least one of the lifecycle rules that are stored with a store is enabled."""
+    return has_rules(store) and bool(find_lifecycle(store).policy.enabled_rules)
+
+
 def collect_by_rules(
     store: Store,
     engine: Engine,
