@@ -20,6 +20,7 @@ from reclaim.run import environment
 from reclaim.run.admission import COLLECT
 from reclaim.run.lateness import find_last, find_lateness
 from reclaim.run.orphans import find_orphans
+from reclaim.run.promises import unreadable_record
 from reclaim.run.stored_policy import find_stored
 from reclaim.storage import Storage
 from reclaim.stores.abilities import Examines, ListsLeases, ShowsHistory
@@ -98,6 +99,7 @@ def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Fi
         if isinstance(store, ListsLeases):
             yield from _leases(store, store.name, name_of(store.kind, store.name, store.uid))
         yield from _policy(store)
+        yield from _unreadable_records(store)
         yield _runs(store)
         yield from _orphans(store)
     except ReclaimError as error:
@@ -131,6 +133,13 @@ def _policy(store: Store) -> Iterator[Finding]:
         yield Finding(Level.OK, "policy", sentence, "", store.name)
     except ReclaimError as error:
         yield failed("policy", error, store.name)
+
+
+def _unreadable_records(store: Store) -> Iterator[Finding]:
+    """The records of runs that cannot be read: every plan is refused until they can."""
+    for run in store.runs():
+        if run.state == RunState.UNREADABLE:
+            yield failed("records", unreadable_record(run), store.name)
 
 
 def _runs(store: Store) -> Finding:
