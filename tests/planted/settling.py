@@ -85,6 +85,12 @@ BUGS: dict[str, Bug] = {
         wrong="    finish_unfinished(store, engine, ",
         test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[gc --lifecycle]",
     ),
+    "a run is finished by a damaged plan": Bug(
+        UNFINISHED,
+        right="            check_files(engine, opener(place.url), place, planned)\n",
+        wrong="",
+        test=f"{TEST}::test_a_damaged_plan_of_a_run_that_was_cut_off_stops_no_later_run[objects]",
+    ),
     "a checkpoint made during an undo counts": Bug(
         "reclaim.run.checkpoints",
         right="[run for run in runs if not run.undoing]",
