@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from reclaim.catalog import Catalog
+from reclaim.catalog.database.schema import runs
 from reclaim.model import Run, SnapshotId
 from reclaim.run import doctor as examining
 from reclaim.run import environment
@@ -181,3 +183,18 @@ def test_a_bucket_that_frees_nothing(
 @pytest.mark.parametrize(("text", "number"), [("17.0.15", 17), ("1.8.0_392", 8), ("", 0)])
 def test_versions_of_java(text: str, number: int) -> None:
     assert environment.major(text) == number
+
+
+def test_a_record_of_a_run_that_cannot_be_read(
+    cli: CommandLine, used: None, catalog: Catalog
+) -> None:
+    cli.ok("gc", "sales")
+    run = cli.ok("runs", "sales", "--json").json["runs"][0]["id"]
+    with catalog.repository("sales")._workspace.database.write() as connection:
+        connection.execute(update(runs).values(summary=""))
+    found = findings(cli)["records"]
+    assert (found["level"], found["exit_code"]) == ("problem", 6)
+    assert f"the record of run {run} in the database cannot be read" in found["sentence"]
+    assert found["hint"] == "restore the database from a backup"
+    error = cli.fails("refused", 6, "gc", "sales")
+    assert found["sentence"] == error["message"]

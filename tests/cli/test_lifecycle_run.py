@@ -82,6 +82,21 @@ def test_a_collection_and_rules_in_one_go(logs: CommandLine) -> None:
     assert logs.ok("gc", "sales", *NOW, "--json").json["stores"][0]["lifecycle"] is None
 
 
+def test_with_all_a_repository_without_an_enabled_rule_is_collected(logs: CommandLine) -> None:
+    off = {"logs": {**RULES["logs"], "enabled": False}}
+    logs.ok("lifecycle", "set", "sales", stdin=json.dumps(off).encode())
+    assert logs("gc", "sales", "--lifecycle", *NOW, "--json").error["kind"] == "invalid_input"
+    for path in ("wrong", "false"):
+        logs.ok("put", "-", f"sales/main/{path}", stdin=b"never committed")
+        logs.ok("reset", "sales/main")
+    (done,) = logs.ok("gc", "--all", "--lifecycle", *NOW, "--json").json["stores"]
+    assert (done["state"], done["objects"] >= 2, done["lifecycle"]) == ("done", True, None)
+    assert "no lifecycle rule is enabled" in done["warnings"]
+    assert logs.ok("gc", "--all", "--lifecycle", *NOW).out.endswith(
+        "; no lifecycle rule is enabled\n"
+    )
+
+
 def test_a_run_that_was_cut_off_is_given_up(
     logs: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,16 +15,19 @@ from reclaim.catalog.database.schema import runs
 from reclaim.engine.tasks import indexing
 from reclaim.errors import (
     IncompleteRead,
+    Partial,
     Refused,
 )
 from reclaim.ids import new_uid
 from reclaim.model import CHECKPOINT
+from reclaim.run.plan import Plan
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.uncommitted.checkpoint import find_checkpoint
 from reclaim.run.uncommitted.scope import Mode
 from reclaim.stores.catalog import CatalogFormat
 from tests.collect.uncommitted import address, begin, head, notes, optimized, run, settle
-from tests.collect.world import NAME, World, addresses_of
+from tests.collect.world import NAME, At, World, addresses_of, stepped
+from tests.dying import Died
 
 
 def test_a_plan_alone_leaves_no_checkpoint(local: World) -> None:
@@ -55,6 +58,42 @@ class TestInvalid:
         local.undo(applied.run)
         assert "undone since" in self.why(local)
         run(local)
+        assert notes(local.uncommitted()).mode == Mode.OPTIMIZED
+
+    @pytest.mark.parametrize("killed", [False, True], ids=["partial", "killed"])
+    def test_made_during_an_undo_that_brought_back_a_part(self, local: World, killed: bool) -> None:
+        main = begin(local)
+        for path in ("x", "y"):
+            main.put(path, b"garbage")
+            main.delete(path)
+        settle(local)
+        first = local.apply(
+            local.uncommitted(allowed_fraction=1.0), removal=MoveToQuarantine(timedelta(days=7))
+        ).run
+        lost, back = sorted(one for one in local.aside() if "/branches/" in one)
+        prefix = f"repos/{local.repo.uid}/"
+        local.storage.delete(f"{prefix}_reclaim/quarantine/{first}/{lost.removeprefix(prefix)}")
+        plans: list[Plan] = []
+        begun = At("after finish", lambda: plans.append(local.uncommitted(allowed_fraction=1.0)))
+
+        def step(name: str) -> None:
+            begun(name)
+            if killed and name == "before restore":
+                raise Died
+
+        with pytest.raises(Died if killed else Partial):
+            local.undo(first, store=stepped(local.store(), step))
+        local.clock.advance(minutes=17)
+        assert back in local.there()
+        # Planned before the object came back, so the plan has not listed the object.
+        local.apply(plans[0])
+        why = self.why(local)
+        assert "its undo is not finished" in why
+        local.purge(run_id=first)
+        settle(local)
+        run(local, Mode.OPTIMIZED)
+        assert back not in local.there()
+        # From then on checkpoints count again.
         assert notes(local.uncommitted()).mode == Mode.OPTIMIZED
 
     def test_after_partitions_were_adopted(self, local: World) -> None:

@@ -52,6 +52,16 @@ def run(world: World, **options: object) -> None:
     )
 
 
+def collect_and_run(world: World, **options: object) -> None:
+    collect_by_rules(
+        world.store(),
+        world.engine(),
+        PlanOptions(margins=world.margins, allowed_fraction=1.0),
+        opener=opening(world.storage),
+        **options,  # type: ignore[arg-type]
+    )
+
+
 @pytest.mark.parametrize("removal", [None, MOVE], ids=["deleted", "moved"])
 def test_the_next_run_finishes_one_that_was_cut_off(local: World, removal: Removal | None) -> None:
     first = cut_off(local, removal)
@@ -68,12 +78,7 @@ def test_the_next_run_finishes_one_that_was_cut_off(local: World, removal: Remov
 
 def test_a_collection_with_rules_finishes_it_too(local: World) -> None:
     first = cut_off(local)
-    collect_by_rules(
-        local.store(),
-        local.engine(),
-        PlanOptions(margins=local.margins, allowed_fraction=1.0),
-        opener=opening(local.storage),
-    )
+    collect_and_run(local)
     assert missing(local) == OLD
     states = {one.run.id: one.run.state for one in find_runs(local.store())}
     assert states[first] == RunState.DONE

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from reclaim.engine.tasks import lifecycle_index
-from reclaim.errors import IncompleteRead
+from reclaim.errors import IncompleteRead, Partial
+from reclaim.run.plan import Plan
 from reclaim.run.removal import MoveToQuarantine
-from tests.collect.world import NAME, World
-from tests.lifecycle.logs import LOGS, week
+from tests.collect.world import NAME, At, World, stepped
+from tests.lifecycle.logs import LOGS, OLD, missing, week
 from tests.lifecycle.ruled import Rules, held, plan_rules, section
+from tests.lifecycle.test_afterwards import MOVE, cut_off
 
 
 @pytest.fixture
@@ -97,3 +99,40 @@ def test_a_range_that_was_not_read_stops_the_run(
     monkeypatch.setattr(lifecycle_index, "read_ranges", one_less)
     with pytest.raises(IncompleteRead, match="ranges were expected"):
         plan_rules(logs, LOGS)
+
+
+# Objects that come back beside a run
+
+
+def all_that_rules_match_goes(world: World) -> None:
+    """An incremental run, where the checkpoint counts, takes all that a full one takes."""
+    world.apply(plan_rules(world, LOGS))
+    assert missing(world) >= OLD
+    assert not world.candidates(plan_rules(world, LOGS, full=True))
+
+
+def test_a_checkpoint_made_during_an_undo_does_not_count(logs: World) -> None:
+    first = logs.apply(plan_rules(logs, LOGS), removal=MOVE).run
+    prefix = f"repos/{logs.repo.uid}/"
+    lost, *_ = sorted(logs.aside())
+    logs.storage.delete(f"{prefix}_reclaim/quarantine/{first}/{lost.removeprefix(prefix)}")
+    plans: list[Plan] = []
+    begun = At("after finish", lambda: plans.append(plan_rules(logs, LOGS)))
+    with pytest.raises(Partial):
+        logs.undo(first, store=stepped(logs.store(), begun))
+    logs.apply(plans[0])
+    assert section(plan_rules(logs, LOGS)).mode == "full"
+    logs.purge(run_id=first)
+    all_that_rules_match_goes(logs)
+    assert section(plan_rules(logs, LOGS)).mode == "incremental"
+
+
+def test_what_a_run_that_was_cut_off_had_claimed_is_carried(local: World) -> None:
+    """A purge of that run releases the objects, and a later checkpoint still has them."""
+    first = cut_off(local, MOVE)
+    local.clock.advance(days=1)
+    local.apply(plan_rules(local, LOGS))
+    assert missing(local) == {"logs/5"}
+    local.purge(run_id=first)
+    assert section(plan_rules(local, LOGS)).mode == "incremental"
+    all_that_rules_match_goes(local)

@@ -14,11 +14,13 @@ from reclaim.errors import Gone, Partial, PlanRefused, Refused, StorageDenied, T
 from reclaim.model import RunState
 from reclaim.run import plan_file
 from reclaim.run.apply import apply_plan
+from reclaim.run.doctor import examine
 from reclaim.run.lifecycle.rules import find_runs
 from reclaim.run.lifecycle.unfinished import find_unfinished
 from reclaim.run.limits import Limits
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.storage import ObjectStorage
+from reclaim.stores.findings import Finding
 from reclaim.testing.engine import OracleEngine
 from tests.catalog import raw
 from tests.collect.dying import Frozen, dies
@@ -26,7 +28,7 @@ from tests.collect.world import World, opening
 from tests.dying import Died, again
 from tests.lifecycle.logs import LOGS, OLD, missing, planned
 from tests.lifecycle.ruled import set_rules
-from tests.lifecycle.test_afterwards import cut_off, run
+from tests.lifecycle.test_afterwards import collect_and_run, cut_off, run
 from tests.soak import SOAK
 
 MOVE = MoveToQuarantine()
@@ -49,6 +51,11 @@ def usable(world: World) -> set[str]:
 def address_of(world: World, path: str) -> str:
     [entry] = [entry for entry in world.repo.branch("main").entries() if entry.path == path]
     return entry.address
+
+
+def examined(world: World) -> list[Finding]:
+    """What doctor finds."""
+    return list(examine(world.opened(), world.clock))
 
 
 def folder(world: World, run_id: str) -> str:
@@ -238,14 +245,53 @@ def test_rules_that_changed_since_are_not_overruled_by_a_run_that_was_cut_off(
     assert missing(local) == set()
 
 
-def test_limits_hold_for_a_run_that_was_cut_off(local: World) -> None:
+@pytest.mark.parametrize("together", [False, True], ids=["lifecycle run", "gc --lifecycle"])
+def test_limits_hold_for_a_run_that_was_cut_off(local: World, together: bool) -> None:
     first = cut_off(local)
+    again = collect_and_run if together else run
     with pytest.raises(TooMuch, match=first) as told:
-        run(local, limits=Limits(4))
+        again(local, limits=Limits(4))
     assert f"reclaim undo {first}" in (told.value.hint or "")
     assert missing(local) == set()
-    run(local, limits=Limits(5))
+    again(local, limits=Limits(5))
     assert missing(local) == OLD
+
+
+@pytest.mark.parametrize(
+    ("together", "file", "how"),
+    [
+        (False, "objects/", "gone"),
+        (False, "snapshots.parquet", "damaged"),
+        (True, "containers/", "gone"),
+    ],
+    ids=["objects", "snapshots", "containers"],
+)
+def test_a_damaged_plan_of_a_run_that_was_cut_off_stops_no_later_run(
+    local: World, caplog: pytest.LogCaptureFixture, together: bool, file: str, how: str
+) -> None:
+    first = cut_off(local)
+    for stored in list(local.storage.list(folder(local, first))):
+        if stored.address.startswith(f"{folder(local, first)}/{file}"):
+            if how == "gone":
+                local.storage.delete(stored.address)
+            else:
+                local.storage.put(stored.address, b"PAR1 nonsense PAR1")
+    local.clock.advance(days=1)
+    (collect_and_run if together else run)(local)
+    # Of the objects that the other run has claimed nothing is deleted.
+    assert missing(local) == {"logs/5"}
+    assert f"lifecycle run {first} cannot be finished" in caplog.text
+    assert f"reclaim undo {first}" in caplog.text
+    [doubt] = [one for one in examined(local) if one.check == "runs"]
+    assert f"run {first} is unfinished" in doubt.sentence
+    assert f"reclaim undo {first}" in doubt.hint
+    with pytest.raises(Partial) as partial:
+        refinish(local, first)
+    assert f"reclaim undo {first}" in (partial.value.hint or "")
+    assert local.undo(first).released == 5
+    assert [one.level for one in examined(local) if one.check == "runs"] == ["ok"]
+    run(local)
+    assert missing(local) == OLD | {"logs/5"}
 
 
 def test_an_object_that_cannot_be_deleted_stops_no_later_run(

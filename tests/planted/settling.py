@@ -8,6 +8,7 @@ SETTLING = "reclaim.run.lifecycle.settling"
 UNFINISHED = "reclaim.run.lifecycle.unfinished"
 GIVING_UP = "reclaim.run.lifecycle.giving_up"
 TEST = "tests/lifecycle/test_settling.py"
+LATER = "tests/lifecycle/test_later.py"
 RELEASED = "tests/lifecycle/test_released.py"
 LATE = f"{TEST}::test_a_task_that_wakes_up_after_an_undo_deletes_nothing"
 
@@ -76,7 +77,25 @@ BUGS: dict[str, Bug] = {
         UNFINISHED,
         right="        if (limits.objects is not None and objects > limits.objects) or (\n",
         wrong="        if False and (\n",
-        test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off",
+        test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[lifecycle run]",
+    ),
+    "a collection with rules finishes a run without limits": Bug(
+        "reclaim.run.lifecycle.collecting",
+        right="    finish_unfinished(store, engine, limits=limits, ",
+        wrong="    finish_unfinished(store, engine, ",
+        test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[gc --lifecycle]",
+    ),
+    "a run is finished by a damaged plan": Bug(
+        UNFINISHED,
+        right="            check_files(engine, opener(place.url), place, planned)\n",
+        wrong="",
+        test=f"{TEST}::test_a_damaged_plan_of_a_run_that_was_cut_off_stops_no_later_run[objects]",
+    ),
+    "a checkpoint made during an undo counts": Bug(
+        "reclaim.run.checkpoints",
+        right="[run for run in runs if not run.undoing]",
+        wrong="runs",
+        test=f"{LATER}::test_a_checkpoint_made_during_an_undo_does_not_count",
     ),
     "the plan of a run that was cut off is collected": Bug(
         "reclaim.run.promises",

@@ -219,3 +219,24 @@ def test_a_setting_does_not_weaken_a_store_that_others_write(
     aside = {path.name.partition(".")[0] for path in place.folder.glob(".reclaim/**/*.larch")}
     assert before == place.there() | aside
     assert aside
+
+
+def test_a_record_that_is_empty_is_named_with_the_way_out(bare: CommandLine, place: Place) -> None:
+    where = planned(bare, place)["plan"]
+    done = bare.ok("apply", where, "--store", place.name, "--yes", "--json").json
+    record = place.folder / ".reclaim/runs" / done["run"] / "run.json"
+    record.write_bytes(b"")
+    refused = bare("gc", place.name, "--json")
+    assert (refused.code, refused.error["kind"]) == (6, "refused")
+    assert f"{record} cannot be read: it is empty" in refused.error["message"]
+    assert "remove the file, and apply the plan of the run again" in refused.error["hint"]
+    examined = bare("doctor", place.name, "--json")
+    [problem] = [one for one in examined.json["findings"] if one["level"] == "problem"]
+    assert (examined.code, problem["check"]) == (6, "records")
+    assert str(record) in problem["sentence"]
+    assert problem["hint"] == refused.error["hint"]
+    record.unlink()
+    bare.ok("apply", where, "--store", place.name, "--yes")
+    bare.ok("gc", place.name)
+    bare.ok("doctor", place.name)
+    assert bare.ok("undo", done["run"], "--store", place.name, "--json").json["restored"] == 9

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from reclaim.stores.base import Store
 
 NOTHING = "nothing to collect"
+NO_RULE_ENABLED = "no lifecycle rule is enabled"
 
 
 def register(app: typer.Typer) -> None:
@@ -60,13 +61,17 @@ def gc(
         typer.Option(
             "--lifecycle",
             help="Then take what the stored lifecycle rules match; data is read once for both. "
-            "With --all where rules are stored.",
+            "With --all where a rule is enabled.",
         ),
     ] = False,
 ) -> None:
     """Plan and apply in one go, without asking. With --all a failure of one stops no other."""
     from reclaim.run.gc import collect
-    from reclaim.run.lifecycle.collecting import collect_by_rules, has_rules
+    from reclaim.run.lifecycle.collecting import (
+        collect_by_rules,
+        has_enabled_rule,
+        has_rules,
+    )
 
     if store is None and not everything:
         raise InvalidInput("give either a STORE or --all")
@@ -84,7 +89,7 @@ def gc(
                 try:
                     opened = named.open()
                     removal, wanted = quarantining.removal(opened), options(opened)
-                    if lifecycle and (not everything or has_rules(opened)):
+                    if lifecycle and (not everything or has_enabled_rule(opened)):
                         both = collect_by_rules(
                             opened, engine, wanted, removal=removal, limits=limits, watcher=watcher
                         )
@@ -93,7 +98,8 @@ def gc(
                     done = collect(
                         opened, engine, wanted, removal=removal, limits=limits, watcher=watcher
                     )
-                    yield Result(named.name, opened, done)
+                    disabled = lifecycle and has_rules(opened)
+                    yield Result(named.name, opened, done, rules_disabled=disabled)
                 except Exception as error:
                     if not everything:
                         raise
@@ -115,6 +121,8 @@ class Result:
     failure: Failure | None = None
     by_rules: CollectedByRules | None = None
     """With what lifecycle rules took, if that was asked for."""
+    rules_disabled: bool = False
+    """Whether that was asked for and every stored rule is disabled."""
 
     def document(self) -> dict[str, Any]:
         store = self.store
@@ -136,10 +144,12 @@ class Result:
             return document | self.failure.document()
         assert self.done is not None
         plan, applied = self.done.plan, self.done.applied
+        disabled = [NO_RULE_ENABLED] if self.rules_disabled else []
+        document["warnings"] = disabled
         if plan is not None:
             document["plan"] = shown(plan.place)
             document["policy_source"] = plan.document.policy_source
-            document["warnings"] = plan.document.warnings
+            document["warnings"] = [*plan.document.warnings, *disabled]
             young = plan.document.too_young
             document["too_young"] = None if young is None else young.model_dump(mode="json")
         if applied is None:
@@ -158,7 +168,7 @@ class Result:
         stored = plan is not None and plan.document.policy_source == STORED
         by = " (by its stored policy)" if stored else ""
         said = self._nothing() if applied is None else sentence(applied)
-        rules = ""
+        rules = f"; {NO_RULE_ENABLED}" if self.rules_disabled else ""
         if self.by_rules is not None:
             rules = f"; by lifecycle rules: {sentence(self.by_rules.applied)}"
         return f"{name}: {said}{by}{rules}"

@@ -182,6 +182,15 @@ def find_barriers(runs: Sequence[Run]) -> frozenset[str]:
     return frozenset(_barriers(runs))
 
 
+def find_passed_barriers(runs: Sequence[Run]) -> frozenset[str]:
+    """Barriers that a plan made now comes after; those of an undo that is not finished are none.
+
+    Such an undo may still bring objects back. So a plan made meanwhile leaves no checkpoint that
+    counts, until the undo is finished or the run is purged.
+    """
+    return find_barriers([run for run in runs if not run.undoing])
+
+
 def _barriers(runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         if run.kind == ADOPT:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.answers import Candidates, ContainerFiles, Objects
+from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Place
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.errors import (
@@ -22,6 +23,7 @@ from reclaim.errors import (
     TooMuch,
 )
 from reclaim.ids import new_uid
+from reclaim.run import plan_snapshots
 from reclaim.run.decide import Decided
 from reclaim.run.plan_document import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
@@ -96,6 +98,14 @@ def check_kept(store: Store, survey: Survey | None, decided: Decided, found: Can
             expected=expected,
             read=kept,
         )
+
+
+def check_files(engine: Engine, storage: Storage, place: Place, planned: PlanDocument) -> None:
+    """Refuse a plan of which a file is gone, was changed, or lists anything else than the summary
+    says; ``storage`` is that of the plan."""
+    files = [file.part for file in (*planned.files, *planned.containers)]
+    counted = engine.verify(files, place)
+    check_counted(planned, counted, plan_snapshots.read(storage, planned.snapshots.part))
 
 
 def check_counted(

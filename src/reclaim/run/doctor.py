@@ -14,12 +14,14 @@ from reclaim.catalog.database import migrations
 from reclaim.clock import SKEW, Clock
 from reclaim.errors import ClockSkew, ReclaimError
 from reclaim.ids import new_uid
-from reclaim.model import RunState
+from reclaim.model import Run, RunState
 from reclaim.policy import unmatched_rules
 from reclaim.run import environment
 from reclaim.run.admission import COLLECT
 from reclaim.run.lateness import find_last, find_lateness
+from reclaim.run.lifecycle.cut_off import can_be_given_up, find_cut_off
 from reclaim.run.orphans import find_orphans
+from reclaim.run.promises import unreadable_record
 from reclaim.run.stored_policy import find_stored
 from reclaim.storage import Storage
 from reclaim.stores.abilities import Examines, ListsLeases, ShowsHistory
@@ -98,6 +100,7 @@ def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Fi
         if isinstance(store, ListsLeases):
             yield from _leases(store, store.name, name_of(store.kind, store.name, store.uid))
         yield from _policy(store)
+        yield from _unreadable_records(store)
         yield _runs(store)
         yield from _orphans(store)
     except ReclaimError as error:
@@ -133,6 +136,13 @@ def _policy(store: Store) -> Iterator[Finding]:
         yield failed("policy", error, store.name)
 
 
+def _unreadable_records(store: Store) -> Iterator[Finding]:
+    """The records of runs that cannot be read: every plan is refused until they can."""
+    for run in store.runs():
+        if run.state == RunState.UNREADABLE:
+            yield failed("records", unreadable_record(run), store.name)
+
+
 def _runs(store: Store) -> Finding:
     """Whether runs come to their ends, and often enough."""
     named = name_of(store.kind, store.name, store.uid)
@@ -143,20 +153,32 @@ def _runs(store: Store) -> Finding:
         sentence = f"a purge of what run {purging[0]} moved to quarantine was begun, not finished"
         hint = f"finish it: reclaim purge {named} --run {purging[0]}"
         return Finding(Level.WARNING, "runs", sentence, hint, store.name)
-    unfinished = (RunState.STARTED, RunState.PARTIAL)
-    if newest and newest.state in unfinished and not store.lock_holder():
-        sentence = f"run {newest.id} is unfinished ({newest.state})"
-        where = "" if named == store.name else f" --store {named}"
-        # An apply is refused once an undo has begun.
-        finish = f"undo {newest.id}" if newest.undoing else f"apply {newest.place}"
-        hint = f"finish it: reclaim {finish}{where}"
-        return Finding(Level.WARNING, "runs", sentence, hint, store.name)
+    unfinished = [newest] if newest and newest.state in (RunState.STARTED, RunState.PARTIAL) else []
+    # Lifecycle runs that were cut off stay unfinished beside later runs.
+    unfinished += find_cut_off(store)
+    if unfinished and not store.lock_holder():
+        return _unfinished(store, unfinished[0])
     done = find_last(collects)
     if (late := find_lateness(store, collects)) is not None:
         said, hint = late
         return Finding(Level.WARNING, "runs", said, hint, store.name)
     said = f"last collected {done:%F}" if done else "never collected; the store is new"
     return Finding(Level.OK, "runs", said, "", store.name)
+
+
+def _unfinished(store: Store, run: Run) -> Finding:
+    """A run that did not come to its end, and how to finish it."""
+    named = name_of(store.kind, store.name, store.uid)
+    where = "" if named == store.name else f" --store {named}"
+    # An apply is refused once an undo has begun.
+    if run.undoing or run.given_up:
+        hint = f"finish it: reclaim undo {run.id}{where}"
+    else:
+        hint = f"finish it: reclaim apply {run.place}{where}"
+        if run.undoable or can_be_given_up(store, run):
+            hint += f"; or undo it: reclaim undo {run.id}{where}"
+    sentence = f"run {run.id} is unfinished ({run.state})"
+    return Finding(Level.WARNING, "runs", sentence, hint, store.name)
 
 
 def _orphans(store: Store) -> Iterator[Finding]:

@@ -211,12 +211,18 @@ def _promising(store: Store) -> Iterator[Run]:
     """The runs that have something in quarantine. One whose record cannot be read may be one."""
     for run in store.runs():
         if run.state == RunState.UNREADABLE:
-            raise Refused(
-                f"the record of run {run.id} cannot be read, so what its undo needs is not known",
-                hint=str(run.summary.get("error", "look at its file")),
-            )
+            raise unreadable_record(run)
         if run.quarantine:
             yield run
+
+
+def unreadable_record(run: Run) -> Refused:
+    """The refusal to delete anything beside a run whose record cannot be read."""
+    return Refused(
+        f"{run.summary['error']}; nothing is deleted while the needs of its undo are unknown",
+        hint=str(run.summary["hint"]),
+        run=run.id,
+    )
 
 
 def _taking(store: Store, run: Run, opener: Opener) -> Iterator[pa.Table]:

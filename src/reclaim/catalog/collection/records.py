@@ -107,4 +107,8 @@ def decode(row: Row[Any]) -> Run:
     except ValueError as error:
         # What it set aside, if anything, is not known: nobody takes it for a run that set none.
         damaged = RunState.UNREADABLE
-        return Run(row.id, damaged, damaged, started_at, {"error": f"its record says: {error}"})
+        summary = {
+            "error": f"the record of run {row.id} in the database cannot be read: {error}",
+            "hint": "restore the database from a backup",
+        }
+        return Run(row.id, damaged, damaged, started_at, summary)

@@ -13,12 +13,11 @@ from reclaim.engine.tasks.quarantine import QUARANTINED
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import Partial
 from reclaim.model import INTENDED, LISTS, Quarantine, RunState
-from reclaim.run import plan_snapshots
 from reclaim.run.applied import SPARED, UNPLANNED, Applied
 from reclaim.run.applying.context import ApplyContext
 from reclaim.run.applying.first_facts import COLLECTED, CONDEMNED
 from reclaim.run.applying.run_record import RunRecord
-from reclaim.run.checks import check_counted
+from reclaim.run.checks import check_files
 from reclaim.run.edit_counts import EditCounts
 from reclaim.run.ends import cause_of, told_as_partial
 from reclaim.run.exclusion import NOTHING_LEFT_OUT
@@ -52,7 +51,7 @@ class Applying(ABC):
 
     def run(self) -> Applied:
         context = self._context
-        again = f"apply the plan again: {context.command}"
+        again = self._way_on()
         with told_as_partial(context.run, context.held.lock, self._has_changed, again=again):
             try:
                 return self._apply()
@@ -65,6 +64,10 @@ class Applying(ABC):
         """Every step, in its order."""
 
     # The end of an apply that does not come to its end
+
+    def _way_on(self) -> str:
+        """The hint of an apply that stopped after it had changed something."""
+        return f"apply the plan again: {self._context.command}"
 
     def _has_changed(self) -> bool:
         return self._record.may_be_promoted
@@ -90,11 +93,7 @@ class Applying(ABC):
         believed."""
         context = self._context
         context.check_clock()
-        planned = context.planned
-        files = [file.part for file in (*planned.files, *planned.containers)]
-        counted = context.engine.verify(files, context.place)
-        decided = plan_snapshots.read(context.storage, planned.snapshots.part)
-        check_counted(planned, counted, decided)
+        check_files(context.engine, context.storage, context.place, context.planned)
 
     def _intend(self, parts: Sequence[Part]) -> None:
         """Write down what is about to be taken; it counts once that is recorded.

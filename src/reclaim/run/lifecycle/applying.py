@@ -89,6 +89,9 @@ class LifecycleApplying(Applying):
         with self._stages.stage("record"):
             return self._finish()
 
+    def _way_on(self) -> str:
+        return f"{super()._way_on()}; or undo the run: reclaim undo {self._context.run}"
+
     def _take_back(self) -> RunState:
         record = self._record
         with suppress(Exception):

@@ -83,8 +83,8 @@ def find_lifecycle_checkpoint(
         return f"the checkpoint of run {manifest.run} is of another storage"
     if find_barriers(runs) - frozenset(manifest.barriers):
         return (
-            f"the checkpoint of run {manifest.run} does not count: a run was undone or partitions "
-            "were adopted since"
+            f"the checkpoint of run {manifest.run} does not count: since then partitions were "
+            "adopted, or a run was undone, or its undo is not finished"
         )
     if manifest.generation >= MOST_GENERATIONS:
         return (

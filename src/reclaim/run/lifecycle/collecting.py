@@ -99,6 +99,11 @@ def has_rules(store: Store) -> bool:
     )
 
 
+def has_enabled_rule(store: Store) -> bool:
+    """Whether at least one of the lifecycle rules that are stored with a store is enabled."""
+    return has_rules(store) and bool(find_lifecycle(store).policy.enabled_rules)
+
+
 def collect_by_rules(
     store: Store,
     engine: Engine,
@@ -111,7 +116,8 @@ def collect_by_rules(
 ) -> CollectedByRules:
     """Collect, and then take what the stored lifecycle rules match; see ``gc.collect``.
 
-    A lifecycle run that was cut off after it had promoted what it takes is finished first.
+    A lifecycle run that was cut off after it had promoted what it takes is finished first, within
+    the same ``limits``.
     """
     if not isinstance(store.format, IndexesEntries) or store.deleted:
         raise InvalidInput(f"{store.name} has no lifecycle rules", hint="leave --lifecycle out")
@@ -123,7 +129,7 @@ def collect_by_rules(
             "--lifecycle makes two plans, by a listing of its own",
             hint="leave --out and --inventory out",
         )
-    finish_unfinished(store, engine, watcher=watcher, opener=opener)
+    finish_unfinished(store, engine, limits=limits, watcher=watcher, opener=opener)
     watching = watcher or Silent()
     run_id = new_run_id(store.clock.now())
     planning = _IndexingPlanning(store, engine, options, run_id, None, watching, opener)

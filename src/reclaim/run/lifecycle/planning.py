@@ -42,7 +42,7 @@ from reclaim.policy.lifecycle import (
 )
 from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.run.causes import dead_containers, find_dead_ids
-from reclaim.run.checkpoints import find_barriers
+from reclaim.run.checkpoints import find_passed_barriers
 from reclaim.run.decide import Decided
 from reclaim.run.lifecycle.checkpoint import (
     LIFECYCLE_CHECKPOINTS,
@@ -164,7 +164,6 @@ class LifecyclePlanning(Planning):
         self._dated = date_rules(asked.policy, self._today)
         self._classes = BranchClasses.of(self._dated)
         self._runs = list(store.runs())
-        self._barriers = find_barriers(self._runs)
         self._checkpoint, self._why = self._find_checkpoint()
         self._decided: Decided | None = None
         self._reach: Reach | None = None
@@ -399,7 +398,7 @@ class LifecyclePlanning(Planning):
             metaranges_read=self._ranges.metaranges,
             base=LIFECYCLE_CHECKPOINTS.newest_id(self._runs),
             generation=0 if checkpoint is None else checkpoint.manifest.generation + 1,
-            barriers=sorted(self._barriers),
+            barriers=sorted(find_passed_barriers(self._runs)),
             index=[IndexFile.of(part) for part in notes.index],
             known_index=[] if checkpoint is None else list(checkpoint.manifest.index),
         )

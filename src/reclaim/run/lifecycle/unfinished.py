@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.parts import Opener, Place, open_storage
-from reclaim.errors import NotFound, Partial, PlanRefused, Refused, TooMuch
+from reclaim.errors import Corrupt, NotFound, Partial, PlanRefused, Refused, TooMuch, UnknownVersion
 from reclaim.model import Run
 from reclaim.policy.lifecycle import decode_lifecycle, lifecycle_document
 from reclaim.run import plan_file
 from reclaim.run.admission import exclude_options
 from reclaim.run.applied import Applied
 from reclaim.run.apply import apply_plan
+from reclaim.run.checks import check_files
 from reclaim.run.exclusion import EXCLUDE
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
@@ -55,9 +56,9 @@ def finish_unfinished(
 ) -> list[Applied]:
     """Finish every such run in the way that it was begun; returns what each came to.
 
-    One whose plan is not there any more is left, and told of: ``undo`` releases what it has not
-    taken. So is one of which some objects cannot be taken, which waits for the next run. One by
-    other rules than those of now, or beyond the ``limits``, is refused.
+    A run whose plan, or a file of it, is gone or damaged is left and logged: only ``undo`` ends
+    such a run. So is a run of which some objects cannot be taken, which waits for the next one. A
+    run by other rules than those of now, or beyond the ``limits``, is refused.
     """
     finished = []
     for run in list(find_unfinished(store)):
@@ -65,12 +66,12 @@ def finish_unfinished(
         globs = [str(glob) for glob in run.summary.get(EXCLUDE) or ()]
         try:
             place, planned = plan_file.find(opener(run.place), run.place)
-        except (NotFound, PlanRefused) as error:
+            check_files(engine, opener(place.url), place, planned)
+        except (NotFound, PlanRefused, UnknownVersion, Corrupt) as error:
             log.warning(
-                "lifecycle run %s cannot be finished: %s; release what it has not taken: reclaim "
-                "undo %s",
+                "lifecycle run %s cannot be finished: %s; undo it: reclaim undo %s",
                 run.id,
-                error,
+                error.message,
                 run.id,
             )
             continue

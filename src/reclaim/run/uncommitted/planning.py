@@ -34,7 +34,7 @@ from reclaim.errors import (
 )
 from reclaim.ids import new_run_id
 from reclaim.model import RefKind
-from reclaim.run.checkpoints import find_barriers, store_name
+from reclaim.run.checkpoints import find_barriers, find_passed_barriers, store_name
 from reclaim.run.decide import Decided
 from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, by_partition, record_plan
 from reclaim.run.plan_document import OF_RUNS, ContainerCounts, File, IndexFile, Uncommitted
@@ -122,7 +122,6 @@ class UncommittedPlanning(Planning):
         super().__init__(store, engine, options, run_id, None, watcher, opener)
         self._asked = asked
         self._runs = list(store.runs())
-        self._barriers = find_barriers(self._runs)
         self._own = opener(store.storage.url)
         self._choice, self._checkpoint = self._choose(find_checkpoint(store, self._own))
         self._bytes = self._ranges = 0
@@ -137,7 +136,10 @@ class UncommittedPlanning(Planning):
     ) -> tuple[Choice, UncommittedCheckpoint | None]:
         known = found if isinstance(found, str) else found.known
         choice = scope.choose(
-            self._asked.mode, known, store=store_name(self._store), barriers=self._barriers
+            self._asked.mode,
+            known,
+            store=store_name(self._store),
+            barriers=find_barriers(self._runs),
         )
         if choice.mode == Mode.OPTIMIZED and isinstance(found, UncommittedCheckpoint):
             return choice, found
@@ -383,7 +385,7 @@ class UncommittedPlanning(Planning):
             objects_known=self._count_known(found, counts),
             base=UNCOMMITTED_CHECKPOINTS.newest_id(self._runs),
             generation=0 if checkpoint is None else checkpoint.known.generation + 1,
-            barriers=sorted(self._barriers),
+            barriers=sorted(find_passed_barriers(self._runs)),
             counts=ContainerCounts.of(self._containers),
             index=[IndexFile.of(part) for part in self._indexed.parts],
             known_index=[] if checkpoint is None else list(checkpoint.manifest.index),

@@ -80,7 +80,7 @@ def choose(asked: Mode, known: Known | str, *, store: str, barriers: AbstractSet
     if barriers - known.barriers:
         event = min(barriers - known.barriers).partition(" ")[0]
         sentences = {
-            "undo": "a run was undone since",
+            "undo": "a run was undone since, or its undo is not finished",
             "adoption": "partitions were adopted since",
         }
         since = sentences.get(event, "the store was changed by hand since")

@@ -52,6 +52,8 @@ def read_document(storage: Storage, address: str, *, largest: int = LARGEST) -> 
     """The document in a file; what is none is ``Unreadable``."""
     if (size := storage.head(address).size) > largest:
         raise Unreadable(f"it has {size} bytes")
+    if not size:
+        raise Unreadable("it is empty")
     try:
         document = json.loads(storage.get(address))
     except _FAULTS as error:

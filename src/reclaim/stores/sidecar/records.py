@@ -52,8 +52,8 @@ class Records:
                 self._address(run_id),
                 f"the record of run {run_id}",
                 error,
-                hint="remove the file, then apply the plan in its folder again: that finishes it, "
-                "and then it can be undone",
+                hint="restore the file from a backup; or remove the file, and apply the plan of "
+                "the run again before anything else: then the run can be undone",
             ) from error
 
     def all(self) -> list[Run]:
@@ -68,7 +68,8 @@ class Records:
         except Corrupt as error:
             log.warning("%s; %s", error.message, error.hint)
             when = self._storage.head(self._address(run_id)).last_modified
-            return Run(run_id, UNREADABLE, UNREADABLE, when, {"error": error.message})
+            summary = {"error": error.message, "hint": error.hint}
+            return Run(run_id, UNREADABLE, UNREADABLE, when, summary)
 
     def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
         run = self.find(run_id)
