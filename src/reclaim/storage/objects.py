@@ -33,7 +33,7 @@ from reclaim.storage.bounded import Bounded
 from reclaim.storage.key_range import KeyRange
 from reclaim.storage.local_folder import LISTED_AT_ONCE, Files, LocalFolder, changed_at, shown
 from reclaim.storage.translation import translated
-from reclaim.urls import path_of
+from reclaim.urls import check_characters, path_of
 
 if TYPE_CHECKING:
     from reclaim.storage.buckets import Bucket
@@ -77,6 +77,7 @@ class ObjectStorage:
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> ObjectStorage:
         """Open the storage at a normalised URL (see ``reclaim.urls``)."""
+        check_characters(url)
         with translated("open", url):
             if url.startswith("memory://"):
                 return cls(url, MemoryStore())
