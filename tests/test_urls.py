@@ -9,6 +9,7 @@ import pytest
 
 from reclaim.catalog import Catalog
 from reclaim.errors import InvalidInput, ReclaimError
+from reclaim.storage import ObjectStorage
 from reclaim.urls import normalize, object_url, redacted, scrubbed
 
 PIECES = ("hqn", "tqr", "wqo")
@@ -103,3 +104,26 @@ def test_a_catalog_with_a_mistyped_scheme_is_no_folder(tmp_path: Path) -> None:
     with chdir(tmp_path), pytest.raises(InvalidInput, match="neither a URL nor a plain path"):
         Catalog.init("postgresql:/user@host/database")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "gs", "az", "memory"])
+@pytest.mark.parametrize("character", ["\\", "\n", "\t", "\x00", "\x7f"])
+def test_a_prefix_that_a_storage_may_write_in_another_way(
+    tmp_path: Path, scheme: str, character: str
+) -> None:
+    url = f"{scheme}://bucket/back{character}slash"
+    for opened in (
+        lambda: normalize(url),
+        lambda: Catalog.init(str(tmp_path / "catalog"), storage=url),
+        lambda: ObjectStorage.open(url),
+    ):
+        with pytest.raises(InvalidInput, match="has a backslash or a control character") as caught:
+            opened()
+        assert caught.value.hint
+    assert not list(tmp_path.rglob("*.db"))
+
+
+def test_a_folder_may_have_a_backslash(tmp_path: Path) -> None:
+    folder = tmp_path / "back\\slash"
+    ObjectStorage.open(normalize(str(folder)), create=True).put("x", b"x")
+    assert (folder / "x").is_file()

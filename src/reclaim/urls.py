@@ -36,6 +36,7 @@ ODD_ADDRESS = "(^|/)\\.{0,2}(/|$)|[\\x00-\\x1f\\x7f\ufffd]"
 control character, or what stands for text that cannot be read. Reclaim writes no such address, and
 not every library reads it as the same key; so objects there are listed and otherwise left alone."""
 _ODD = re.compile(ODD_ADDRESS)
+_MISWRITTEN = re.compile(r"[\\\x00-\x1f\x7f]")
 
 
 def is_odd(address: str) -> bool:
@@ -75,8 +76,22 @@ def normalize(location: str) -> str:
         )
     if "%" in parts.path:
         raise InvalidInput(f"the storage URL {redacted(location)} has a percent sign in its path")
+    check_characters(location)
     path = posixpath.normpath("/" + parts.path.strip("/"))
     return f"{scheme}://{parts.netloc}{path}".rstrip("/")
+
+
+def check_characters(url: str) -> None:
+    """Refuse the URL of a bucket with characters that a storage may write in another way.
+
+    SeaweedFS, for one, stores a backslash as a slash: a listing by the prefix that was given finds
+    nothing of what is there.
+    """
+    if _MISWRITTEN.search(url) and not url.lower().startswith("file:"):
+        raise InvalidInput(
+            f"the storage URL {redacted(url)!r} has a backslash or a control character",
+            hint="use a prefix without them; not every storage keeps such keys as they are given",
+        )
 
 
 def check_path(location: str) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from reclaim.catalog import Branch, Repository
 from reclaim.errors import ClockSkew
-from reclaim.testing import ClockedStorage, FakeClock
+from reclaim.storage import Payload, Storage
+from reclaim.testing import ClockedStorage, FakeClock, StorageWrapper
 from tests.catalog import raw
 from tests.conftest import Backend
 
@@ -65,6 +66,33 @@ def test_a_clock_that_differs_from_the_storages_refuses_the_commit(
     assert isinstance(storage, ClockedStorage)
     storage.skew = timedelta(minutes=4)
     assert main.commit("one").metarange not in left
+
+
+class _Stalled(StorageWrapper):
+    """A storage in which each write takes twenty minutes, before or after it counts."""
+
+    def __init__(self, inner: Storage, clock: FakeClock, *, before: bool) -> None:
+        super().__init__(inner)
+        self._clock = clock
+        self._before = before
+
+    def put(self, address: str, data: Payload, *, create: bool = False) -> None:
+        if self._before:
+            self._clock.advance(minutes=20)
+        super().put(address, data, create=create)
+        if not self._before:
+            self._clock.advance(minutes=20)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_commit_that_stalls_is_no_difference_of_clocks(
+    backend: Backend, repo: Repository, main: Branch, clock: FakeClock, before: bool
+) -> None:
+    main.put("a", b"x")
+    stalled = backend.open(lambda storage: _Stalled(storage, clock, before=before))
+    written = stalled.repository(repo.name).branch("main").commit("one")
+    assert repo.commit("main").id == written.id
+    assert written.written_at == clock.now()
 
 
 def test_the_clocks_are_compared_when_a_commit_empties_the_tree(

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from reclaim.catalog import Branch, Repository
+from reclaim.catalog.staging.partitions import partition_id
 from reclaim.errors import Gone, TransactionFailed
 from reclaim.ids import new_uid
 from reclaim.model import SnapshotId
@@ -171,7 +172,7 @@ class CatalogSubject:
         return guard
 
     def stranger(self) -> str:
-        guard = new_uid()
+        guard = partition_id(0, new_uid())
         self._world.storage.put(f"repos/{self._repo.uid}/branches/main/{guard}/x", b"x")
         return guard
 

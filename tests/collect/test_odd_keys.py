@@ -5,7 +5,9 @@ from __future__ import annotations
 from reclaim.engine.tasks.judging import ODD
 from reclaim.run.plan import Plan
 from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.uncommitted.scope import Mode
 from reclaim.stores.catalog import CatalogStore
+from reclaim.stores.catalog.examination import unknown_partitions
 from tests.collect.odd_keys import write_odd_key
 from tests.collect.world import NAME, World, bury
 
@@ -58,6 +60,53 @@ def test_a_purge_leaves_odd_keys(world: World) -> None:
     world.clock.advance(days=8)
     assert world.purge() is not None
     assert [stored.address for stored in world.storage.list(odd.partition("branches")[0])] == [odd]
+
+
+def plant_foreign(world: World) -> set[str]:
+    """Files of others, in folders beside partitions."""
+    own = f"repos/{world.repo.uid}/"
+    found = {
+        f"{own}branches/main/notes/x",
+        f"{own}branches/main/notes/deep/x",
+        f"{own}_reclaim/meta/notes/x",
+        f"{own}branches/main/F{'0' * 13}_{'0' * 32}/x",
+    }
+    for address in found:
+        world.storage.put(address, b"odd")
+    return found
+
+
+def test_a_foreign_folder_does_not_stop_a_run(world: World) -> None:
+    bury(world)
+    foreign = plant_foreign(world)
+    world.age()
+    plan = world.plan()
+    assert plan.document.candidates
+    assert foreign.isdisjoint(world.candidates(plan))
+    check_named(plan, foreign)
+    assert "a folder that is no partition" in "".join(plan.document.warnings)
+    world.apply(plan)
+    assert foreign <= world.there()
+    for mode in (Mode.CLEAN, Mode.OPTIMIZED):
+        uncommitted = world.uncommitted(mode)
+        assert foreign.isdisjoint(world.candidates(uncommitted))
+        world.apply(uncommitted)
+        assert foreign <= world.there()
+    world.check()
+    assert not unknown_partitions(world.store())
+
+
+def test_a_foreign_folder_in_a_deleted_repository(world: World) -> None:
+    bury(world)
+    foreign = plant_foreign(world)
+    catalog = world.opened()
+    catalog.delete_repository(NAME)
+    store = CatalogStore(next(one for one in catalog.accesses() if one.deleted))
+    world.age()
+    plan = world.plan(store=store)
+    check_named(plan, foreign)
+    world.apply(plan, store=store)
+    assert foreign <= world.there()
 
 
 def test_odd_keys_in_a_deleted_repository(world: World) -> None:

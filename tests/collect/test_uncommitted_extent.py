@@ -135,7 +135,7 @@ def test_many_branches_are_listed_by_key_ranges(
     settle(local)
     assert optimized(local) == left
     # In a folder that need not be listed at all.
-    stranger = f"repos/{local.repo.uid}/branches/one/0000000000ffff_stranger/x"
+    stranger = f"repos/{local.repo.uid}/branches/one/0000000000ffff_{'f' * 32}/x"
     local.storage.put(stranger, b"of a newer database")
     for mode in (Mode.CLEAN, Mode.OPTIMIZED):
         with pytest.raises(StorageAhead):

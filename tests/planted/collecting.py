@@ -272,6 +272,19 @@ SEEN: dict[str, RangeInfo] = {}""",
         wrong="obstore.copy(self._store, source, target)",
         test="tests/collect/test_undo.py::test_an_undo_leaves_what_was_copied_from_as_it_is",
     ),
+    "mounts met by a listing": Bug(
+        "reclaim.storage.local_folder",
+        right="        check_mounts(self.path, keys.prefix, inner_allowed=True)\n",
+        wrong="",
+        test="tests/storage/test_mounts.py::"
+        "test_folders_directly_below_may_be_mounts_that_have_no_file_in_common",
+    ),
+    "a folder of others is taken for a partition": Bug(
+        "reclaim.engine.tasks.judging",
+        right="pc.equal(shape, FOREIGN))\n",
+        wrong="pa.scalar(False))\n",
+        test="tests/collect/test_odd_keys.py::test_a_foreign_folder_does_not_stop_a_run[embedded]",
+    ),
     "links followed by a listing": Bug(
         "reclaim.storage.local_folder",
         right="                    status = os.stat(name, dir_fd=handle, follow_symlinks=False)\n",

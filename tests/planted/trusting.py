@@ -6,6 +6,7 @@ from tests.planted.bug import Bug
 
 TRUST = "tests/collect/test_trust.py"
 INVENTORY = "tests/collect/test_inventory.py"
+LISTED = "tests/collect/test_listed.py"
 
 BUGS: dict[str, Bug] = {
     "a plan that nobody vouches for is believed": Bug(
@@ -58,9 +59,21 @@ BUGS: dict[str, Bug] = {
     ),
     "an inventory of another bucket": Bug(
         "reclaim.run.checks",
-        right="    if objects.landmarks and not found.landmarks:\n",
-        wrong="    if False:\n",
+        right="    if 2 * found.sampled >= needed:\n",
+        wrong="    if True:\n",
         test=f"{INVENTORY}::test_one_of_something_else[garbage]",
+    ),
+    "a listing of another place": Bug(
+        "reclaim.run.plan",
+        right="        check_listed(self._store, objects, found, began_at=self._started)\n",
+        wrong="",
+        test=f"{LISTED}::test_an_empty_listing[1-gc]",
+    ),
+    "what is born while it is listed has to be listed": Bug(
+        "reclaim.run.checks",
+        right="    needed = len(names) - young.num_rows - len(expired)\n",
+        wrong="    needed = len(names) - len(expired)\n",
+        test=f"{LISTED}::test_what_is_written_while_it_is_listed_need_not_be_listed",
     ),
     "an empty inventory": Bug(
         "reclaim.run.checks",

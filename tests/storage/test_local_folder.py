@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import obstore
 import pytest
@@ -233,6 +234,43 @@ def test_a_mount_inside_is_named(
         with pytest.raises(UnsafeFolder, match="store/live' is a mount"):
             list(storage.batches("store"))
         assert storage.folders() == (["store"], [])
+
+
+DATES = [
+    datetime(999, 12, 31, tzinfo=UTC),
+    datetime(1000, 1, 1, tzinfo=UTC),
+    datetime(8999, 12, 31, tzinfo=UTC),
+    datetime(9000, 1, 1, tzinfo=UTC),
+]
+
+
+@pytest.mark.parametrize("date", [-(10**11), *(int(date.timestamp()) for date in DATES), 2**38])
+def test_a_file_dated_in_a_year_that_is_none(
+    root: Path, storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch, date: int
+) -> None:
+    real = os.stat
+
+    # Not every file system keeps such dates.
+    def dated(*given: Any, **named: Any) -> os.stat_result:
+        found = real(*given, **named)
+        if not stat.S_ISREG(found.st_mode):
+            return found
+        times = {"st_mtime_ns": date * 10**9}
+        return os.stat_result(found[: os.stat_result.n_sequence_fields], times)
+
+    looks: Sequence[Callable[[], object]] = (
+        lambda: [batch.to_pylist() for batch in storage.batches("store")],
+        lambda: list(storage.list("store")),
+        lambda: storage.folders("store/live"),
+        lambda: storage.head("store/live/x"),
+    )
+    monkeypatch.setattr(os, "stat", dated)
+    for look in looks:
+        if DATES[1].timestamp() <= date < DATES[3].timestamp():
+            look()
+        else:
+            with pytest.raises(UnsafeFolder, match="'store/live/x' is dated"):
+                look()
 
 
 @pytest.mark.parametrize("address", ["", "store/../x", "store//x", "/x", "store/", "./x"])

@@ -12,11 +12,18 @@ MARKER = "_reclaim_root.json"
 """The object at a storage's root that says which catalog it belongs to."""
 HOME = "_reclaim_home.json"
 """The object beside it that says which database may collect there."""
+PARTITION = "[0-9a-f]{14}_[0-9a-f]{32}"
+"""The name of a partition, as a regular expression."""
 LONGEST_SEGMENT = 200
 """File systems take 255 bytes, and some storages add to a name while they write."""
 
 _UNSAFE = re.compile(r"[^a-z0-9._-]")
 _CUT_ESCAPE = re.compile(r"%[0-9A-F]?$")
+
+
+def is_partition(name: str) -> bool:
+    """Whether a folder has a name that a partition can have."""
+    return re.fullmatch(PARTITION, name) is not None
 
 
 def repository(repo_uid: str) -> str:

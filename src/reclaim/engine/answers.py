@@ -17,6 +17,7 @@ from reclaim.engine.tasks.judging import Verdict
 from reclaim.engine.tasks.parts import Part, Place, write_part
 from reclaim.engine.tasks.promised import Unread
 from reclaim.engine.tasks.reading import LIVE, as_named
+from reclaim.engine.tasks.sampling import Sample
 from reclaim.engine.uncommitted import (
     UncommittedFindings,
 )
@@ -39,16 +40,6 @@ class Objects:
     before: datetime | None = None
     verified: bool = True
     """Whether the parts carry hashes."""
-    landmarks: Sequence[str] = ()
-    """Addresses by which one can tell that it is this store that was listed."""
-
-
-def count_landmarks(objects: Objects, rows: pa.Table) -> int:
-    """How many of some rows are landmarks."""
-    if not objects.landmarks:
-        return 0
-    named = pa.array(objects.landmarks, pa.string())
-    return pc.sum(pc.is_in(rows.column("address"), value_set=named)).as_py() or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +92,9 @@ class Candidates:
     objects: int = 0
     size: int = 0
     """All objects that were looked at, and their bytes."""
-    landmarks: int = 0
-    """How many of the landmarks are among them."""
+    sample: Sample = field(default_factory=Sample)
+    """Some of the live objects that must be among them, and of which ``sampled`` are."""
+    sampled: int = 0
     uncommitted: UncommittedFindings | None = None
     """For a search by the index."""
     lifecycle: LifecycleFindings | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from itertools import islice
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from reclaim.engine.answers import Candidates, ContainerFiles, Objects
 from reclaim.engine.base import Engine
+from reclaim.engine.tasks.looking_up import look_up
 from reclaim.engine.tasks.parts import Place
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.errors import (
@@ -27,12 +28,13 @@ from reclaim.run import plan_snapshots
 from reclaim.run.decide import Decided
 from reclaim.run.plan_document import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
+from reclaim.safety import SAFETY
 from reclaim.storage import Storage, clocks
+from reclaim.stores.abilities import KnowsExpired
 from reclaim.stores.base import HeldLock, Store
 from reclaim.stores.observation import BUDGET, Observation, Survey
+from reclaim.urls import is_odd
 
-LANDMARKS = 100
-"""By how many containers an inventory is known."""
 ENOUGH = 1_000
 """So many objects are looked at, to see whether a store has any."""
 
@@ -160,35 +162,42 @@ def check_partitions(listed: AbstractSet[str], seen: Observation) -> None:
         )
 
 
-def find_landmarks(seen: Observation, decided: Decided, before: datetime) -> Sequence[str]:
-    """The containers of the oldest live snapshots: an inventory made at some time has them."""
-    old = sorted(
-        (
-            snapshot
-            for snapshot in seen.snapshots
-            if snapshot.id in decided.live and snapshot.written_at < before
-        ),
-        key=lambda snapshot: snapshot.written_at,
-    )
-    snapshots = [snapshot.id for snapshot in old]
-    return sorted(
-        addresses[one]
-        for addresses in seen.containers.values()
-        for one in [one for one in snapshots if one in addresses][:LANDMARKS]
+def check_listed(store: Store, objects: Objects, found: Candidates, *, began_at: datetime) -> None:
+    """Refuse a listing that has fewer than half of the live objects that it must have.
+
+    They are known from containers, and a sample of them was counted in the listing. What was
+    written since the listing began, or after an inventory was made, need not be in it; nor need
+    what lifecycle rules took.
+    """
+    names = [name for name in found.sample.addresses.values() if not is_odd(name)]
+    if 2 * found.sampled >= len(names):
+        return
+    before = objects.before or began_at - SAFETY.clock_skew
+    there = look_up(store.format.view(store.storage), pa.array(names, pa.string()))
+    young = there.filter(pc.greater_equal(there.column("last_modified"), pa.scalar(before)))
+    away = set(names) - set(there.column("address").to_pylist())
+    expired = store.find_expired(away) if isinstance(store, KnowsExpired) else ()
+    needed = len(names) - young.num_rows - len(expired)
+    if 2 * found.sampled >= needed:
+        return
+    lost = sorted(away - set(expired))
+    where = f"the listing of {store.storage.url}" if objects.before is None else "the inventory"
+    missing = f"; {len(lost)} are not in the storage either, such as {lost[0]}" if lost else ""
+    raise IncompleteRead(
+        f"{where} has {found.sampled} of {needed} live objects of {store.name} that were looked "
+        f"for{missing}",
+        hint="nothing was planned; check that the storage is mounted and whole, and that its URL "
+        "is spelled as the storage has it"
+        + ("" if objects.before is None else "; or leave --inventory out"),
+        expected=needed,
+        read=found.sampled,
     )
 
 
 def check_inventory(store: Store, objects: Objects, found: Candidates) -> None:
-    """Refuse an inventory that is not of this store: it would find nothing, and say so."""
+    """Refuse an inventory without any object of a store in which nothing may be live."""
     if objects.before is None:
         return
-    if objects.landmarks and not found.landmarks:
-        raise IncompleteRead(
-            f"the inventory has none of {len(objects.landmarks)} containers that {store.name} "
-            "needs and that are older than it is",
-            hint="it is of another bucket or prefix, or keys are written in another way; name the "
-            "right one, or leave --inventory out",
-        )
     if not found.objects and _has_older(store, objects.before):
         raise IncompleteRead(
             f"the inventory has no object of {store.name}, and the storage has some",

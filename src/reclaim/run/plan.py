@@ -34,8 +34,8 @@ from reclaim.run.checks import (
     check_fraction,
     check_inventory,
     check_kept,
+    check_listed,
     check_partitions,
-    find_landmarks,
 )
 from reclaim.run.decide import KEEPS_ALL, Decided, Predict, decide_seen
 from reclaim.run.library_edit import check_library, find_library_edit, predicting
@@ -231,9 +231,6 @@ class Planning:
                 known=self._covering(containers),
             )
             protection = self._find_protection(seen, containers)
-        if objects.before is not None:
-            landmarks = find_landmarks(seen, decided, objects.before)
-            objects = replace(objects, landmarks=landmarks)
         looked_at = sum(part.rows for part in objects.parts)
         with stage("plan", unit=OBJECTS, total=looked_at) as planning:
             found = self._find(
@@ -251,6 +248,7 @@ class Planning:
             planning.facts |= {"candidates": sum(part.rows for part in found.parts)}
         check_complete(seen, decided, named, self._counted(containers), found)
         check_kept(self._store, self._survey, decided, found)
+        check_listed(self._store, objects, found, began_at=self._started)
         check_inventory(self._store, objects, found)
         strangers = found.verdict.strangers.keys()
         # One in which an object was found is not asked whether it is empty.

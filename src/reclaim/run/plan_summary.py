@@ -126,7 +126,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
             *_unmatched(findings.policy, seen, store),
             *_warnings(decided, store, findings.noncurrent),
             *_irreversible(store, findings.library_edit),
-            *_odd(found),
+            *_odd(store, found),
             *_in_doubt(findings.protection, store),
         ],
         causes=list(causes_of(seen, store.noun)),
@@ -245,13 +245,16 @@ def _irreversible(store: Store, edit: LibraryEdit | None) -> Iterator[str]:
         yield sentence
 
 
-def _odd(found: Candidates) -> Iterator[str]:
+def _odd(store: Store, found: Candidates) -> Iterator[str]:
     count = sum(
         objects for (_, why), (objects, _) in found.verdict.staying.items() if why == judging.ODD
     )
     if count:
+        noun = store.format.guard_noun
+        folder = f", or a folder that is no {noun}" if noun else ""
         yield (
             f"{count} objects have odd keys and are left alone, such as "
             f"{', '.join(map(repr, found.verdict.odd))}: a control character, or a part that is "
-            "empty, '.' or '..'; if nobody needs them, remove them with the storage's own tools"
+            f"empty, '.' or '..'{folder}; if nobody needs them, remove them with the storage's own "
+            "tools"
         )

@@ -3,8 +3,8 @@
 Every path is walked from a handle on the folder, one part after the other, and the last step is
 taken on the handle that was reached. So nobody can put a link in between a check and its use.
 A link that is found on the way or in a listing is refused by name, and so is, in a listing, a
-mount of another file system. The folder itself may be reached through links, and the folders
-directly below it may be mounts.
+mount, and a file whose date is none. The folder itself may be reached through links, and the
+folders directly below it may be mounts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
@@ -28,6 +28,7 @@ from reclaim.clock import to_micros
 from reclaim.errors import Corrupt, InvalidInput, StorageUnavailable, UnsafeFolder
 from reclaim.storage.base import LastCheck, unchecked
 from reclaim.storage.key_range import KeyRange
+from reclaim.storage.mounts import check_mounts
 
 LISTED_AT_ONCE = 10_000
 SORTED_AT_ONCE = 250_000
@@ -37,6 +38,9 @@ COPIED_AT_ONCE = 1 << 20
 UNLINKERS = 8
 SHARED = 32
 """So many files of one folder are worth to be deleted by several threads."""
+
+FIRST_DATE, LAST_DATE = (to_micros(datetime(year, 1, 1, tzinfo=UTC)) for year in (1000, 9000))
+"""Dates of files that can be reckoned with: with any margin added they are dates still."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NO_NAMES = frozenset(("", ".", ".."))
@@ -81,6 +85,7 @@ class LocalFolder:
         """
         listed = Files([], [], [])
         keys = KeyRange(folder.strip("/"), after, until)
+        check_mounts(self.path, keys.prefix, inner_allowed=True)
         waiting = [keys.prefix]
         while waiting:
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -92,8 +97,9 @@ class LocalFolder:
         """The folders directly below a folder, and the files there."""
         whole, rest = Files([], [], []), Files([], [], [])
         folders: list[str] = []
+        within = folder.strip("/")
+        check_mounts(self.path, within, inner_allowed=True)
         with suppress(FileNotFoundError, NotADirectoryError):
-            within = folder.strip("/")
             for listed in chain(self._scan(within, rest, folders, KeyRange(within)), [rest]):
                 whole.addresses.extend(listed.addresses)
                 whole.sizes.extend(listed.sizes)
@@ -256,7 +262,7 @@ class LocalFolder:
                         continue
                     addresses.append(before + name)
                     sizes.append(status.st_size)
-                    changed.append(status.st_mtime_ns // 1000)
+                    changed.append(changed_at(status, before + name))
                     if len(addresses) == LISTED_AT_ONCE:
                         yield Files(addresses.copy(), sizes.copy(), changed.copy())
                         for column in listed:
@@ -318,6 +324,18 @@ def _by_place(handle: int, low: str, high: str) -> Iterator[Sequence[str]]:
                 yield [names[at] for at in sorted(range(len(names)), key=places.__getitem__)]
                 names, places = [], array("Q")
     yield [names[at] for at in sorted(range(len(names)), key=places.__getitem__)]
+
+
+def changed_at(status: os.stat_result, address: str) -> int:
+    """The microsecond of a file's last change. A date that is none is refused."""
+    changed = status.st_mtime_ns // 1000
+    if not FIRST_DATE <= changed < LAST_DATE:
+        raise UnsafeFolder(
+            f"the file {address!r} is dated {changed // 1_000_000} seconds after 1970, which is "
+            "not between the years 1000 and 9000",
+            hint="set its date with `touch`, or remove it; nothing was deleted",
+        )
+    return changed
 
 
 def shown(address: str) -> str:

@@ -31,9 +31,9 @@ from reclaim.model import StoredObject
 from reclaim.storage.base import LISTED, LastCheck, Payload, unchecked
 from reclaim.storage.bounded import Bounded
 from reclaim.storage.key_range import KeyRange
-from reclaim.storage.local_folder import LISTED_AT_ONCE, Files, LocalFolder, shown
+from reclaim.storage.local_folder import LISTED_AT_ONCE, Files, LocalFolder, changed_at, shown
 from reclaim.storage.translation import translated
-from reclaim.urls import path_of
+from reclaim.urls import check_characters, path_of
 
 if TYPE_CHECKING:
     from reclaim.storage.buckets import Bucket
@@ -77,6 +77,7 @@ class ObjectStorage:
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> ObjectStorage:
         """Open the storage at a normalised URL (see ``reclaim.urls``)."""
+        check_characters(url)
         with translated("open", url):
             if url.startswith("memory://"):
                 return cls(url, MemoryStore())
@@ -146,7 +147,7 @@ class ObjectStorage:
         with translated("look up", address):
             if self._local is not None:
                 status = self._local.status(address)
-                changed = from_micros(status.st_mtime_ns // 1000)
+                changed = from_micros(changed_at(status, address))
                 return StoredObject(address, status.st_size, changed)
             return _stored(obstore.head(self._store, address))
 

@@ -105,6 +105,11 @@ QUARANTINE = "quarantine"
 of no such run goes with a store that was deleted."""
 
 
+FOREIGN = "foreign"
+"""The kind of what lies where a store keeps its own objects, under a name that the store never
+gives. It is counted and named, and left alone, even where the store itself is gone."""
+
+
 class ReadsBytes(Protocol):
     """A source of containers: a storage, or the quarantine of runs in it."""
 

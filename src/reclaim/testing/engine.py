@@ -21,7 +21,6 @@ from reclaim.engine.answers import (
     Objects,
     Surveyed,
     Swept,
-    count_landmarks,
     named_containers,
 )
 from reclaim.engine.requests import (
@@ -61,6 +60,7 @@ from reclaim.stores.format import (
     SurveysContainers,
 )
 from reclaim.testing.lifecycle_engine import LifecycleSteps
+from reclaim.testing.sampled import count_sampled, own_objects, sample_of
 from reclaim.testing.shielding_engine import ShieldingSteps, shielded
 from reclaim.testing.uncommitted_engine import UncommittedSteps, explained, not_among, rank
 
@@ -173,7 +173,7 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
             self._step("find")
             found.objects += rows.num_rows
             found.size += pc.sum(rows.column("size")).as_py() or 0
-            found.landmarks += count_landmarks(objects, rows)
+            found.sampled += count_sampled(rows, found.sample)
             survivors = rows.filter(not_among(rows, live))
             shields = shielded(survivors, request.rules.shields, self._open(place.url))
             candidates, verdict = judging.judge(
@@ -385,6 +385,7 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
         """The live addresses in small letters, and for dead ones (path, kind, cause)."""
         storage, own = format.view(self._open(format.root)), self._open(place.url)
         live: set[str] = set()
+        listed: list[str] = []
         dead: dict[str, tuple[str | None, str | None, int]] = {}
         for part in containers.parts:
             self._step("read")
@@ -393,12 +394,14 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
                 for row in table.to_pylist():
                     if row["cause"] == LIVE:
                         live.add(row["address"].lower())
+                        listed.append(row["address"])
                         found.read.containers += row["kind"] is not None
                         found.read.entries += row["entries"] or 0
                     else:
                         told = row["path"], row["kind"], row["cause"]
                         before = dead.get(row["address"], told)
                         dead[row["address"]] = min(before, told, key=rank)
+        found.sample = sample_of(listed, own_objects(format))
         for file in held:
             addresses = hashed_files.read(own, file, ["address"]).column("address").to_pylist()
             found.read.held += len(addresses)

@@ -34,6 +34,7 @@ from reclaim.engine.tasks.looking_up import guards_of, look_up
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
 from reclaim.storage import LISTED, Storage
 from reclaim.stores.format import CONTAINERS, Format
+from reclaim.testing.sampled import count_sampled, own_objects, sample_of
 from reclaim.testing.shielding_engine import shielded
 from reclaim.testing.uncommitted_engine import ADDRESSES as NAMES
 from reclaim.testing.uncommitted_engine import not_among
@@ -188,10 +189,15 @@ class LifecycleSteps:
         going = lifecycle_plan.owned(format, decision.going)
         free = not_among(going, staged)
         names = going.column("address")
+        if search.earlier is None:
+            containers = self._tables(own, request.containers.parts, CONTAINERS)
+            live = containers.column("address").to_pylist()
+            found.sample = sample_of(live, own_objects(format))
         if request.objects.parts:
             listed = self._tables(own, request.objects.parts, LISTED)
             notes.objects = lifecycle_plan.count_data(format, listed)
             found.objects, found.size = listed.num_rows, pc.sum(listed.column("size")).as_py() or 0
+            found.sampled = count_sampled(listed, found.sample)
             there = listed.filter(pc.is_in(listed.column("address"), names.combine_chunks()))
         else:
             there = look_up(format.view(self._open(format.root)), names)

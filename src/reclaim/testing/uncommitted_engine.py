@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS
 from reclaim.engine.tasks.parts import Opener, Part, Place, copy_part, read_part, write_part
 from reclaim.engine.tasks.reading import LIVE, READ
+from reclaim.engine.tasks.sampling import listed_part
 from reclaim.engine.uncommitted import (
     Carried,
     CarryRequest,
@@ -28,6 +30,7 @@ from reclaim.engine.uncommitted import (
     UncommittedSearch,
 )
 from reclaim.storage import LISTED, Storage, hashed_files
+from reclaim.testing.sampled import count_sampled, sample_of
 from reclaim.testing.shielding_engine import shielded
 
 Dead = Mapping[str, tuple[str | None, str | None, int]]
@@ -130,6 +133,7 @@ class UncommittedSteps:
         for rows in tables:
             found.objects += rows.num_rows
             found.size += pc.sum(rows.column("size")).as_py() or 0
+            found.sampled += count_sampled(rows, found.sample)
             looking_up.add_guards(notes.guards, looking_up.count_guards(format, rows))
         if search.unlisted:
             rows, waiting = self._looked_up(request, search, committed, held, notes)
@@ -163,7 +167,7 @@ class UncommittedSteps:
             rows = rows.filter(pc.equal(rows.column("cause"), LIVE))
             found.read.containers += rows.num_rows
             live |= set(rows.column("address").to_pylist())
-        committed = {address.lower() for address in live}
+        named = set(live)
         for storage, parts in ((store, search.index), (own, search.fresh)):
             for part in parts:
                 self._step("read")
@@ -173,10 +177,13 @@ class UncommittedSteps:
                     rows.column("range").to_pylist(),
                     strict=True,
                 )
-                committed |= {address.lower() for address, range_ in listed if range_ in live}
+                named |= {address for address, range_ in listed if range_ in live}
         assert found.uncommitted is not None
         found.uncommitted.bytes += store.size
-        return committed
+        found.sample = sample_of(
+            named, partial(listed_part, request.format, search.below, search.unlisted)
+        )
+        return {address.lower() for address in named}
 
     def _held(self, files: Sequence[str], own: Storage, found: Candidates) -> set[str]:
         held: set[str] = set()

@@ -81,8 +81,9 @@ def partition_folders(storage: Storage, repo_uid: str) -> Iterator[tuple[str, st
     branches, _ = storage.folders(f"{prefix}branches")
     for place in chain(branches, [f"{prefix}_reclaim/meta"]):
         for folder in storage.folders(place)[0]:
-            if not is_odd(folder):
-                yield folder.rstrip("/").rsplit("/", 1)[-1], folder
+            name = folder.rstrip("/").rsplit("/", 1)[-1]
+            if addresses.is_partition(name) and not is_odd(folder):
+                yield name, folder
 
 
 def _long_closed(database: Database, clock: Clock, repo_uid: str) -> set[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, select, update
@@ -53,6 +54,8 @@ class Draft:
     parents: Sequence[Commit]
     metarange: str
     note: Note
+    begun_at: datetime
+    """By the local clock, before the first container was written."""
     newest_entry: int = 0
     taken_from: Sequence[Commit] = ()
 
@@ -165,6 +168,7 @@ def _announce_again(workspace: Workspace, sealed: Sealed, partition: Partition) 
 
 
 def _write_and_land(workspace: Workspace, view: View, note: Note, partition: Partition) -> Commit:
+    begun_at = workspace.clock.now()
     with workspace.database.read() as connection:
         head = commits.get(connection, workspace.repo_uid, view.head)
         newest = _Newest()
@@ -178,7 +182,8 @@ def _write_and_land(workspace: Workspace, view: View, note: Note, partition: Par
                 partition=partition,
                 reusable=reusable_from([base]),
             )
-    return land(workspace, Draft(view, [head], metarange, note, newest.created_at), partition)
+    draft = Draft(view, [head], metarange, note, begun_at, newest.created_at)
+    return land(workspace, draft, partition)
 
 
 class _Newest:
@@ -196,7 +201,7 @@ class _Newest:
 def land(workspace: Workspace, draft: Draft, partition: Partition) -> Commit:
     """Make a draft the head of its branch, in one transaction that checks all it stands on."""
     if draft.metarange and draft.metarange != draft.parents[0].metarange:
-        _check_clock(workspace, draft.metarange)
+        _check_clock(workspace, draft)
 
     def work(connection: Connection) -> Commit:
         reference_lock.share(connection, workspace.repo_uid)
@@ -237,11 +242,14 @@ def _written_at(workspace: Workspace, draft: Draft) -> int:
     return written_at
 
 
-def _check_clock(workspace: Workspace, address: str) -> None:
-    """Compare the local clock with the storage's, by the object that was written last."""
-    stored = workspace.storage.head(address).last_modified
+def _check_clock(workspace: Workspace, draft: Draft) -> None:
+    """Compare the local clock with the storage's, by the object that was written last.
+
+    The object was written after the draft was begun and before now, however long that took.
+    """
+    stored = workspace.storage.head(draft.metarange).last_modified
     now = workspace.clock.now()
-    if abs(now - stored) > CLOCK_TOLERANCE:
+    if not draft.begun_at - CLOCK_TOLERANCE <= stored <= now + CLOCK_TOLERANCE:
         raise ClockSkew(
             f"this machine's clock says {now:%F %T} UTC and the storage's {stored:%F %T}; "
             "they may differ by five minutes",

@@ -146,6 +146,7 @@ def _land(
             return write_and_land(announced, partition)
 
     def write_and_land(announced: View, partition: Partition) -> Commit:
+        begun_at = workspace.clock.now()
         combined = combine()
         _, metarange = rewrite(
             combined.target,
@@ -157,7 +158,7 @@ def _land(
         combined.check()
         if len(parents) == 1 and not combined.changed:
             raise NothingToCommit("reverting this commit would change nothing")
-        draft = Draft(announced, parents, metarange, note, taken_from=taken_from or [])
+        draft = Draft(announced, parents, metarange, note, begun_at, taken_from=taken_from or [])
         return land(workspace, draft, partition)
 
     return workspace.partitions.write(workspace.repo_uid, write)

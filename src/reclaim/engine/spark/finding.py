@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -30,6 +31,7 @@ from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Verdict
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part
 from reclaim.engine.tasks.reading import LIVE, READ
+from reclaim.engine.tasks.sampling import Sample
 from reclaim.storage import LISTED
 from reclaim.stores.format import CONTAINERS, Format, ReadsContainers
 
@@ -44,10 +46,11 @@ Keys = tuple[Part, ...]
 
 @dataclass(frozen=True, slots=True)
 class WrittenKeys:
-    """The keys of what is live, and of what is dead with the causes."""
+    """The keys of what is live, with a sample of it, and of what is dead with the causes."""
 
     live: Keys = ()
     dead: Keys = ()
+    sample: Sample = field(default_factory=Sample)
 
     @classmethod
     def of(cls, lines: Lines) -> WrittenKeys:
@@ -55,6 +58,7 @@ class WrittenKeys:
         return cls(
             live=tuple(part for part in parts if part.group != containers.DEAD),
             dead=tuple(part for part in parts if part.group == containers.DEAD),
+            sample=sample_in(lines),
         )
 
 
@@ -82,7 +86,8 @@ class Finder:
         )
         live, dead_keys = keys.live, keys.dead
         by_key = by_key and not self.exceed_lookup(dead_keys)
-        found = Candidates(read=read)
+        found = Candidates(read=read, sample=keys.sample)
+        source = replace(source, sample=keys.sample.keys)
         if not request.objects.parts:
             return found
         objects = _rows(request.objects.parts)
@@ -150,8 +155,10 @@ class Finder:
         needed = pa.concat_tables([named.filter(is_live), extra])
         write = partial(containers.write_keys, source.format, work, self.keys_of)
         written = run_here(write, needed)
-        found = Candidates(read=_read(written))
-        live = WrittenKeys.of(written).live
+        keys = WrittenKeys.of(written)
+        live = keys.live
+        found = Candidates(read=_read(written), sample=keys.sample)
+        source = replace(source, sample=keys.sample.keys)
         look = partial(candidates.survivors, source, work.url, live, self.keys_of)
         dead = named.filter(pc.invert(is_live)).select(["address", "kind", "cause"])
         explain = partial(candidates.explain, dead, judge)
@@ -203,14 +210,16 @@ class Finder:
         rows = files.map(read, LISTED.append(JOIN_KEY))
         left = rows.join(self.key_rows(live, place.url), on="key", how="left_anti")
         lines = self._frames.run(left.select(*LISTED.names), write, shuffled=shuffled)
-        landmark = F.col("address").isin(list(source.objects.landmarks)).cast("long")
+        # Spark has no unsigned numbers.
+        signed = np.array(source.sample, np.uint64).view(np.int64).tolist()
+        is_sampled = F.col("key").isin(signed).cast("long")
         totals = rows.agg(
             F.count("size").alias("objects"),
             F.sum("size").alias("size"),
-            F.sum(landmark).alias("landmarks"),
+            F.sum(is_sampled).alias("sampled"),
         )
         (whole,) = self._frames.collect(totals)
-        report = {name: whole[name] or 0 for name in ("objects", "size", "landmarks")}
+        report = {name: whole[name] or 0 for name in ("objects", "size", "sampled")}
         return Lines([*lines.rows, {"address": "", "report": json.dumps(report)}])
 
     def key_rows(self, live: Keys, url: str) -> DataFrame:
@@ -249,10 +258,16 @@ def _read(lines: Lines) -> Read:
     return Read(lines.sum("containers"), lines.sum("entries"), lines.sum("held"))
 
 
+def sample_in(*jobs: Lines) -> Sample:
+    """The sample of what is live that tasks have reported."""
+    reports = (report for lines in jobs for report in lines.reports())
+    return Sample.of(report[containers.SAMPLE] for report in reports)
+
+
 def count_looked_at(found: Candidates, lines: Lines) -> None:
     found.objects += lines.sum("objects")
     found.size += lines.sum("size")
-    found.landmarks += lines.sum("landmarks")
+    found.sampled += lines.sum("sampled")
 
 
 def judged(found: Candidates, lines: Lines) -> Candidates:

@@ -32,7 +32,7 @@ from reclaim.engine.lifecycle import (
 )
 from reclaim.engine.requests import FindRequest
 from reclaim.engine.spark.failures import Work
-from reclaim.engine.spark.finding import Finder, Keys, run_here
+from reclaim.engine.spark.finding import Finder, Keys, run_here, sample_in
 from reclaim.engine.spark.frames import Frames, Lines, map_rows
 from reclaim.engine.spark.work import lifecycle, lifecycle_later
 from reclaim.engine.spark.work.lifecycle import (
@@ -48,11 +48,13 @@ from reclaim.engine.spark.work.lifecycle import (
 )
 from reclaim.engine.spark.work.lines import after, files_table
 from reclaim.engine.spark.work.parts import read_parts, write_rows
-from reclaim.engine.tasks import lifecycle_index, lifecycle_ranges
+from reclaim.engine.spark.work.uncommitted import write_names
+from reclaim.engine.tasks import lifecycle_index, lifecycle_ranges, sampling
 from reclaim.engine.tasks.judging import Verdict
 from reclaim.engine.tasks.lifecycle import ADDRESSES, RANGES, ROWS
 from reclaim.engine.tasks.lifecycle_index import RuleChanges, Span
 from reclaim.engine.tasks.parts import Part, open_storage, read_part, write_part
+from reclaim.engine.tasks.sampling import Sample
 from reclaim.policy.lifecycle.classes import BranchClasses
 
 LOOKED_UP_BY_A_TASK = 500
@@ -277,6 +279,8 @@ class LifecycleJobs:
         )
         going, notes.addresses = notes.addresses, ()
         there: Callable[[pa.Table], pa.Table] = partial(lifecycle.look_up_going, format)
+        if search.earlier is None:
+            found.sample = self._sample(request)
         if request.objects.parts:
             there = self._find_listed(request, wanted, found)
         if not going:
@@ -308,16 +312,31 @@ class LifecycleJobs:
             found.verdict.add(Verdict.decode(report["verdict"]))
         notes.gone = lines.sum("owned") - lines.sum("there")
 
+    def _sample(self, request: FindRequest) -> Sample:
+        """Some of the live containers, which a listing must have."""
+        if not request.containers.parts:
+            return Sample()
+        within = partial(sampling.below, request.format.prefix)
+        write = partial(write_names, request.work, self._finder.keys_of, within)
+        return sample_in(self._run(request.containers.parts, write))
+
     def _find_listed(
         self, request: FindRequest, wanted: Keys, found: Candidates
     ) -> Callable[[pa.Table], pa.Table]:
         """Count what is listed; returns what finds it of some addresses."""
         work, keys_of = request.work, self._finder.keys_of
         find = partial(
-            lifecycle.find_listed, request.format, request.objects.url, work, wanted, keys_of
+            lifecycle.find_listed,
+            request.format,
+            request.objects.url,
+            work,
+            wanted,
+            keys_of,
+            found.sample.keys,
         )
         lines = self._run(request.objects.parts, find)
         found.objects, found.size = lines.sum("objects"), lines.sum("size")
+        found.sampled = lines.sum("sampled")
         assert found.lifecycle is not None
         found.lifecycle.objects = lines.sum("data")
         return partial(lifecycle.match_listed, work.url, tuple(lines.parts), keys_of)

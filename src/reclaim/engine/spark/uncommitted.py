@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from reclaim.engine.answers import NO_CONTAINERS, Candidates, Objects, Read
 from reclaim.engine.requests import FindRequest
 from reclaim.engine.spark.failures import Work
-from reclaim.engine.spark.finding import Finder, Keys, count_looked_at, judged, run_here
+from reclaim.engine.spark.finding import Finder, Keys, count_looked_at, judged, run_here, sample_in
 from reclaim.engine.spark.frames import Frames, Lines, Spread, map_rows
 from reclaim.engine.spark.work import candidates, uncommitted
 from reclaim.engine.spark.work.candidates import Source
@@ -30,6 +30,7 @@ from reclaim.engine.tasks.judging import SURVIVORS
 from reclaim.engine.tasks.looking_up import GuardCounts, add_guards
 from reclaim.engine.tasks.parts import Part, open_storage, read_part
 from reclaim.engine.tasks.reading import LIVE, READ
+from reclaim.engine.tasks.sampling import listed_part
 from reclaim.engine.uncommitted import (
     Carried,
     CarryRequest,
@@ -133,7 +134,7 @@ class UncommittedJobs:
         notes.carried = waiting
         if not objects.parts:
             return found
-        source = Source(format, objects)
+        source = Source(format, objects, found.sample.keys)
         if here:
             keys_of, write = self._finder.keys_of, partial(candidates.write_survivors, search.carry)
             look = partial(candidates.survivors, source, work.url, committed, keys_of)
@@ -213,17 +214,20 @@ class UncommittedJobs:
         assert notes is not None
         if not request.containers.parts:
             return ()
-        write = partial(uncommitted.write_names, work, keys_of)
+        within = partial(listed_part, request.format, search.below, search.unlisted)
+        write = partial(uncommitted.write_names, work, keys_of, within)
         named = self._run(request.containers.parts, write, here=here)
         found.read.containers = named.sum("containers")
         names = tuple(named.parts)
-        keys = list(names)
+        keys, jobs = list(names), [named]
         for url, parts in ((search.url, search.index), (work.url, search.fresh)):
             if parts:
-                write = partial(uncommitted.write_listed_keys, url, work, names, keys_of)
+                write = partial(uncommitted.write_listed_keys, url, work, names, keys_of, within)
                 lines = self._run(parts, write, here=here)
                 keys += lines.parts
+                jobs.append(lines)
                 notes.bytes += lines.sum("bytes") if parts is search.index else 0
+        found.sample = sample_in(*jobs)
         committed = tuple(keys)
         if search.below and not self._finder.exceed_lookup(committed):
             count = partial(uncommitted.count_keys, work.url, committed)

@@ -20,7 +20,7 @@ from reclaim.engine.tasks.grouping import GroupSums, Places, folders_of
 from reclaim.engine.tasks.parts import Part
 from reclaim.globs import glob_regex
 from reclaim.storage import Storage, hashed_files
-from reclaim.stores.format import Format
+from reclaim.stores.format import FOREIGN, Format
 from reclaim.urls import ODD_ADDRESS
 
 SURVIVORS = pa.schema(
@@ -107,7 +107,7 @@ class Verdict:
     strangers: Counter[str] = field(default_factory=Counter)
     """Guards that are not known at all."""
     odd: list[str] = field(default_factory=list)
-    """The first few addresses that are odd (see ``urls.ODD_ADDRESS``)."""
+    """The first few addresses that are odd (see ``urls.ODD_ADDRESS``) or foreign."""
     young: dict[str, tuple[int, int]] = field(default_factory=dict)
     """When the first and the last object of a kind that is too young is old enough, by kind; in
     microseconds since 1970."""
@@ -190,7 +190,7 @@ def judge(
     own = pc.is_in(rows.column("kind"), pa.array(rules.cutoffs, pa.string()))
     kind = pc.if_else(own, rows.column("kind"), shape)
     foreign = pc.invert(pc.starts_with(address, format.prefix))
-    odd = pc.match_substring_regex(address, ODD_ADDRESS)
+    odd = pc.or_(pc.match_substring_regex(address, ODD_ADDRESS), pc.equal(shape, FOREIGN))
     cutoff = _lookup(shape, rules.cutoffs, pa.timestamp("us", tz="UTC"))
     closed = pc.or_(pc.equal(guard, ""), pc.is_in(guard, pa.array(rules.closed, pa.string())))
     opened = pc.is_in(guard, pa.array(rules.open, pa.string()))

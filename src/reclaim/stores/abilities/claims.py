@@ -37,6 +37,10 @@ class KnowsExpired(Protocol):
         """
         ...
 
+    def find_expired(self, addresses: Collection[str]) -> Collection[str]:
+        """Those of some addresses whose objects rules took."""
+        ...
+
     def expired_by(self) -> Collection[str]:
         """The runs that have taken such objects, or are about to, for good."""
         ...

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.catalog.addresses import ROOT, segment
+from reclaim.catalog.addresses import PARTITION, ROOT, is_partition, segment
 from reclaim.catalog.content import ranges as containers
 from reclaim.catalog.content.ranges import RangeInfo
 from reclaim.errors import Corrupt, NotFound
@@ -19,6 +19,7 @@ from reclaim.stores.catalog.folders import folders_of
 from reclaim.stores.format import (
     CONTAINERS,
     ENTRIES,
+    FOREIGN,
     INDEXED,
     QUARANTINE,
     Margin,
@@ -126,8 +127,9 @@ class CatalogFormat:
             parents = [*branches, f"{self.prefix}_reclaim/meta"]
         for folders in _asked(storage, parents):
             for folder in folders:
-                odd = is_odd(f"{folder}/_")
-                yield folder, "" if odd else folder.rstrip("/").rsplit("/", 1)[-1]
+                name = folder.rstrip("/").rsplit("/", 1)[-1]
+                is_ours = is_partition(name) and not is_odd(f"{folder}/_")
+                yield folder, name if is_ours else ""
         if branch is None:
             yield from ((folder, "") for folder in self._own_folders(storage))
 
@@ -153,6 +155,7 @@ class CatalogFormat:
         first, second, third = (_part(parts, depth, at) for at in range(3))
         fourth = _part(parts, depth, 3)
         data = pc.and_(pc.equal(first, "branches"), pc.equal(depth, 4))
+        named = pc.match_substring_regex(third, f"^(?:{PARTITION})$")
         ours = pc.equal(first, "_reclaim")
         meta = pc.and_(pc.and_(ours, pc.equal(second, "meta")), pc.equal(depth, 4))
         runs = pc.and_(pc.and_(ours, pc.equal(second, "runs")), pc.greater(depth, 3))
@@ -166,8 +169,13 @@ class CatalogFormat:
         runs = pc.or_(runs, by_rules)
         epoch = pc.and_(pc.and_(ours, pc.equal(second, "epoch")), pc.equal(depth, 3))
         aside = pc.and_(ours, pc.equal(second, QUARANTINE))
+        holds_partitions = pc.or_(
+            pc.equal(first, "branches"), pc.and_(ours, pc.equal(second, "meta"))
+        )
+        foreign = pc.and_not(pc.and_(holds_partitions, pc.greater(depth, 3)), named)
         kind = pc.case_when(
-            pc.make_struct(data, meta, work, runs, epoch, aside),
+            pc.make_struct(foreign, data, meta, work, runs, epoch, aside),
+            FOREIGN,
             DATA,
             CONTAINER,
             WORK,
@@ -177,7 +185,7 @@ class CatalogFormat:
             UNKNOWN,
         )
         branch = pc.if_else(data, second, "")
-        partition = pc.if_else(pc.or_(data, meta), third, "")
+        partition = pc.if_else(pc.and_(pc.or_(data, meta), named), third, "")
         names = ["kind", "belongs_to", "guard"]
         return pc.make_struct(kind, branch, partition, field_names=names)
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from reclaim.clock import to_micros
 from reclaim.errors import Conflict, Corrupt, Refused, UnsafeFolder
 from reclaim.storage import LastCheck, unchecked
+from reclaim.storage.local_folder import changed_at
+from reclaim.storage.mounts import check_mounts
 
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 """How a file is opened: not through a link, and without waiting for the other end of a pipe."""
@@ -37,7 +39,7 @@ class StoreFolder:
         return (self.root / self._name).stat().st_dev
 
     def check(self, address: str, status: os.stat_result) -> None:
-        """Refuse a link, and what lies on another file system."""
+        """Refuse a link, what lies on another file system, and a date that is none."""
         if stat.S_ISLNK(status.st_mode):
             raise UnsafeFolder(
                 f"{str(self.root / address)!r} is a link; links in a store are not followed",
@@ -48,6 +50,11 @@ class StoreFolder:
                 f"{str(self.root / address)!r} is on another file system than the store",
                 hint="a store must be on one; unmount it, or move it into the store",
             )
+        changed_at(status, address)
+
+    def check_mounts(self, folder: str) -> None:
+        """Refuse a mount that a listing of a folder of the store meets."""
+        check_mounts(self.root / self._name, folder.removeprefix(self._name))
 
     def status(self, address: str) -> os.stat_result:
         """The system's status of a file or folder; it and those above must be ordinary ones."""

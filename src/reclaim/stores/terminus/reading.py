@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from reclaim.errors import Corrupt, UnknownVersion
 from reclaim.model import SnapshotId
+from reclaim.storage.local_folder import changed_at
 from reclaim.stores.format import SNAPSHOTS
 from reclaim.stores.terminus.addresses import ARCHIVE, ROLLUP, layer_of
 from reclaim.stores.terminus.batch import decode_archives
@@ -224,7 +225,7 @@ def _whole(path: str, device: int) -> tuple[int, int, bytes]:
         data = os.read(handle, size + 1) if size < WHOLE else b""
     finally:
         os.close(handle)
-    return size, status.st_mtime_ns // 1000, data
+    return size, changed_at(status, path), data
 
 
 def _read(path: str, most: int | None) -> bytes:

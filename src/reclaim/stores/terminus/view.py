@@ -72,6 +72,7 @@ class LayerView:
     def shards(self) -> Sequence[str]:
         """The folders with layers; one that is a link or a mount is refused."""
         names = []
+        self.folder.check_mounts("")
         with translated("list", self._prefix), os.scandir(self.root / self._prefix) as entries:
             for entry in entries:
                 if SHARD.fullmatch(entry.name):
@@ -119,6 +120,7 @@ class LayerView:
 
     def names(self, folder: str) -> Sequence[str]:
         """The names of all that lies in a shard, and nothing else of it."""
+        self.folder.check_mounts(folder)
         with suppress(NotFound), translated("list", folder), self.folder.open(folder) as handle:
             return [name for name in os.listdir(handle) if _is_text(name)]  # noqa: PTH208
         return ()

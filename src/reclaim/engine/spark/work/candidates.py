@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.answers import Objects, count_landmarks
+from reclaim.engine.answers import Objects
 from reclaim.engine.requests import ExcludeRequest
 from reclaim.engine.spark import keys
 from reclaim.engine.spark.failures import Work
-from reclaim.engine.spark.keys import Key, KeysOf
+from reclaim.engine.spark.keys import KeysOf
 from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.spark.work.shielding import shielded
@@ -22,6 +22,7 @@ from reclaim.engine.tasks import excluding, judging, reading, tally
 from reclaim.engine.tasks.inventory import read_inventory
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, CandidateRules, Verdict
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_parts
+from reclaim.engine.tasks.sampling import count_sampled
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.storage import LISTED
 from reclaim.stores.format import Format
@@ -36,6 +37,8 @@ class Source:
 
     format: Format
     objects: Objects
+    sample: tuple[int, ...] = ()
+    """Keys of live objects that are counted as they are read."""
 
     def read(self, files: Tables) -> Tables:
         storage = open_storage(self.objects.url)
@@ -63,24 +66,21 @@ def survivors(
     """Objects whose keys are not live, with how many there were of all."""
     loaded = keys.load(url, live)
     for table in source.read(files):
+        named = keys_of(table.column("address"))
         counts = {
             "objects": table.num_rows,
             "size": pc.sum(table.column("size")).as_py() or 0,
-            "landmarks": count_landmarks(source.objects, table),
+            "sampled": count_sampled(named, source.sample),
         }
-        yield _unlisted(table, loaded, keys_of), counts
+        yield table.filter(pa.array(~keys.among(named, loaded))), counts
 
 
 def unlisted(url: str, live: tuple[Part, ...], keys_of: KeysOf, files: Tables) -> Tables:
     """Rows whose keys are not live."""
     loaded = keys.load(url, live)
     for table in read_parts(url, files):
-        yield _unlisted(table, loaded, keys_of)
+        yield table.filter(pa.array(~keys.among(keys_of(table.column("address")), loaded)))
         tally.count(OBJECTS, table.num_rows)
-
-
-def _unlisted(table: pa.Table, live: Key, keys_of: KeysOf) -> pa.Table:
-    return table.filter(pa.array(~keys.among(keys_of(table.column("address")), live)))
 
 
 def write_survivors(place: Place, rows: Tables) -> Tables:
@@ -98,7 +98,7 @@ def _bare(table: pa.Table) -> pa.Table:
 
 def with_counts(look: Callable[[Tables], Seen], write: Work, files: Tables) -> Tables:
     """Look, then write; the report also counts what was looked at."""
-    counts = {"objects": 0, "size": 0, "landmarks": 0}
+    counts = {"objects": 0, "size": 0, "sampled": 0}
 
     def rows() -> Tables:
         for table, seen in look(files):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from reclaim.engine.spark import keys
 from reclaim.engine.spark.keys import Key, KeysOf
 from reclaim.engine.spark.work.lines import Tables, in_fewer, lines_of, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.tasks import promised, reading, tally
+from reclaim.engine.tasks import promised, reading, sampling, tally
 from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.parts import (
     Part,
@@ -26,12 +27,15 @@ from reclaim.engine.tasks.parts import (
     write_parts,
 )
 from reclaim.engine.tasks.reading import LIVE
+from reclaim.engine.tasks.sampling import Sample
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
 from reclaim.storage import Storage, hashed_files
 from reclaim.stores.format import CONTAINERS, NO_READ, Format
 
 HELD, DONE = "held", "done"
 """The kinds of files that are read for keys besides containers."""
+SAMPLE = "sample"
+"""The name under which a task reports a sample of what is live."""
 DEAD = "dead"
 """The group of files with the keys of what is dead."""
 
@@ -142,6 +146,8 @@ def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> T
     Those of dead ones are in files of their own, each with its cause.
     """
     counts = {"containers": 0, "entries": 0, "held": 0}
+    sample = Sample()
+    within = partial(sampling.below, format.prefix)
     storage, own = storage_of(format), open_storage(place.url)
     written: list[Key] = []
     dead: list[Key] = []
@@ -160,6 +166,7 @@ def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> T
             counts["containers"] += live.num_rows - live.column("entries").null_count
             counts["entries"] += pc.sum(live.column("entries")).as_py() or 0
             written.append(keys_of(live.column("address")))
+            sample.add(live.column("address"), written[-1], within)
             if live.num_rows < read.num_rows:
                 gone = read.filter(pc.invert(is_live))
                 dead.append(keys_of(gone.column("address")))
@@ -167,7 +174,8 @@ def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> T
     stem = stem_in(place.below("keys"))
     parts = [*write_parts(own, stem, [keys.table(written)])]
     of_dead = write_parts(own, f"{stem}-dead", [keys.causes_table(dead, causes)])
-    yield lines_of([*parts, *(replace(part, group=DEAD) for part in of_dead)], counts)
+    report = {**counts, SAMPLE: sample.encode()}
+    yield lines_of([*parts, *(replace(part, group=DEAD) for part in of_dead)], report)
 
 
 def _tallied(tables: Tables) -> Tables:

@@ -37,6 +37,7 @@ from reclaim.engine.tasks.parts import (
     read_part,
     write_parts,
 )
+from reclaim.engine.tasks.sampling import count_sampled
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.policy.lifecycle.classes import BranchClasses
@@ -314,10 +315,11 @@ def find_listed(
     work: Place,
     going: tuple[Part, ...],
     keys_of: KeysOf,
+    sample: tuple[int, ...],
     files: Tables,
 ) -> Tables:
     """Count listed objects, and write down those that may be among what goes."""
-    counts = {"objects": 0, "size": 0, "data": 0}
+    counts = {"objects": 0, "size": 0, "data": 0, "sampled": 0}
     wanted = keys.load(work.url, going)
     found: list[pa.Table] = []
     for table in read_parts(url, files):
@@ -325,8 +327,9 @@ def find_listed(
         counts["objects"] += table.num_rows
         counts["size"] += pc.sum(table.column("size")).as_py() or 0
         counts["data"] += lifecycle_plan.count_data(format, table)
+        key = keys_of(table.column("address"))
+        counts["sampled"] += count_sampled(key, sample)
         if len(wanted):
-            key = keys_of(table.column("address"))
             named = keys.among(key, wanted)
             columns = [pa.array(key), table.column("size"), table.column("last_modified")]
             found.append(pa.table(columns, schema=KEYED).filter(pa.array(named)))

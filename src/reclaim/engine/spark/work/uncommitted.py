@@ -15,6 +15,7 @@ from reclaim.engine.spark import keys
 from reclaim.engine.spark.failures import Work
 from reclaim.engine.spark.keys import Key, KeysOf
 from reclaim.engine.spark.work.candidates import Source
+from reclaim.engine.spark.work.containers import SAMPLE
 from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import indexing, looking_up, tally
@@ -32,6 +33,7 @@ from reclaim.engine.tasks.parts import (
     write_parts,
 )
 from reclaim.engine.tasks.reading import LIVE, READ
+from reclaim.engine.tasks.sampling import Sample, Within
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.engine.uncommitted import IndexRequest
@@ -119,23 +121,30 @@ def write_dead(format: Format, place: Place, containers: Tables) -> Tables:
     yield lines_of(parts, report)
 
 
-def write_names(place: Place, keys_of: KeysOf, files: Tables) -> Tables:
+def write_names(place: Place, keys_of: KeysOf, within: Within, files: Tables) -> Tables:
     """Write down the keys of live containers themselves, and how many there are."""
     own = open_storage(place.url)
     written: list[Key] = []
-    count = 0
+    count, sample = 0, Sample()
     for table in read_parts(place.url, files):
         live = table.filter(pc.equal(table.column("cause"), LIVE))
         count += live.num_rows
         written.append(keys_of(live.column("address")))
+        sample.add(live.column("address"), written[-1], within)
     parts = write_parts(own, stem_in(place.below("keys")), [keys.table(written)])
-    yield lines_of(parts, {"containers": count})
+    yield lines_of(parts, {"containers": count, SAMPLE: sample.encode()})
 
 
 def write_listed_keys(
-    url: str, place: Place, live: tuple[Part, ...], keys_of: KeysOf, files: Tables
+    url: str,
+    place: Place,
+    live: tuple[Part, ...],
+    keys_of: KeysOf,
+    within: Within,
+    files: Tables,
 ) -> Tables:
     """Write down the keys of what live containers list, by the index."""
+    sample = Sample()
     ranges = keys.load(place.url, live)
     source = indexing.CountedReads(open_storage(url))
     written: list[Key] = []
@@ -143,10 +152,12 @@ def write_listed_keys(
         rows = read_part(source, part, ["address", "range"])
         # A collision of keys takes a dead range for a live one, and so keeps more.
         listed = pa.array(keys.among(keys_of(rows.column("range")), ranges))
-        written.append(keys_of(rows.filter(listed).column("address")))
+        addresses = rows.filter(listed).column("address")
+        written.append(keys_of(addresses))
+        sample.add(addresses, written[-1], within)
     own = open_storage(place.url)
     parts = write_parts(own, stem_in(place.below("keys")), [keys.table(written)])
-    yield lines_of(parts, {"bytes": source.size})
+    yield lines_of(parts, {"bytes": source.size, SAMPLE: sample.encode()})
 
 
 def read_names(url: str, files: Tables) -> Tables:
