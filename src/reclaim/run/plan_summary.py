@@ -20,6 +20,7 @@ from reclaim.run.plan_document import (
     Counts,
     File,
     Group,
+    HeldBy,
     HistoryChange,
     Large,
     LibraryEdit,
@@ -68,6 +69,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
     """The document of a plan, without its hash."""
     seen, decided, found = findings.seen, findings.decided, findings.found
     containers, read = findings.containers, findings.found.read
+    expired = decided.count_expired()
     return PlanDocument(
         run=findings.run,
         place=Where(url=findings.place.url, prefix=findings.place.prefix),
@@ -111,7 +113,8 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         refs=len(seen.refs),
         leases=len(seen.leases),
         live=len(decided.live),
-        expired=sum(1 for snapshot in findings.dead if snapshot in decided.before),
+        expired=expired.snapshots,
+        held_by=[HeldBy(**holder.record()) for holder in expired.held_by],
         dead=len(findings.dead),
         too_young=_too_young(findings),
         history=_history(decided),
@@ -221,9 +224,6 @@ def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> 
             f"merging {base.branch} with the default branch will report every differing path as a "
             "conflict, because their merge base expires (keep_merge_bases keeps it)"
         )
-    for ref in decided.edit.expired_tips:
-        if ref not in decided.edit.delete_refs:
-            yield f"the {ref.kind} {ref.name} is at an expired {store.noun}, and stays with it"
     if decided.cut_off:
         names = some(sorted(decided.cut_off))
         yield (

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from reclaim.history import build
+from reclaim.history import ExpiredCount, build
 from reclaim.history.graph import reachable
 from reclaim.model import Decision, Ref, RefKind, Snapshot, SnapshotId
 from reclaim.policy import Policy, Rules, evaluate
@@ -49,6 +49,9 @@ class PolicyExplained:
     entries: Sequence[EntryExplained]
     decisions: Sequence[Decision]
     snapshots: Sequence[Snapshot]
+    released: frozenset[SnapshotId]
+    """The snapshots that no ref reaches once the history is edited."""
+    expired: ExpiredCount
 
     @property
     def kept(self) -> int:
@@ -64,6 +67,7 @@ def explain_policy(
         policy,
         snapshots=seen.snapshots,
         refs=seen.refs,
+        leases=seen.returned,
         busy=seen.busy,
         now=now,
         noun=noun,
@@ -74,8 +78,10 @@ def explain_policy(
         if members or ref is None
     ]
     reached = _reached(seen.snapshots, refs)
-    decisions = [one for one in decided.decisions if one.id in reached]
-    return PolicyExplained(entries, decisions, seen.snapshots)
+    decisions = [decision for decision in decided.reached() if decision.id in reached]
+    return PolicyExplained(
+        entries, decisions, seen.snapshots, decided.released(), decided.count_expired(reached)
+    )
 
 
 def entry_name(number: int, policy: Policy) -> str:
