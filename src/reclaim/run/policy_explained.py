@@ -11,7 +11,7 @@ from reclaim.history.graph import reachable
 from reclaim.model import Decision, Ref, RefKind, Snapshot, SnapshotId
 from reclaim.policy import Policy, Rules, evaluate
 from reclaim.policy.words import rules_in_words
-from reclaim.run.decide import Decided, decide, find_named
+from reclaim.run.decide import Decided, Predict, decide, find_named
 from reclaim.stores.abilities import HistorySeen
 
 DEFAULT = "default"
@@ -59,7 +59,13 @@ class PolicyExplained:
 
 
 def explain_policy(
-    policy: Policy, seen: HistorySeen, *, now: datetime, noun: str, ref: str | None = None
+    policy: Policy,
+    seen: HistorySeen,
+    *,
+    now: datetime,
+    noun: str,
+    ref: str | None = None,
+    predict: Predict | None = None,
 ) -> PolicyExplained:
     """Explain a policy for all refs, or for one of them alone."""
     refs = find_named(seen.refs, [ref]) if ref is not None else seen.refs
@@ -70,6 +76,7 @@ def explain_policy(
         leases=seen.returned,
         busy=seen.busy,
         now=now,
+        predict=predict,
         noun=noun,
     )
     entries = [
