@@ -49,6 +49,10 @@ class Snapshot:
     message: str = ""
 
 
+UNDO_HOLDER = "undo of run "
+"""How the holder of a lease begins that an undo took; the id of the undone run follows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
     """A mark that a snapshot is in use, valid for ``length`` after ``refreshed_at``."""
@@ -65,6 +69,13 @@ class Lease:
 
     def valid_at(self, now: datetime) -> bool:
         return now < self.end
+
+    @property
+    def undone_run(self) -> str | None:
+        """The run whose undo took the lease; None for any other holder."""
+        if not self.holder.startswith(UNDO_HOLDER):
+            return None
+        return self.holder.removeprefix(UNDO_HOLDER)
 
 
 @dataclass(frozen=True, slots=True)

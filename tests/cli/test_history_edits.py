@@ -28,7 +28,7 @@ def commits(cli: CommandLine) -> list[str]:
 
 def test_a_plan_says_so(cli: CommandLine, log: list[str]) -> None:
     out = cli.ok("plan", "sales", *RULES).out
-    assert "2 commits expire under the policy; 0 were already unreachable." in out
+    assert "2 commits lose their rule.\n" in out
     assert (
         "The history is edited: 1 commit gets other parents, and 2 commits leave it. Of these 2 "
         "stay for now, held by a lease or by a run that can be undone."

@@ -172,7 +172,7 @@ def test_explain(cli: CommandLine, history: list[str], file: Path) -> None:
     said = cli.ok("policy", "explain", "sales").out
     assert "keep the last 2 commits" in said
     assert "no rule: all 3 commits stay" in said
-    assert "Today 5 of 6 commits that some ref reaches stay, and 1 would expire." in said
+    assert "Today the rules keep 5 of 6 commits.\n1 commit loses its rule." in said
     assert "commit 2" in said
     found = cli.ok("policy", "explain", "sales", "--json").json
     assert [(one["entry"], one["refs"], one["kept"]) for one in found["entries"]] == [

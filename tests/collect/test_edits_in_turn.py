@@ -106,6 +106,7 @@ def test_a_run_that_deleted_is_not_waited_for(local: World) -> None:
     """It cannot be undone: what it left is a change like any other."""
     edited = edit_twice(local, quarantine=False)
     local.repo.undo(edited.newer)
+    local.release_undos()
     local.clock.advance(minutes=1)
     collected = local.apply(local.plan(LAST, allowed_fraction=1.0)).run
     assert [run.state for run in local.repo.runs() if run.id == collected] == [RunState.DONE]

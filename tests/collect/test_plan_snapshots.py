@@ -12,10 +12,10 @@ from reclaim.engine.tasks.parts import read_part
 from reclaim.errors import UnknownVersion
 from reclaim.policy import Policy, Rules
 from reclaim.run import plan_document, plan_file, plan_snapshots
-from reclaim.run.decide import UNREACHED
+from reclaim.run.decide import STAYS_BEHIND, UNREACHED
 from reclaim.run.plan import Plan
 from reclaim.run.removal import MoveToQuarantine, find_record
-from reclaim.run.snapshot_reasons import NEEDED_BY_LEASE, STAYS_BEHIND, SnapshotVerdict
+from reclaim.run.snapshot_reasons import NEEDED_BY_LEASE, SnapshotVerdict
 from tests.collect.refusing import refused
 from tests.collect.world import NAME, World, bury, opening
 

@@ -294,6 +294,12 @@ class World:
         listed = {address for address in self.candidates(plan) if address in before}
         assert gone == listed - self.needed()
 
+    def release_undos(self) -> None:
+        """Release what undos hold, as an operator would."""
+        for lease, _ in self.repo.leases():
+            if lease.undone_run is not None:
+                self.repo.release_lease(lease.id)
+
     def quiet(self) -> None:
         """A run with nobody about leaves what is needed; a second one finds nothing."""
         self.age()

@@ -6,22 +6,60 @@ from tests.planted.bug import Bug
 
 ALONE = "tests/collect/test_edit_alone.py"
 AGAIN = "tests/collect/test_decided_again.py"
+HELD = "tests/collect/test_undo_held.py"
 IN_TURN = "tests/collect/test_edits_in_turn.py"
+MEANWHILE = "tests/collect/test_plan_meanwhile.py"
 MERGED = "tests/collect/test_merge_after.py"
 STOPPED = "tests/collect/test_edit_then_stop.py"
 
 BUGS: dict[str, Bug] = {
     "an edit made as it was planned": Bug(
         "reclaim.run.reviewed_edit",
-        right="        going = self.expired - decisions.kept\n",
-        wrong="        going = set(self.expired)\n",
+        right="going = self.expired - decisions.kept - held_by_undo(history, seen.returned)",
+        wrong="going = set(self.expired)",
         test=f"{AGAIN}::test_an_expiration_below_it_was_undone[deletes]",
     ),
     "an edit by the rules of now alone": Bug(
         "reclaim.run.reviewed_edit",
-        right="        going = self.expired - decisions.kept\n",
-        wrong="        going = history.numbers.keys() - decisions.kept\n",
+        right="going = self.expired - decisions.kept - held_by_undo(history, seen.returned)",
+        wrong="going = history.numbers.keys() - decisions.kept",
         test=f"{AGAIN}::test_what_the_plan_kept_in_a_history_stays_in_it",
+    ),
+    "an older plan takes what an undo brought back": Bug(
+        "reclaim.run.reviewed_edit",
+        right="going = self.expired - decisions.kept - held_by_undo(history, seen.returned)",
+        wrong="going = self.expired - decisions.kept",
+        test=f"{HELD}::test_a_plan_from_before_the_undo_leaves_it",
+    ),
+    "rules take what an undo brought back": Bug(
+        "reclaim.run.decide",
+        right="            decisions.kept | held_by_undo(history, leases),\n",
+        wrong="            decisions.kept,\n",
+        test=f"{HELD}::test_the_next_nights_leave_what_came_back[embedded-by_gc]",
+    ),
+    "the undo of an expiration holds nothing": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="_hold(connection, workspace, run_id, dropped, max(rest, SAFETY.after_undo))",
+        wrong="_hold(connection, workspace, run_id, (), max(rest, SAFETY.after_undo))",
+        test=f"{HELD}::test_an_expiration_leaves_it_too[by_expire]",
+    ),
+    "an undo holds for a day alone": Bug(
+        "reclaim.catalog.collection.undoing",
+        right="        length = _window(connection, workspace, run_id)\n",
+        wrong="        length = SAFETY.after_undo\n",
+        test=f"{HELD}::test_the_next_nights_leave_what_came_back[embedded-by_gc]",
+    ),
+    "what a run removed while it was planned counts as damage": Bug(
+        "reclaim.run.plan",
+        right="if not isinstance(error, LOST) or not self._lost_live():",
+        wrong="if error:",
+        test=f"{MEANWHILE}::test_what_a_run_took_meanwhile_is_no_damage[embedded]",
+    ),
+    "damage counts as what a run removed": Bug(
+        "reclaim.run.plan",
+        right="if not isinstance(error, LOST) or not self._lost_live():",
+        wrong="if not isinstance(error, LOST):",
+        test=f"{MEANWHILE}::test_damage_is_told_although_a_run_took_something_before",
     ),
     "what the plan left in reach gets out of reach": Bug(
         "reclaim.run.reviewed_edit",

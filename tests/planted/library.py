@@ -156,7 +156,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what an undo that died was about to hold stops every plan": Bug(
         "reclaim.stores.sidecar.leases",
-        right='if lease.snapshot not in waiting.get(undone_by(lease) or "", ())',
+        right='if lease.snapshot not in waiting.get(lease.undone_run or "", ())',
         wrong="if lease.snapshot not in ()",
         test=f"{RELEASED}::test_an_undo_that_dies_while_it_holds_stops_no_plan",
     ),
@@ -168,8 +168,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a purge releases what a partial undo brought back": Bug(
         "reclaim.stores.sidecar.leases",
-        right="if undone_by(lease) == run_id and lease.snapshot in going:",
-        wrong="if undone_by(lease) == run_id:",
+        right="if lease.undone_run == run_id and lease.snapshot in going:",
+        wrong="if lease.undone_run == run_id:",
         test=f"{RELEASED}::test_a_purge_after_a_partial_undo_leaves_what_came_back",
     ),
 }

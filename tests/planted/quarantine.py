@@ -76,8 +76,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a commit that no ref reaches holds what an undo brings back": Bug(
         "reclaim.catalog.collection.undoing",
-        right="tops | _tops(connection, repo_uid, out_of_reach(connection, repo_uid, back))",
-        wrong="tops",
+        right="returned = dropped | back",
+        wrong="returned = back - dropped",
         test=f"{DETOURS}::test_what_hangs_on_an_edited_commit_that_no_ref_reaches_is_held",
     ),
     "a promised metarange that is away is not counted": Bug(

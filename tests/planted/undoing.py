@@ -112,8 +112,8 @@ BUGS: dict[str, Bug] = {
     ),
     "an undo ends the protection of what it could not hang up again": Bug(
         "reclaim.catalog.collection.undoing",
-        right="held += [one for one in sorted(outcome.loose) if",
-        wrong="held += [one for one in () if",
+        right="returned |= outcome.loose",
+        wrong="returned |= set()",
         test=f"{BROKEN}::test_what_only_the_promise_held_is_leased",
     ),
     "an expiration that is refused is waited for": Bug(
@@ -181,8 +181,8 @@ BUGS: dict[str, Bug] = {
     ),
     "nothing holds what came back": Bug(
         "reclaim.catalog.collection.undoing",
-        right="        held = _without_child(connection, uid, run_id, back)\n",
-        wrong="        held: list[str] = []\n",
+        right="returned = dropped | back",
+        wrong="returned = set(dropped)",
         test="tests/collect/test_quarantine.py"
         "::test_what_came_back_is_safe_for_a_day_and_goes_then[embedded]",
     ),

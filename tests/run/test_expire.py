@@ -157,7 +157,7 @@ def test_a_plan_changes_nothing_and_a_second_run_finds_nothing(
 
 
 def test_every_decision_has_a_reason(repo: Repository) -> None:
-    decisions = list(plan_expire(repo, SEVEN_DAYS).reached())
+    decisions = list(plan_expire(repo, SEVEN_DAYS).decided.reached())
     assert len(decisions) == 15
     assert all(decision.reasons for decision in decisions)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reclaim.history import build, expire
-from reclaim.model import History, Ref, RefKind, Snapshot
+from reclaim.model import History, Lease, Ref, RefKind, Snapshot
 from reclaim.policy import Policy, evaluate
 from reclaim.run.reviewed_edit import ReviewedEdit
 from tests.history.graphs import histories
@@ -21,6 +21,7 @@ class Seen:
     snapshots: tuple[Snapshot, ...]
     refs: tuple[Ref, ...]
     busy: frozenset[str] = frozenset()
+    returned: tuple[Lease, ...] = ()
 
 
 def review(policy: Policy, history: History, *, delete: bool) -> tuple[ReviewedEdit, object]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from reclaim.catalog import Commit, Entry, NamedRef
+    from reclaim.history import Holder
     from reclaim.run.edit_counts import EditCounts
 
 SHORT = 12
 """How much of a commit's id people are shown."""
+
+
+HOLDERS_SHOWN = 3
+"""How many holders of expired snapshots people are shown by name."""
 
 
 def entry_document(entry: Entry) -> dict[str, Any]:
@@ -83,6 +89,28 @@ def commits(count: int) -> str:
 def snapshots(count: int, noun: str) -> str:
     """So many snapshots, by the word that their store has for them."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def expired(count: int, held_by: Sequence[Holder], noun: str) -> str:
+    """The number of expired snapshots in a sentence, with the largest holders of some of them."""
+    lose = "loses its rule" if count == 1 else "lose their rule"
+    said = f"{snapshots(count, noun)} {lose}"
+    if not held_by:
+        return f"{said}."
+    held = sum(holder.snapshots for holder in held_by)
+    names = [_holder(holder, noun) for holder in held_by[:HOLDERS_SHOWN]]
+    if (more := len(held_by) - HOLDERS_SHOWN) > 0:
+        names.append(f"{more} more {'ref' if more == 1 else 'refs'}")
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    stay, them = ("stays", "it") if held == 1 else ("stay", "them")
+    hold = "holds" if len(held_by) == 1 else "hold"
+    return f"{said}; {held} of them {stay} because {listed} {hold} {them}."
+
+
+def _holder(holder: Holder, noun: str) -> str:
+    until = "" if holder.until is None else f" until {instant(holder.until)} UTC"
+    kind = holder.kind if holder.until is None else f"the {holder.kind} of run"
+    return f"{kind} {holder.name} ({snapshots(holder.snapshots, noun)}{until})"
 
 
 def history_edit(edit: EditCounts, noun: str) -> str:

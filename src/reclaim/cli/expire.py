@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.describe import snapshots
+from reclaim.cli.describe import expired, snapshots
 from reclaim.cli.output import Block
 from reclaim.cli.places import parse_repository
 from reclaim.cli.policy_view import STORED
 from reclaim.cli.rules import RuleOptions
 from reclaim.cli.session import Session
 from reclaim.cli.snapshot_rows import (
-    EXPIRED,
     KEPT,
     AllOption,
     ReasonsOption,
@@ -57,7 +56,7 @@ class Expired:
     all_reasons: bool = False
 
     def document(self) -> Mapping[str, Any]:
-        edit = self.plan.edit
+        edit, counted = self.plan.edit, self.plan.decided.count_expired()
         return {
             "run": self.run.id if self.run else None,
             "applied": self.run is not None,
@@ -65,6 +64,8 @@ class Expired:
             "decisions": [{**row.document(), "kept": row.decision == KEPT} for row in self._rows()],
             "reparented": {commit: list(new) for commit, new in edit.reparent.items()},
             "released": list(self.plan.released()),
+            "expired": counted.snapshots,
+            "held_by": [holder.record() for holder in counted.held_by],
             "expired_tips": [ref.name for ref in edit.expired_tips],
             "deleted_refs": [ref.name for ref in edit.delete_refs],
             "touched_bases": [base.branch for base in edit.touched_bases],
@@ -72,38 +73,34 @@ class Expired:
         }
 
     def view(self) -> Iterator[Block]:
-        edit = self.plan.edit
+        edit, counted = self.plan.edit, self.plan.decided.count_expired()
+        released = set(self.plan.released())
         rows = list(self._rows())
-        kept = [row for row in rows if row.decision == KEPT]
-        expired = len(rows) - len(kept)
+        staying = [row for row in rows if row.id not in released]
         if self.policy_source == STORED:
             yield "The policy that is stored with the repository was used."
         yield from going_view(
-            (row for row in rows if row.decision == EXPIRED),
-            expired,
+            (row for row in rows if row.id in released),
+            len(released),
             self.noun,
             everything=self.everything,
             all_reasons=self.all_reasons,
         )
         if self.everything:
-            yield snapshot_table(kept, self.noun, all_reasons=self.all_reasons)
+            yield snapshot_table(staying, self.noun, all_reasons=self.all_reasons)
         else:
-            yield from kept_view(Counter(row.reasons[0] for row in kept), self.noun)
+            yield from kept_view(Counter(row.reasons[0] for row in staying), self.noun)
         verb = "would get" if self.only_planned else "got"
-        yield f"Of {snapshots(len(rows), self.noun)}, {len(kept)} stay and {expired} expire."
+        yield expired(counted.snapshots, counted.held_by, self.noun)
         if edit.empty:
             yield "History stays as it is."
         else:
-            released = len(self.plan.released())
             yield f"{snapshots(len(edit.reparent), self.noun)} {verb} other parents."
             reached = "would be" if self.only_planned else "will be"
-            yield f"{snapshots(released, self.noun)} {reached} unreachable."
+            yield f"{snapshots(len(released), self.noun)} {reached} unreachable."
         for ref in edit.delete_refs:
             gone = "would be deleted" if self.only_planned else "was deleted"
             yield f"The {ref.kind} {ref.name} {gone}: its {self.noun} is expired."
-        for ref in edit.expired_tips:
-            if ref not in edit.delete_refs:
-                yield f"The {ref.kind} {ref.name} is at an expired {self.noun}, and stays with it."
         reports = "would report" if self.only_planned else "will report"
         for base in edit.touched_bases:
             yield (
@@ -125,7 +122,7 @@ class Expired:
 
     def _rows(self) -> Iterator[SnapshotRow]:
         read = self.plan.read
-        return snapshot_rows(self.plan.reached(), read.snapshots, read.refs)
+        return snapshot_rows(self.plan.decided.reached(), read.snapshots, read.refs)
 
 
 def expire(
@@ -146,10 +143,10 @@ def expire(
     given = rules.read()
     foreign = find_foreign(store)
     if foreign is not None:
-        expired = _of_store(foreign, given, rules, ref or (), only_plan=plan)
+        answer = _of_store(foreign, given, rules, ref or (), only_plan=plan)
     else:
-        expired = _of_catalog(session, store, given, rules, ref or (), only_plan=plan)
-    session.output.answer(replace(expired, everything=everything, all_reasons=reasons))
+        answer = _of_catalog(session, store, given, rules, ref or (), only_plan=plan)
+    session.output.answer(replace(answer, everything=everything, all_reasons=reasons))
 
 
 def _of_catalog(

@@ -11,6 +11,7 @@ import typer
 from reclaim.cli import exits
 from reclaim.cli.apply import NOTHING_APPLIED, applied_document, sentence
 from reclaim.cli.command import command
+from reclaim.cli.describe import expired
 from reclaim.cli.failure import Failure
 from reclaim.cli.found_plan import shown
 from reclaim.cli.limits import LimitOptions
@@ -136,6 +137,8 @@ class Result:
             "run": None,
             "policy_source": None,
             "warnings": [],
+            "expired": 0,
+            "held_by": [],
             "too_young": None,
             "lifecycle": self._lifecycle(),
             **NOTHING_APPLIED,
@@ -150,6 +153,8 @@ class Result:
             document["plan"] = shown(plan.place)
             document["policy_source"] = plan.document.policy_source
             document["warnings"] = [*plan.document.warnings, *disabled]
+            document["expired"] = plan.document.expired
+            document["held_by"] = [one.model_dump(mode="json") for one in plan.document.held_by]
             young = plan.document.too_young
             document["too_young"] = None if young is None else young.model_dump(mode="json")
         if applied is None:
@@ -168,10 +173,15 @@ class Result:
         stored = plan is not None and plan.document.policy_source == STORED
         by = " (by its stored policy)" if stored else ""
         said = self._nothing() if applied is None else sentence(applied)
+        document = None if plan is None else plan.document
+        held = ""
+        if document is not None and document.held_by:
+            holders = [one.holder for one in document.held_by]
+            held = f"; {expired(document.expired, holders, document.store.noun).rstrip('.')}"
         rules = f"; {NO_RULE_ENABLED}" if self.rules_disabled else ""
         if self.by_rules is not None:
             rules = f"; by lifecycle rules: {sentence(self.by_rules.applied)}"
-        return f"{name}: {said}{by}{rules}"
+        return f"{name}: {said}{by}{held}{rules}"
 
     def _lifecycle(self) -> dict[str, Any] | None:
         if self.by_rules is None:

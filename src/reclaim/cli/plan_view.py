@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from reclaim.cli.describe import instant, objects, percent, size, snapshots
+from reclaim.cli.describe import expired, instant, objects, percent, size, snapshots
 from reclaim.cli.found_plan import shown
 from reclaim.cli.output import Block, Table
 from reclaim.cli.policy_view import STORED
@@ -145,16 +145,17 @@ class Summary:
             yield f"The policy that is stored with {plan.store.name} was used:"
         for line in plan.policy:
             yield f"Policy: {line}."
-        unreached = plan.dead - plan.expired
         noun = plan.store.noun
-        held = plan.history.held if plan.history else 0
-        expired = plan.expired + held
+        change = plan.history
+        going = plan.expired if change is None else change.released - change.held
+        unreached = plan.dead - going
         yield (
             f"{snapshots(plan.live, noun)} stay, on {plan.refs} {_plural('ref', plan.refs)} and "
-            f"{plan.leases} {_plural('lease', plan.leases)}. {snapshots(expired, noun)} "
-            f"{'expires' if expired == 1 else 'expire'} under the policy; "
-            f"{unreached} {'was' if unreached == 1 else 'were'} already unreachable."
+            f"{plan.leases} {_plural('lease', plan.leases)}. {unreached} "
+            f"{'was' if unreached == 1 else 'were'} already unreachable."
         )
+        if plan.expired or plan.rules:
+            yield expired(plan.expired, [one.holder for one in plan.held_by], noun)
         if plan.history and plan.edits_history:
             yield _edit(plan.history, noun)
         if plan.deleted_refs:

@@ -20,6 +20,7 @@ from reclaim.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from reclaim.policy import Policy, StoredPolicy
+    from reclaim.run.decide import Predict
     from reclaim.stores.base import Store
 
 StoreArgument = Annotated[str, typer.Argument(metavar="REPO", help=STORE, show_default=False)]
@@ -152,10 +153,35 @@ def explain(
         policy = given if stored is None else stored.policy
         assert policy is not None
         seen = store.current_history()
-        explained = explain_policy(policy, seen, now=store.clock.now(), noun=store.noun, ref=ref)
+        explained = explain_policy(
+            policy,
+            seen,
+            now=store.clock.now(),
+            noun=store.noun,
+            ref=ref,
+            predict=_predict(store, policy),
+        )
     session.output.answer(
         Explanation(store.name, store.noun, stored, explained, seen.refs, ref, everything, reasons)
     )
+
+
+def _predict(store: Store, policy: Policy) -> Predict | None:
+    """A prediction of the edit by the store's own library, if a plan would ask that."""
+    from reclaim.errors import Refused
+    from reclaim.run.library_edit import find_library_edit, predicting
+    from reclaim.stores.abilities import Expiration
+
+    try:
+        edit = find_library_edit(
+            store, policy, delete_expired_tags=False, delete_expired_branches=False
+        )
+    except Refused:
+        # Nobody can edit the history by these rules; what they keep can be explained.
+        return None
+    if edit is None:
+        return None
+    return predicting(store, Expiration(policy, store.clock.now()))
 
 
 def find_or_fail(store: Store) -> StoredPolicy:

@@ -7,11 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reclaim.cli.describe import instant, snapshots
+from reclaim.cli.describe import expired, instant, snapshots
 from reclaim.cli.output import Block, Table
 from reclaim.cli.snapshot_rows import (
-    EXPIRED,
-    KEPT,
     SnapshotRow,
     going_view,
     kept_view,
@@ -88,7 +86,8 @@ class Explanation:
             ],
             "commits": len(rows),
             "kept": self.explained.kept,
-            "expired": len(rows) - self.explained.kept,
+            "expired": self.explained.expired.snapshots,
+            "held_by": [holder.record() for holder in self.explained.expired.held_by],
             "decisions": [row.document() for row in rows],
         }
 
@@ -101,21 +100,17 @@ class Explanation:
         for entry in self.explained.entries:
             yield from self._entry(entry)
         yield ""
-        count = len(self.explained.decisions)
-        expired = count - self.explained.kept
+        count, counted = len(self.explained.decisions), self.explained.expired
         if self.ref is None:
-            yield (
-                f"Today {self.explained.kept} of {snapshots(count, self.noun)} that some ref "
-                f"reaches stay, and {expired} would expire."
-            )
+            yield f"Today the rules keep {self.explained.kept} of {snapshots(count, self.noun)}."
         else:
             own = sum(entry.kept for entry in self.explained.entries)
             yield (
                 f"Of {snapshots(count, self.noun)} that {self.ref} reaches, its rules keep {own} "
-                f"today, other refs keep {self.explained.kept - own} of the others, and {expired} "
-                "would expire."
+                f"today, and other refs keep {self.explained.kept - own} of the others."
             )
-        yield from self._listed(expired)
+        yield expired(counted.snapshots, counted.held_by, self.noun)
+        yield from self._listed()
 
     def _entry(self, entry: EntryExplained) -> Iterator[Block]:
         yield f"\n{entry.name}"
@@ -132,15 +127,17 @@ class Explanation:
         rows.append((str(entry.kept), f"in all, of {snapshots(entry.reached, self.noun)}"))
         yield Table(("kept", "rule"), rows, frozenset({"kept"}), True)
 
-    def _listed(self, expired: int) -> Iterator[Block]:
+    def _listed(self) -> Iterator[Block]:
+        released = self.explained.released
         options = {"everything": self.everything, "all_reasons": self.all_reasons}
-        going = (row for row in self._rows() if row.decision == EXPIRED)
-        yield from going_view(going, expired, self.noun, **options)
-        kept = [row for row in self._rows() if row.decision == KEPT]
+        rows = list(self._rows())
+        going = [row for row in rows if row.id in released]
+        yield from going_view(going, len(going), self.noun, **options)
+        staying = [row for row in rows if row.id not in released]
         if self.everything:
-            yield snapshot_table(kept, self.noun, all_reasons=self.all_reasons)
+            yield snapshot_table(staying, self.noun, all_reasons=self.all_reasons)
         else:
-            yield from kept_view(Counter(row.reasons[0] for row in kept), self.noun)
+            yield from kept_view(Counter(row.reasons[0] for row in staying), self.noun)
 
     def _rows(self) -> Iterator[SnapshotRow]:
         explained = self.explained

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.describe import objects, size, snapshots
+from reclaim.cli.describe import instant, objects, size, snapshots
 from reclaim.cli.output import Block
 from reclaim.cli.run_names import OTHER_STORE, RUN_HELP, find_id
 from reclaim.cli.running import RunOptions
@@ -52,7 +53,7 @@ def undo(
     foreign = None if store is None else find_foreign(store)
     if foreign is not None:
         done = _bring_back(foreign, find_id([foreign], run), running)
-        session.output.answer(UndoAnswer(foreign.name, foreign.noun, done))
+        session.output.answer(UndoAnswer.of(foreign, done))
         return
     with ExitStack() as opened:
         with _naming_other_stores():
@@ -65,12 +66,12 @@ def undo(
         if can_be_given_up(own, record):
             with running.watched() as watcher:
                 done = undo_run(own, running.engine(watcher), run, watcher=watcher)
-            answer = UndoAnswer(own.name, own.noun, done, given_up=True)
+            answer = UndoAnswer.of(own, done, given_up=True)
         elif record.kind == EXPIRE or edits_alone(record):
             left = _undo_history(own, repository, record)
-            answer = UndoAnswer(own.name, own.noun, Undone(run, left=tuple(left)), record)
+            answer = UndoAnswer.of(own, Undone(run, left=tuple(left)), record)
         else:
-            answer = UndoAnswer(own.name, own.noun, _bring_back(own, run, running))
+            answer = UndoAnswer.of(own, _bring_back(own, run, running))
     session.output.answer(answer)
 
 
@@ -85,6 +86,19 @@ class UndoAnswer:
     """The run, where nothing but its edit of the history could be taken back."""
     given_up: bool = False
     """Whether it is a lifecycle run that was cut off, of which the rest was released."""
+    until: datetime | None = None
+    """When the hold of what came back ends; None if nothing is held."""
+    release: str = ""
+    """The command that ends the hold sooner."""
+
+    @classmethod
+    def of(
+        cls, store: Store, done: Undone, edited: Run | None = None, *, given_up: bool = False
+    ) -> UndoAnswer:
+        from reclaim.run.released import find_hold, release_command
+
+        until, release = find_hold(store, done.run), release_command(store, done.run)
+        return cls(store.name, store.noun, done, edited, given_up, until, release)
 
     @property
     def deleted(self) -> dict[str, int]:
@@ -104,6 +118,7 @@ class UndoAnswer:
             "run": self.done.run,
             "store": self.store,
             **self.done.summary(),
+            "until": self.until,
             "deleted": self.deleted,
         }
 
@@ -130,6 +145,9 @@ class UndoAnswer:
             yield f"Changed or gone since, and left as it is: {'; '.join(done.left)}."
         if done.held:
             yield f"{done.held_until[:1].upper()}{done.held_until[1:]}."
+        if self.until is not None:
+            yield f"No run takes what came back before {instant(self.until)} UTC."
+            yield f"To allow it sooner: {self.release}"
 
 
 @contextmanager

@@ -7,6 +7,16 @@ met last. Everything here is decided from what is given; nothing is read and not
 
 from reclaim.history.bases import TouchedBase
 from reclaim.history.expire import Edit, expire
+from reclaim.history.expired import ExpiredCount, Holder, count_expired, held_by_undo
 from reclaim.history.graph import build
 
-__all__ = ["Edit", "TouchedBase", "build", "expire"]
+__all__ = [
+    "Edit",
+    "ExpiredCount",
+    "Holder",
+    "TouchedBase",
+    "build",
+    "count_expired",
+    "expire",
+    "held_by_undo",
+]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import compress
 
 from reclaim.cycles import no_search_for_cycles
 from reclaim.errors import Corrupt, IncompleteRead, NotFound, Refused
-from reclaim.history import Edit, build, expire
+from reclaim.history import Edit, ExpiredCount, build, count_expired, expire, held_by_undo
+from reclaim.history.expired import parents_after
 from reclaim.history.graph import reachable
-from reclaim.model import History, Lease, Ref, Snapshot, SnapshotId
+from reclaim.model import Decision, History, Lease, Ref, Snapshot, SnapshotId
 from reclaim.policy import Decisions, Policy, evaluate
 from reclaim.stores.observation import Observation
 
@@ -19,6 +21,8 @@ KEEPS_ALL = Policy()
 Predict = Callable[[History, AbstractSet[SnapshotId]], Edit]
 """The edit that somebody else will make of a history, by what the rules keep of it."""
 UNREACHED = "no branch, tag or lease reaches it"
+STAYS_BEHIND = "behind a branch or tag at an expired {noun}, which stays with what it reaches"
+HELD_BY_UNDO = "held by the undo of a run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class Decided:
     """Snapshots that the rules keep and that no ref reaches once somebody else has edited."""
     noun: str = "commit"
     """The store's own word for a snapshot, as the reasons say it."""
+    leases: tuple[Lease, ...] = ()
 
     def rule(self, snapshot: SnapshotId) -> str:
         """Why a snapshot that is not live goes."""
@@ -49,9 +54,29 @@ class Decided:
         """The snapshots that refs reach, and do not reach once the history is edited."""
         return find_released(self.history, self.edit)
 
+    def reached(self) -> Iterator[Decision]:
+        """The decisions for the snapshots that refs reach before the edit, newest first.
+
+        The first reason of an expired snapshot that stays is what holds it.
+        """
+        history, released = self.history, self.released()
+        by_undo = held_by_undo(history, self.leases)
+        there = reachable(history.parents, history.tips)
+        for decision in compress(self.decisions, there):
+            if decision.kept or (decision.id in released and decision.id not in by_undo):
+                yield decision
+            else:
+                holds = HELD_BY_UNDO if decision.id in by_undo else STAYS_BEHIND
+                reasons = (holds.format(noun=self.noun), *decision.reasons)
+                yield decision._replace(reasons=reasons)
+
     def new_parents(self) -> Sequence[tuple[int, ...]]:
         """The parents of each snapshot once the history is edited, as numbers."""
-        return _new_parents(self.history, self.edit)
+        return parents_after(self.history, self.edit)
+
+    def count_expired(self, within: Collection[SnapshotId] | None = None) -> ExpiredCount:
+        """Count the expired snapshots, or those of them ``within`` some, with their holders."""
+        return count_expired(self.history, self.decisions.kept, self.edit, self.leases, within)
 
 
 def decide_seen(
@@ -135,15 +160,17 @@ def decide(
 
     The edit is ours, unless somebody else will make it and ``predict`` says how. What that takes
     out of reach although the rules keep it stays. ``noun`` is the store's word for a snapshot.
+    What the leases of undos reach stays in the history, whatever the rules say.
     """
     history = build(snapshots, refs)
     decisions = evaluate(policy, history, now=now, noun=noun)
+    leases = tuple(leases)
     if predict is not None:
         edit = predict(history, decisions.kept)
     else:
         edit = expire(
             history,
-            decisions.kept,
+            decisions.kept | held_by_undo(history, leases),
             limit=find_named(refs, limit) if limit else None,
             delete_expired_tags=delete_expired_tags,
             delete_expired_branches=delete_expired_branches,
@@ -158,7 +185,7 @@ def decide(
     cut_off = find_cut_off(history, decisions.kept, edit) if predict is not None else frozenset()
     gone = set(edit.delete_refs)
     tips = [tip for ref, tip in zip(history.refs, history.tips, strict=True) if ref not in gone]
-    after = _new_parents(history, edit)
+    after = parents_after(history, edit)
     return Decided(
         history,
         decisions.with_bases(edit.kept_bases),
@@ -169,6 +196,7 @@ def decide(
         before=_ids(history, reachable(history.parents, [*history.tips, *held])),
         cut_off=cut_off,
         noun=noun,
+        leases=leases,
     )
 
 
@@ -185,13 +213,6 @@ def find_cut_off(
     reached = reachable(history.parents, history.tips)
     numbers = ((one, history.numbers[one]) for one in edit.unreachable if one in kept)
     return frozenset(one for one, at in numbers if reached[at] and history.parents[at])
-
-
-def _new_parents(history: History, edit: Edit) -> Sequence[tuple[int, ...]]:
-    after = list(history.parents)
-    for snapshot, parents in edit.reparent.items():
-        after[history.numbers[snapshot]] = tuple(history.numbers[parent] for parent in parents)
-    return after
 
 
 def _ids(history: History, reached: bytearray) -> frozenset[SnapshotId]:

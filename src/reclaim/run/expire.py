@@ -6,17 +6,16 @@ time it is applied, it is decided again, and what expires by both decisions is t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reclaim.catalog import HistoryEdit, HistoryRead, Repository
 from reclaim.catalog.collection.editors import EXPIRE
 from reclaim.history import Edit
-from reclaim.history.graph import reachable
 from reclaim.lock import edit_in_progress
-from reclaim.model import Decision, Run, SnapshotId
+from reclaim.model import Run, SnapshotId
 from reclaim.policy import Decisions, Policy, require_rules, unmatched_sentences
-from reclaim.run.decide import check_counts, decide
+from reclaim.run.decide import Decided, check_counts, decide
 from reclaim.run.edit_counts import EditCounts
 from reclaim.run.plan_document import LibraryEdit
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
@@ -28,34 +27,27 @@ class ExpirePlan:
     """The edit that an expiration would make, with a decision for every snapshot."""
 
     read: HistorySeen
-    decisions: Decisions
-    edit: Edit
+    decided: Decided
     reviewed: ReviewedEdit
     library_edit: LibraryEdit | None = None
     """The edit that the store's own library is asked for, if that edits the history."""
+
+    @property
+    def decisions(self) -> Decisions:
+        return self.decided.decisions
+
+    @property
+    def edit(self) -> Edit:
+        return self.decided.edit
 
     def warnings(self) -> tuple[str, ...]:
         """Rules that are for nothing."""
         return unmatched_sentences(self.reviewed.policy, self.read.refs)
 
-    def reached(self) -> Iterator[Decision]:
-        """The decisions for snapshots that some ref reaches before the edit, newest first."""
-        dead = self._unreached()
-        return (decision for decision in self.decisions if decision.id not in dead)
-
     def released(self) -> tuple[SnapshotId, ...]:
         """The snapshots that no ref reaches any more because of the edit."""
-        dead = self._unreached()
-        return tuple(found for found in self.edit.unreachable if found not in dead)
-
-    def _unreached(self) -> frozenset[SnapshotId]:
-        history = self.decisions.history
-        reached = reachable(history.parents, history.tips)
-        return frozenset(
-            snapshot.id
-            for snapshot, there in zip(history.snapshots, reached, strict=True)
-            if not there
-        )
+        released = self.decided.released()
+        return tuple(snapshot for snapshot in self.edit.unreachable if snapshot in released)
 
 
 def plan_expire(
@@ -74,6 +66,7 @@ def plan_expire(
         policy,
         snapshots=read.snapshots,
         refs=read.refs,
+        leases=read.returned,
         busy=read.busy,
         now=read.read_at,
         limit=refs,
@@ -85,7 +78,7 @@ def plan_expire(
     reviewed = ReviewedEdit(
         policy, read.read_at, expired, frozenset(edit.unreachable), edit.delete_refs, refs
     )
-    return ExpirePlan(read, decided.decisions, edit, reviewed)
+    return ExpirePlan(read, decided, reviewed)
 
 
 def apply_expire(repository: Repository, plan: ExpirePlan) -> Run | None:

@@ -22,9 +22,17 @@ from reclaim.engine.tasks.judging import CandidateRules
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
 from reclaim.engine.tasks.shielding import Matches
 from reclaim.engine.tasks.tally import CONTAINERS, OBJECTS
-from reclaim.errors import InvalidInput, ReclaimError
+from reclaim.errors import (
+    Corrupt,
+    IncompleteRead,
+    InvalidInput,
+    NotFound,
+    OutOfTime,
+    ReclaimError,
+)
 from reclaim.ids import new_run_id
 from reclaim.lock import edit_in_progress
+from reclaim.model import SnapshotId
 from reclaim.policy import Policy
 from reclaim.run import plan_file, plan_snapshots
 from reclaim.run.causes import CAUSES, causes_of, find_containers, find_dead_ids
@@ -49,7 +57,7 @@ from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.uncommitted.checkpoint import UNCOMMITTED_CHECKPOINTS
 from reclaim.run.young_runs import YoungRuns
 from reclaim.storage import LISTED, KeyRange, buckets, is_relic
-from reclaim.stores.abilities import Expiration
+from reclaim.stores.abilities import Expiration, ShowsHistory
 from reclaim.stores.base import Store
 from reclaim.stores.format import DecodesSnapshots, SurveysContainers
 from reclaim.stores.observation import Margins, Observation, ObserveRequest, Survey
@@ -59,6 +67,11 @@ FOLDERS = ("work", "containers", "objects", "index", "carried", "protected", "li
 """The folders of a plan."""
 MOST = 0.9
 """A plan that takes a larger part of all objects than this needs a word from a person."""
+
+ROUNDS = 3
+"""How often a plan is begun again because a run removed what it was about to read."""
+LOST = (Corrupt, NotFound, IncompleteRead)
+"""How it is noticed that something is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,20 +171,44 @@ class Planning:
         self._survey: Survey | None = None
         self._surveyed: Surveyed | None = None
         self._library_edit: LibraryEdit | None = None
+        self._live: frozenset[SnapshotId] = frozenset()
+        """The snapshots that were observed as live."""
         self._partitions: Mapping[str, Sequence[str]] = {}
         """The partitions that were listed, with their folders."""
 
     def run(self) -> Plan:
+        for _ in range(ROUNDS):
+            self._live = frozenset()
+            try:
+                plan = self._plan()
+            except BaseException as error:
+                # A plan that was refused is no plan; what is left of it would only be listed again.
+                with suppress(ReclaimError):
+                    self._tidy(*FOLDERS)
+                    self._storage.delete(self._place.at("snapshots.parquet"))
+                if not isinstance(error, LOST) or not self._lost_live():
+                    raise
+            else:
+                self._tidy("work")
+                return plan
+        raise OutOfTime(
+            f"runs removed {self._store.noun}s of {self._store.name} each time that a plan read "
+            "them",
+            hint="nothing was changed; plan it again when these runs are done",
+        )
+
+    def _lost_live(self) -> bool:
+        """Whether a run has since removed a snapshot that was live when it was observed.
+
+        Its files may be gone by now, and nothing is damaged.
+        """
+        if self._store.deleted or not isinstance(self._store, ShowsHistory):
+            return False
         try:
-            plan = self._plan()
-        except BaseException:
-            # A plan that was refused is no plan; what is left of it would only be listed again.
-            with suppress(ReclaimError):
-                self._tidy(*FOLDERS)
-                self._storage.delete(self._place.at("snapshots.parquet"))
-            raise
-        self._tidy("work")
-        return plan
+            seen = self._store.current_history()
+        except ReclaimError:
+            return False
+        return not self._live <= {snapshot.id for snapshot in seen.snapshots}
 
     def _plan(self) -> Plan:
         stage, work = self._stages.stage, self._place.below("work")
@@ -215,6 +252,7 @@ class Planning:
             check_clock(self._store, self._storage, work)
         with stage("decide") as deciding:
             decided = self._decide(seen)
+            self._live = decided.live
             seen = keep_for_edited(seen, self._store, decided, place=work, opener=self._opener)
             dead = find_dead_ids(seen, decided)
             deciding.facts |= {"live": len(decided.live), "dead": len(dead)}

@@ -12,6 +12,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from reclaim.engine.answers import ContainerFiles
 from reclaim.engine.tasks.parts import Part
+from reclaim.history import Holder
 from reclaim.policy.lifecycle import DatedRule
 
 FORMAT = 2
@@ -108,6 +109,21 @@ class HistoryChange(_Model):
     """Snapshots that branches or tags reach, and do not reach after it."""
     held: int
     """Those of them that stay: a lease has them, or a run that can be undone."""
+
+
+class HeldBy(_Model):
+    """A branch, a tag, or the undo of a run, and the number of expired snapshots that it holds."""
+
+    kind: str
+    ref: str | None
+    run: str | None
+    until: AwareDatetime | None
+    """When the hold of an undo ends."""
+    commits: int
+
+    @property
+    def holder(self) -> Holder:
+        return Holder(self.kind, self.ref or self.run or "", self.commits, self.until)
 
 
 class TooYoung(_Model):
@@ -296,7 +312,9 @@ class PlanDocument(_Model):
     live: int
     """Snapshots that stay."""
     expired: int
-    """Snapshots that go because of the policy; those that are held do not count."""
+    """Snapshots that a branch or a tag reaches and no rule keeps; see ``history.expired``."""
+    held_by: list[HeldBy] = []
+    """The holders of some of them, the largest first; each snapshot counts for one holder."""
     dead: int
     too_young: TooYoung | None = None
     history: HistoryChange | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from reclaim.engine.answers import Candidates, ContainerFiles
 from reclaim.engine.tasks import judging
 from reclaim.engine.tasks.grouping import GroupSums, few
 from reclaim.engine.tasks.parts import Part, Place
-from reclaim.model import SnapshotId
+from reclaim.model import Lease, SnapshotId
 from reclaim.policy import Policy, policy_document, policy_lines, unmatched_sentences
 from reclaim.run.causes import causes_of
 from reclaim.run.decide import Decided
@@ -20,6 +20,7 @@ from reclaim.run.plan_document import (
     Counts,
     File,
     Group,
+    HeldBy,
     HistoryChange,
     Large,
     LibraryEdit,
@@ -32,6 +33,7 @@ from reclaim.run.plan_document import (
     Where,
 )
 from reclaim.run.protection import NO_PROTECTION, Protection
+from reclaim.run.released import release_command
 from reclaim.stores.abilities import ExpiresItself
 from reclaim.stores.base import Store
 from reclaim.stores.findings import some
@@ -68,6 +70,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
     """The document of a plan, without its hash."""
     seen, decided, found = findings.seen, findings.decided, findings.found
     containers, read = findings.containers, findings.found.read
+    expired = decided.count_expired()
     return PlanDocument(
         run=findings.run,
         place=Where(url=findings.place.url, prefix=findings.place.prefix),
@@ -111,7 +114,8 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         refs=len(seen.refs),
         leases=len(seen.leases),
         live=len(decided.live),
-        expired=sum(1 for snapshot in findings.dead if snapshot in decided.before),
+        expired=expired.snapshots,
+        held_by=[HeldBy(**holder.record()) for holder in expired.held_by],
         dead=len(findings.dead),
         too_young=_too_young(findings),
         history=_history(decided),
@@ -128,6 +132,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
             *_irreversible(store, findings.library_edit),
             *_odd(store, found),
             *_in_doubt(findings.protection, store),
+            *_held_by_undos(seen.leases, store),
         ],
         causes=list(causes_of(seen, store.noun)),
         deleted_refs=[ref.name for ref in decided.edit.delete_refs],
@@ -221,9 +226,6 @@ def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> 
             f"merging {base.branch} with the default branch will report every differing path as a "
             "conflict, because their merge base expires (keep_merge_bases keeps it)"
         )
-    for ref in decided.edit.expired_tips:
-        if ref not in decided.edit.delete_refs:
-            yield f"the {ref.kind} {ref.name} is at an expired {store.noun}, and stays with it"
     if decided.cut_off:
         names = some(sorted(decided.cut_off))
         yield (
@@ -243,6 +245,18 @@ def _unmatched(policy: Policy, seen: Observation, store: Store) -> Sequence[str]
 def _irreversible(store: Store, edit: LibraryEdit | None) -> Iterator[str]:
     if edit is not None and isinstance(store, ExpiresItself) and (sentence := store.irreversible()):
         yield sentence
+
+
+def _held_by_undos(leases: Iterable[Lease], store: Store) -> Iterator[str]:
+    ends: dict[str, datetime] = {}
+    for lease in leases:
+        if (run := lease.undone_run) is not None:
+            ends[run] = max(lease.end, ends.get(run, lease.end))
+    for run, end in sorted(ends.items()):
+        yield (
+            f"what the undo of run {run} brought back is held until {end:%F %T} UTC; to end that "
+            f"sooner: {release_command(store, run)}"
+        )
 
 
 def _odd(store: Store, found: Candidates) -> Iterator[str]:

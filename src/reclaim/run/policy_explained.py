@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from reclaim.history import build
+from reclaim.history import ExpiredCount, build
 from reclaim.history.graph import reachable
 from reclaim.model import Decision, Ref, RefKind, Snapshot, SnapshotId
 from reclaim.policy import Policy, Rules, evaluate
 from reclaim.policy.words import rules_in_words
-from reclaim.run.decide import Decided, decide, find_named
+from reclaim.run.decide import Decided, Predict, decide, find_named
 from reclaim.stores.abilities import HistorySeen
 
 DEFAULT = "default"
@@ -49,6 +49,9 @@ class PolicyExplained:
     entries: Sequence[EntryExplained]
     decisions: Sequence[Decision]
     snapshots: Sequence[Snapshot]
+    released: frozenset[SnapshotId]
+    """The snapshots that no ref reaches once the history is edited."""
+    expired: ExpiredCount
 
     @property
     def kept(self) -> int:
@@ -56,7 +59,13 @@ class PolicyExplained:
 
 
 def explain_policy(
-    policy: Policy, seen: HistorySeen, *, now: datetime, noun: str, ref: str | None = None
+    policy: Policy,
+    seen: HistorySeen,
+    *,
+    now: datetime,
+    noun: str,
+    ref: str | None = None,
+    predict: Predict | None = None,
 ) -> PolicyExplained:
     """Explain a policy for all refs, or for one of them alone."""
     refs = find_named(seen.refs, [ref]) if ref is not None else seen.refs
@@ -64,8 +73,10 @@ def explain_policy(
         policy,
         snapshots=seen.snapshots,
         refs=seen.refs,
+        leases=seen.returned,
         busy=seen.busy,
         now=now,
+        predict=predict,
         noun=noun,
     )
     entries = [
@@ -74,8 +85,10 @@ def explain_policy(
         if members or ref is None
     ]
     reached = _reached(seen.snapshots, refs)
-    decisions = [one for one in decided.decisions if one.id in reached]
-    return PolicyExplained(entries, decisions, seen.snapshots)
+    decisions = [decision for decision in decided.reached() if decision.id in reached]
+    return PolicyExplained(
+        entries, decisions, seen.snapshots, decided.released(), decided.count_expired(reached)
+    )
 
 
 def entry_name(number: int, policy: Policy) -> str:

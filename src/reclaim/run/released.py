@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import pyarrow as pa
 
@@ -17,12 +18,13 @@ from reclaim.engine.tasks.parts import Place
 from reclaim.errors import Corrupt, NotFound, PlanRefused, Refused
 from reclaim.history import build
 from reclaim.history.graph import reachable
-from reclaim.model import RELEASED_BY_LIBRARY, Run, SnapshotId
+from reclaim.model import RELEASED_BY_LIBRARY, UNDO_HOLDER, Run, SnapshotId
 from reclaim.safety import SAFETY
 from reclaim.storage import hashed_files
-from reclaim.stores.abilities import ExpiresUnderLock, Quarantines
+from reclaim.stores.abilities import ExpiresUnderLock, ListsLeases, Quarantines
 from reclaim.stores.base import Held, Store
 from reclaim.stores.findings import some
+from reclaim.stores.registry import name_of
 
 RELEASED = pa.schema(
     [
@@ -123,6 +125,20 @@ def hold_released(store: Store, held: Held, run: Run) -> tuple[str, ...]:
         f"the history, which the library of {store.name} edited; leases hold "
         f"{some(sorted(snapshots))} until {end:%F %T} UTC, make a branch or a tag there",
     )
+
+
+def find_hold(store: Store, run_id: str) -> datetime | None:
+    """When the leases of an undo end, which hold what it brought back; None if it has none."""
+    if not isinstance(store, ListsLeases):
+        return None
+    ends = [lease.end for lease, valid in store.leases() if valid and lease.undone_run == run_id]
+    return max(ends, default=None)
+
+
+def release_command(store: Store, run_id: str) -> str:
+    """The command that releases what the undo of a run holds."""
+    name = name_of(store.kind, store.name, store.uid)
+    return f"reclaim lease release {name} --holder '{UNDO_HOLDER}{run_id}'"
 
 
 def _out_of_reach(held: ExpiresUnderLock, ids: Collection[SnapshotId]) -> list[SnapshotId]:

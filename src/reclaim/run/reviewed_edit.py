@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from reclaim.errors import OutOfTime
-from reclaim.history import Edit, build, expire
+from reclaim.history import Edit, build, expire, held_by_undo
 from reclaim.history.graph import reachable
 from reclaim.model import History, Ref, SnapshotId
 from reclaim.policy import Policy, evaluate
@@ -52,7 +52,7 @@ class ReviewedEdit:
         """The edit as it is right for a history."""
         history = build(seen.snapshots, seen.refs)
         decisions = evaluate(self.policy, history, now=self.now)
-        going = self.expired - decisions.kept
+        going = self.expired - decisions.kept - held_by_undo(history, seen.returned)
         reached = _reached(history)
         while True:
             edit = expire(

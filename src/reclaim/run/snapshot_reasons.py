@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.cycles import no_search_for_cycles
+from reclaim.history import held_by_undo
 from reclaim.history.graph import reachable
-from reclaim.model import Decision, SnapshotId
+from reclaim.model import Decision, Lease, SnapshotId
 from reclaim.run.causes import by_earlier_run
-from reclaim.run.decide import UNREACHED, Decided
+from reclaim.run.decide import HELD_BY_UNDO, STAYS_BEHIND, UNREACHED, Decided
 from reclaim.stores.observation import Observation
 
 SENTENCES = pa.list_(pa.dictionary(pa.int32(), pa.string()))
 
-STAYS_BEHIND = "behind a branch or tag at an expired {noun}, which stays with what it reaches"
 PROMISED = "a run that can be undone needs it"
 CUT_OFF = "the store's library takes it out of history; it stays until a later plan names it"
 BELOW_CUT_OFF = "an ancestor of what stays although the store's library takes it out of history"
@@ -93,7 +93,8 @@ def _of_history(seen: Observation, decided: Decided) -> Iterator[Sequence[str]]:
     kept = decided.decisions.kept
     leased: dict[str, list[str]] = {}
     for lease in seen.leases:
-        leased.setdefault(lease.snapshot, []).append(f"in use: lease {lease.id} of {lease.holder}")
+        leased.setdefault(lease.snapshot, []).append(_of_lease(lease))
+    by_undo = held_by_undo(decided.history, seen.leases)
     in_use = _reached(decided, [lease.snapshot for lease in seen.leases])
     promised = _reached(decided, seen.promised)
     young = _reached(decided, seen.too_young)
@@ -109,7 +110,9 @@ def _of_history(seen: Observation, decided: Decided) -> Iterator[Sequence[str]]:
             yield decision.reasons
         else:
             behind = STAYS_BEHIND
-            if in_use[number]:
+            if id in by_undo:
+                behind = HELD_BY_UNDO
+            elif in_use[number]:
                 behind = NEEDED_BY_LEASE
             elif promised[number] or young[number]:
                 behind = PROMISED if promised[number] else TOO_YOUNG
@@ -118,6 +121,12 @@ def _of_history(seen: Observation, decided: Decided) -> Iterator[Sequence[str]]:
             behind = behind.format(noun=decided.noun)
             spared = leased.get(id) or ([] if id in kept else [behind])
             yield _both(decision, kept=id in kept, spared=spared)
+
+
+def _of_lease(lease: Lease) -> str:
+    if lease.undone_run is None:
+        return f"in use: lease {lease.id} of {lease.holder}"
+    return f"{HELD_BY_UNDO} (run {lease.undone_run}, until {lease.end:%F %T} UTC)"
 
 
 def _both(decision: Decision, *, kept: bool, spared: Sequence[str]) -> Sequence[str]:

@@ -60,6 +60,7 @@ def plan_store_expire(
         policy,
         snapshots=seen.snapshots,
         refs=seen.refs,
+        leases=seen.returned,
         busy=seen.busy,
         now=now,
         limit=refs,
@@ -73,7 +74,7 @@ def plan_store_expire(
     reviewed = ReviewedEdit(
         policy, now, expired, frozenset(edit.unreachable), edit.delete_refs, refs
     )
-    return ExpirePlan(seen, decided.decisions, edit, reviewed, library_edit)
+    return ExpirePlan(seen, decided, reviewed, library_edit)
 
 
 def _find_library_edit(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from reclaim.clock import Clock
-from reclaim.model import EDITED_BY_LIBRARY, Ref, RefKind, Run, Snapshot, SnapshotId
+from reclaim.model import EDITED_BY_LIBRARY, Lease, Ref, RefKind, Run, Snapshot, SnapshotId
 from reclaim.stores.abilities import Expiration, HistorySeen, Restored
 from reclaim.stores.sidecar.condemned import Condemnation
 from reclaim.stores.sidecar.held import HeldSidecar
@@ -63,6 +63,7 @@ class HistoryRead:
     snapshots: Sequence[Snapshot]
     refs: Sequence[Ref]
     busy: frozenset[str] = frozenset()
+    returned: Sequence[Lease] = ()
 
 
 class HeldShelf(HeldSidecar):

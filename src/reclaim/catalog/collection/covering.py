@@ -62,6 +62,29 @@ def out_of_reach(connection: Connection, repo_uid: str, ids: Collection[str]) ->
     return set(ids) - _reached(parents, _read_tips(connection, repo_uid))
 
 
+def find_tops(connection: Connection, repo_uid: str, ids: Collection[str]) -> set[str]:
+    """Those of some commits that no other of them reaches."""
+    if not ids:
+        return set()
+    parents, _ = _read_parents(connection, repo_uid)
+    return set(ids) - _reached(parents, (above for one in ids for above in parents.get(one, ())))
+
+
+def find_dropped(connection: Connection, run_id: str) -> set[str]:
+    """The commits that an edit of a run took out of the history, but for ancestors of others.
+
+    These are parents that it replaced, and commits of refs that it deleted.
+    """
+    edits = select(run_edits.c.old_parents, run_edits.c.new_parents)
+    dropped = {
+        parent
+        for row in connection.execute(edits.where(run_edits.c.run_id == run_id))
+        for parent in set(json.loads(row.old_parents)) - set(json.loads(row.new_parents))
+    }
+    deleted = select(run_refs.c.commit_id).where(run_refs.c.run_id == run_id)
+    return dropped.union(connection.execute(deleted).scalars())
+
+
 def _read_parents(connection: Connection, repo_uid: str) -> tuple[Parents, AbstractSet[str]]:
     """The parents of commits that something may be left of, and the commits that no run can bring
     back."""

@@ -33,13 +33,13 @@ from reclaim.catalog.database.schema import (
 )
 from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.database.sets import among, batches
-from reclaim.catalog.refs import commits, refs
+from reclaim.catalog.refs import commits, leases, refs
 from reclaim.catalog.staging import tokens
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros
 from reclaim.errors import Conflict, TransactionFailed
 from reclaim.ids import new_run_id
-from reclaim.model import Ref, RefKind, Run, RunState, Snapshot, SnapshotId
+from reclaim.model import Lease, Ref, RefKind, Run, RunState, Snapshot, SnapshotId
 
 BATCH = 5_000
 MESSAGE_LENGTH = 1_000
@@ -63,6 +63,8 @@ class HistoryRead:
     expected: tuple[int, int]
     version: int
     editor: str | None
+    returned: tuple[Lease, ...] = ()
+    """The valid leases of undos, on commits of the history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,20 @@ def history(
         _count(connection, uid),
         history_compare.version(connection, uid),
         editors[0].id if editors else None,
+        _returned(connection, uid, now, snapshots),
     )
+
+
+def _returned(
+    connection: Connection, repo_uid: str, now: datetime, snapshots: Sequence[Snapshot]
+) -> tuple[Lease, ...]:
+    valid = [
+        lease
+        for lease in leases.list_leases(connection, repo_uid)
+        if lease.undone_run is not None and lease.valid_at(now)
+    ]
+    standing = {snapshot.id for snapshot in snapshots} if valid else ()
+    return tuple(lease for lease in valid if lease.snapshot in standing)
 
 
 def _count(connection: Connection, repo_uid: str) -> tuple[int, int]:

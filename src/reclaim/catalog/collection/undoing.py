@@ -16,19 +16,20 @@ from sqlalchemy import Connection, Row, select, update
 
 from reclaim.catalog.collection import claimed_addresses, history_edit, records
 from reclaim.catalog.collection.commit_states import set_state
-from reclaim.catalog.collection.covering import out_of_reach
+from reclaim.catalog.collection.covering import find_dropped, find_tops, out_of_reach
 from reclaim.catalog.collection.editors import EXPIRE, stands
 from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.collection.promised import gone_for_good
 from reclaim.catalog.collection.provisional import TAKEN, has_condemned
 from reclaim.catalog.collection.taking_back import find_edit, has_edited, take_back
-from reclaim.catalog.database.schema import CommitState, run_edits, runs
+from reclaim.catalog.database.schema import CommitState, runs
 from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.database.sets import among
 from reclaim.catalog.refs import leases, refs
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import Conflict, NotFound, Refused
-from reclaim.model import EDIT_TAKEN_BACK, Lease, Run, RunState, SnapshotId
+from reclaim.model import EDIT_TAKEN_BACK, UNDO_HOLDER, Lease, Run, RunState, SnapshotId
+from reclaim.safety import SAFETY
 
 SHOWN = 3
 """How many of the things that are gone a message names."""
@@ -118,8 +119,10 @@ def _undo_edit(
 ) -> list[str]:
     """Take an edit back; returns what had changed since and was left.
 
-    Whole, or not at all; ``in_parts`` leaves what leads to commits that are gone for good.
+    Whole, or not at all; ``in_parts`` leaves what leads to commits that are gone for good. What
+    came back is leased for as long as a quarantine of the run would have been kept.
     """
+    dropped = find_dropped(connection, run_id)
     outcome = take_back(connection, workspace, run_id)
     if in_parts and outcome.gone and not outcome.restored and not outcome.waits:
         raise Refused(
@@ -138,6 +141,9 @@ def _undo_edit(
             f"run {run_id} cannot be undone yet: {'; '.join(outcome.waits)}",
             hint=f"undo the later run first: reclaim undo {first}",
         )
+    begun = find(connection, workspace.repo_uid, run_id).started_at
+    rest = begun + SAFETY.quarantine - workspace.clock.now()
+    _hold(connection, workspace, run_id, dropped, max(rest, SAFETY.after_undo))
     _end(connection, run_id)
     history_edit.bump(connection, workspace.repo_uid)
     return [*outcome.changed, *outcome.gone, *_taken_since(connection, workspace.repo_uid, run_id)]
@@ -177,16 +183,15 @@ def restore(
     lock: RepositoryLock,
     run_id: str,
     whole: Collection[str],
-    hold: timedelta,
     *,
     complete: bool,
 ) -> RestoredCommits:
     """Make the commits of a run live again, of those that are whole, with parents and refs.
 
     In one transaction. Where a parent is not there, the history of a commit goes on at the nearest
-    ancestors that are. What no ref reaches afterwards is leased for a while, so that there is
-    time to name it before the next run; as long as something waits, to the end of the run's
-    window. The run is undone once all is back; with ``complete`` all of its objects are.
+    ancestors that are. What came back is leased to the end of the run's window: the rules that
+    took it would do so again. The run is undone once all is back; with ``complete`` all of its
+    objects are.
     """
 
     def work(connection: Connection) -> RestoredCommits:
@@ -198,20 +203,20 @@ def restore(
         back, waits = _standing(connection, uid, rows, whole)
         set_state(connection, uid, back, CommitState.LIVE, run_id=None, rule=None)
         _note_parents(connection, uid, run_id, {one: rows[one] for one in back})
+        dropped = find_dropped(connection, run_id)
         outcome = take_back(connection, workspace, run_id, detours=True)
         waits += outcome.waits
         finished = complete and not waits
-        length = hold if finished else max(hold, _window(connection, workspace, run_id))
-        held = _without_child(connection, uid, run_id, back)
+        returned = dropped | back
+        length = _window(connection, workspace, run_id)
         released_claims = False
         if finished:
             # From here on the promise of the run protects nothing any more.
-            held += [one for one in sorted(outcome.loose) if stands(connection, uid, [one])]
+            returned |= outcome.loose
             _end(connection, run_id)
             # What it took is back, so that it can be referred to again.
             released_claims = claimed_addresses.release_undone(connection, run_id)
-        for one in held:
-            leases.hold(connection, workspace, one, holder=_holder(run_id), length=length)
+        _hold(connection, workspace, run_id, returned, length)
         history_edit.bump(connection, uid)
         left = (*outcome.changed, *outcome.gone)
         named = _list_held(connection, workspace, run_id)
@@ -221,10 +226,11 @@ def restore(
 
 
 def _window(connection: Connection, workspace: Workspace, run_id: str) -> timedelta:
-    """For how long a run can still be undone for certain."""
+    """The rest of a run's window, and a day at least."""
     aside = find(connection, workspace.repo_uid, run_id).quarantine
     until = None if aside is None else aside.until
-    return until - workspace.clock.now() if until else timedelta(0)
+    rest = until - workspace.clock.now() if until else timedelta(0)
+    return max(rest, SAFETY.after_undo)
 
 
 def _taken(repo_uid: str, run_id: str) -> Any:
@@ -307,30 +313,18 @@ def _note_parents(
         )
 
 
-def _without_child(
-    connection: Connection, repo_uid: str, run_id: str, back: Collection[str]
-) -> list[str]:
-    """The commits that came back, but for parents of others that did, or that the run edited."""
-    edited = select(run_edits.c.commit_id).where(run_edits.c.run_id == run_id)
-    above = set(back) | set(connection.execute(edited).scalars())
-    query = select(commit_rows.c.parents).where(
-        commit_rows.c.repo_uid == repo_uid,
-        commit_rows.c.state == CommitState.LIVE,
-        among(connection, commit_rows.c.id, above),
-    )
-    texts = connection.execute(query).scalars()
-    tops = set(back) - {parent for text in texts for parent in json.loads(text)}
-    # What the run edited holds nothing if no ref reaches it any more.
-    return sorted(tops | _tops(connection, repo_uid, out_of_reach(connection, repo_uid, back)))
-
-
-def _tops(connection: Connection, repo_uid: str, ids: Collection[str]) -> set[str]:
-    """Those of some commits that are no parents of others among them."""
-    query = select(commit_rows.c.parents).where(
-        commit_rows.c.repo_uid == repo_uid, among(connection, commit_rows.c.id, ids)
-    )
-    texts = connection.execute(query).scalars()
-    return set(ids) - {parent for text in texts for parent in json.loads(text)}
+def _hold(
+    connection: Connection,
+    workspace: Workspace,
+    run_id: str,
+    returned: Collection[str],
+    length: timedelta,
+) -> None:
+    """Lease what came back, by its newest commits: rules and runs leave what these reach."""
+    uid = workspace.repo_uid
+    there = [one for one in sorted(returned) if stands(connection, uid, [one])]
+    for one in sorted(find_tops(connection, uid, there)):
+        leases.hold(connection, workspace, one, holder=_holder(run_id), length=length)
 
 
 def _list_held(connection: Connection, workspace: Workspace, run_id: str) -> tuple[Lease, ...]:
@@ -347,7 +341,7 @@ def _list_held(connection: Connection, workspace: Workspace, run_id: str) -> tup
 
 
 def _holder(run_id: str) -> str:
-    return f"undo of {run_id}"
+    return f"{UNDO_HOLDER}{run_id}"
 
 
 def _end(connection: Connection, run_id: str) -> None:

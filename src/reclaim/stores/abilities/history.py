@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from reclaim.history import Edit
-from reclaim.model import History, Ref, Snapshot, SnapshotId
+from reclaim.model import History, Lease, Ref, Snapshot, SnapshotId
 
 
 class HistorySeen(Protocol):
@@ -21,6 +21,11 @@ class HistorySeen(Protocol):
     @property
     def busy(self) -> frozenset[str]:
         """The branches that somebody works on."""
+        ...
+
+    @property
+    def returned(self) -> Sequence[Lease]:
+        """The valid leases of undos, on snapshots of the history: what they reach stays in it."""
         ...
 
 

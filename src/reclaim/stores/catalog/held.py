@@ -26,7 +26,6 @@ from reclaim.catalog.reaping import empty_partitions, needless_rows, taken_rows
 from reclaim.catalog.staging.upload_expiry import expire_uploads
 from reclaim.errors import ReclaimError
 from reclaim.model import Ref, Run, RunState, SnapshotId
-from reclaim.safety import SAFETY
 from reclaim.storage import Storage
 from reclaim.stores.abilities import AddressFiles, HistorySeen, Restored
 from reclaim.stores.catalog.format import METARANGE
@@ -160,9 +159,7 @@ class HeldRepository:
         return commit_states.take_over(self._workspace, self.lock, ids, but_of=self._undoable())
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
-        done = undoing.restore(
-            self._workspace, self.lock, run_id, whole, SAFETY.after_undo, complete=complete
-        )
+        done = undoing.restore(self._workspace, self.lock, run_id, whole, complete=complete)
         if done.released_claims:
             claimed_addresses.remove_released(self._workspace, self.lock)
         return Restored(done.commits, done.left, done.waits, done.held)

@@ -106,13 +106,12 @@ class HeldIcechunk(HeldSidecar):
     # The way back
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
-        """Bring snapshots back. If the run edited the history they are held for the rest of its
-        window: the rules that took them out would do so again."""
+        """Bring snapshots back. They are held for the rest of the run's window: the rules that took
+        them out would do so again."""
         run = self._records.find(run_id)
-        if self._has_edited(run_id, run):
-            back = [one for one in self._lists.taken_by(run_id) if one in set(whole)]
-            until = run.quarantine.until if run and run.quarantine else None
-            self._leases.hold_returned(back, run_id, until)
+        back = [one for one in self._lists.taken_by(run_id) if one in set(whole)]
+        until = run.quarantine.until if run and run.quarantine else None
+        self._leases.hold_returned(back, run_id, until)
         restored = super().restore(run_id, whole, complete=complete)
         left = self._left_of_edit(run_id, run)
         return replace(restored, left=(*restored.left, *left))

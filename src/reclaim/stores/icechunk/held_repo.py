@@ -14,6 +14,7 @@ from dataclasses import replace
 from reclaim.errors import Conflict, Refused
 from reclaim.history import build
 from reclaim.model import EDIT_TAKEN_BACK, Ref, Run, RunState, Snapshot, SnapshotId
+from reclaim.safety import SAFETY
 from reclaim.stores.abilities import Expiration, HistorySeen, Restored
 from reclaim.stores.icechunk import history as histories
 from reclaim.stores.icechunk.addresses import REPO, SNAPSHOTS
@@ -213,8 +214,22 @@ class HeldRepo(HeldIcechunk):
                 f"nothing of the edit of run {run_id} can be taken back: {'; '.join(done.left)}",
                 hint="make a branch or a tag at a snapshot that is still there",
             )
+        until = None if run is None else run.started_at + SAFETY.quarantine
+        self._leases.hold_returned(self._newest(record), run_id, until)
         self._end(run_id)
         return done.left
+
+    def _newest(self, record: EditRecord) -> Sequence[SnapshotId]:
+        """The snapshots that an edit took out of the history and that no other of them reaches."""
+        entries = self._editor.read().entries()
+        there = {one for one in record.passed_over() if one in entries}
+        below: set[SnapshotId] = set()
+        for one in there:
+            parent = entries[one].parent
+            while parent is not None and parent in entries and parent not in below:
+                below.add(SnapshotId(parent))
+                parent = entries[SnapshotId(parent)].parent
+        return sorted(there - below)
 
     def roll_back(self) -> Sequence[str] | None:
         run_id = self._working()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.errors import Conflict, Corrupt, NotFound
-from reclaim.model import Ref, RefKind, Snapshot, SnapshotId
+from reclaim.model import Lease, Ref, RefKind, Snapshot, SnapshotId
 from reclaim.storage import Storage
 from reclaim.stores.format import Reader
 from reclaim.stores.icechunk.addresses import REFS, SNAPSHOTS
@@ -31,6 +31,7 @@ class IcechunkHistoryRead:
     snapshots: Sequence[Snapshot]
     refs: Sequence[Ref]
     busy: frozenset[str] = frozenset()
+    returned: Sequence[Lease] = ()
 
 
 @dataclass(frozen=True, slots=True)

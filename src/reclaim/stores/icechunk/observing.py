@@ -147,12 +147,22 @@ class IcechunkObserver:
 
     def current_history(self) -> IcechunkHistoryRead:
         """The history as of now, read in this process."""
+        read = self._current().read()
+        there = {snapshot.id for snapshot in read.snapshots}
+        returned = tuple(
+            lease
+            for lease in self.sidecar.leases.valid(self.clock.now())
+            if lease.undone_run is not None and lease.snapshot in there
+        )
+        return replace(read, returned=returned)
+
+    def _current(self) -> RepositoryHistory:
         if self.format.spec > 1:
-            return histories.of_repo(self.read_repo()).read()
+            return histories.of_repo(self.read_repo())
         started_at = self.clock.now()
         ranges = list(self.format.ranges_of(SNAPSHOTS))
         survey = Survey(self.format.survey_commits(self.storage, ranges), started_at)
-        return self.read_history(survey, DriverReader(self.storage)).read()
+        return self.read_history(survey, DriverReader(self.storage))
 
     def survey(self, reader: Reader) -> Survey:
         started_at = self.clock.now()

@@ -20,7 +20,7 @@ from reclaim.clock import SKEW, Clock
 from reclaim.errors import ClockSkew, Gone, LeaseLapsed, NotFound, ReclaimError
 from reclaim.ids import new_uid
 from reclaim.lease import LONGEST, check_length
-from reclaim.model import Lease, SnapshotId
+from reclaim.model import UNDO_HOLDER, Lease, SnapshotId
 from reclaim.renewal import Renewal
 from reclaim.safety import SAFETY
 from reclaim.storage import Storage
@@ -41,11 +41,9 @@ LENGTH = SAFETY.lease_length
 EARLY = SAFETY.clock_skew + SAFETY.budget
 """So long before the end of its lease a holder stops that could not renew it."""
 
-BY_UNDO = "undo of run "
-"""How the name of a holder begins that is an undo. Its lease may be longer than any that can be
-taken: it lasts for as long as the quarantine was promised to."""
 LONGEST_BY_UNDO = timedelta(days=36_500)
-"""For ever, in a number with which times can be reckoned."""
+"""For ever, in a number with which times can be reckoned. The lease of an undo may be longer than
+any that can be taken: it lasts for as long as the quarantine was promised to."""
 
 Needs = Callable[[SnapshotId], Collection[SnapshotId]]
 """A snapshot and all that it needs; fails when something of that is not there."""
@@ -82,13 +80,13 @@ class SidecarLeases:
         run, and not there to be held.
         """
         leases = [lease for lease in self.all() if lease.valid_at(now - SKEW)]
-        if any(undone_by(lease) for lease in leases):
+        if any(lease.undone_run for lease in leases):
             # After the leases: an undo writes them first, and then its lists.
             waiting = self._condemned.taken_by_each()
             leases = [
                 lease
                 for lease in leases
-                if lease.snapshot not in waiting.get(undone_by(lease) or "", ())
+                if lease.snapshot not in waiting.get(lease.undone_run or "", ())
             ]
         return tuple(leases)
 
@@ -119,14 +117,14 @@ class SidecarLeases:
         now = self._clock.now()
         end = min(max(until or now, now + SAFETY.after_undo), now + LONGEST_BY_UNDO)
         for snapshot in snapshots:
-            self._write(Lease(new_uid(), snapshot, f"{BY_UNDO}{run_id}", now, end - now))
+            self._write(Lease(new_uid(), snapshot, f"{UNDO_HOLDER}{run_id}", now, end - now))
         return end
 
     def release_returned(self, snapshots: Collection[SnapshotId], run_id: str) -> None:
         """Release what an undo of a run holds of snapshots that will not come back any more."""
         going = set(snapshots)
         for lease in self.all():
-            if undone_by(lease) == run_id and lease.snapshot in going:
+            if lease.undone_run == run_id and lease.snapshot in going:
                 self._storage.delete(self._address(lease.id))
 
     def _check(self, lease: Lease, needs: Needs) -> None:
@@ -269,16 +267,11 @@ class HeldLease:
             log.warning("the lease %s was not released: %s", self.lease.id, error)
 
 
-def undone_by(lease: Lease) -> str | None:
-    """The run whose undo holds a lease; None for any other holder."""
-    return lease.holder.removeprefix(BY_UNDO) if lease.holder.startswith(BY_UNDO) else None
-
-
 def _decode(name: str, document: Mapping[str, Any], refreshed_at: datetime) -> Lease:
     seconds = document.get("seconds")
     snapshot, holder = SnapshotId(text_in(document, "snapshot")), text_in(document, "holder")
     # One that claims to be longer than any is damaged.
-    longest = LONGEST_BY_UNDO if holder.startswith(BY_UNDO) else LONGEST
+    longest = LONGEST_BY_UNDO if holder.startswith(UNDO_HOLDER) else LONGEST
     if not isinstance(seconds, int | float) or not 0 < seconds <= longest.total_seconds():
         raise Unreadable(f"it lasts for {seconds!r} seconds")
     return Lease(name, snapshot, holder, refreshed_at, timedelta(seconds=seconds))
