@@ -129,6 +129,6 @@ def test_a_stored_text_with_a_bare_m_says_what_to_write() -> None:
 
     text = "default:\n  keep_within: 6m\n"
     document = encoded(policy=text, sha256=_hash(text))
-    with pytest.raises(Corrupt, match="cannot be read: .*6mo for months or 6min") as refused:
+    with pytest.raises(Corrupt, match=r"cannot be read: .*6mo for months or 6min") as refused:
         decode_stored(document, repository="sales")
     assert "reclaim policy set" in str(refused.value.hint)

@@ -80,7 +80,8 @@ def reap(
         bool, typer.Option("--once", help="Go through all repositories once.", show_default=False)
     ] = False,
     every: Annotated[
-        str, typer.Option("--every", metavar="DURATION", help="Pause between two rounds, such as 5min.")
+        str,
+        typer.Option("--every", metavar="DURATION", help="Pause between two rounds, such as 5min."),
     ] = EVERY,
 ) -> None:
     """Delete bytes that were never committed, of repositories with hard_delete=on.

@@ -98,6 +98,7 @@ def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Fi
         if isinstance(store, ListsLeases):
             yield from _leases(store, store.name, name_of(store.kind, store.name, store.uid))
         yield from _policy(store)
+        yield from _lock(store)
         yield _runs(store)
         yield from _orphans(store)
     except ReclaimError as error:
@@ -133,18 +134,36 @@ def _policy(store: Store) -> Iterator[Finding]:
         yield failed("policy", error, store.name)
 
 
+def _lock(store: Store) -> Iterator[Finding]:
+    """The lock, if it is held, and whether its holder is known to have died."""
+    lock = store.lock_state()
+    if lock is None:
+        return
+    free = f"free at {lock.free_at:%F %T} UTC"
+    if why := lock.why_not_released():
+        sentence = f"run {lock.run} holds the lock: {why}; unless renewed, the lock is {free}"
+        yield Finding(Level.OK, "lock", sentence, "", store.name)
+        return
+    named = name_of(store.kind, store.name, store.uid)
+    sentence = f"run {lock.run} holds the lock and has died: {lock.process} has ended"
+    hint = f"release the lock: reclaim lock release {named}; otherwise it is {free}"
+    yield Finding(Level.WARNING, "lock", sentence, hint, store.name)
+
+
 def _runs(store: Store) -> Finding:
     """Whether runs come to their ends, and often enough."""
     named = name_of(store.kind, store.name, store.uid)
     collects = [run for run in store.runs() if run.kind == COLLECT]
     newest = collects[0] if collects else None
     purging = [run.id for run in collects if run.purging]
-    if purging and not store.lock_holder():
+    lock = store.lock_state()
+    at_work = lock is not None and lock.why_not_released()
+    if purging and not at_work:
         sentence = f"a purge of what run {purging[0]} moved to quarantine was begun, not finished"
         hint = f"finish it: reclaim purge {named} --run {purging[0]}"
         return Finding(Level.WARNING, "runs", sentence, hint, store.name)
     unfinished = (RunState.STARTED, RunState.PARTIAL)
-    if newest and newest.state in unfinished and not store.lock_holder():
+    if newest and newest.state in unfinished and not at_work:
         sentence = f"run {newest.id} is unfinished ({newest.state})"
         where = "" if named == store.name else f" --store {named}"
         # An apply is refused once an undo has begun.

@@ -51,6 +51,7 @@ from reclaim.engine.spark.frames import Frames, map_rows
 from reclaim.engine.spark.keys import KeysOf, keys_of
 from reclaim.engine.spark.lifecycle import LifecycleJobs
 from reclaim.engine.spark.meter import SparkMeter
+from reclaim.engine.spark.session import works_here
 from reclaim.engine.spark.shielding import ShieldingJobs
 from reclaim.engine.spark.uncommitted import UncommittedJobs
 from reclaim.engine.spark.work import candidates, containers, listing, parts, taking
@@ -72,6 +73,7 @@ from reclaim.engine.uncommitted import (
     Indexed,
     IndexRequest,
 )
+from reclaim.process import note_remote_work
 from reclaim.storage import KeyRange
 from reclaim.storage.key_range import shares
 from reclaim.stores.format import (
@@ -108,6 +110,8 @@ class SparkEngine:
 
         ``meter`` tells people who watch how far its jobs are.
         """
+        if not works_here(spark):
+            note_remote_work()
         self._frames = Frames(spark, tasks, meter)
         self._finder = Finder(
             self._frames,
