@@ -20,6 +20,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("lock", "lease"),
     ("policy", "history"),
     ("urls", "globs"),
+    ("operators",),
     ("storage",),
     ("catalog",),
     ("stores",),

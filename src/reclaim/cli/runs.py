@@ -65,6 +65,7 @@ class Runs:
                     "state": run.state,
                     "started_at": run.started_at,
                     "summary": _in_utc(dict(run.summary)),
+                    "operators": [operator.record() for operator in run.operators],
                     "plan": run.place or None,
                     "quarantine": run.quarantine.removal if run.quarantine else None,
                     "until": run.quarantine.until if run.quarantine else None,

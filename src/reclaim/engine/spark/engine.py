@@ -331,9 +331,9 @@ class SparkEngine:
         best = F.min_by(F.struct("size", "kind", "reason", "identity"), "rank").alias("best")
         each = (
             rows.groupBy("address")
-            .agg(best, F.max("listed").alias("listed"))
+            .agg(best, F.max("listed").alias("listed"), F.max("path").alias("path"))
             .where("listed")
-            .select("address", "best.size", "best.kind", "best.reason", "best.identity")
+            .select("address", "best.size", "best.kind", "best.reason", "best.identity", "path")
         )
         write = partial(taking.write_recalled, request.aside, request.place)
         shuffled = sum(part.rows for files, _ in sources for part in files)

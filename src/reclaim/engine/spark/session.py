@@ -94,6 +94,7 @@ def build_session(
         # A session that runs already is used as it is; what it cannot change any more stays.
         with _own_interrupts(), _log_file() as log:
             if remote:
+                _check_remote(remote)
                 _reach(remote)
                 with _turned_away(log, silent=silent):
                     builder = SparkSession.builder.remote(remote)
@@ -253,6 +254,14 @@ def tasks_in_environment() -> int | None:
     if not text.isdecimal() or not int(text):
         raise InvalidInput(f"{TASKS_VARIABLE} is {text!r}", hint="give it a number, such as 200")
     return int(text)
+
+
+def _check_remote(url: str) -> None:
+    if not url.startswith(("sc://", "local")):
+        raise InvalidInput(
+            f"{redacted(url)!r} is not the URL of a Spark Connect server",
+            hint=f"write --remote or {REMOTE_VARIABLE} as sc://HOST:PORT",
+        )
 
 
 def _check_java() -> None:
