@@ -13,13 +13,14 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "reclaim"
 
 # From bottom to top. Rooms on one level do not import each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("cycles", "errors", "ids", "safety"),
+    ("cycles", "errors", "ids", "process", "safety"),
     ("model",),
     ("clock",),
     ("renewal",),
     ("lock", "lease"),
     ("policy", "history"),
     ("urls", "globs"),
+    ("operators",),
     ("storage",),
     ("catalog",),
     ("stores",),

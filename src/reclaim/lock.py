@@ -14,11 +14,13 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from reclaim.clock import Clock
-from reclaim.errors import Conflict, LockLost, ReclaimError
+from reclaim.errors import Conflict, LockLost, ReclaimError, Refused
 from reclaim.model import instant_text
+from reclaim.process import Process
 from reclaim.renewal import Renewal
 from reclaim.safety import SAFETY
 
@@ -32,21 +34,67 @@ TASKS = "tasks"
 """The owner of a lock whose holder has ended, while its tasks may still be at work."""
 
 
-def taken(what: str, run_id: str, owner: str, free_at: datetime) -> Conflict:
+@dataclass(frozen=True, slots=True)
+class LockState:
+    """A lock that is not free: its run, its holder, and when it is free without a renewal."""
+
+    run: str
+    free_at: datetime
+    process: Process | None
+    """The process that took it; None if that is not recorded."""
+    left_to_tasks: bool
+    """Whether its holder has given it up, while tasks may still be at work."""
+    version: str
+    """Changes with every change of the lock."""
+
+    def why_not_released(self) -> str:
+        """Why somebody may still delete on the strength of it; empty if nobody does.
+
+        Whoever does not know refuses: only processes that this machine shows to have ended count.
+        """
+        if self.process is None:
+            return "the lock does not tell which process holds it"
+        return self.process.why_not_ended()
+
+    def check_release(self) -> None:
+        if why := self.why_not_released():
+            raise Refused(
+                f"the lock of run {self.run} is not released: {why}",
+                hint=f"unless it is renewed, it is free at {self.free_at:%F %T} UTC",
+                run=self.run,
+                free_at=instant_text(self.free_at),
+            )
+
+
+def taken(what: str, state: LockState) -> Conflict:
     """The error for whoever wants a lock that a run has."""
-    told = {"run": run_id, "free_at": instant_text(free_at)}
-    if owner == TASKS:
+    told = {"run": state.run, "free_at": instant_text(state.free_at)}
+    free = f"the lock is free at {state.free_at:%F %T} UTC"
+    if not state.why_not_released():
         return Conflict(
-            f"run {run_id} has ended, and may still be working on executors until "
-            f"{free_at:%F %T} UTC",
+            f"run {state.run} has died and still holds the lock of this {what}: "
+            f"{state.process} has ended",
+            hint=f"release it: reclaim lock release STORE; otherwise {free}",
+            **told,
+        )
+    if state.left_to_tasks:
+        return Conflict(
+            f"run {state.run} has ended, and may still be working on executors until "
+            f"{state.free_at:%F %T} UTC",
             hint="the lock is free then; run it again",
             **told,
         )
+    by = "" if state.process is None else f" ({state.process})"
     return Conflict(
-        f"run {run_id} is working on this {what}",
-        hint=f"wait for it; if it has died, the lock is free at {free_at:%F %T} UTC",
+        f"run {state.run} is working on this {what}{by}",
+        hint=f"wait for it; if it has died, {free}",
         **told,
     )
+
+
+def lock_changed() -> Conflict:
+    """The error for whoever would release a lock that was changed since it was read."""
+    return Conflict("the lock was renewed or taken just now; nothing was released")
 
 
 class TimedLock(ABC):
@@ -62,6 +110,7 @@ class TimedLock(ABC):
         self._sure_until = sure_until
         self._tasks_until: datetime | None = None
         self.used = False
+        self._process = Process.current()
         self._renewal = Renewal(self, f"the lock of run {run_id}")
 
     def remaining(self) -> timedelta:
@@ -84,6 +133,10 @@ class TimedLock(ABC):
         When the block fails, some of them may go on until their time is over, unless ``ended``
         knows that none does. Then the lock is not given back.
         """
+        if Process.current() != self._process:
+            # The record of the lock has to tell that other machines work on the strength of it.
+            self._process = Process.current()
+            self.renew()
         before = self._tasks_until
         time = min(longest, self.remaining())
         deadline = self._clock.now() + time
@@ -97,6 +150,10 @@ class TimedLock(ABC):
                 self._tasks_until = before
             raise
         self._tasks_until = before
+
+    @property
+    def _process_text(self) -> str | None:
+        return None if self._process is None else self._process.encode()
 
     @property
     def free_at(self) -> datetime | None:

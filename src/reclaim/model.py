@@ -167,6 +167,8 @@ LIFECYCLE_CHECKPOINT = "lifecycle_checkpoint"
 hashes to."""
 LIFECYCLE_DATES = "lifecycle_dates"
 """A fact in such a record: its rules at their dates."""
+OPERATORS = "operators"
+"""A name in a run's record: who worked on it."""
 PLAN_DIGEST = "plan"
 """A fact in a run's record: what the plan hashes to that it was made from."""
 VOUCHED = "vouched"
@@ -248,10 +250,34 @@ def _time(name: str, text: object) -> datetime:
 
 
 @dataclass(frozen=True, slots=True)
+class Operator:
+    """A user, the host, and the command by which a run was worked on."""
+
+    user: str
+    host: str
+    command: str
+
+    def record(self) -> dict[str, str]:
+        return {"user": self.user, "host": self.host, "command": self.command}
+
+    @classmethod
+    def all_of(cls, record: object) -> tuple[Operator, ...]:
+        """The operators in a record; what is not one is a ``ValueError``."""
+        try:
+            listed = [cls(row["user"], row["host"], row["command"]) for row in record]  # type: ignore[attr-defined]
+        except (TypeError, KeyError) as error:
+            raise ValueError("operators is not a list of operators") from error
+        if not all(isinstance(text, str) for one in listed for text in one.record().values()):
+            raise ValueError("an operator is not text")
+        return tuple(listed)
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """An execution that changed something, as it was recorded.
 
-    ``place`` is where its plan and its journal are, if it has any.
+    ``place`` is where its plan and its journal are, if it has any. ``operators`` worked on it, the
+    first one first.
     """
 
     id: str
@@ -260,6 +286,7 @@ class Run:
     started_at: datetime
     summary: Mapping[str, Any] = field(default_factory=dict)
     place: str = ""
+    operators: tuple[Operator, ...] = field(default=(), compare=False)
     quarantine: Quarantine | None = field(init=False, compare=False)
     """Its quarantine, for as long as something is in there."""
 

@@ -22,7 +22,7 @@ from reclaim.catalog.database.schema import (
     protected_paths,
 )
 from reclaim.catalog.database.transactions import Database
-from reclaim.errors import Corrupt, ReclaimError, UnknownVersion
+from reclaim.errors import Corrupt, ReclaimError, Refused, UnknownVersion
 from reclaim.stores.catalog import CatalogStore
 from tests.catalog import raw
 from tests.conftest import Backend
@@ -297,6 +297,7 @@ def test_writers_of_epochs_and_partitions_of_commits(
         for table in ("claims", "claimed_addresses", "lifecycle_policies"):
             connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("DROP TABLE protected_paths"))
+        connection.execute(text("ALTER TABLE locks DROP COLUMN process"))
         connection.execute(text("ALTER TABLE ledger DROP COLUMN size"))
         connection.execute(text("ALTER TABLE staging_tokens DROP COLUMN partition_id"))
         connection.execute(text("ALTER TABLE ledger DROP COLUMN path"))
@@ -309,8 +310,32 @@ def test_writers_of_epochs_and_partitions_of_commits(
     assert repo.branch("main").get("a") == b"1"
 
 
-def test_tables_of_lifecycle_rules(backend: Backend, catalog: Catalog, database: Database) -> None:
+def test_a_lock_from_before_processes_were_noted(
+    backend: Backend, catalog: Catalog, database: Database
+) -> None:
+    """A lock without a process is not released."""
+    fresh = columns(database)
+    catalog.create_repository("sales")
+    with CatalogStore(catalog.access("sales")).lock("run"):
+        with database.write() as connection:
+            connection.execute(text("ALTER TABLE locks DROP COLUMN process"))
+        step = migrations.STEPS.index(migrations._lock_process)
+        stamp(database, str(migrations.FIRST_VERSION + step))
+        opened = CatalogStore(backend.open().access("sales"))
+        assert columns(database) == fresh
+        lock = opened.lock_state()
+        assert lock is not None
+        assert lock.process is None
+        with pytest.raises(Refused, match="does not tell which process"):
+            opened.release_lock(lock)
+
+
+def test_tables_of_lifecycle_rules(
+    backend: Backend, catalog: Catalog, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Earlier versions had none: there are no rules, and nothing is claimed."""
+    until = migrations.STEPS.index(migrations._lifecycle) + 1
+    monkeypatch.setattr(migrations, "STEPS", migrations.STEPS[:until])
     fresh = columns(database)
     catalog.create_repository("sales")
     with database.write() as connection:

@@ -10,6 +10,8 @@ import pytest
 
 from reclaim.catalog import Catalog
 from reclaim.catalog.reaping import backlog
+from reclaim.cli import reap
+from reclaim.cli.ages import parse_age
 from tests.cli.conftest import CommandLine
 
 
@@ -371,3 +373,5 @@ def test_reap(cli: CommandLine, catalog: Catalog, monkeypatch: pytest.MonkeyPatc
     assert (online["on"], online["objects"], online["due"]) == (True, 1, 0)
     assert "Deleted online" in cli.ok("runs", "sales").out
     cli.fails("invalid_input", 2, "reap", "--every", "0s")
+    assert "5min" in cli.fails("invalid_input", 2, "reap", "--every", "5m")["hint"]
+    assert parse_age("--every", reap.EVERY) == timedelta(minutes=5)

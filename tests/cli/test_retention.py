@@ -89,7 +89,7 @@ def test_leases(cli: CommandLine, history: list[str]) -> None:
     assert "Released" in cli.ok("lease", "release", "sales", held["id"]).out
     cli.fails("not_found", 3, "lease", "release", "sales", held["id"])
     assert cli.ok("lease", "list", "sales", "--json").json["leases"] == []
-    cli.fails("invalid_input", 2, "lease", "hold", "sales/main", "--for", "1m")
+    cli.fails("invalid_input", 2, "lease", "hold", "sales/main", "--for", "1mo")
     cli.fails("invalid_input", 2, "lease", "hold", "sales/main", "--for", "long")
     cli.fails("not_found", 3, "lease", "hold", "sales/none")
 

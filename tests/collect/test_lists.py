@@ -137,9 +137,8 @@ def test_a_forged_list_of_the_same_length(local: World) -> None:
     dies_at(local, "before restore", lambda **how: local.undo(run, **how))
     for stored in list(local.storage.list(plan.place.at("apply"))):
         if stored.address.endswith("/intended.json"):
-            forged = [
-                renamed(local.storage, row) for row in json.loads(local.storage.get(stored.address))
-            ]
+            listed = json.loads(local.storage.get(stored.address))
+            forged = listed | {"files": [renamed(local.storage, row) for row in listed["files"]]}
             local.storage.put(stored.address, json.dumps(forged).encode())
     local.age()
     with pytest.raises(Refused, match="are not complete any more") as refused:

@@ -24,7 +24,7 @@ from reclaim.policy import (
 )
 from reclaim.policy.rules import PERIODS
 
-UNITS = ("y", "m", "w", "d", "h", "min", "s")
+UNITS = ("y", "mo", "w", "d", "h", "min", "s")
 NOW = datetime(2026, 3, 31, 12, tzinfo=UTC)
 
 
@@ -34,13 +34,13 @@ NOW = datetime(2026, 3, 31, 12, tzinfo=UTC)
         ("30d", "2026-03-01T12:00:00"),
         ("12h", "2026-03-31T00:00:00"),
         ("2w", "2026-03-17T12:00:00"),
-        ("1m", "2026-02-28T12:00:00"),
+        ("1mo", "2026-02-28T12:00:00"),
         ("1y", "2025-03-31T12:00:00"),
-        ("1y6m", "2024-09-30T12:00:00"),
-        ("25m", "2024-02-29T12:00:00"),
-        ("1y5m7d2h", "2024-10-24T10:00:00"),
+        ("1y6mo", "2024-09-30T12:00:00"),
+        ("25mo", "2024-02-29T12:00:00"),
+        ("1y5mo7d2h", "2024-10-24T10:00:00"),
         ("15min", "2026-03-31T11:45:00"),
-        ("1m15min", "2026-02-28T11:45:00"),
+        ("1mo15min", "2026-02-28T11:45:00"),
         ("90s", "2026-03-31T11:58:30"),
         ("9999y", "0001-01-01T00:00:00"),
         ("999999w", "0001-01-01T00:00:00"),
@@ -56,7 +56,7 @@ def test_durations(text: str, before: str) -> None:
     "text",
     [
         *("", "d", "30", "-1d", "1.5d", "1 d", " 1d", "1d\n", "1D", "1x", "1d1y", "1d2d"),
-        *("1234567d", "P30D", "0d", "0y0m", "1mins", "\u0663d"),
+        *("1234567d", "P30D", "0d", "0y0mo", "1mins", "\u0663d"),
     ],
 )
 def test_what_is_no_duration(text: str) -> None:
@@ -64,9 +64,17 @@ def test_what_is_no_duration(text: str) -> None:
         Duration.parse(text)
 
 
+@pytest.mark.parametrize("text", ["1m", "5m", "0m", "1y6m", "6m2d", "1m15min", "1m15m"])
+def test_a_bare_m_is_refused_with_both_spellings(text: str) -> None:
+    with pytest.raises(InvalidInput, match="months or minutes") as refused:
+        Duration.parse(text)
+    count = text.split("m")[0].split("y")[-1]
+    assert refused.value.hint == f"write {count}mo for months or {count}min for minutes"
+
+
 def test_a_duration_counts_in_utc() -> None:
     east = datetime.fromisoformat("2026-03-01T01:00:00+02:00")  # still February in UTC
-    assert Duration.parse("1m").before(east) == datetime(2026, 1, 28, 23, tzinfo=UTC)
+    assert Duration.parse("1mo").before(east) == datetime(2026, 1, 28, 23, tzinfo=UTC)
 
 
 FILE = """
@@ -77,7 +85,7 @@ rules:
   - match: "release/*"
     kind: branch
     keep_daily: 7
-    keep_within: 6m
+    keep_within: 6mo
     keep_merge_bases: true
   - match: "v*"
     kind: tag
@@ -88,7 +96,7 @@ JSON = """{
 \t"default": {"older_than": "30d", "keep_last": 10},
 \t"rules": [
 \t\t{"match": "release/*", "kind": "branch",
-\t\t "keep_daily": 7, "keep_within": "6m", "keep_merge_bases": true},
+\t\t "keep_daily": 7, "keep_within": "6mo", "keep_merge_bases": true},
 \t\t{"match": "v*", "kind": "tag"},
 \t\t{"match": "x?", "kind": "any", "older_than": "2026-01-31T11:00:00Z"}
 \t]
@@ -98,7 +106,7 @@ PARSED = Policy(
     (
         (
             Match("release/*", RefKind.BRANCH),
-            Rules(keep_daily=7, keep_within=Duration(6, timedelta(), "6m"), keep_merge_bases=True),
+            Rules(keep_daily=7, keep_within=Duration(6, timedelta(), "6mo"), keep_merge_bases=True),
         ),
         (Match("v*", RefKind.TAG), Rules()),
         (Match("x?"), Rules(older_than=datetime(2026, 1, 31, 11, tzinfo=UTC))),
@@ -260,7 +268,7 @@ def _rules() -> st.SearchStrategy[Rules]:
             "".join(f"{amount}{unit}" for amount, unit in zip(amounts, UNITS, strict=True))
         ),
         st.tuples(*(st.integers(1, 999) for _ in UNITS)),
-    ) | st.sampled_from(["30d", "1y6m", "12h", "001w"]).map(Duration.parse)
+    ) | st.sampled_from(["30d", "1y6mo", "12h", "001w"]).map(Duration.parse)
     instants = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=-3))]))
     count = st.none() | st.integers(1, 10**12)
     counts = {f"keep_{name}": count for name in ("last", *PERIODS)}

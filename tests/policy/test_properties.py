@@ -27,7 +27,7 @@ NOW = START + timedelta(days=20)
 
 
 def durations() -> st.SearchStrategy[Duration]:
-    return st.sampled_from(["1h", "24h", "3d", "2w", "1m"]).map(Duration.parse)
+    return st.sampled_from(["1h", "24h", "3d", "2w", "1mo"]).map(Duration.parse)
 
 
 def rules() -> st.SearchStrategy[Rules]:

@@ -38,7 +38,7 @@ def test_it_comes_back_with_its_comments() -> None:
 
 
 def test_rules_from_options_have_a_text() -> None:
-    older, instant = Duration.parse("1y6m"), datetime(2026, 1, 1, tzinfo=UTC)
+    older, instant = Duration.parse("1y6mo"), datetime(2026, 1, 1, tzinfo=UTC)
     for policy in (
         Policy(Rules(older_than=older, keep_last=2, keep_merge_bases=True)),
         Policy(Rules(older_than=instant), ((Match("a*", RefKind.TAG), Rules(keep_daily=1)),)),
@@ -122,3 +122,13 @@ def test_every_rule_has_words_and_stands_alone() -> None:
     assert len({sentence for sentence, _ in words}) == len(words) == 9
     for (_, alone), name in zip(words, Rules.__dataclass_fields__, strict=True):
         assert alone == Rules(**{name: getattr(rules, name)})
+
+
+def test_a_stored_text_with_a_bare_m_says_what_to_write() -> None:
+    from reclaim.policy.stored_text import _hash
+
+    text = "default:\n  keep_within: 6m\n"
+    document = encoded(policy=text, sha256=_hash(text))
+    with pytest.raises(Corrupt, match=r"cannot be read: .*6mo for months or 6min") as refused:
+        decode_stored(document, repository="sales")
+    assert "reclaim policy set" in str(refused.value.hint)

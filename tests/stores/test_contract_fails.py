@@ -233,7 +233,7 @@ BREAKS = TAKING_BREAKS | {
     "test_what_is_missing_stops_a_run": Break(ShelfFormat, "containers", blind),
     "test_runs_are_recorded": Break(HeldShelf, "finish", nothing),
     "test_a_plan_is_vouched_for": Break(ShelfStore, "record_plan", nothing),
-    "test_the_holder_of_the_lock_is_known": Break(ShelfStore, "lock_holder", nothing),
+    "test_the_holder_of_the_lock_is_known": Break(ShelfStore, "lock_state", nothing),
     "test_a_plan_has_a_place_of_its_own": Break(
         ShelfStore, "place", lambda store, _run: (store.storage.url, store.format.prefix)
     ),

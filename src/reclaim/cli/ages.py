@@ -1,10 +1,13 @@
-"""Ages as options: ``24h``, ``7d``, ``1m``."""
+"""Ages as options: ``24h``, ``7d``, ``1mo``."""
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 from reclaim.errors import InvalidInput
+
+_ZERO = re.compile("0(y|mo|w|d|h|min|s)?")
 
 
 def parse_age(option: str, text: str) -> timedelta:
@@ -12,7 +15,7 @@ def parse_age(option: str, text: str) -> timedelta:
     from reclaim.clock import SystemClock
     from reclaim.policy import Duration
 
-    if text.rstrip("ymwdhins") == "0":
+    if _ZERO.fullmatch(text):
         return timedelta(0)
     try:
         length = Duration.parse(text)

@@ -56,6 +56,7 @@ COMMANDS = (
     "runs",
     "doctor",
     "lease",
+    "lock",
     "clean",
     "reap",
     "config",

@@ -21,6 +21,7 @@ from reclaim.cli.store_names import store_option
 
 if TYPE_CHECKING:
     from reclaim.run.applied import Applied
+    from reclaim.run.settled import Settled
 
 
 def register(app: typer.Typer) -> None:
@@ -65,6 +66,7 @@ def apply(
     """Delete what a plan lists and nothing refers to by now. Safe to run again."""
     from reclaim.globs import check_globs
     from reclaim.run.apply import apply_plan
+    from reclaim.run.settled import settle_plan
     from reclaim.run.trust import check_digest
 
     asked = None if digest is None else check_digest(digest)
@@ -77,6 +79,10 @@ def apply(
         what = f"{objects(document.candidates)} ({size(document.candidate_bytes)})"
         allow_missing(opened, asked=unsafe_allow_missing_layers)
         removal = quarantining.removal(opened)
+        settled = settle_plan(opened, place, document, digest=asked, removal=removal, exclude=globs)
+        if settled is not None:
+            session.output.answer(SettledAnswer(opened.name, settled))
+            return
         # Its own name: the plan may claim any.
         what = f"{what} of {opened.name}"
         if globs:
@@ -115,6 +121,8 @@ class ApplyAnswer:
             "run": done.run,
             "plan": shown(done.place),
             "store": self.store,
+            "already_applied": False,
+            "finished_at": None,
             **applied_document(done),
         }
 
@@ -152,6 +160,32 @@ class ApplyAnswer:
                 f"No space is freed until they are purged, possible from {instant(until)} UTC. "
                 f"{requests(self.applied)}Undo it with: reclaim undo {self.applied.run}{self.undo}"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class SettledAnswer:
+    """The answer for a plan that left nothing to do."""
+
+    store: str
+    settled: Settled
+
+    def document(self) -> Mapping[str, Any]:
+        return {
+            **ApplyAnswer(self.store, self.settled.applied).document(),
+            "already_applied": self.settled.before,
+            "finished_at": self.settled.finished_at,
+        }
+
+    def view(self) -> Iterator[Block]:
+        settled = self.settled
+        if not settled.before:
+            yield f"{self.store}: the plan is empty; nothing was changed."
+            return
+        when = f" at {instant(settled.finished_at)} UTC" if settled.finished_at else ""
+        yield (
+            f"{self.store}: the plan was already applied by run {settled.applied.run}{when}, which "
+            f"{sentence(settled.applied)}. Nothing was changed now."
+        )
 
 
 NOTHING_APPLIED: Mapping[str, Any] = {

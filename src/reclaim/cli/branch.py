@@ -9,7 +9,7 @@ import typer
 from reclaim.cli.command import YesOption, command, group
 from reclaim.cli.describe import SHORT
 from reclaim.cli.output import Done
-from reclaim.cli.places import parse_ref, parse_repository
+from reclaim.cli.places import parse_ref, parse_ref_name, parse_repository
 from reclaim.cli.refs import Refs
 from reclaim.cli.repo import RepositoryArgument
 from reclaim.cli.session import Session
@@ -45,7 +45,8 @@ def create(
     place = parse_ref(name)
     with session.open() as catalog:
         repo = catalog.repository(place.repository)
-        repo.create_branch(place.ref, ref or source)
+        origin = ref or source
+        repo.create_branch(place.ref, None if origin is None else parse_ref_name(origin))
         commit = repo.commit(place.ref).id
     session.output.answer(
         Done(

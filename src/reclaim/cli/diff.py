@@ -12,7 +12,7 @@ import typer
 from reclaim.cli.command import command
 from reclaim.cli.describe import entry_document
 from reclaim.cli.output import Block, Table
-from reclaim.cli.places import parse_ref
+from reclaim.cli.places import parse_ref, parse_ref_name
 from reclaim.cli.session import Session
 from reclaim.errors import InvalidInput
 
@@ -94,7 +94,7 @@ def diff(
         if right is None:
             changes = _uncommitted(repo, place.ref, prefix)
         else:
-            changes = repo.diff(place.ref, right, prefix)
+            changes = repo.diff(place.ref, parse_ref_name(right), prefix)
         session.output.answer(ChangeList(changes, stat))
 
 

@@ -71,6 +71,8 @@ def doctor(
     objects are missing or damaged, 5 if storage or database cannot be used, 6 if a run would be
     refused.
     """
+    from reclaim.stores.registry import is_foreign
+
     if adopt_partitions is not None:
         _adopt(session, parse_repository(adopt_partitions), yes=yes)
         return
@@ -81,6 +83,8 @@ def doctor(
         raise InvalidInput(
             "--bytes reads all live data, which only --deep looks for", hint="add --deep"
         )
+    if store is not None and not is_foreign(store):
+        raise _not_alone(store)
     with progress("Reading") if read_bytes else nullcontext() as advance:
         answer = DoctorAnswer(
             _findings(session, running, store, deep=deep, spark=spark, advance=advance)
@@ -88,6 +92,14 @@ def doctor(
         session.output.answer(answer)
     if code := exits.worst(finding.exit_code for finding in answer.seen):
         raise typer.Exit(code)
+
+
+def _not_alone(store: str) -> InvalidInput:
+    return InvalidInput(
+        f"doctor examines all repositories of the catalog together, not {store!r} alone",
+        hint="run `reclaim doctor` without a name; a store outside the catalog is named "
+        "SCHEME:LOCATION",
+    )
 
 
 def _findings(
@@ -110,11 +122,7 @@ def _findings(
     try:
         if store is not None:
             foreign = find_foreign(store)
-            if foreign is None:
-                raise InvalidInput(
-                    f"{store!r} is not a store of another kind",
-                    hint="without a name all repositories of the catalog are looked at",
-                )
+            assert foreign is not None
             yield from examine_store(foreign, deep=deep, advance=advance)
             return
         with session.open_for_run() as catalog:

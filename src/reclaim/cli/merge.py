@@ -9,7 +9,7 @@ import typer
 from reclaim.cli.command import CommitterOption, MetaOption, command
 from reclaim.cli.describe import SHORT, commit_document
 from reclaim.cli.output import Done
-from reclaim.cli.places import parse_ref
+from reclaim.cli.places import parse_ref, parse_ref_name
 from reclaim.cli.session import Session, login_name, parse_metadata
 
 
@@ -37,7 +37,7 @@ def merge(
     """Merge what a ref has committed into a branch of the same repository."""
     from reclaim.catalog import Side
 
-    place = parse_ref(source)
+    place, into = parse_ref(source), parse_ref_name(into)
     with session.open() as catalog:
         repo = catalog.repository(place.repository)
         head = repo.commit(into).id

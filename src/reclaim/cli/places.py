@@ -39,6 +39,11 @@ def parse_ref(text: str) -> RefPath:
     return place
 
 
+def parse_ref_name(text: str) -> str:
+    """A ref named without its repository: a slash in it may be written ``%2F``."""
+    return text.replace("%2F", "/").replace("%2f", "/")
+
+
 def parse_object(text: str) -> RefPath:
     """A place that is an object. The catalog judges the path."""
     return _with_ref(text, "REPO/REF/PATH")

@@ -20,7 +20,7 @@ from reclaim.errors import InvalidInput, Partial
 if TYPE_CHECKING:
     from reclaim.catalog import Backlog, Catalog, Reaped
 
-EVERY = "5m"
+EVERY = "5min"
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,8 @@ def reap(
         bool, typer.Option("--once", help="Go through all repositories once.", show_default=False)
     ] = False,
     every: Annotated[
-        str, typer.Option("--every", metavar="AGE", help="How long to wait between two rounds.")
+        str,
+        typer.Option("--every", metavar="DURATION", help="Pause between two rounds, such as 5min."),
     ] = EVERY,
 ) -> None:
     """Delete bytes that were never committed, of repositories with hard_delete=on.
@@ -91,7 +92,7 @@ def reap(
     """
     pause = parse_age("--every", every).total_seconds()
     if pause <= 0:
-        raise InvalidInput("--every must be some time", hint="for one round, say --once")
+        raise InvalidInput("--every must be some time", hint="use --once for a single round")
     with session.open() as catalog:
         while not once:
             done, failures = catalog.reap_each()

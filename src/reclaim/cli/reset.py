@@ -9,7 +9,7 @@ import typer
 from reclaim.cli.command import command
 from reclaim.cli.describe import SHORT
 from reclaim.cli.output import Done
-from reclaim.cli.places import parse_object
+from reclaim.cli.places import parse_object, parse_ref_name
 from reclaim.cli.session import Session
 from reclaim.errors import InvalidInput
 
@@ -45,7 +45,7 @@ def reset(
     with session.open() as catalog:
         branch = catalog.repository(place.repository).branch(place.ref)
         if to is not None:
-            commit = branch.reset_to(to)
+            commit = branch.reset_to(parse_ref_name(to))
             done = Done(
                 f"Moved {place.ref} to {commit.id[:SHORT]}; nothing on it is uncommitted.",
                 _facts(place.repository, place.ref, commit=commit.id),

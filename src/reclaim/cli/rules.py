@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, fields
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,13 +65,16 @@ class KeepOptions:
             if not given:
                 return None
             policy = from_options(**given)
+            _check_past(policy)
             return text_of(policy), policy
         if given:
             raise InvalidInput(
                 "rules are given both in a file and as options",
                 hint="write all of them in the file",
             )
-        return read_policy_file(file)
+        text, policy = read_policy_file(file)
+        _check_past(policy)
+        return text, policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,20 @@ class RuleOptions(KeepOptions):
         if found is not None:
             raise InvalidInput("--no-policy cannot be combined with rules")
         return Policy()
+
+
+def _check_past(policy: Policy) -> None:
+    """Refuse an instant yet to come: every commit is older, so none would be kept for its age."""
+    from reclaim.clock import SystemClock
+    from reclaim.model import instant_text
+
+    now = SystemClock().now()
+    for rules in (policy.default, *(rules for _, rules in policy.matches)):
+        if isinstance(rules.older_than, datetime) and rules.older_than > now:
+            raise InvalidInput(
+                f"older_than {instant_text(rules.older_than)} is in the future",
+                hint="give an instant in the past, or a duration such as 30d",
+            )
 
 
 def read_policy_file(file: str) -> tuple[str, Policy]:

@@ -22,9 +22,11 @@ from reclaim.model import (
     LISTS,
     PLAN_DIGEST,
     RELEASED_BY_LIBRARY,
+    RunState,
 )
 
 if TYPE_CHECKING:
+    from reclaim.lock import LockState
     from reclaim.model import Run
     from reclaim.stores.abilities import OnlineDeletes
 
@@ -46,6 +48,8 @@ class Runs:
     """Whether all are of one repository, which was named."""
     nouns: Mapping[str, str]
     """The word of each repository for its snapshots."""
+    locks: Mapping[str, LockState]
+    """The lock of each repository that is not free."""
     online: Sequence[tuple[str, OnlineDeletes]] = ()
     """Deletes of stores without a run, by repository; of those that do so, or did."""
     late: Sequence[tuple[str, str, str]] = ()
@@ -61,9 +65,13 @@ class Runs:
                     "state": run.state,
                     "started_at": run.started_at,
                     "summary": _in_utc(dict(run.summary)),
+                    "operators": [operator.record() for operator in run.operators],
                     "plan": run.place or None,
                     "quarantine": run.quarantine.removal if run.quarantine else None,
                     "until": run.quarantine.until if run.quarantine else None,
+                    "locked_until": lock.free_at
+                    if (lock := self._lock_of(repository, run)) is not None
+                    else None,
                 }
                 for repository, run in self.runs
             ],
@@ -85,6 +93,11 @@ class Runs:
             ],
         }
 
+    def _lock_of(self, repository: str, run: Run) -> LockState | None:
+        """The lock that a run holds."""
+        lock = self.locks.get(repository)
+        return lock if lock is not None and lock.run == run.id else None
+
     def view(self) -> Iterable[Block]:
         rows = (
             (
@@ -93,7 +106,7 @@ class Runs:
                 run.kind,
                 run.state,
                 instant(run.started_at),
-                _what(run, self.nouns[repository]),
+                _described(run, self.nouns[repository], self._lock_of(repository, run)),
             )
             for repository, run in self.runs
         )
@@ -120,6 +133,10 @@ def _in_utc(value: Any) -> Any:
     return value
 
 
+def _described(run: Run, noun: str, lock: LockState | None) -> str:
+    return ", ".join(filter(None, (_what(run, noun), _unfinished(run, lock))))
+
+
 def _what(run: Run, noun: str) -> str:
     from reclaim.run.edit_counts import EditCounts
 
@@ -127,10 +144,12 @@ def _what(run: Run, noun: str) -> str:
     if run.kind not in ("collect", "purge"):
         return ", ".join(f"{key} {_short(value)}" for key, value in done.items() if value)
     if not done:
-        return "not finished: apply it again" if run.state == "started" else ""
+        return ""
     if done.get(EDITED_BY_LIBRARY) and not run.promoted:
         more = " or undo it" if run.quarantine else ""
         return f"the store's library edited the history; not finished: apply it again{more}"
+    if run.state == RunState.STARTED and not any(done.get(name) for name in ("objects", "bytes")):
+        return ""
     if not any(value for name, value in done.items() if name not in FILES):
         return "nothing to collect"
     what = f"{objects(done.get('objects', 0))} ({size(done.get('bytes', 0))})"
@@ -151,6 +170,27 @@ def _what(run: Run, noun: str) -> str:
     return ", ".join(said)
 
 
+def _unfinished(run: Run, lock: LockState | None) -> str:
+    """The rest that a run has left to do, and its lock."""
+    if lock is not None and (why := lock.why_not_released()):
+        return f"holds the lock until {instant(lock.free_at)}: {why}"
+    unfinished = run.state in (RunState.STARTED, RunState.PARTIAL)
+    if lock is None and (not unfinished or run.purging or run.kind not in ("collect", "purge")):
+        return ""
+    if lock is None and run.summary.get(EDITED_BY_LIBRARY) and not run.promoted:
+        # Said with what the library did.
+        return ""
+    if run.kind == "purge":
+        # The next purge has a run of its own.
+        again = "purge again" if run.state == RunState.STARTED else ""
+    else:
+        again = "undo it again" if run.undoing or run.given_up else "apply it again"
+    if lock is not None:
+        free = f"or wait until {instant(lock.free_at)}"
+        return f"died: release its lock (reclaim lock release) {free}; then {again}"
+    return f"not finished: {again}" if again else ""
+
+
 def _short(value: Any) -> str:
     return " ".join(value) if isinstance(value, list) else json.dumps(value)
 
@@ -167,6 +207,7 @@ def runs(
 
     with session.stores(store) as stores:
         nouns = {opened.name: opened.noun for opened in stores}
+        locks = {opened.name: lock for opened in stores if (lock := opened.lock_state())}
         listed = [(opened.name, run) for opened in stores for run in opened.runs()]
         late = [
             (opened.name, *found)
@@ -180,4 +221,4 @@ def runs(
             and ((deletes := opened.online_deletes()).on or deletes.objects)
         ]
     listed.sort(key=lambda row: row[1].started_at, reverse=True)
-    session.output.answer(Runs(listed, store is not None, nouns, online, late))
+    session.output.answer(Runs(listed, store is not None, nouns, locks, online, late))

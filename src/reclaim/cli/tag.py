@@ -10,7 +10,7 @@ from reclaim.cli.branch import NameArgument
 from reclaim.cli.command import command, group
 from reclaim.cli.describe import SHORT
 from reclaim.cli.output import Done
-from reclaim.cli.places import parse_ref, parse_repository
+from reclaim.cli.places import parse_ref, parse_ref_name, parse_repository
 from reclaim.cli.refs import Refs
 from reclaim.cli.repo import RepositoryArgument
 from reclaim.cli.session import Session
@@ -34,7 +34,7 @@ def create(
     """Give a commit a name that does not move. A slash in the name is written %2F."""
     place = parse_ref(name)
     with session.open() as catalog:
-        commit = catalog.repository(place.repository).create_tag(place.ref, ref).id
+        commit = catalog.repository(place.repository).create_tag(place.ref, parse_ref_name(ref)).id
     session.output.answer(
         Done(
             f"Created tag {place.ref} at {commit[:SHORT]}.",

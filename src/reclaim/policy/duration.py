@@ -1,4 +1,4 @@
-"""Durations as people write them: ``30d``, ``12h``, ``1y6m``."""
+"""Durations as people write them: ``30d``, ``12h``, ``1y6mo``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from reclaim.errors import InvalidInput
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
-_UNITS = ("y", "m", "w", "d", "h", "min", "s")
+_UNITS = ("y", "mo", "w", "d", "h", "min", "s")
 _TEXT = re.compile("".join(rf"(?:([0-9]{{1,6}}){unit}(?![a-z]))?" for unit in _UNITS))
+_BARE_M = re.compile("([0-9]+)m(?![a-z])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +29,22 @@ class Duration:
 
     @classmethod
     def parse(cls, text: str) -> Duration:
-        """Read units from large to small, each at most once: y, m (months), w, d, h, min, s."""
+        """Read units from large to small, each at most once: y, mo, w, d, h, min, s.
+
+        A bare ``m`` is refused: people write it for months and for minutes.
+        """
+        if bare := _BARE_M.search(text):
+            count = bare[1]
+            raise InvalidInput(
+                f"{text!r} is not a duration: m could mean months or minutes",
+                hint=f"write {count}mo for months or {count}min for minutes",
+            )
         match = _TEXT.fullmatch(text)
         if not text or match is None:
             raise InvalidInput(
                 f"{text!r} is not a duration",
-                hint="write for example 30d, 12h, 2w or 1y6m "
-                "(y, m for months, w, d, h, min, s; large units first)",
+                hint="write for example 30d, 12h, 2w or 1y6mo "
+                "(y, mo for months, w, d, h, min for minutes, s; large units first)",
             )
         years, months, weeks, days, hours, minutes, seconds = (
             int(group or 0) for group in match.groups()

@@ -9,7 +9,7 @@ A file has a ``default`` and a list of ``rules``, both optional::
       - match: "release/*"     # a glob on the name of the ref; * also stands for /
         kind: branch           # branch, tag or any (any when left out)
         keep_daily: 7          # also keep_hourly, keep_weekly, keep_monthly, keep_yearly
-        keep_within: 6m        # counted back from the tip of the ref
+        keep_within: 6mo       # counted back from the tip of the ref
         keep_merge_bases: true
       - match: "v*"
         kind: tag              # no rule at all: everything that these tags reach stays
@@ -40,7 +40,7 @@ NO_RULE_HINT = (
 
 def _duration(value: object) -> Duration:
     if not isinstance(value, str):
-        raise ValueError("must be a duration such as 30d, 12h or 1y6m")
+        raise ValueError("must be a duration such as 30d, 12h or 1y6mo")
     try:
         return Duration.parse(value)
     except InvalidInput as error:

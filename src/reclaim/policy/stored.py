@@ -47,6 +47,8 @@ def decode_stored(document: str, *, repository: str) -> StoredPolicy:
     stored = _KIND.decode(document, repository=repository)
     try:
         policy = require_rules(read_policy(stored.text, source="its text"))
-    except (ValueError, InvalidInput) as error:
+    except InvalidInput as error:
+        raise _KIND.unreadable(repository, error) from error
+    except ValueError as error:
         raise _KIND.damaged(repository, error) from error
     return StoredPolicy(policy, stored.text, stored.set_at, stored.set_by)

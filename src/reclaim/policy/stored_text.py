@@ -79,6 +79,12 @@ class TextKind:
             f"the {self.noun} stored with {repository} is damaged: {why}", hint=self.set_again
         )
 
+    def unreadable(self, repository: str, why: object) -> Corrupt:
+        """The error for a text that is whole, and that this version cannot read."""
+        return Corrupt(
+            f"the {self.noun} stored with {repository} cannot be read: {why}", hint=self.set_again
+        )
+
     def _text(self, body: dict[str, Any], name: str, repository: str) -> str:
         value = body.get(name)
         if not isinstance(value, str):

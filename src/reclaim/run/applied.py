@@ -14,6 +14,8 @@ from reclaim.run.edit_counts import NO_EDIT, EditCounts
 from reclaim.run.exclusion import NOTHING_LEFT_OUT, LeftOut
 from reclaim.run.trust import COMPARED
 
+FINISHED_AT = "finished_at"
+"""A fact in a run's record: when its last apply came to its end."""
 UNPLANNED, SPARED = "unplanned", "spared"
 """Names of counts in a run's record, of an edit by the store's own library: snapshots that it took
 out of history beyond the plan, and those that the plan names and that stay."""

@@ -150,14 +150,15 @@ def check_protected(store: Store, planned: PlanDocument, seen: Observation) -> N
         )
 
 
-def check_partitions(listed: AbstractSet[str], seen: Observation) -> None:
+def check_partitions(store: Store, listed: AbstractSet[str], seen: Observation) -> None:
     """Refuse partitions that the database does not know."""
     if names := sorted(listed - seen.closed - seen.open):
+        repository = store.uid if store.deleted else store.name
         raise StorageAhead(
             f"the storage has {len(names)} partitions that the database does not know, such as "
             f"{names[0]}",
             hint="this database is a restored backup or a clone; if it is the right one, register "
-            "them with `reclaim doctor --adopt-partitions`",
+            f"them with `reclaim doctor --adopt-partitions {repository}`",
             partitions=names[:100],
         )
 

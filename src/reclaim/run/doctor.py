@@ -101,6 +101,7 @@ def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Fi
             yield from _leases(store, store.name, name_of(store.kind, store.name, store.uid))
         yield from _policy(store)
         yield from _unreadable_records(store)
+        yield from _lock(store)
         yield _runs(store)
         yield from _orphans(store)
     except ReclaimError as error:
@@ -143,20 +144,38 @@ def _unreadable_records(store: Store) -> Iterator[Finding]:
             yield failed("records", unreadable_record(run), store.name)
 
 
+def _lock(store: Store) -> Iterator[Finding]:
+    """The lock, if it is held, and whether its holder is known to have died."""
+    lock = store.lock_state()
+    if lock is None:
+        return
+    free = f"free at {lock.free_at:%F %T} UTC"
+    if why := lock.why_not_released():
+        sentence = f"run {lock.run} holds the lock: {why}; unless renewed, the lock is {free}"
+        yield Finding(Level.OK, "lock", sentence, "", store.name)
+        return
+    named = name_of(store.kind, store.name, store.uid)
+    sentence = f"run {lock.run} holds the lock and has died: {lock.process} has ended"
+    hint = f"release the lock: reclaim lock release {named}; otherwise it is {free}"
+    yield Finding(Level.WARNING, "lock", sentence, hint, store.name)
+
+
 def _runs(store: Store) -> Finding:
     """Whether runs come to their ends, and often enough."""
     named = name_of(store.kind, store.name, store.uid)
     collects = [run for run in store.runs() if run.kind == COLLECT]
     newest = collects[0] if collects else None
     purging = [run.id for run in collects if run.purging]
-    if purging and not store.lock_holder():
+    lock = store.lock_state()
+    at_work = lock is not None and lock.why_not_released()
+    if purging and not at_work:
         sentence = f"a purge of what run {purging[0]} moved to quarantine was begun, not finished"
         hint = f"finish it: reclaim purge {named} --run {purging[0]}"
         return Finding(Level.WARNING, "runs", sentence, hint, store.name)
     unfinished = [newest] if newest and newest.state in (RunState.STARTED, RunState.PARTIAL) else []
     # Lifecycle runs that were cut off stay unfinished beside later runs.
     unfinished += find_cut_off(store)
-    if unfinished and not store.lock_holder():
+    if unfinished and not at_work:
         return _unfinished(store, unfinished[0])
     done = find_last(collects)
     if (late := find_lateness(store, collects)) is not None:

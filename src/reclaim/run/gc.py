@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, open_storage
 from reclaim.model import Run, RunState
-from reclaim.run import plan_snapshots
 from reclaim.run.admission import COLLECT
 from reclaim.run.applied import Applied
 from reclaim.run.apply import apply_plan
@@ -20,6 +19,7 @@ from reclaim.run.orphans import protected_folders
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.plan_document import OF_RUNS
 from reclaim.run.removal import DELETE, Removal
+from reclaim.run.settled import is_empty
 from reclaim.run.stages import Watcher
 from reclaim.stores.abilities import CompactsMetadata
 from reclaim.stores.base import Store
@@ -59,7 +59,7 @@ def collect(
         plan = make()
     else:
         plan = make_plan(store, engine, options, watcher=watcher, opener=opener)
-    if _is_empty(plan, opener):
+    if is_empty(plan.document, plan.place, opener):
         made = plan.document
         nothing = {"objects": 0, "bytes": 0}
         where = str(plan.place)
@@ -82,13 +82,6 @@ def collect(
         opener=opener,
     )
     return Collected(plan, done)
-
-
-def _is_empty(plan: Plan, opener: Opener) -> bool:
-    made = plan.document
-    if made.candidates or made.dead or made.deleted_refs:
-        return False
-    return not plan_snapshots.read(opener(plan.place.url), made.snapshots.part).reparent
 
 
 def _is_done_with(store: Store) -> bool:

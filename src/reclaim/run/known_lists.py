@@ -17,6 +17,7 @@ from reclaim.engine.tasks.deleting import Outcome
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.errors import Corrupt, NotFound
 from reclaim.model import LISTS, Run
+from reclaim.operators import current_operator
 from reclaim.storage import Storage
 
 ABSENT = ""
@@ -104,7 +105,8 @@ def hash_of(body: bytes) -> str:
 
 
 def encode(rows: Sequence[tuple[Part, Outcome]]) -> bytes:
-    body = [
+    """A list, with who wrote it."""
+    files = [
         {
             "kind": part.group,
             "address": part.address,
@@ -114,7 +116,7 @@ def encode(rows: Sequence[tuple[Part, Outcome]]) -> bytes:
         }
         for part, outcome in rows
     ]
-    return json.dumps(body).encode()
+    return json.dumps({"operator": current_operator().record(), "files": files}).encode()
 
 
 def decode(body: bytes, address: str) -> Rows:
@@ -127,6 +129,7 @@ def decode(body: bytes, address: str) -> Rows:
 
 
 def _decoded(body: bytes) -> Iterator[tuple[Part, Outcome]]:
-    for row in json.loads(body):
+    document = json.loads(body)
+    for row in document["files"] if isinstance(document, dict) else document:
         part = Part(row["address"], row["rows"], row["sha256"], row["kind"])
         yield part, Outcome.decode(row.get("outcome", ()))

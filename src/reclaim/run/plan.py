@@ -291,7 +291,7 @@ class Planning:
         strangers = found.verdict.strangers.keys()
         # One in which an object was found is not asked whether it is empty.
         listed = {name for name in self._partitions if not self._is_empty_stranger(name, seen)}
-        check_partitions(listed | strangers, seen)
+        check_partitions(self._store, listed | strangers, seen)
         written = plan_snapshots.write(
             self._storage, self._place.at("snapshots.parquet"), seen, decided
         )

@@ -168,9 +168,9 @@ def _not_read(
     What only they hold could be anything, and it may be possible to bring them back.
     """
     ids = sorted(run.id for run in runs if _aside(store, run) in unread.asides)
-    holder = store.lock_holder()
+    lock = store.lock_state()
     still = {run.id for run in _promising(store) if run.undoable}
-    if holder not in (None, besides) or not still.issuperset(ids):
+    if (lock is not None and lock.run != besides) or not still.issuperset(ids):
         return Conflict(
             f"quarantines of {store.name} were undone or purged while they were read: run "
             f"{', '.join(ids)}",

@@ -268,11 +268,9 @@ class _Undoing:
     ) -> Partial:
         """``failures`` are the first few reasons of those that failed."""
         rest = [*failures, *waits]
-        others = [run.id for run in self._store.runs() if run.undoable and run.id != undone.run]
-        after = (
-            f" after `reclaim undo {others[0]}`, which may have what is missing" if others else ""
-        )
-        again = f"the run can be undone again{after}: reclaim undo {undone.run}"
+        again = f"undo it again: reclaim undo {undone.run}"
+        if any(run.undoable and run.id != undone.run for run in self._store.runs()):
+            again += "; if objects are missing, undo later runs with a quarantine first"
         return Partial(
             f"brought back {undone.objects} objects and {undone.snapshots} {self._store.noun}s of "
             f"run {undone.run}, and {failed + len(waits)} could not be brought back: "

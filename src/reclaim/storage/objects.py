@@ -332,6 +332,9 @@ def make_folder(folder: Path, *, private: bool = False) -> None:
 
     With ``private`` only its owner may enter it; one that is there stays as it is.
     """
+    blocking = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    if blocking.exists() and not blocking.is_dir():
+        raise InvalidInput(f"{blocking} is a file, not a folder", hint="name a folder")
     with translated("make", str(folder)):
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:

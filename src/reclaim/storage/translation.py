@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,12 @@ from reclaim.errors import (
     StorageUnavailable,
 )
 
+_INSTANCE_CREDENTIALS = "http://169.254.169.254/"
+"""The address at which a cloud machine is asked for credentials when none are set."""
+_DENIED = re.compile(
+    "<Code>(InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|ExpiredToken|AccessDenied)<"
+)
+
 
 @contextmanager
 def translated(action: str, address: str) -> Iterator[None]:
@@ -27,15 +34,47 @@ def translated(action: str, address: str) -> Iterator[None]:
     except ReclaimError:
         raise
     except (FileNotFoundError, foreign.NotFoundError) as error:
+        if (mistake := _s3_mistake(action, address, str(error))) is not None:
+            raise mistake from error
         raise NotFound(f"cannot {action} {address}: there is no such object") from error
     except (foreign.BaseError, OSError, ValueError) as error:
         raise _translate(action, address, error) from error
+
+
+def _s3_mistake(action: str, address: str, text: str) -> ReclaimError | None:
+    """The error for a wrong setting of S3 that an answer of obstore or of the server shows."""
+    what = f"cannot {action} {address}"
+    if "<Code>NoSuchBucket</Code>" in text:
+        bucket = re.search("<BucketName>([^<]+)<", text)
+        named = f"bucket {bucket[1]}" if bucket else "bucket"
+        return StorageUnavailable(
+            f"{what}: the {named} does not exist",
+            hint="check the name of the bucket, and AWS_ENDPOINT_URL",
+        )
+    if "source: BadScheme" in text:
+        return InvalidInput(
+            f"{what}: the endpoint is an http:// address, and only https:// is allowed",
+            hint="set AWS_ALLOW_HTTP=true for an endpoint without TLS",
+        )
+    if _INSTANCE_CREDENTIALS in text:
+        return StorageDenied(
+            f"{what}: no S3 credentials were found",
+            hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+        )
+    if denied := _DENIED.search(text):
+        return StorageDenied(
+            f"{what}: the server refuses the S3 credentials: {denied[1]}",
+            hint="check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the rights of that account",
+        )
+    return None
 
 
 def _translate(action: str, address: str, error: Exception) -> ReclaimError:
     said = str(error).split("\n", 1)[0]
     text = str(error)
     what = f"cannot {action} {address}: {said}"
+    if (mistake := _s3_mistake(action, address, text)) is not None:
+        return mistake
     if isinstance(error, foreign.AlreadyExistsError | foreign.PreconditionError):
         return AlreadyExists(f"cannot {action} {address}: it exists already")
     if isinstance(error, PermissionError | foreign.PermissionDeniedError) or (

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from reclaim.clock import Clock
+from reclaim.lock import LockState
 from reclaim.model import Run, RunState, SnapshotId
 from reclaim.storage import Storage
 from reclaim.stores.format import Format
@@ -136,8 +137,16 @@ class Store(Protocol):
         """Exclude every other apply, undo and purge of the store, and be able to change it."""
         ...
 
-    def lock_holder(self) -> str | None:
-        """The run that holds the lock, or whose tasks may still be at work."""
+    def lock_state(self) -> LockState | None:
+        """The lock, if a run holds it or its tasks may still be at work."""
+        ...
+
+    def release_lock(self, seen: LockState) -> datetime:
+        """Let the lock of a holder that has ended expire now; returns when it is free.
+
+        Refused while the holder, or work that it has ordered, may still go on; a ``Conflict`` if
+        the lock is not the one that was ``seen`` any more.
+        """
         ...
 
     def record_plan(self, run_id: str, digest: str) -> None:

@@ -7,6 +7,7 @@ location may hold several stores, what is registered also finds all of them (``F
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,9 @@ OPENERS: dict[str, str] = {
     "terminus": "reclaim.stores.terminus.store:open_store",
 }
 """For each scheme the function that opens a store, as MODULE:FUNCTION."""
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 
 
 @runtime_checkable
@@ -54,11 +58,34 @@ def schemes() -> Sequence[str]:
     return sorted(OPENERS)
 
 
+def _all_schemes() -> Sequence[str]:
+    from importlib.metadata import entry_points
+
+    return sorted({*OPENERS, *(point.name for point in entry_points(group=GROUP))})
+
+
 def find_foreign(name: str) -> Store | None:
     """The store that a name with a scheme means, such as ``terminus:PATH``; None for our own."""
-    scheme, separator, location = name.partition(":")
+    opener = _find_opener(name)
+    return None if opener is None else opener(name.partition(":")[2])
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a name means a store outside the catalog; an unknown scheme is refused."""
+    return _find_opener(name) is not None
+
+
+def _find_opener(name: str) -> Callable[[str], Store] | None:
+    scheme, separator, _ = name.partition(":")
     opener = _opener(scheme) if separator else None
-    return None if opener is None else opener(location)
+    if opener is None and separator and _SCHEME.fullmatch(scheme):
+        # The name of a repository has no colon.
+        raise InvalidInput(
+            f"there is no kind of store {scheme!r}",
+            hint=f"write a store as SCHEME:LOCATION, with one of the schemes "
+            f"{', '.join(_all_schemes())}; a repository of the catalog by its name alone",
+        )
+    return opener
 
 
 def find_several(name: str) -> Iterator[NamedStore]:

@@ -297,6 +297,7 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
         storage = self._open(request.source.url)
         best: dict[str, dict[str, Any]] = {}
         listed: set[str] = set()
+        paths: dict[str, str] = {}
         ranks = (
             (request.intended, recall.intended),
             (request.journal, recall.journaled),
@@ -308,9 +309,13 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
                     before = best.setdefault(row["address"], row)
                     if row["rank"] < before["rank"]:
                         best[row["address"]] = row
+                    if row["path"] is not None:
+                        paths[row["address"]] = max(row["path"], paths.get(row["address"], ""))
                     if row["listed"]:
                         listed.add(row["address"])
-        taken = [row for address, row in best.items() if address in listed]
+        taken = [
+            row | {"path": paths.get(address)} for address, row in best.items() if address in listed
+        ]
         rows = pa.Table.from_pylist(taken, schema=RANKED).select(GOING.names)
         moved = recall.where(rows, request.aside)
         return self._write(request.place, "recalled", GOING, [moved])

@@ -172,5 +172,5 @@ def _ahead(repo_uid: str) -> StorageAhead:
     return StorageAhead(
         f"the storage of repository {repo_uid} has been written by a newer copy of this database",
         hint="this database is a restored backup or a clone; use the newer one, or, if this is the "
-        "right one, see `reclaim doctor --adopt-partitions`",
+        f"right one, make it the home: `reclaim doctor --adopt-partitions {repo_uid}`",
     )

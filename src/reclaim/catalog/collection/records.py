@@ -12,7 +12,8 @@ from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.database.schema import runs
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros, to_micros
-from reclaim.model import Run, RunState
+from reclaim.model import OPERATORS, Operator, Run, RunState
+from reclaim.operators import with_current
 
 
 def start(workspace: Workspace, lock: RepositoryLock, run: Run) -> None:
@@ -70,10 +71,15 @@ def insert_run(connection: Connection, workspace: Workspace, run: Run) -> None:
             kind=run.kind,
             state=run.state,
             started_at=to_micros(run.started_at),
-            summary=json.dumps(dict(run.summary), sort_keys=True),
+            summary=_encode(run.summary, with_current(run.operators)),
             place=run.place,
         )
     )
+
+
+def _encode(summary: Mapping[str, Any], operators: tuple[Operator, ...]) -> str:
+    listed = [operator.record() for operator in operators]
+    return json.dumps({**summary, OPERATORS: listed}, sort_keys=True)
 
 
 def find_run(connection: Connection, repo_uid: str, run_id: str) -> Run | None:
@@ -85,11 +91,13 @@ def find_run(connection: Connection, repo_uid: str, run_id: str) -> Run | None:
 def finish_run(
     connection: Connection, repo_uid: str, run_id: str, state: RunState, summary: Mapping[str, Any]
 ) -> None:
-    """Record how far a run came."""
+    """Record how far a run came, and who has worked on it."""
+    before = find_run(connection, repo_uid, run_id)
+    operators = with_current(() if before is None else before.operators)
     connection.execute(
         update(runs)
         .where(runs.c.repo_uid == repo_uid, runs.c.id == run_id)
-        .values(state=state, summary=json.dumps(dict(summary), sort_keys=True))
+        .values(state=state, summary=_encode(summary, operators))
     )
 
 
@@ -103,7 +111,9 @@ def decode(row: Row[Any]) -> Run:
     """The record of a run, of its row."""
     started_at = from_micros(row.started_at)
     try:
-        return Run(row.id, row.kind, row.state, started_at, json.loads(row.summary), row.place)
+        summary = json.loads(row.summary)
+        operators = Operator.all_of(summary.pop(OPERATORS, ()))
+        return Run(row.id, row.kind, row.state, started_at, summary, row.place, operators)
     except ValueError as error:
         # What it set aside, if anything, is not known: nobody takes it for a run that set none.
         damaged = RunState.UNREADABLE

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, Row, select
 
 from reclaim.catalog.collection import claimed_addresses, history_edit, records
 from reclaim.catalog.collection.commit_states import set_state
@@ -22,7 +22,7 @@ from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.collection.promised import gone_for_good
 from reclaim.catalog.collection.provisional import TAKEN, has_condemned
 from reclaim.catalog.collection.taking_back import find_edit, has_edited, take_back
-from reclaim.catalog.database.schema import CommitState, runs
+from reclaim.catalog.database.schema import CommitState
 from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.database.sets import among
 from reclaim.catalog.refs import leases, refs
@@ -144,7 +144,7 @@ def _undo_edit(
     begun = find(connection, workspace.repo_uid, run_id).started_at
     rest = begun + SAFETY.quarantine - workspace.clock.now()
     _hold(connection, workspace, run_id, dropped, max(rest, SAFETY.after_undo))
-    _end(connection, run_id)
+    _end(connection, workspace.repo_uid, run_id)
     history_edit.bump(connection, workspace.repo_uid)
     return [*outcome.changed, *outcome.gone, *_taken_since(connection, workspace.repo_uid, run_id)]
 
@@ -213,7 +213,7 @@ def restore(
         if finished:
             # From here on the promise of the run protects nothing any more.
             returned |= outcome.loose
-            _end(connection, run_id)
+            _end(connection, uid, run_id)
             # What it took is back, so that it can be referred to again.
             released_claims = claimed_addresses.release_undone(connection, run_id)
         _hold(connection, workspace, run_id, returned, length)
@@ -344,8 +344,9 @@ def _holder(run_id: str) -> str:
     return f"{UNDO_HOLDER}{run_id}"
 
 
-def _end(connection: Connection, run_id: str) -> None:
-    connection.execute(update(runs).where(runs.c.id == run_id).values(state=RunState.UNDONE))
+def _end(connection: Connection, repo_uid: str, run_id: str) -> None:
+    summary = find(connection, repo_uid, run_id).summary
+    records.finish_run(connection, repo_uid, run_id, RunState.UNDONE, summary)
 
 
 def _parents(row: Any) -> tuple[SnapshotId, ...]:

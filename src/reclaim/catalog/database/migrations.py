@@ -92,6 +92,11 @@ def _lifecycle(connection: Connection) -> None:
         table.create(connection)
 
 
+def _lock_process(connection: Connection) -> None:
+    """Which process holds a lock; of locks that are held now that is not known."""
+    connection.execute(text("ALTER TABLE locks ADD COLUMN process TEXT"))
+
+
 STEPS: tuple[Step, ...] = (
     _collecting,
     _evidence,
@@ -101,6 +106,7 @@ STEPS: tuple[Step, ...] = (
     _hard_delete,
     _protected_paths,
     _lifecycle,
+    _lock_process,
 )
 """``STEPS[n]`` brings version ``FIRST_VERSION + n`` to the one after it."""
 

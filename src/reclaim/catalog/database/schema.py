@@ -318,6 +318,8 @@ locks = Table(
     Column("owner", Word, nullable=False),
     Column("run_id", Word, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
+    # The process that holds it, as ``process.Process`` writes it.
+    Column("process", Text),
 )
 
 runs = Table(

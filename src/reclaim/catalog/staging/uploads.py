@@ -175,4 +175,4 @@ def check_branch(workspace: Workspace, branch: str) -> None:
     )
     with workspace.database.read() as connection:
         if connection.execute(query).first() is None:
-            raise tokens.no_such_branch(branch)
+            raise tokens.no_such_branch(connection, workspace.repo_uid, branch)

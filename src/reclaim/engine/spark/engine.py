@@ -51,6 +51,7 @@ from reclaim.engine.spark.frames import Frames, map_rows
 from reclaim.engine.spark.keys import KeysOf, keys_of
 from reclaim.engine.spark.lifecycle import LifecycleJobs
 from reclaim.engine.spark.meter import SparkMeter
+from reclaim.engine.spark.session import works_here
 from reclaim.engine.spark.shielding import ShieldingJobs
 from reclaim.engine.spark.uncommitted import UncommittedJobs
 from reclaim.engine.spark.work import candidates, containers, listing, parts, taking
@@ -72,6 +73,7 @@ from reclaim.engine.uncommitted import (
     Indexed,
     IndexRequest,
 )
+from reclaim.process import note_remote_work
 from reclaim.storage import KeyRange
 from reclaim.storage.key_range import shares
 from reclaim.stores.format import (
@@ -108,6 +110,8 @@ class SparkEngine:
 
         ``meter`` tells people who watch how far its jobs are.
         """
+        if not works_here(spark):
+            note_remote_work()
         self._frames = Frames(spark, tasks, meter)
         self._finder = Finder(
             self._frames,
@@ -327,9 +331,9 @@ class SparkEngine:
         best = F.min_by(F.struct("size", "kind", "reason", "identity"), "rank").alias("best")
         each = (
             rows.groupBy("address")
-            .agg(best, F.max("listed").alias("listed"))
+            .agg(best, F.max("listed").alias("listed"), F.max("path").alias("path"))
             .where("listed")
-            .select("address", "best.size", "best.kind", "best.reason", "best.identity")
+            .select("address", "best.size", "best.kind", "best.reason", "best.identity", "path")
         )
         write = partial(taking.write_recalled, request.aside, request.place)
         shuffled = sum(part.rows for files, _ in sources for part in files)

@@ -21,6 +21,8 @@ from pyspark import SparkContext
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
+from reclaim.process import DRIVER_VARIABLE, Process
+
 PORT_VARIABLE = "PYSPARK_GATEWAY_PORT"
 SECRET_VARIABLE = "PYSPARK_GATEWAY_SECRET"
 ARGUMENTS_VARIABLE = "PYSPARK_SUBMIT_ARGS"
@@ -47,7 +49,7 @@ def start_java(settings: Mapping[str, str], *, output: int | None, errors: int) 
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=errors,
-            env={**os.environ, "SPARK_CONNECT_MODE": "0", FILE_VARIABLE: str(file)},
+            env={**_environment(), FILE_VARIABLE: str(file)},
             # Ctrl-C is for this process, which ends its jobs in order.
             start_new_session=True,
         )
@@ -63,6 +65,13 @@ def start_java(settings: Mapping[str, str], *, output: int | None, errors: int) 
             with _guard:
                 _starting.discard(process)
     _running = process
+
+
+def _environment() -> dict[str, str]:
+    """The environment of Java, and of the tasks that it starts: it says whom they work for."""
+    own = Process.current()
+    mark = {} if own is None else {DRIVER_VARIABLE: own.mark}
+    return {**os.environ, "SPARK_CONNECT_MODE": "0", **mark}
 
 
 def running_java() -> subprocess.Popen[bytes] | None:

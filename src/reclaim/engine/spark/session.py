@@ -28,6 +28,7 @@ from pyspark.sql import SparkSession
 from reclaim.engine.spark.archive import ClassArchive
 from reclaim.engine.spark.java import start_java
 from reclaim.errors import InvalidInput, Unavailable
+from reclaim.process import DRIVER_VARIABLE, Process
 from reclaim.urls import redacted, scrubbed
 
 MASTER_VARIABLE = "RECLAIM_SPARK_MASTER"
@@ -37,6 +38,7 @@ JAVA_VARIABLE = "RECLAIM_SPARK_JAVA"
 SUBMITTED_VARIABLE = "PYSPARK_GATEWAY_PORT"
 PROXY_VARIABLES = ("grpc_proxy", "https_proxy", "http_proxy")
 LOCAL = "local[*]"
+_IN_ONE_JAVA = re.compile(r"local(\[[^\]]*\])?")
 CONNECT_PORT = 15002
 OLDEST = (4, 1)
 """The version of Spark that there must be: the first that sends rows to the task that they name."""
@@ -92,6 +94,7 @@ def build_session(
         # A session that runs already is used as it is; what it cannot change any more stays.
         with _own_interrupts(), _log_file() as log:
             if remote:
+                _check_remote(remote)
                 _reach(remote)
                 with _turned_away(log, silent=silent):
                     builder = SparkSession.builder.remote(remote)
@@ -125,6 +128,20 @@ def starts_java(*, master: str | None = None, remote: str | None = None) -> bool
     if remote or SparkContext._gateway is not None or SUBMITTED_VARIABLE in os.environ:
         return False
     return bool(master) or not os.environ.get(REMOTE_VARIABLE)
+
+
+def works_here(session: SparkSession) -> bool:
+    """Whether all tasks of a session are done by processes that the Java of this process starts."""
+    try:
+        context = session.sparkContext
+        mark = context._jvm.java.lang.System.getenv(DRIVER_VARIABLE)  # type: ignore[union-attr]
+    except (PySparkException, Py4JError, AttributeError):
+        # A Connect server.
+        return False
+    own = Process.current()
+    return (
+        bool(_IN_ONE_JAVA.fullmatch(context.master or "")) and own is not None and mark == own.mark
+    )
 
 
 def _classic(
@@ -237,6 +254,14 @@ def tasks_in_environment() -> int | None:
     if not text.isdecimal() or not int(text):
         raise InvalidInput(f"{TASKS_VARIABLE} is {text!r}", hint="give it a number, such as 200")
     return int(text)
+
+
+def _check_remote(url: str) -> None:
+    if not url.startswith(("sc://", "local")):
+        raise InvalidInput(
+            f"{redacted(url)!r} is not the URL of a Spark Connect server",
+            hint=f"write --remote or {REMOTE_VARIABLE} as sc://HOST:PORT",
+        )
 
 
 def _check_java() -> None:

@@ -31,13 +31,14 @@ JOURNAL = pa.schema(
         pa.field("error", pa.string()),
         # What tells the object from any other at the same address: an etag, a time, versions.
         pa.field("identity", pa.string()),
+        # The logical path, where the plan knows it.
+        pa.field("path", pa.string()),
     ]
 )
 """Outcomes, one for each object."""
 
-GOING = pa.schema([JOURNAL.field(name) for name in ("address", "size", "kind", "reason")]).append(
-    JOURNAL.field("identity")
-)
+_PLANNED = ("address", "size", "kind", "reason")
+GOING = pa.schema([JOURNAL.field(name) for name in (*_PLANNED, "identity", "path")])
 """Columns that a sweep needs of an object. Plans have them, and journals."""
 
 DELETED, FAILED, MISSING, RESTORED = "deleted", "failed", "missing", "restored"
@@ -45,8 +46,9 @@ DELETED, FAILED, MISSING, RESTORED = "deleted", "failed", "missing", "restored"
 
 def as_going(rows: pa.Table) -> pa.Table:
     """Rows of a plan, which have no identity yet, or of a journal."""
-    if "identity" not in rows.column_names:
-        rows = rows.append_column(GOING.field("identity"), pa.nulls(rows.num_rows, pa.string()))
+    for name in ("identity", "path"):
+        if name not in rows.column_names:
+            rows = rows.append_column(GOING.field(name), pa.nulls(rows.num_rows, pa.string()))
     return rows.select(GOING.names).cast(GOING)
 
 
@@ -168,10 +170,11 @@ def delete(
         )
         if taken is None:
             return
-        known = [page.slice(0, len(taken)).column(name) for name in GOING.names[:4]]
+        tried_rows = page.slice(0, len(taken))
+        known = [tried_rows.column(name) for name in _PLANNED]
         results = zip(*((one.outcome, one.error, one.identity) for one in taken), strict=True)
         tried = [pa.array(values, pa.string()) for values in results]
-        yield pa.table([*known, *tried], schema=JOURNAL)
+        yield pa.table([*known, *tried, tried_rows.column("path")], schema=JOURNAL)
         if len(taken) < len(targets) or (strict and taken[-1].outcome == FAILED):
             return
 

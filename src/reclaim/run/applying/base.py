@@ -12,8 +12,8 @@ from reclaim.engine.tasks.parts import Part
 from reclaim.engine.tasks.quarantine import QUARANTINED
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import Partial
-from reclaim.model import INTENDED, LISTS, Quarantine, RunState
-from reclaim.run.applied import SPARED, UNPLANNED, Applied
+from reclaim.model import INTENDED, LISTS, Quarantine, RunState, instant_text
+from reclaim.run.applied import FINISHED_AT, SPARED, UNPLANNED, Applied
 from reclaim.run.applying.context import ApplyContext
 from reclaim.run.applying.first_facts import COLLECTED, CONDEMNED
 from reclaim.run.applying.run_record import RunRecord
@@ -167,7 +167,8 @@ class Applying(ABC):
     def _end(self, applied: Applied) -> Applied:
         """Record the result, and remove what was needed on the way; ``Partial`` if some objects
         could not be deleted."""
-        self._record.end(applied.state, applied.summary())
+        finished_at = instant_text(self._context.store.clock.now())
+        self._record.end(applied.state, applied.summary() | {FINISHED_AT: finished_at})
         self._remove_work()
         if applied.failed:
             raise Partial(

@@ -116,6 +116,7 @@ def _write(storage: Storage, address: str, rows: pa.Table) -> Part:
         "address": rows.column("address").cast(pa.string()),
         "size": pa.repeat(pa.scalar(0, pa.int64()), count),
         "kind": pa.repeat(pa.scalar(CLAIMED), count),
+        "path": pa.nulls(count, pa.string()),
     }
     table = pa.table([values.get(name, empty) for name in GOING.names], schema=GOING)
     return replace(write_part(storage, address, table), group=CLAIMED)

@@ -87,7 +87,7 @@ class CatalogExamination:
             sentence = f"{in_flight} overdue partitions are kept for commits that did not finish"
             yield self._say(Level.WARNING, "writers", sentence, hint)
         marks = sum(state == "provisional" for state in seen.states.values())
-        if marks and self._store.lock_holder() is None:
+        if marks and self._store.lock_state() is None:
             hint = "a run has died; the next gc, apply, undo or expire removes the marks"
             sentence = f"{marks} commits are marked by a run that is not at work any more"
             yield self._say(Level.WARNING, "marks", sentence, hint)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from reclaim.catalog import Roots
@@ -27,6 +28,7 @@ from reclaim.catalog.refs import leases
 from reclaim.catalog.settings import read_settings
 from reclaim.catalog.staging import claims, cleaner
 from reclaim.clock import Clock, to_micros
+from reclaim.lock import LockState
 from reclaim.model import Lease, Run, SnapshotId
 from reclaim.storage import Storage
 from reclaim.storage.buckets import Upload
@@ -123,8 +125,11 @@ class CatalogStore:
         with locks.hold(self._workspace, run_id) as lock:
             yield HeldRepository(self._access, lock)
 
-    def lock_holder(self) -> str | None:
-        return locks.find_holder(self._workspace)
+    def lock_state(self) -> LockState | None:
+        return locks.find_state(self._workspace)
+
+    def release_lock(self, seen: LockState) -> datetime:
+        return locks.release(self._workspace, seen)
 
     def taken(self, run_id: str) -> Mapping[SnapshotId, Mapping[str, str]]:
         taken = undoing.taken(self._workspace, run_id)

@@ -20,7 +20,8 @@ from datetime import datetime, timedelta
 from reclaim.clock import SKEW, Clock
 from reclaim.errors import AlreadyExists, Conflict, LockLost, NotFound
 from reclaim.ids import new_uid
-from reclaim.lock import LENGTH, REQUEST, TASKS, TimedLock, taken
+from reclaim.lock import LENGTH, REQUEST, TASKS, LockState, TimedLock, lock_changed, taken
+from reclaim.process import Process
 from reclaim.storage import Storage
 from reclaim.stores.sidecar.files import Unreadable, read_document, shown, text_in, time_in
 
@@ -36,6 +37,7 @@ class _State:
     run: str
     expires_at: datetime | None
     """None once it was given back."""
+    process: Process | None = None
     damaged: str = ""
     """The damage to its file, if there is any."""
 
@@ -68,20 +70,37 @@ class SidecarLock(TimedLock):
                         hint="if no run is at work, remove the file; otherwise it counts as free "
                         f"at {free_at:%F %T} UTC",
                     )
-                raise taken("store", state.run, state.owner, free_at)
+                raise taken("store", _lock_state(state, free_at))
         try:
             self._write((state.number if state else 0) + 1, now + LENGTH)
         except AlreadyExists as error:
             raise Conflict("another run took the lock of this store just now") from error
         self._sure_until = now + LENGTH
 
-    def holder(self) -> str | None:
-        """The run that has the lock, whoever that is, or may still be deleting by it."""
+    def state(self) -> LockState | None:
+        """The lock, if a run holds it or may still be deleting on the strength of it."""
         state = self._read()
         if state is None or state.expires_at is None:
             return None
         free_at = state.expires_at + REQUEST + SKEW
-        return state.run if self._clock.now() < free_at else None
+        return _lock_state(state, free_at) if self._clock.now() < free_at else None
+
+    def release(self, seen: LockState) -> datetime:
+        """Let the lock expire now, whose holder has ended; returns when it is free.
+
+        A request that the holder had sent may still be on its way for as long as a request lasts.
+        """
+        seen.check_release()
+        state = self._read()
+        if state is None or state.expires_at is None or str(state.number) != seen.version:
+            raise lock_changed()
+        expires_at = min(self._clock.now(), state.expires_at)
+        self._process = state.process
+        try:
+            self._write(state.number + 1, expires_at, owner=TASKS)
+        except AlreadyExists as error:
+            raise lock_changed() from error
+        return expires_at + REQUEST + SKEW
 
     @property
     def free_at(self) -> datetime | None:
@@ -154,11 +173,11 @@ class SidecarLock(TimedLock):
             free = document.get("expires_at", "") is None
             expires_at = None if free else time_in(document, "expires_at")
         except Unreadable as error:
-            return _State(number, "", "", latest, f"{file} cannot be read: {error}")
+            return _State(number, "", "", latest, None, f"{file} cannot be read: {error}")
         if expires_at is not None and expires_at > latest + SKEW:
             damage = f"{file} claims to last until {expires_at:%F %T}"
-            return _State(number, owner, run, latest, damage)
-        return _State(number, owner, run, expires_at)
+            return _State(number, owner, run, latest, None, damage)
+        return _State(number, owner, run, expires_at, Process.decode(document.get("process")))
 
     def _address(self, number: int) -> str:
         if number > LAST:
@@ -173,6 +192,7 @@ class SidecarLock(TimedLock):
             "owner": owner or self._owner,
             "run": self.run_id,
             "expires_at": expires_at and expires_at.isoformat(),
+            "process": self._process_text,
         }
         address = self._address(number)
         self._storage.put(address, json.dumps(told).encode(), create=True)
@@ -189,6 +209,16 @@ class SidecarLock(TimedLock):
         for other in there:
             if other < number:
                 self._storage.delete(self._address(other))
+
+
+def _lock_state(state: _State, free_at: datetime) -> LockState:
+    return LockState(
+        run=state.run,
+        free_at=free_at,
+        process=state.process,
+        left_to_tasks=state.owner == TASKS,
+        version=str(state.number),
+    )
 
 
 @contextmanager

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from reclaim.errors import Corrupt, NotFound
-from reclaim.model import Run, RunState
+from reclaim.model import OPERATORS, Operator, Run, RunState
+from reclaim.operators import with_current
 from reclaim.storage import Storage
 from reclaim.stores.sidecar.files import (
     Unreadable,
@@ -77,12 +78,14 @@ class Records:
             self._write(replace(run, state=state, summary=summary))
 
     def _write(self, run: Run) -> None:
+        operators = with_current(run.operators)
         told = {
             "kind": run.kind,
             "state": run.state,
             "started_at": run.started_at.isoformat(),
             "summary": dict(run.summary),
             "place": run.place,
+            OPERATORS: [operator.record() for operator in operators],
         }
         write_document(self._storage, self._address(run.id), told)
 
@@ -97,6 +100,7 @@ def _decode(run_id: str, document: Mapping[str, Any]) -> Run:
     kind, state, place = (text_in(document, name) for name in ("kind", "state", "place"))
     started_at = time_in(document, "started_at")
     try:
-        return Run(run_id, kind, state, started_at, summary, place)
+        operators = Operator.all_of(document.get(OPERATORS, ()))
+        return Run(run_id, kind, state, started_at, summary, place, operators)
     except ValueError as error:
         raise Unreadable(str(error)) from error

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 
 from reclaim.clock import Clock
 from reclaim.errors import Conflict
 from reclaim.ids import new_uid
+from reclaim.lock import LockState
 from reclaim.storage import Storage
 from reclaim.stores.sidecar import lock as locking
 from reclaim.stores.sidecar.condemned import CondemnedLists
@@ -44,8 +46,14 @@ class Sidecar:
         with locking.hold(self._storage, f"{self.prefix}lock/", self._clock, run_id) as lock:
             yield lock
 
-    def lock_holder(self) -> str | None:
-        return SidecarLock(self._storage, f"{self.prefix}lock/", self._clock, "").holder()
+    def lock_state(self) -> LockState | None:
+        return self._lock_of("").state()
+
+    def release_lock(self, seen: LockState) -> datetime:
+        return self._lock_of(seen.run).release(seen)
+
+    def _lock_of(self, run_id: str) -> SidecarLock:
+        return SidecarLock(self._storage, f"{self.prefix}lock/", self._clock, run_id)
 
     def hold(self, lock: SidecarLock) -> HeldSidecar:
         return HeldSidecar(lock, self.lists, self.records, self.leases)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from reclaim.clock import Clock
+from reclaim.lock import LockState
 from reclaim.model import Lease, Run
 from reclaim.storage import Storage
 from reclaim.stores.sidecar.sidecar import Sidecar
@@ -19,8 +21,11 @@ class SidecarStore:
     def __init__(self, sidecar: Sidecar) -> None:
         self._sidecar = sidecar
 
-    def lock_holder(self) -> str | None:
-        return self._sidecar.lock_holder()
+    def lock_state(self) -> LockState | None:
+        return self._sidecar.lock_state()
+
+    def release_lock(self, seen: LockState) -> datetime:
+        return self._sidecar.release_lock(seen)
 
     # Records
 

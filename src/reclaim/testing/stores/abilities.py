@@ -476,9 +476,9 @@ def _begin(held: Held, store: Store) -> tuple[HistorySeen, EditsHistory]:
     """A run that has begun, and the history that it sees."""
     assert isinstance(held, EditsHistory)
     held.begin()
-    run = store.lock_holder()
-    assert run is not None
-    held.start(Run(run, "collect", RunState.STARTED, store.clock.now()))
+    lock = store.lock_state()
+    assert lock is not None
+    held.start(Run(lock.run, "collect", RunState.STARTED, store.clock.now()))
     return held.read_history(), held
 
 

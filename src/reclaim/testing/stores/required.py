@@ -20,9 +20,11 @@ from reclaim.errors import (
     LockLost,
     OwnedAddress,
     ReclaimError,
+    Refused,
 )
 from reclaim.ids import new_uid
 from reclaim.model import Run, RunState, SnapshotId
+from reclaim.process import Process
 from reclaim.run.causes import live_containers
 from reclaim.run.decide import KEEPS_ALL, decide_seen
 from reclaim.run.plan import make_plan
@@ -379,10 +381,14 @@ class StoreContract(Contract):
 
     def test_the_holder_of_the_lock_is_known(self, subject: Subject) -> None:
         run = new_uid()
-        assert subject.store.lock_holder() is None
+        assert subject.store.lock_state() is None
         with subject.store.lock(run):
-            assert subject.another().lock_holder() == run
-        assert subject.another().lock_holder() is None
+            state = subject.another().lock_state()
+            assert state is not None
+            assert (state.run, state.process) == (run, Process.current())
+            # This very process holds it, and runs.
+            failure_of(Refused, lambda: subject.another().release_lock(state))
+        assert subject.another().lock_state() is None
 
     def test_a_plan_has_a_place_of_its_own(self, subject: Subject) -> None:
         places = {subject.store.place(run) for run in ("one", "two")}

@@ -1,0 +1,47 @@
+"""The person, machine and command behind a run, for its record."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shlex
+import socket
+import sys
+from pathlib import Path
+
+from reclaim.model import Operator
+from reclaim.urls import HIDDEN, redacted
+
+LONGEST = 2_000
+"""Characters of a command that are recorded."""
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_LOGIN = re.compile(r":[^:]*@")
+
+
+def current_operator() -> Operator:
+    """The user and the command of this process, without secrets."""
+    program = Path(sys.argv[0]).name if sys.argv else ""
+    words = [program, *map(_shown, sys.argv[1:])]
+    return Operator(_user(), socket.gethostname(), shlex.join(words)[:LONGEST])
+
+
+def with_current(operators: tuple[Operator, ...]) -> tuple[Operator, ...]:
+    """Operators of a run, and the one of this process if it is not the last of them."""
+    current = current_operator()
+    return operators if operators[-1:] == (current,) else (*operators, current)
+
+
+def _user() -> str:
+    user = os.geteuid()
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return str(user)
+
+
+def _shown(word: str) -> str:
+    """An argument without the passwords and tokens of a URL in it."""
+    if url := _URL.search(word):
+        return word[: url.start()] + redacted(word[url.start() :])
+    return HIDDEN if _LOGIN.search(word) else word
