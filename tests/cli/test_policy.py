@@ -189,7 +189,7 @@ def test_explain(cli: CommandLine, history: list[str], file: Path) -> None:
     assert gone == [history[2]]
     said = cli.ok("policy", "explain", "sales", "main").out
     assert "keep the last 2 commits" in said
-    assert "Of 6 commits that main reaches, its rules keep 3 today, other refs keep 2 of" in said
+    assert "Of 6 commits that main reaches, its rules keep 3 today, and other refs keep 2" in said
     cli.fails("not_found", 3, "policy", "explain", "sales", "mian")
     file.write_text("rules:\n  - match: main\n    keep_last: 10\n")
     asked = ("policy", "explain", "sales", "main", "--policy", str(file), "--json")

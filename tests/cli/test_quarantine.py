@@ -101,7 +101,12 @@ def test_an_undo(cli: CommandLine, planned: Any, aside: Any, location: Path) -> 
     assert aside["objects"] == 7
     cli.ok("log", "sales")
     said = cli.ok("undo", planned["run"]).out
-    what = rf"Undid run {planned['run']}: brought back 7 objects \(.*\) and 2 commits\.\n"
+    what = (
+        rf"Undid run {planned['run']}: brought back 7 objects \(.*\) and 2 commits\.\n"
+        r"No run takes what came back before .* UTC\.\n"
+        r"To allow it sooner: reclaim lease release sales "
+        rf"--holder 'undo of run {planned['run']}'\n"
+    )
     assert re.fullmatch(what, said)
     assert in_quarantine(location) == 0
     assert len(cli.ok("log", "sales", "--json").json["commits"]) == 4
@@ -129,7 +134,7 @@ def test_an_undo_names_what_it_left(cli: CommandLine, location: Path) -> None:
     # Main reaches all that came back.
     assert told["held"] == []
     parts = {"run", "store", "objects", "bytes", "restored", "left", "held", "deleted"}
-    assert set(told) == parts | {"released", "gone"}
+    assert set(told) == parts | {"released", "gone", "until"}
 
 
 def test_a_purge(cli: CommandLine, planned: Any, aside: Any, location: Path) -> None:

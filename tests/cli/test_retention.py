@@ -120,6 +120,11 @@ def test_short_names_of_runs(cli: CommandLine, history: list[str]) -> None:
     first = cli.ok("expire", "sales", "--keep-last", "2", "--json").json["run"]
     assert f"Undid run {first}." in cli.ok("undo", first[:6]).out
     assert messages(cli) == before
+    kept = cli.ok("expire", "sales", "--keep-last", "3").out
+    release = ("lease", "release", "sales", "--holder", f"undo of run {first}")
+    assert f"reclaim lease release sales --holder 'undo of run {first}'" in kept
+    assert messages(cli) == before
+    cli.ok(*release)
     second = cli.ok("expire", "sales", "--keep-last", "3", "--json").json["run"]
     assert f"Undid run {second}." in cli.ok("undo", "latest").out
     cli.fails("conflict", 4, "undo", "latest")

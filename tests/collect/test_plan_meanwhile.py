@@ -58,7 +58,7 @@ def test_a_plan_is_not_begun_again_for_ever(local: World) -> None:
     for name in names:
         branch_off(local, name)
 
-    rounds = []
+    rounds: list[At] = []
 
     def step(name: str) -> None:
         if name.startswith("list") and len(rounds) == ROUNDS - len(names):

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from reclaim.model import Run
+from reclaim.model import Run, SnapshotId
 from reclaim.policy import from_options
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
@@ -143,7 +143,7 @@ def test_a_plan_names_the_undo_and_its_end(local: World) -> None:
     assert f"is held until {end:%F %T} UTC" in note
     assert f"reclaim lease release {local.repo.name} --holder 'undo of run {run}'" in note
     reasons = {row.id: row.reasons for row in plan_expire(local.repo, RULES).decided.reached()}
-    assert reasons[log[2]][0] == "held by the undo of a run"
+    assert reasons[SnapshotId(log[2])][0] == "held by the undo of a run"
 
 
 def test_a_commit_that_hangs_on_what_came_back_is_not_held(local: World) -> None:

@@ -12,9 +12,11 @@ from reclaim.errors import Conflict, Refused
 from reclaim.model import Run, RunState, SnapshotId
 from reclaim.policy import Duration, Match, Policy, Rules
 from reclaim.run.apply import apply_plan
+from reclaim.run.released import find_hold
 from reclaim.run.removal import DELETE, MoveToQuarantine
 from reclaim.run.store_expire import apply_store_expire, plan_store_expire
 from reclaim.run.undo import undo_run
+from reclaim.safety import SAFETY
 from reclaim.storage import ObjectStorage
 from reclaim.stores.abilities import EditsHistory
 from reclaim.stores.icechunk.repo_file import decode_repo
@@ -217,3 +219,30 @@ def test_a_sample_whatever_the_library(tmp_path: Path) -> None:
     assert parents[main.snapshot] == (SnapshotId("1CECHNKREP0F1RSTCMT0"),)
     undo_run(store, OracleEngine(), run.id)
     assert set(store.current_history().snapshots) == set(before.snapshots)
+
+
+@pytest.mark.parametrize("way", ["expire", "in quarantine"])
+def test_the_same_rules_leave_what_an_undo_brought_back(tree: SampleTree, way: str) -> None:
+    store, lines = open_store(tree), tree.lines()
+    if way == "expire":
+        done = apply_store_expire(store, plan_store_expire(store, LAST))
+        assert done is not None
+        run, window = done.id, SAFETY.quarantine
+    else:
+        removal = MoveToQuarantine(keep=timedelta(days=30))
+        made = plan(tree.written, policy=LAST)
+        run = apply_plan(store, OracleEngine(), made.place, removal=removal).run
+        window = timedelta(days=30)
+    assert tree.lines() != lines
+    undo_run(store, OracleEngine(), run)
+    end = find_hold(store, run)
+    assert end is not None
+    assert abs(end - store.clock.now() - window) < timedelta(hours=1)
+    assert plan_store_expire(store, LAST).edit.empty
+    again = plan(tree.written, policy=LAST)
+    assert {holder.run for holder in again.document.held_by} == {run}
+    apply_plan(store, OracleEngine(), again.place, removal=DELETE)
+    assert tree.lines() == lines
+    for lease, _ in store.leases():
+        store.release_lease(lease.id)
+    assert not plan_store_expire(store, LAST).edit.empty

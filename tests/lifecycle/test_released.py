@@ -56,6 +56,7 @@ def test_what_an_expiration_took_out_of_history_is_held(local: World, late: bool
     assert local.other().undo(run) == []
     assert local.other().at(first).get("kept/x") == b"precious"
     # A collection ends it, as it ends the undo.
+    local.release_undos()
     expire(local)
     local.age()
     local.apply(local.plan(allowed_fraction=1.0))

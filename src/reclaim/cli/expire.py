@@ -52,6 +52,8 @@ class Expired:
     """The store as commands name it; "" for a repository of the catalog."""
     is_final: bool = False
     """Whether it cannot be taken back."""
+    place: str = ""
+    """The store as the command line named it."""
     everything: bool = False
     all_reasons: bool = False
 
@@ -73,6 +75,9 @@ class Expired:
         }
 
     def view(self) -> Iterator[Block]:
+        from reclaim.history.expired import UNDO
+        from reclaim.run.released import release_command
+
         edit, counted = self.plan.edit, self.plan.decided.count_expired()
         released = set(self.plan.released())
         rows = list(self._rows())
@@ -92,6 +97,10 @@ class Expired:
             yield from kept_view(Counter(row.reasons[0] for row in staying), self.noun)
         verb = "would get" if self.only_planned else "got"
         yield expired(counted.snapshots, counted.held_by, self.noun)
+        for holder in counted.held_by:
+            if holder.kind == UNDO:
+                release = release_command(self.place, holder.name)
+                yield f"To let rules take what that undo brought back: {release}"
         if edit.empty:
             yield "History stays as it is."
         else:
@@ -146,7 +155,7 @@ def expire(
         answer = _of_store(foreign, given, rules, ref or (), only_plan=plan)
     else:
         answer = _of_catalog(session, store, given, rules, ref or (), only_plan=plan)
-    session.output.answer(replace(answer, everything=everything, all_reasons=reasons))
+    session.output.answer(replace(answer, place=store, everything=everything, all_reasons=reasons))
 
 
 def _of_catalog(

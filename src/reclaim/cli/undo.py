@@ -96,8 +96,10 @@ class UndoAnswer:
         cls, store: Store, done: Undone, edited: Run | None = None, *, given_up: bool = False
     ) -> UndoAnswer:
         from reclaim.run.released import find_hold, release_command
+        from reclaim.stores.registry import name_of
 
-        until, release = find_hold(store, done.run), release_command(store, done.run)
+        until = find_hold(store, done.run)
+        release = release_command(name_of(store.kind, store.name, store.uid), done.run)
         return cls(store.name, store.noun, done, edited, given_up, until, release)
 
     @property

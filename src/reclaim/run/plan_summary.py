@@ -38,6 +38,7 @@ from reclaim.stores.abilities import ExpiresItself
 from reclaim.stores.base import Store
 from reclaim.stores.findings import some
 from reclaim.stores.observation import Observation
+from reclaim.stores.registry import name_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +249,7 @@ def _irreversible(store: Store, edit: LibraryEdit | None) -> Iterator[str]:
 
 
 def _held_by_undos(leases: Iterable[Lease], store: Store) -> Iterator[str]:
+    name = name_of(store.kind, store.name, store.uid)
     ends: dict[str, datetime] = {}
     for lease in leases:
         if (run := lease.undone_run) is not None:
@@ -255,7 +257,7 @@ def _held_by_undos(leases: Iterable[Lease], store: Store) -> Iterator[str]:
     for run, end in sorted(ends.items()):
         yield (
             f"what the undo of run {run} brought back is held until {end:%F %T} UTC; to end that "
-            f"sooner: {release_command(store, run)}"
+            f"sooner: {release_command(name, run)}"
         )
 
 

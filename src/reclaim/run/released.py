@@ -24,7 +24,6 @@ from reclaim.storage import hashed_files
 from reclaim.stores.abilities import ExpiresUnderLock, ListsLeases, Quarantines
 from reclaim.stores.base import Held, Store
 from reclaim.stores.findings import some
-from reclaim.stores.registry import name_of
 
 RELEASED = pa.schema(
     [
@@ -135,10 +134,9 @@ def find_hold(store: Store, run_id: str) -> datetime | None:
     return max(ends, default=None)
 
 
-def release_command(store: Store, run_id: str) -> str:
-    """The command that releases what the undo of a run holds."""
-    name = name_of(store.kind, store.name, store.uid)
-    return f"reclaim lease release {name} --holder '{UNDO_HOLDER}{run_id}'"
+def release_command(store: str, run_id: str) -> str:
+    """The command that releases what the undo of a run holds, by the store's name in commands."""
+    return f"reclaim lease release {store} --holder '{UNDO_HOLDER}{run_id}'"
 
 
 def _out_of_reach(held: ExpiresUnderLock, ids: Collection[SnapshotId]) -> list[SnapshotId]:
