@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -118,10 +120,13 @@ def test_on_the_command_line(bare: CommandLine, tmp_path: Path, plain: None) -> 
     assert "The clock is simulated" in said
     assert "nothing that is referenced was lost" in said
     _, _, commands = said.partition("\nTry:\n")
-    lines = [line.split()[1:] for line in commands.splitlines()]
-    assert len(lines) == 6
-    for line in lines:
-        assert bare.ok(*line).out
+    assert len(commands.splitlines()) == 6
+    for line in commands.splitlines():
+        # A shell that knows neither the environment nor the folder of this one.
+        fresh = ["env", "-i", f"PATH={os.defpath}", "sh", "-c", line]
+        shown = subprocess.run(fresh, cwd="/", capture_output=True, text=True, timeout=120)
+        assert (shown.returncode, shown.stderr) == (0, ""), line
+        assert shown.stdout
     bare.fails("already_exists", 4, "demo", str(folder))
     # A person can go on from there with the machine's own clock.
     where = ("--catalog", str(folder))

@@ -60,6 +60,7 @@ lifecycle unset sales
 purge sales --older-than 0d --yes
 runs sales
 runs
+lock release sales
 doctor --deep
 clean
 repo set sales hard_delete=on

@@ -233,3 +233,51 @@ def test_an_error_on_the_way_leaves_no_half_document(
     for file in (location / "objects" / "repos").rglob("_reclaim/meta/*/*"):
         file.unlink()
     stored.fails("corrupt", 8, "ls", "-r", "sales/main")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("doctor", "sales"), "not 'sales' alone"),
+        (("doctor", "lakefs:x"), "no kind of store 'lakefs'"),
+        (("plan", "lakefs:x"), "no kind of store 'lakefs'"),
+        (("gc", "lakefs:x"), "no kind of store 'lakefs'"),
+        (("put", "-", "sales/v1/a"), "'v1' is a tag"),
+        (("plan", "sales", "--out", "{file}"), "{file} is a file"),
+        (("plan", "sales", "--out", "{file}/below"), "{file} is a file"),
+        (
+            ("expire", "sales", "--older-than", "2999-01-01"),
+            "2999-01-01T00:00:00Z is",
+        ),
+        (("plan", "sales", "--older-than", "2999-01-01"), "is in the future"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_the_message_names_the_real_mistake(
+    cli: CommandLine, plain: None, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    cli.ok("tag", "create", "sales/v1", "main")
+    named = [argument.format(file=file) for argument in arguments]
+    error = cli.fails("invalid_input", 2, *named)
+    assert said.format(file=file) in error["message"]
+    if "lakefs:x" in named:
+        assert "icechunk, terminus" in error["hint"]
+
+
+def test_a_wrong_spark_url_is_a_mistake(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "foo")
+    error = cli.fails("invalid_input", 2, "plan", "sales")
+    assert "'foo' is not the URL of a Spark Connect server" in error["message"]
+    assert "sc://HOST:PORT" in error["hint"]
+
+
+def test_a_slash_in_a_ref_has_two_spellings(cli: CommandLine) -> None:
+    cli.ok("branch", "create", "sales/b%2Fc")
+    for spelling in ("b%2Fc", "b/c"):
+        cli.ok("diff", "sales/main", spelling)
+        cli.ok("merge", "sales/main", "--into", spelling)
+        cli.ok("reset", "sales/main", "--to", spelling)
+    cli.ok("branch", "create", "sales/x", "b%2Fc")
+    cli.ok("tag", "create", "sales/y", "b%2Fc")

@@ -23,6 +23,7 @@ def test_the_commands_of_the_issue_are_there() -> None:
     )
     grouped = {(group, verb) for group in ("repo", "branch", "tag") for verb in VERBS}
     leases = {("lease", verb) for verb in ("hold", "list", "release")}
+    leases |= {("lock", "release")}
     settings = {("config", "show"), ("help",), ("repo", "show"), ("repo", "set")}
     policies = {("policy", verb) for verb in ("set", "get", "unset", "validate", "explain")}
     lifecycle = {("lifecycle", verb) for verb in ("set", "get", "unset", "run", "history")}

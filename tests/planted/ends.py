@@ -9,10 +9,61 @@ EDIT_THEN_STOP = "tests/collect/test_edit_then_stop.py"
 LEFT_OVER = "tests/collect/test_left_over.py"
 LOCK_LEFT = "tests/collect/test_lock_left.py"
 PARTIAL = "tests/collect/test_partial.py"
+RELEASED = "tests/collect/test_lock_released.py"
 LATE = "tests/collect/test_late_engine.py"
 
 
 BUGS: dict[str, Bug] = {
+    "a lock released while its holder runs": Bug(
+        "reclaim.lock",
+        right="        if why := self.why_not_released():",
+        wrong='        if why := "":',
+        test=f"{RELEASED}::test_a_running_process_keeps_its_lock[catalog]",
+    ),
+    "a lock released while tasks of a dead driver run": Bug(
+        "reclaim.process",
+        right="        for _ in range(2):",
+        wrong="        for _ in range(0):",
+        test=f"{RELEASED}::test_a_process_that_works_for_the_dead_one_keeps_its_lock[catalog]",
+    ),
+    "a lock released from another machine": Bug(
+        "reclaim.process",
+        right="        if self.boot != here.boot or self.namespace != here.namespace:",
+        wrong="        if not here:",
+        test=f"{RELEASED}::test_what_this_machine_cannot_know_keeps_its_lock"
+        "[change0-another machine-catalog]",
+    ),
+    "a lock released while executors elsewhere work": Bug(
+        "reclaim.process",
+        right="        if self.remote_work:",
+        wrong="        if not here:",
+        test=f"{RELEASED}::test_what_this_machine_cannot_know_keeps_its_lock"
+        "[change2-executors on other machines-catalog]",
+    ),
+    "a lock that does not note that executors elsewhere work": Bug(
+        "reclaim.lock",
+        right="        if Process.current() != self._process:",
+        wrong="        if self._process is None:",
+        test=f"{RELEASED}::test_remote_work_is_recorded_before_it_begins",
+    ),
+    "a lock released that changed since it was read": Bug(
+        "reclaim.catalog.collection.locks",
+        right="        if row is None or _state(row).version != seen.version:",
+        wrong="        if row is None:",
+        test=f"{RELEASED}::test_a_lock_that_changed_since_is_not_released[catalog]",
+    ),
+    "a sidecar's lock released that changed since it was read": Bug(
+        "reclaim.stores.sidecar.lock",
+        right=" or str(state.number) != seen.version:",
+        wrong=":",
+        test=f"{RELEASED}::test_a_lock_that_changed_since_is_not_released[sidecar]",
+    ),
+    "a released lock free before the last request has ended": Bug(
+        "reclaim.catalog.collection.locks",
+        right="        expires_at = min(now, row.expires_at)",
+        wrong="        expires_at = min(now, row.expires_at) - REQUEST // MICROSECOND",
+        test=f"{RELEASED}::test_a_lock_of_a_killed_process_is_free_after_a_request[catalog]",
+    ),
     "an apply that holds its lock while Spark starts": Bug(
         "reclaim.run.apply",
         right="    wait_for(engine)\n",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -108,14 +110,22 @@ class Demonstration:
 
     def _commands(self) -> list[str]:
         chosen = f"--catalog {shlex.quote(self.report.catalog)}"
-        return [
-            f"reclaim log sales --oneline -n 10 {chosen}",
-            f"reclaim diff sales/v1 v2 --stat {chosen}",
-            f"reclaim diff sales/experiment {chosen}",
-            f"reclaim runs sales {chosen}",
-            f"reclaim show {shlex.quote(self.report.plan)} --objects --limit 10",
-            f"reclaim doctor {chosen}",
-        ]
+        commands = (
+            f"log sales --oneline -n 10 {chosen}",
+            f"diff sales/v1 v2 --stat {chosen}",
+            f"diff sales/experiment {chosen}",
+            f"runs sales {chosen}",
+            f"show {shlex.quote(self.report.plan)} --objects --limit 10",
+            f"doctor {chosen}",
+        )
+        return [f"{_program()} {command}" for command in commands]
+
+
+def _program() -> str:
+    """The command ``reclaim`` as any shell runs it, also where its folder is not in PATH."""
+    installed = Path(sys.executable).with_name("reclaim")
+    found = str(installed) if installed.is_file() else shutil.which("reclaim")
+    return shlex.join([found] if found else [sys.executable, "-m", "reclaim.cli.main"])
 
 
 def _compare(head: str, before: Picture, after: Picture, name: str) -> Table:

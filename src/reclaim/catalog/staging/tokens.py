@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Select, insert, select, update
 
-from reclaim.catalog.database.schema import TokenState, branches, staging_tokens, tags
+from reclaim.catalog.database.schema import TokenState, branches, staging_tokens
 from reclaim.catalog.database.transactions import LostRace
-from reclaim.errors import InvalidInput, NotFound, ReclaimError, TransactionFailed
+from reclaim.errors import NotFound, TransactionFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _view(connection: Connection, repo_uid: str, name: str, lock: str | None) ->
         query = query.with_for_update(read=lock == "share")
     branch = connection.execute(query).first()
     if branch is None:
-        raise no_such_branch(connection, repo_uid, name)
+        raise no_such_branch(name)
     sealed = connection.execute(
         select(staging_tokens.c.id, staging_tokens.c.version)
         .where(
@@ -83,11 +83,7 @@ def _view(connection: Connection, repo_uid: str, name: str, lock: str | None) ->
     )
 
 
-def no_such_branch(connection: Connection, repo_uid: str, name: str) -> ReclaimError:
-    """The error for a name that no branch has; a tag may have it."""
-    tag = select(tags.c.name).where(tags.c.repo_uid == repo_uid, tags.c.name == name)
-    if connection.execute(tag).first() is not None:
-        return InvalidInput(f"{name!r} is a tag, and a tag cannot be changed", hint="name a branch")
+def no_such_branch(name: str) -> NotFound:
     return NotFound(
         f"there is no branch {name!r}", hint="list the branches with `reclaim branch list`"
     )

@@ -12,7 +12,7 @@ from typing import IO
 from sqlalchemy import Connection, select
 
 from reclaim.catalog.content.entries import Entry
-from reclaim.catalog.database.schema import branches
+from reclaim.catalog.database.schema import branches, tags
 from reclaim.catalog.database.sets import batches
 from reclaim.catalog.names import check_path, check_text
 from reclaim.catalog.staging import ledger, staged_rows, tokens
@@ -175,4 +175,11 @@ def check_branch(workspace: Workspace, branch: str) -> None:
     )
     with workspace.database.read() as connection:
         if connection.execute(query).first() is None:
-            raise tokens.no_such_branch(connection, workspace.repo_uid, branch)
+            tag = select(tags.c.name).where(
+                tags.c.repo_uid == workspace.repo_uid, tags.c.name == branch
+            )
+            if connection.execute(tag).first() is not None:
+                raise InvalidInput(
+                    f"{branch!r} is a tag, and a tag cannot be changed", hint="name a branch"
+                )
+            raise tokens.no_such_branch(branch)
