@@ -22,7 +22,7 @@ from reclaim.run.lateness import find_last, find_lateness
 from reclaim.run.orphans import find_orphans
 from reclaim.run.stored_policy import find_stored
 from reclaim.storage import Storage
-from reclaim.stores.abilities import Examines, ListsLeases, ShowsHistory
+from reclaim.stores.abilities import Examines, ShowsHistory
 from reclaim.stores.base import Store
 from reclaim.stores.findings import Advance, Finding, Level, failed, some
 from reclaim.stores.registry import find_all, name_of
@@ -95,8 +95,7 @@ def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Fi
     try:
         if isinstance(store, Examines):
             yield from store.findings(deep=deep, advance=advance)
-        if isinstance(store, ListsLeases):
-            yield from _leases(store, store.name, name_of(store.kind, store.name, store.uid))
+        yield from _leases(store, store.name, name_of(store.kind, store.name, store.uid))
         yield from _policy(store)
         yield _runs(store)
         yield from _orphans(store)
@@ -104,7 +103,7 @@ def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Fi
         yield failed("repository", error, store.name)
 
 
-def _leases(store: ListsLeases, name: str, named: str) -> Iterator[Finding]:
+def _leases(store: Store, name: str, named: str) -> Iterator[Finding]:
     lapsed = [lease for lease, is_valid in store.leases() if not is_valid]
     if lapsed:
         holders = some(sorted({lease.holder for lease in lapsed}))

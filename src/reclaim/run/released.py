@@ -20,7 +20,7 @@ from reclaim.history.graph import reachable
 from reclaim.model import RELEASED_BY_LIBRARY, Run, SnapshotId
 from reclaim.safety import SAFETY
 from reclaim.storage import hashed_files
-from reclaim.stores.abilities import ExpiresUnderLock, Quarantines
+from reclaim.stores.abilities import HeldExpiration, Quarantines
 from reclaim.stores.base import Held, Store
 from reclaim.stores.findings import some
 
@@ -111,7 +111,7 @@ def hold_released(store: Store, held: Held, run: Run) -> tuple[str, ...]:
     Only under the lock, and before the run counts as undone. Returns sentences about it.
     """
     released = read_released(store, run)
-    if released is None or not isinstance(held, ExpiresUnderLock):
+    if released is None or not isinstance(held, HeldExpiration):
         return ()
     now = store.clock.now()
     until = run.quarantine.until if run.quarantine else None
@@ -125,7 +125,7 @@ def hold_released(store: Store, held: Held, run: Run) -> tuple[str, ...]:
     )
 
 
-def _out_of_reach(held: ExpiresUnderLock, ids: Collection[SnapshotId]) -> list[SnapshotId]:
+def _out_of_reach(held: HeldExpiration, ids: Collection[SnapshotId]) -> list[SnapshotId]:
     seen = held.read_history()
     history = build(seen.snapshots, seen.refs)
     reached = reachable(history.parents, history.tips)
