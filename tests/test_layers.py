@@ -50,6 +50,7 @@ PYSPARK_AT_TOP = "reclaim/engine/spark/"
 SHARED_BY_STORES = {
     "abilities",
     "base",
+    "declared",
     "findings",
     "format",
     "named_containers",

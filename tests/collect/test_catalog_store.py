@@ -13,9 +13,7 @@ from reclaim.errors import Gone, TransactionFailed
 from reclaim.ids import new_uid
 from reclaim.model import SnapshotId
 from reclaim.safety import SAFETY
-from reclaim.stores import abilities
 from reclaim.stores.base import Store
-from reclaim.stores.format import ReadsContainers
 from reclaim.testing.stores import (
     AbilityContract,
     InterruptedStorage,
@@ -26,31 +24,6 @@ from tests.collect.world import NAME, World, addresses_of
 
 
 class CatalogSubject:
-    abilities: frozenset[type] = frozenset(
-        {
-            ReadsContainers,
-            abilities.AbortsUploads,
-            abilities.Adopts,
-            abilities.AdoptsUnknown,
-            abilities.ClosesOverdue,
-            abilities.CompactsMetadata,
-            abilities.DeletesOnline,
-            abilities.EditsHistory,
-            abilities.Examines,
-            abilities.KeepsLifecycle,
-            abilities.KeepsParents,
-            abilities.KeepsPolicy,
-            abilities.KnowsExpired,
-            abilities.KnowsReleased,
-            abilities.ListsLeases,
-            abilities.Quarantines,
-            abilities.SetsAside,
-            abilities.ShowsHistory,
-            abilities.TakesOver,
-            abilities.TakesReferenced,
-        }
-    )
-
     def __init__(self, world: World) -> None:
         self._world = world
         self._made = 0

@@ -18,9 +18,7 @@ import icechunk
 from reclaim.errors import Gone
 from reclaim.model import RefKind, SnapshotId
 from reclaim.storage import ObjectStorage, Storage
-from reclaim.stores import abilities
 from reclaim.stores.base import Store
-from reclaim.stores.format import DecodesSnapshots, ReadsContainers, SurveysContainers
 from reclaim.stores.icechunk import library
 from reclaim.stores.icechunk.manifest_file import decode_manifest
 from reclaim.stores.icechunk.object_ids import names
@@ -33,32 +31,6 @@ from reclaim.testing.stores import InterruptedStorage
 from reclaim.urls import normalize
 from tests.icechunk.repositories import FOLDERS, WrittenRepository
 from tests.icechunk.written_at import set_written_at
-
-OF_BOTH_SPECS: frozenset[type] = frozenset(
-    {
-        ReadsContainers,
-        DecodesSnapshots,
-        SurveysContainers,
-        abilities.CompactsMetadata,
-        abilities.Examines,
-        abilities.ExpiresItself,
-        abilities.ExpiresUnderLock,
-        abilities.HoldsLeases,
-        abilities.KeepsBackups,
-        abilities.KeepsParents,
-        abilities.KeepsPolicy,
-        abilities.ListsLeases,
-        abilities.NeedsLibrary,
-        abilities.NeedsMoreOnceEdited,
-        abilities.Quarantines,
-        abilities.ReportsRereferenced,
-        abilities.SetsAside,
-        abilities.ShowsHistory,
-        abilities.TakesOver,
-    }
-)
-
-IN_REPO: frozenset[type] = frozenset({abilities.EditsHistory, abilities.FreesKinds})
 
 
 def _config(spec: int) -> icechunk.RepositoryConfig | None:
@@ -79,11 +51,6 @@ class IcechunkSubject:
         self._storage = ClockedStorage(ObjectStorage.open(normalize(str(folder))), self._clock)
         self._stamp()
         self.store: Store = self._open(self._storage)
-
-    @property
-    def abilities(self) -> frozenset[type]:
-        """What only one file can have compared and swapped, only spec 2 can."""
-        return OF_BOTH_SPECS | (IN_REPO if self._spec > 1 else set())
 
     def _open(self, storage: Storage) -> IcechunkStore:
         return IcechunkStore(str(self._written.folder), clock=self._clock, storage=storage)

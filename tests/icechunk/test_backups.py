@@ -10,11 +10,12 @@ from typing import Any
 import icechunk
 import pytest
 
-from reclaim.errors import InvalidInput
+from reclaim.errors import InvalidInput, PlanRefused
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run.undo import undo_run
+from reclaim.stores.icechunk.format import OLD_BACKUP, SNAPSHOT
 from reclaim.stores.icechunk.repo_file import decode_repo
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
@@ -120,3 +121,11 @@ def test_spec_1_has_none(tmp_path: Path) -> None:
     written = WrittenRepository.create(tmp_path / "repository", 1)
     with pytest.raises(InvalidInput, match="spec 1"):
         IcechunkStore(str(written.folder)).collect_backups()
+
+
+def test_an_apply_of_spec_1_refuses_a_plan_that_names_backups(tmp_path: Path) -> None:
+    store = IcechunkStore(str(WrittenRepository.create(tmp_path / "repository", 1).folder))
+    with store.lock("a run") as held:
+        held.free_kinds({SNAPSHOT})
+        with pytest.raises(PlanRefused, match="does not keep"):
+            held.free_kinds({SNAPSHOT, OLD_BACKUP})

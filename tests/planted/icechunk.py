@@ -110,6 +110,13 @@ OF_BOTH_SPECS: dict[str, Bug] = {
         wrong="obstore.put(self._store, address, data)",
         test="tests/storage/test_swap.py::test_who_comes_second_writes_nothing[memory]",
     ),
+    "spec 1 lets a plan name backups": Bug(
+        "reclaim.stores.icechunk.held",
+        right="        if OLD_BACKUP in kinds:\n",
+        wrong="        if False:\n",
+        test="tests/icechunk/test_backups.py"
+        "::test_an_apply_of_spec_1_refuses_a_plan_that_names_backups",
+    ),
     "what a ref in a file names is condemned": Bug(
         "reclaim.stores.icechunk.held",
         right="        named = {ref.snapshot for ref in self._refs()} | leased\n",

@@ -14,6 +14,7 @@ from tests.planted import (
     collecting,
     copies,
     deciding,
+    declaring,
     edits,
     ends,
     excluding,
@@ -44,6 +45,7 @@ BUGS = (
     | collecting.BUGS
     | copies.BUGS
     | deciding.BUGS
+    | declaring.BUGS
     | edits.BUGS
     | ends.BUGS
     | excluding.BUGS

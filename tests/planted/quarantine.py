@@ -115,8 +115,8 @@ BUGS: dict[str, Bug] = {
     ),
     "commits are taken over after their objects": Bug(
         "reclaim.run.apply",
-        right="if left_whole and isinstance(held, TakesOver):",
-        wrong="if False and isinstance(held, TakesOver):",
+        right="if left_whole and isinstance(held, HeldQuarantine):",
+        wrong="if False and isinstance(held, HeldQuarantine):",
         test=f"{COMMITS}"
         "::test_whole_commits_of_a_run_that_died_come_back_with_the_run_that_takes_them",
     ),

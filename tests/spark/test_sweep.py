@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
@@ -144,9 +145,7 @@ class AllBut(Remove):
 class OneAfterTheOther(IcechunkFormat):
     """A format whose objects go in order."""
 
-    @property
-    def sequential(self) -> bool:
-        return True
+    sequential: ClassVar[bool] = True
 
 
 def test_in_order_nothing_goes_after_one_that_could_not(

@@ -19,11 +19,11 @@ from reclaim.ids import new_uid
 from reclaim.model import Lease, Ref, RefKind, Snapshot, SnapshotId
 from reclaim.run.exclusion import Exclusion
 from reclaim.storage import Payload
-from reclaim.stores.abilities import Quarantines, Restored
+from reclaim.stores.abilities import Restored
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.catalog.held import HeldRepository
 from reclaim.stores.findings import Finding, Level
-from reclaim.stores.format import CONTAINERS
+from reclaim.stores.format import CONTAINERS, WORK
 from reclaim.stores.icechunk.backups import Backups
 from reclaim.stores.icechunk.format import IcechunkFormat
 from reclaim.stores.icechunk.held_repo import HeldRepo
@@ -56,7 +56,7 @@ from tests.stores.breaks import (
 )
 from tests.stores.shelf import held as shelf_held
 from tests.stores.shelf import store as shelf_store
-from tests.stores.shelf.format import OURS, SNAPSHOT, WORK, ShelfFormat
+from tests.stores.shelf.format import OURS, SNAPSHOT, ShelfFormat
 from tests.stores.shelf.held import HeldShelf, HistoryRead
 from tests.stores.shelf.library import DEFAULT, Index, Shelf
 from tests.stores.shelf.store import ShelfStore
@@ -237,10 +237,7 @@ BREAKS = TAKING_BREAKS | {
     "test_a_plan_has_a_place_of_its_own": Break(
         ShelfStore, "place", lambda store, _run: (store.storage.url, store.format.prefix)
     ),
-    "test_it_declares_what_it_can_do": Break(
-        ShelfSubject, "abilities", ShelfSubject.abilities - {Quarantines}
-    ),
-    "test_no_ability_is_there_in_part": Break(ShelfStore, "old_uploads", nothing),
+    "test_it_declares_what_it_can_do": Break(ShelfStore, "old_uploads", nothing),
     "test_a_history_is_edited_whole": Break(
         HeldRepository, "edit_history", lambda *_: True, CATALOG
     ),

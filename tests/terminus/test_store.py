@@ -11,9 +11,7 @@ import pytest
 
 from reclaim.errors import Gone
 from reclaim.model import SnapshotId
-from reclaim.stores import abilities
 from reclaim.stores.base import Store
-from reclaim.stores.format import DecodesSnapshots
 from reclaim.testing.stores import (
     AbilityContract,
     InterruptedStorage,
@@ -24,23 +22,6 @@ from tests.terminus.world import World
 
 
 class TerminusSubject:
-    abilities: frozenset[type] = frozenset(
-        {
-            DecodesSnapshots,
-            abilities.AllowsMissing,
-            abilities.CompactsMetadata,
-            abilities.HoldsLeases,
-            abilities.KeepsPolicy,
-            abilities.ListsLeases,
-            abilities.NeedsOtherSnapshots,
-            abilities.OrdersDeletes,
-            abilities.Quarantines,
-            abilities.ReportsRereferenced,
-            abilities.SetsAside,
-            abilities.TakesOver,
-        }
-    )
-
     def __init__(self, world: World, *, archives: bool) -> None:
         self._world = world
         self._archives = archives

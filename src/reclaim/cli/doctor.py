@@ -144,12 +144,12 @@ def _spark(running: RunOptions) -> Finding:
 
 def _adopt(session: Session, name: str, *, yes: bool) -> None:
     from reclaim.ids import new_uid
-    from reclaim.stores.abilities import Adopts, AdoptsUnknown
+    from reclaim.stores.abilities import HeldGuards, KeepsGuards
     from reclaim.stores.registry import find
 
     with session.open_for_run() as catalog:
         store = find(catalog, name)
-        assert isinstance(store, AdoptsUnknown)
+        assert isinstance(store, KeepsGuards)
         unknown = list(store.unknown_guards())
         if not session.output.for_programs:
             session.output.answer(Done("\n".join(["Only the storage knows:", *unknown])))
@@ -160,7 +160,7 @@ def _adopt(session: Session, name: str, *, yes: bool) -> None:
             yes=yes,
         )
         with store.lock(new_uid()) as held:
-            assert isinstance(held, Adopts)
+            assert isinstance(held, HeldGuards)
             held.adopt(unknown)
     session.output.answer(
         Done(
@@ -172,12 +172,12 @@ def _adopt(session: Session, name: str, *, yes: bool) -> None:
 
 
 def _abort_uploads(session: Session, name: str, *, yes: bool) -> None:
-    from reclaim.stores.abilities import AbortsUploads
+    from reclaim.stores.abilities import KeepsGuards
     from reclaim.stores.registry import find
 
     with session.open_for_run() as catalog:
         store = find(catalog, name)
-        assert isinstance(store, AbortsUploads)
+        assert isinstance(store, KeepsGuards)
         uploads = store.old_uploads()
         total = size(sum(upload.size for upload in uploads))
         if uploads:

@@ -202,11 +202,11 @@ def _of_store(
     """Expire snapshots of a store that is not of the catalog."""
     from reclaim.run.store_expire import apply_store_expire, plan_store_expire
     from reclaim.run.stored_policy import choose_policy, find_stored
-    from reclaim.stores.abilities import CompactsMetadata, ExpiresItself
+    from reclaim.stores.abilities import ExpiresItself
     from reclaim.stores.registry import name_of
 
     chosen = choose_policy(given, find_stored(store) if given is None else None)
-    if not only_plan and isinstance(store, CompactsMetadata):
+    if not only_plan:
         # An edit that a run left which died is not planned from.
         store.clean()
     planned = plan_store_expire(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from reclaim.catalog import Repository
     from reclaim.model import Lease
     from reclaim.stores.abilities import HoldsLeases
-
-    class LeasingStore(HoldsLeases, Protocol):
-        """A store that has leases, and its own word for what they are on."""
-
-        noun: str
 
 
 def register(app: typer.Typer) -> None:
@@ -179,7 +174,7 @@ def _count(number: int) -> str:
     return "1 lease" if number == 1 else f"{number} leases"
 
 
-def _foreign(place: str) -> LeasingStore | None:
+def _foreign(place: str) -> HoldsLeases | None:
     """The store that is not of the catalog, if one is named."""
     if ":" not in place:
         return None

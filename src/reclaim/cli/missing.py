@@ -22,11 +22,11 @@ MissingOption = Annotated[
 
 def allow_missing(store: Store, *, asked: bool) -> None:
     """Tell a store that what is missing is lost for good, if a person said so."""
-    from reclaim.stores.abilities import AllowsMissing
+    from reclaim.stores.abilities import NeedsOtherSnapshots
 
     if not asked:
         return
-    if not isinstance(store, AllowsMissing):
+    if not isinstance(store, NeedsOtherSnapshots):
         raise InvalidInput(
             f"a {store.kind} store does not tell what is missing",
             hint="leave --unsafe-allow-missing-layers out",

@@ -82,13 +82,10 @@ def get(session: Session, repository: StoreArgument) -> None:
 
 def unset(session: Session, repository: StoreArgument) -> None:
     """Remove the policy that is stored, also one that cannot be read."""
-    from reclaim.run.stored_policy import keeping_policy
-
     with session.stores(repository) as [store]:
-        keeping = keeping_policy(store)
         if not _is_there(store):
             raise _nothing_stored(store)
-        keeping.store_policy(None)
+        store.store_policy(None)
     sentence = f"Removed the policy of {store.name}. Without rules nothing expires."
     session.output.answer(Done(sentence, {"repository": store.name, "removed": True}))
 
@@ -186,9 +183,8 @@ def _predict(store: Store, policy: Policy) -> Predict | None:
 
 def find_or_fail(store: Store) -> StoredPolicy:
     """The policy that is stored with a store, which must have one."""
-    from reclaim.run.stored_policy import find_stored, keeping_policy
+    from reclaim.run.stored_policy import find_stored
 
-    keeping_policy(store)
     stored = find_stored(store)
     if stored is None:
         raise _nothing_stored(store)
@@ -197,10 +193,9 @@ def find_or_fail(store: Store) -> StoredPolicy:
 
 def _is_there(store: Store) -> bool:
     from reclaim.errors import Corrupt
-    from reclaim.run.stored_policy import keeping_policy
 
     try:
-        return keeping_policy(store).stored_policy() is not None
+        return store.stored_policy() is not None
     except Corrupt:
         return True
 

@@ -45,7 +45,7 @@ from reclaim.run.removal import DELETE, MARKED, Removal
 from reclaim.run.stages import Silent, Watcher
 from reclaim.run.trust import find_basis, is_trusted
 from reclaim.run.uncommitted.saving import save_checkpoint
-from reclaim.stores.abilities import FreesKinds, TakesOver
+from reclaim.stores.abilities import HeldBackups, HeldQuarantine
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation
 
@@ -165,7 +165,7 @@ class CollectionApplying(Applying):
             # Before the roots are read: it lists the store, which may take longer than what was
             # read may be old. Under the lock nobody else takes anything of them.
             left_whole = find_left_whole(context)
-            if isinstance(context.held, FreesKinds):
+            if isinstance(context.held, HeldBackups):
                 context.held.free_kinds(context.basis.kinds)
         return decided, left_whole
 
@@ -232,7 +232,7 @@ class CollectionApplying(Applying):
             self._facts[CONDEMNED] += self._promote_marks()
             self._facts[PROMOTED] = True
             self._record.write()
-            if left_whole and isinstance(held, TakesOver):
+            if left_whole and isinstance(held, HeldQuarantine):
                 # Before the first of their objects goes: from then on they are not whole at home.
                 held.take_over(left_whole)
 

@@ -30,7 +30,7 @@ from reclaim.run.plan_document import PlanDocument
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.safety import SAFETY
 from reclaim.storage import Storage, clocks
-from reclaim.stores.abilities import KnowsExpired
+from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import HeldLock, Store
 from reclaim.stores.observation import BUDGET, Observation, Survey
 from reclaim.urls import is_odd
@@ -177,7 +177,7 @@ def check_listed(store: Store, objects: Objects, found: Candidates, *, began_at:
     there = look_up(store.format.view(store.storage), pa.array(names, pa.string()))
     young = there.filter(pc.greater_equal(there.column("last_modified"), pa.scalar(before)))
     away = set(names) - set(there.column("address").to_pylist())
-    expired = store.find_expired(away) if isinstance(store, KnowsExpired) else ()
+    expired = store.find_expired(away) if isinstance(store, TakesReferenced) else ()
     needed = len(names) - young.num_rows - len(expired)
     if 2 * found.sampled >= needed:
         return

@@ -24,7 +24,7 @@ from reclaim.run.orphans import find_orphans
 from reclaim.run.promises import unreadable_record
 from reclaim.run.stored_policy import find_stored
 from reclaim.storage import Storage
-from reclaim.stores.abilities import Examines, ListsLeases, ShowsHistory
+from reclaim.stores.abilities import Examines, ShowsHistory
 from reclaim.stores.base import Store
 from reclaim.stores.findings import Advance, Finding, Level, failed, some
 from reclaim.stores.registry import find_all, name_of
@@ -97,8 +97,7 @@ def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Fi
     try:
         if isinstance(store, Examines):
             yield from store.findings(deep=deep, advance=advance)
-        if isinstance(store, ListsLeases):
-            yield from _leases(store, store.name, name_of(store.kind, store.name, store.uid))
+        yield from _leases(store, store.name, name_of(store.kind, store.name, store.uid))
         yield from _policy(store)
         yield from _unreadable_records(store)
         yield from _lock(store)
@@ -108,7 +107,7 @@ def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Fi
         yield failed("repository", error, store.name)
 
 
-def _leases(store: ListsLeases, name: str, named: str) -> Iterator[Finding]:
+def _leases(store: Store, name: str, named: str) -> Iterator[Finding]:
     lapsed = [lease for lease, is_valid in store.leases() if not is_valid]
     if lapsed:
         holders = some(sorted({lease.holder for lease in lapsed}))

@@ -21,7 +21,6 @@ from reclaim.run.plan_document import OF_RUNS
 from reclaim.run.removal import DELETE, Removal
 from reclaim.run.settled import is_empty
 from reclaim.run.stages import Watcher
-from reclaim.stores.abilities import CompactsMetadata
 from reclaim.stores.base import Store
 from reclaim.stores.format import QUARANTINE
 
@@ -51,8 +50,7 @@ def collect(
     An empty plan is not applied. It is recorded as a run that is done, so that one can see that
     the collector works. A plan beyond the ``limits`` is refused, and stays to be reviewed.
     """
-    if isinstance(store, CompactsMetadata):
-        store.clean()
+    store.clean()
     if store.deleted and _is_done_with(store):
         return Collected(None, None)
     if make is not None:

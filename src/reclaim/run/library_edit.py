@@ -21,14 +21,7 @@ from reclaim.run.library_notes import LibraryNotes
 from reclaim.run.plan_document import LibraryEdit
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.reviewed_edit import ROUNDS
-from reclaim.stores.abilities import (
-    BY_REF,
-    EditsHistory,
-    Expiration,
-    ExpiresItself,
-    ExpiresUnderLock,
-    NeedsLibrary,
-)
+from reclaim.stores.abilities import BY_REF, EditsHistory, Expiration, ExpiresItself, HeldExpiration
 from reclaim.stores.base import Held, Store
 
 SHOWN = 3
@@ -72,7 +65,7 @@ def find_library_edit(
 
 def check_library(store: Store) -> None:
     """Refuse to go on with an edit by the store's own library where that is not installed."""
-    if isinstance(store, NeedsLibrary):
+    if isinstance(store, ExpiresItself):
         store.check_library()
 
 
@@ -100,7 +93,7 @@ def edit_by_library(
     notes: LibraryNotes,
 ) -> EditCounts:
     """Let the library edit the history; returns the size of the edit, by what was predicted."""
-    if not isinstance(store, ExpiresItself) or not isinstance(held, ExpiresUnderLock):
+    if not isinstance(store, ExpiresItself) or not isinstance(held, HeldExpiration):
         raise PlanRefused(
             f"the plan lets the library of {store.name} edit its history, which it cannot do here",
             hint="plan it again",

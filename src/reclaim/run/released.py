@@ -21,7 +21,7 @@ from reclaim.history.graph import reachable
 from reclaim.model import RELEASED_BY_LIBRARY, UNDO_HOLDER, Run, SnapshotId
 from reclaim.safety import SAFETY
 from reclaim.storage import hashed_files
-from reclaim.stores.abilities import ExpiresUnderLock, ListsLeases, Quarantines
+from reclaim.stores.abilities import HeldExpiration, Quarantines
 from reclaim.stores.base import Held, Store
 from reclaim.stores.findings import some
 
@@ -112,7 +112,7 @@ def hold_released(store: Store, held: Held, run: Run) -> tuple[str, ...]:
     Only under the lock, and before the run counts as undone. Returns sentences about it.
     """
     released = read_released(store, run)
-    if released is None or not isinstance(held, ExpiresUnderLock):
+    if released is None or not isinstance(held, HeldExpiration):
         return ()
     now = store.clock.now()
     until = run.quarantine.until if run.quarantine else None
@@ -128,8 +128,6 @@ def hold_released(store: Store, held: Held, run: Run) -> tuple[str, ...]:
 
 def find_hold(store: Store, run_id: str) -> datetime | None:
     """When the leases of an undo end, which hold what it brought back; None if it has none."""
-    if not isinstance(store, ListsLeases):
-        return None
     ends = [lease.end for lease, valid in store.leases() if valid and lease.undone_run == run_id]
     return max(ends, default=None)
 
@@ -139,7 +137,7 @@ def release_command(store: str, run_id: str) -> str:
     return f"reclaim lease release {store} --holder '{UNDO_HOLDER}{run_id}'"
 
 
-def _out_of_reach(held: ExpiresUnderLock, ids: Collection[SnapshotId]) -> list[SnapshotId]:
+def _out_of_reach(held: HeldExpiration, ids: Collection[SnapshotId]) -> list[SnapshotId]:
     seen = held.read_history()
     history = build(seen.snapshots, seen.refs)
     reached = reachable(history.parents, history.tips)

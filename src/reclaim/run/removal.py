@@ -32,7 +32,7 @@ from reclaim.run.plan_document import PlanDocument
 from reclaim.run.plan_file import PlannedRun
 from reclaim.safety import SAFETY
 from reclaim.storage import KeyRange, buckets
-from reclaim.stores.abilities import Quarantines, SetsAside
+from reclaim.stores.abilities import HeldQuarantine, Quarantines
 from reclaim.stores.base import Held, Store
 from reclaim.stores.format import QUARANTINE
 
@@ -391,9 +391,9 @@ def _check_store(store: Store) -> None:
         )
 
 
-def setting_aside(held: Held) -> SetsAside:
+def setting_aside(held: Held) -> HeldQuarantine:
     """The handle of a store that quarantines."""
-    assert isinstance(held, SetsAside)
+    assert isinstance(held, HeldQuarantine)
     return held
 
 

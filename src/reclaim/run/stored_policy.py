@@ -15,7 +15,7 @@ from reclaim.policy import (
 )
 from reclaim.run.decide import KEEPS_ALL
 from reclaim.run.library_edit import find_library_edit
-from reclaim.stores.abilities import EditsHistory, ExpiresItself, KeepsPolicy
+from reclaim.stores.abilities import EditsHistory, ExpiresItself
 from reclaim.stores.base import Store
 
 
@@ -50,7 +50,7 @@ def find_stored(store: Store) -> StoredPolicy | None:
 
     Of a store that is gone nothing stays, whatever its policy was.
     """
-    if store.deleted or not isinstance(store, KeepsPolicy):
+    if store.deleted:
         return None
     document = store.stored_policy()
     return None if document is None else decode_stored(document, repository=store.name)
@@ -60,17 +60,8 @@ def store_policy(store: Store, text: str, policy: Policy, *, set_by: str) -> Sto
     """Store a policy with a store, in place of the one that there is."""
     check_rules(store, policy)
     stored = StoredPolicy(policy, text, store.clock.now(), set_by)
-    keeping_policy(store).store_policy(encode_stored(stored))
+    store.store_policy(encode_stored(stored))
     return stored
-
-
-def keeping_policy(store: Store) -> KeepsPolicy:
-    if not isinstance(store, KeepsPolicy):
-        raise Refused(
-            f"{store.kind} stores cannot keep a policy",
-            hint="give the rules to each command, as options or with --policy",
-        )
-    return store
 
 
 def check_rules(store: Store, policy: Policy) -> None:

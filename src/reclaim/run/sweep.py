@@ -20,7 +20,7 @@ from reclaim.ids import new_uid
 from reclaim.run.journal import Journal
 from reclaim.safety import SAFETY
 from reclaim.storage import Storage
-from reclaim.stores.abilities import OrdersDeletes
+from reclaim.stores.abilities import NeedsOtherSnapshots
 from reclaim.stores.base import HeldLock, Store
 
 FIRST_WAVE = SAFETY.first_wave
@@ -53,7 +53,7 @@ def sweep(
             if not candidates:
                 return outcome
         lock.renew()
-        if isinstance(store, OrdersDeletes) and store.format.sequential:
+        if isinstance(store, NeedsOtherSnapshots):
             mine = _in_order(
                 store, engine, storage, candidates, kind, done, place.below("work"), back=back
             )
@@ -75,7 +75,7 @@ def sweep(
 
 
 def _in_order(
-    store: OrdersDeletes,
+    store: NeedsOtherSnapshots,
     engine: Engine,
     storage: Storage,
     candidates: Sequence[Part],

@@ -14,7 +14,7 @@ from reclaim.engine.tasks.reading import each_once, snapshot_containers
 from reclaim.model import SnapshotId
 from reclaim.run.plan_document import OF_RUNS
 from reclaim.storage import KeyRange
-from reclaim.stores.abilities import KnowsExpired
+from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import Store
 
 
@@ -66,7 +66,7 @@ def _ranges_of_snapshots(store: Store) -> Sequence[KeyRange]:
 
 def _expired(store: Store, place: Place, opener: Opener) -> Sequence[Part]:
     """The addresses that rules took, in files."""
-    if not isinstance(store, KnowsExpired):
+    if not isinstance(store, TakesReferenced):
         return ()
     written = store.write_expired(opener(place.url), place.prefix)
     return [hashed_part(file, rows) for file, rows in zip(written.files, written.rows, strict=True)]

@@ -5,12 +5,15 @@ It is small, can be pickled, and goes to the executors, which never see a databa
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
 
 import pyarrow as pa
 
 from reclaim.storage import KeyRange, Storage
+from reclaim.stores.declared import Declared
 
 CONTAINERS = pa.schema(
     [
@@ -108,6 +111,11 @@ of no such run goes with a store that was deleted."""
 FOREIGN = "foreign"
 """The kind of what lies where a store keeps its own objects, under a name that the store never
 gives. It is counted and named, and left alone, even where the store itself is gone."""
+WORK, RECORD = "work", "record"
+"""The kinds of what runs leave: files for their own work, and plans and journals."""
+
+REASONS = {WORK: "left behind by a run", RECORD: "a record of an old run"}
+MARGINS: Mapping[str, Margin] = {WORK: "work", RECORD: "records"}
 
 
 class ReadsBytes(Protocol):
@@ -116,146 +124,144 @@ class ReadsBytes(Protocol):
     def get(self, address: str) -> bytes: ...
 
 
-class Format(Protocol):
+@dataclass(frozen=True, slots=True)
+class Format(Declared, ABC):
     """How the objects of a store are named and its containers read."""
 
-    @property
-    def root(self) -> str:
-        """The URL of the storage; addresses are relative to it."""
-        ...
+    root: str
+    """The URL of the storage; addresses are relative to it."""
+
+    ours: ClassVar[str]
+    """The folder, inside the prefix, in which Reclaim keeps files of its own."""
+    sequential: ClassVar[bool] = False
+    """Whether the objects of a kind are to be taken one after the other, as they are listed."""
+    guard_noun: ClassVar[str] = ""
+    """The store's own word for a guard; "" for a store without any."""
 
     @property
+    @abstractmethod
     def prefix(self) -> str:
         """The store's own part of the storage. Nothing outside it is ever deleted."""
-        ...
 
     @property
-    def sequential(self) -> bool:
-        """Whether the objects of a kind are to be taken one after the other, as they are listed."""
-        ...
-
-    def view(self, storage: Storage) -> Storage:
-        """The storage with objects as this format counts them; most count files."""
-        ...
-
-    @property
+    @abstractmethod
     def order(self) -> Sequence[str]:
         """The kinds that may be collected, in the order in which they are deleted."""
-        ...
 
-    @property
-    def reads(self) -> frozenset[str]:
-        """The kinds of snapshot containers that have to be read to know what they list.
-
-        The others are taken by name. A format that reads any is a ``ReadsContainers``.
-        """
-        ...
-
-    def quarantine_path(self, run_id: str) -> str:
-        """The folder, inside the prefix, where a run sets objects aside; they are of the kind
-        ``QUARANTINE``, which is in no order, unless the store itself is gone."""
-        ...
-
+    @abstractmethod
     def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
         """Key ranges that together hold every object of the store, each object in one of them."""
-        ...
 
-    @property
-    def reasons(self) -> Mapping[str, str]:
-        """Why an object goes that no snapshot ever listed: a sentence for each kind."""
-        ...
-
-    @property
-    def margins(self) -> Mapping[str, Margin]:
-        """The margin by which each kind in the order is judged."""
-        ...
-
-    @property
-    def guard_noun(self) -> str:
-        """The store's own word for a guard; "" for a store without any."""
-        ...
-
+    @abstractmethod
     def describe(self, addresses: pa.Array) -> pa.StructArray:
         """For each address its ``kind``, what it ``belongs_to``, and its ``guard``.
 
         What it belongs to is what people are told, such as a branch. While its guard is open,
         nothing is taken of what it protects. Both are "" where there is none.
         """
-        ...
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The kinds of snapshot containers that have to be read to know what they list.
+
+        None, but of a format that is a ``ReadsContainers``.
+        """
+        return frozenset()
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Why an object goes that no snapshot ever listed: a sentence for each kind."""
+        return REASONS
+
+    @property
+    def margins(self) -> Mapping[str, Margin]:
+        """The margin by which each kind in the order is judged."""
+        return {kind: MARGINS.get(kind, "objects") for kind in self.order}
+
+    def quarantine_path(self, run_id: str) -> str:
+        """The folder, inside the prefix, where a run sets objects aside; they are of the kind
+        ``QUARANTINE``, which is in no order, unless the store itself is gone."""
+        return f"{self.prefix}{self.ours}/{QUARANTINE}/{run_id}/"
+
+    def view(self, storage: Storage) -> Storage:
+        """The storage with objects as this format counts them; most count files."""
+        return storage
 
 
-@runtime_checkable
-class ReadsContainers(Format, Protocol):
+class ReadsContainers(Format):
     """A format in which names do not tell all that a snapshot needs."""
 
     @property
+    @abstractmethod
+    def reads(self) -> frozenset[str]:
+        """The kinds of snapshot containers that have to be read; the others are taken by name."""
+
+    @property
+    @abstractmethod
     def has_paths(self) -> bool:
         """Whether entries have logical paths.
 
         Where they have none, the name of every object tells the kind that it is collected as.
         """
-        ...
 
+    @abstractmethod
     def containers(self, storage: ReadsBytes, address: str) -> pa.Table:
         """The containers that a snapshot container lists, as ``CONTAINERS``."""
-        ...
 
+    @abstractmethod
     def entries(
         self, storage: ReadsBytes, container: Mapping[str, Any], *, paths: bool
     ) -> pa.Table:
         """Entries of a container, verified, as ``ENTRIES``; paths only when asked for."""
-        ...
 
 
-@runtime_checkable
-class IndexesEntries(ReadsContainers, Protocol):
+class IndexesEntries(ReadsContainers):
     """A format whose entries can be kept in an index, so that containers are read once."""
 
+    @abstractmethod
     def indexed(self, storage: ReadsBytes, container: Mapping[str, Any]) -> tuple[pa.Table, int]:
         """Entries of a container, verified, as ``INDEXED``; and how many it has in all.
 
         Those of objects that lie elsewhere are left out.
         """
-        ...
 
+    @abstractmethod
     def branch_folder(self, branch: str) -> str:
         """The folder in which the objects of a branch lie."""
-        ...
 
+    @abstractmethod
     def partition_folders(self, storage: Storage, branch: str | None) -> Iterator[tuple[str, str]]:
         """The folders in which objects lie, each with its guard, or "" where it has none.
 
         With a ``branch`` those alone in which its objects lie.
         """
-        ...
 
 
-@runtime_checkable
-class DecodesSnapshots(Format, Protocol):
+class DecodesSnapshots(Format):
     """A format whose snapshots are files that have to be read to know their graph."""
 
+    @abstractmethod
     def has_snapshots(self, keys: KeyRange) -> bool:
         """Whether a key range is one that a survey reads; others are listed only."""
-        ...
 
+    @abstractmethod
     def survey(self, storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
         """The objects of key ranges, as ``SNAPSHOTS``; one that cannot be read has a fault."""
-        ...
 
+    @abstractmethod
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
         """Some objects, in the same way."""
-        ...
 
 
-@runtime_checkable
-class SurveysContainers(DecodesSnapshots, ReadsContainers, Protocol):
+class SurveysContainers(DecodesSnapshots, ReadsContainers):
     """A format whose snapshots tell their graph and their containers in the same file."""
 
     @property
+    @abstractmethod
     def surveys_containers(self) -> bool:
         """Whether a survey reads that file, so that nobody need read it again."""
-        ...
 
+    @abstractmethod
     def survey_containers(
         self, storage: Storage, ranges: Sequence[KeyRange]
     ) -> Iterator[tuple[pa.Table, pa.Table]]:
@@ -264,7 +270,6 @@ class SurveysContainers(DecodesSnapshots, ReadsContainers, Protocol):
         That is as ``OWNED``: one row for the snapshot itself, with the detail ``NO_READ``, and one
         for each container. The cause of all of them is that of what is live.
         """
-        ...
 
 
 class Reader(Protocol):

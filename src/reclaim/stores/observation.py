@@ -140,7 +140,7 @@ class ObserveRequest:
     margin may count as a root.
 
     With ``settled`` states alone count: what is out of time and was not ended as a state (see
-    ``ClosesOverdue``) still protects its bytes, for its owner may go on with it.
+    ``HeldGuards``) still protects its bytes, for its owner may go on with it.
     """
 
     destination: Storage

@@ -2,17 +2,19 @@
 
 A kind is one line in ``OPENERS``, or an entry point of the group ``reclaim.stores`` in a package of
 its own: a function that opens the store at a location. Nothing else names a kind of store. Where a
-location may hold several stores, what is registered also finds all of them (``FindsStores``).
+location may hold several stores, what is registered also finds all of them (``FindsStores``). A
+store is refused unless all that it declares is complete (``check_declared``).
 """
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, cast
 
 from reclaim.errors import InvalidInput, NotFound, PlanRefused, Refused
 from reclaim.urls import path_of
@@ -33,16 +35,19 @@ OPENERS: dict[str, str] = {
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 
 
-@runtime_checkable
-class FindsStores(Protocol):
+class FindsStores(ABC):
     """The opener of a kind of store of which several may lie at one location."""
 
+    @abstractmethod
+    def __call__(self, location: str) -> Store:
+        """Open the store at a location."""
+
+    @abstractmethod
     def find_all(self, location: str) -> Iterable[str]:
         """The location of every store at a location, damaged ones too.
 
         Each is opened on its own, so that one that cannot be opened stops no other.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ def _all_schemes() -> Sequence[str]:
 def find_foreign(name: str) -> Store | None:
     """The store that a name with a scheme means, such as ``terminus:PATH``; None for our own."""
     opener = _find_opener(name)
-    return None if opener is None else opener(name.partition(":")[2])
+    return None if opener is None else _open(opener, name.partition(":")[2])
 
 
 def is_foreign(name: str) -> bool:
@@ -103,7 +108,7 @@ def find_several(name: str) -> Iterator[NamedStore]:
             hint=f"leave --all out, and name each store: {scheme}:LOCATION",
         )
     for found in opener.find_all(location):
-        yield NamedStore(name_of(scheme, found, found), partial(opener, found))
+        yield NamedStore(name_of(scheme, found, found), partial(_open, opener, found))
 
 
 def name_of(kind: str, name: str, uid: str) -> str:
@@ -143,8 +148,58 @@ def check_planned(store: Store, *, kind: str, name: str, uid: str) -> None:
         )
 
 
+def check_declared(store: Store) -> None:
+    """Refuse a store that does not implement, or does not declare, the whole of an ability.
+
+    A run asks for abilities by their classes: a method of an ability that is not declared would
+    never be called, and a step that keeps data would be left out in silence.
+    """
+    from reclaim.stores.abilities import ABILITIES, HALVES, NeedsOtherSnapshots
+    from reclaim.stores.base import Held, Store
+    from reclaim.stores.declared import check_complete
+    from reclaim.stores.format import Format
+
+    handle = store.handle
+    owners = {type(store): Store, handle: Held, type(store.format): Format}
+    for owner, root in owners.items():
+        if not issubclass(owner, root):
+            raise _incomplete(f"{owner.__name__} does not inherit from {root.__name__}")
+        check_complete(owner)
+        declared = {ability for ability in ABILITIES if issubclass(owner, ability)}
+        known = {*dir(root), *(name for ability in declared for name in dir(ability))}
+        for ability in ABILITIES - declared:
+            for name in sorted(set(dir(ability)) & set(dir(owner)) - known):
+                raise _incomplete(
+                    f"{owner.__name__} has {name} of {ability.__name__}, and does not declare it"
+                )
+    for ability, half in HALVES.items():
+        if isinstance(store, ability) and not issubclass(handle, half):
+            lacks, has = f"{handle.__name__} declares no {half.__name__}", type(store).__name__
+            raise _incomplete(f"{lacks}, and {has} declares {ability.__name__}")
+        if issubclass(handle, half) and not isinstance(store, ability):
+            lacks, has = f"{type(store).__name__} declares no {ability.__name__}", handle.__name__
+            raise _incomplete(f"{lacks}, and {has} declares {half.__name__}")
+    if store.format.sequential != isinstance(store, NeedsOtherSnapshots):
+        raise _incomplete(
+            f"{type(store.format).__name__} is sequential, or {type(store).__name__} declares "
+            "NeedsOtherSnapshots: the one needs the other"
+        )
+
+
+def _incomplete(sentence: str) -> Refused:
+    return Refused(sentence, hint="nothing was changed; correct the classes of the store")
+
+
+def _open(opener: Callable[[str], Store], location: str) -> Store:
+    store = opener(location)
+    check_declared(store)
+    return store
+
+
 def _of_catalog(access: RepositoryAccess) -> Store:
-    return cast("Callable[[RepositoryAccess], Store]", _load(CATALOG))(access)
+    store = cast("Callable[[RepositoryAccess], Store]", _load(CATALOG))(access)
+    check_declared(store)
+    return store
 
 
 def _opener(scheme: str) -> Callable[[str], Store] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,12 +13,21 @@ import pyarrow.compute as pc
 from reclaim.errors import Corrupt, NotFound
 from reclaim.storage import KeyRange, Storage
 from reclaim.storage.key_range import spread
-from reclaim.stores.format import CONTAINERS, ENTRIES, QUARANTINE, Margin
+from reclaim.stores.format import (
+    CONTAINERS,
+    ENTRIES,
+    QUARANTINE,
+    REASONS,
+    RECORD,
+    WORK,
+    ReadsBytes,
+    ReadsContainers,
+)
 from reclaim.stores.sidecar.records import FILE as RUN_FILE
 from tests.stores.shelf.library import ATTRIBUTES, CHUNKS, MANIFESTS, SNAPSHOTS
 
 CHUNK, MANIFEST, SNAPSHOT, ATTRIBUTES_FILE = "chunk", "manifest", "snapshot", "attributes"
-WORK, RECORD, RUN, UNKNOWN = "work", "record", "run", "unknown"
+RUN, UNKNOWN = "run", "unknown"
 OURS = ".reclaim"
 HEX = "0123456789abcdef"
 PIECES = 8
@@ -26,22 +35,16 @@ PIECES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class ShelfFormat:
+class ShelfFormat(ReadsContainers):
     """The root is the folder above the shelf, so that nothing of it lies outside the prefix."""
 
-    root: str
     name: str
+
+    ours: ClassVar[str] = OURS
 
     @property
     def prefix(self) -> str:
         return f"{self.name}/"
-
-    @property
-    def sequential(self) -> bool:
-        return False
-
-    def view(self, storage: Storage) -> Storage:
-        return storage
 
     @property
     def order(self) -> Sequence[str]:
@@ -51,9 +54,6 @@ class ShelfFormat:
     @property
     def reads(self) -> frozenset[str]:
         return frozenset((SNAPSHOT,))
-
-    def quarantine_path(self, run_id: str) -> str:
-        return f"{self.prefix}{OURS}/{QUARANTINE}/{run_id}/"
 
     def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
         for folder in (CHUNKS, MANIFESTS):
@@ -68,18 +68,8 @@ class ShelfFormat:
         unfinished = "written for a commit that did not come to its end"
         return {
             **dict.fromkeys((CHUNK, MANIFEST, ATTRIBUTES_FILE, SNAPSHOT), unfinished),
-            WORK: "left behind by a run",
-            RECORD: "a record of an old run",
+            **REASONS,
         }
-
-    @property
-    def margins(self) -> Mapping[str, Margin]:
-        own: dict[str, Margin] = {WORK: "work", RECORD: "records"}
-        return {kind: own.get(kind, "objects") for kind in self.order}
-
-    @property
-    def guard_noun(self) -> str:
-        return ""
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
         inside = pc.starts_with(addresses, self.prefix)
@@ -109,7 +99,7 @@ class ShelfFormat:
     def has_paths(self) -> bool:
         return True
 
-    def containers(self, storage: Storage, address: str) -> pa.Table:
+    def containers(self, storage: ReadsBytes, address: str) -> pa.Table:
         """The manifests of a snapshot."""
         listed = _read(storage, address)["manifests"]
         columns = (
@@ -122,7 +112,9 @@ class ShelfFormat:
         arrays = [pa.array(c, f.type) for c, f in zip(columns, CONTAINERS, strict=True)]
         return pa.table(arrays, schema=CONTAINERS)
 
-    def entries(self, storage: Storage, container: Mapping[str, Any], *, paths: bool) -> pa.Table:
+    def entries(
+        self, storage: ReadsBytes, container: Mapping[str, Any], *, paths: bool
+    ) -> pa.Table:
         """The chunks of a manifest."""
         address = container["address"]
         chunks = _read(storage, address)["chunks"]
@@ -137,7 +129,7 @@ class ShelfFormat:
         return pa.table([pa.array(addresses, pa.string()), path], schema=ENTRIES)
 
 
-def _read(storage: Storage, address: str) -> dict[str, Any]:
+def _read(storage: ReadsBytes, address: str) -> dict[str, Any]:
     try:
         document: dict[str, Any] = json.loads(storage.get(address))
     except NotFound as error:

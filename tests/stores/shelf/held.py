@@ -13,7 +13,13 @@ from datetime import datetime
 
 from reclaim.clock import Clock
 from reclaim.model import EDITED_BY_LIBRARY, Lease, Ref, RefKind, Run, Snapshot, SnapshotId
-from reclaim.stores.abilities import Expiration, HistorySeen, Restored
+from reclaim.stores.abilities import (
+    Expiration,
+    HeldExpiration,
+    HeldQuarantine,
+    HistorySeen,
+    Restored,
+)
 from reclaim.stores.sidecar.condemned import Condemnation
 from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.stores.sidecar.lock import SidecarLock
@@ -66,7 +72,7 @@ class HistoryRead:
     returned: Sequence[Lease] = ()
 
 
-class HeldShelf(HeldSidecar):
+class HeldShelf(HeldSidecar, HeldExpiration, HeldQuarantine):
     """What is condemned, set aside and brought back are snapshots."""
 
     def __init__(self, lock: SidecarLock, sidecar: Sidecar, shelf: Shelf, clock: Clock) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from importlib.util import find_spec
 from urllib.parse import unquote
 
 from reclaim.clock import Clock, SystemClock
@@ -16,6 +17,7 @@ from reclaim.errors import (
     InvalidInput,
     NotFound,
     ReclaimError,
+    Refused,
     UnknownVersion,
 )
 from reclaim.history import Edit
@@ -23,9 +25,10 @@ from reclaim.history.graph import ids, reachable
 from reclaim.ids import new_uid
 from reclaim.model import History, Lease, RefKind, SnapshotId
 from reclaim.storage import ObjectStorage, Storage
-from reclaim.stores.abilities import Expiration
+from reclaim.stores.abilities import Examines, Expiration, ExpiresItself, HoldsLeases, Quarantines
 from reclaim.stores.findings import Advance, Finding, Level, some
 from reclaim.stores.observation import Observation, ObserveRequest, SnapshotCounts
+from reclaim.stores.registry import FindsStores
 from reclaim.stores.sidecar.condemned import Condemnation
 from reclaim.stores.sidecar.sidecar import Sidecar
 from reclaim.stores.sidecar.store import SidecarStore
@@ -34,13 +37,15 @@ from tests.stores.shelf.format import ATTRIBUTES_FILE, OURS, SNAPSHOT, ShelfForm
 from tests.stores.shelf.held import HeldShelf, HistoryRead, refs_in, snapshots_in, withdrawn_in
 from tests.stores.shelf.library import ATTRIBUTES, INDEX, SNAPSHOTS, VERSION, Index, Shelf
 
+LIBRARY = Shelf.__module__
+
 SAFETY_BASIS = (
     "Snapshots and refs are in one index, which was read after the listing. A commit in the making "
     "is protected by the margin alone."
 )
 
 
-class ShelfStore(SidecarStore):
+class ShelfStore(SidecarStore, Examines, ExpiresItself, HoldsLeases, Quarantines):
     """One shelf."""
 
     kind = "shelf"
@@ -50,6 +55,7 @@ class ShelfStore(SidecarStore):
     quarantine_by_default = True
     safety_basis = SAFETY_BASIS
     handle = HeldShelf
+    format: ShelfFormat
 
     def __init__(
         self, location: str, *, clock: Clock | None = None, storage: Storage | None = None
@@ -59,9 +65,9 @@ class ShelfStore(SidecarStore):
         self.name = unquote(name) if root.startswith("file:") else name
         if root.endswith("/"):
             raise InvalidInput(f"{location} is a whole bucket or disk", hint="name a folder in it")
-        self.clock: Clock = clock or SystemClock()
+        self.clock = clock or SystemClock()
         self.format = ShelfFormat(root, self.name)
-        self.storage: Storage = storage or ObjectStorage.open(root)
+        self.storage = storage or ObjectStorage.open(root)
         ours = f"{self.format.prefix}{OURS}/"
         super().__init__(Sidecar(self.storage, ours, self.clock))
         self.library = Shelf(self.storage, self.format.prefix, self.clock)
@@ -183,6 +189,10 @@ class ShelfStore(SidecarStore):
             "quarantine; it brings back neither parents nor refs"
         )
 
+    def check_library(self) -> None:
+        if find_spec(LIBRARY) is None:
+            raise Refused("the library of shelves is not installed", hint="install it")
+
     def current_history(self) -> HistoryRead:
         index = self._index()
         entries = {SnapshotId(name): entry for name, entry in index.snapshots.items()}
@@ -249,7 +259,7 @@ class ShelfStore(SidecarStore):
         )
 
 
-class ShelfOpener:
+class ShelfOpener(FindsStores):
     """What is registered: opens one shelf, and finds all of them in a folder."""
 
     def __call__(self, location: str) -> ShelfStore:

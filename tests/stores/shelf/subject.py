@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 
 from reclaim.model import SnapshotId
-from reclaim.stores import abilities
 from reclaim.stores.base import Store
-from reclaim.stores.format import ReadsContainers
 from reclaim.testing.stores import InterruptedStorage
+from tests.stores.shelf import store
 from tests.stores.shelf.library import ATTRIBUTES, CHUNKS, SNAPSHOTS, ShelfError
 from tests.stores.shelf.world import World
 
 
 class ShelfSubject:
-    abilities: frozenset[type] = frozenset(
-        {
-            ReadsContainers,
-            abilities.CompactsMetadata,
-            abilities.Examines,
-            abilities.ExpiresItself,
-            abilities.ExpiresUnderLock,
-            abilities.HoldsLeases,
-            abilities.KeepsPolicy,
-            abilities.ListsLeases,
-            abilities.Quarantines,
-            abilities.SetsAside,
-            abilities.ShowsHistory,
-            abilities.TakesOver,
-        }
-    )
-
     def __init__(self, world: World) -> None:
         self._world = world
         self._made = 0
@@ -127,6 +110,14 @@ class ShelfSubject:
 
     def interrupted(self, call: Callable[[], None]) -> Store:
         return self._world.store(InterruptedStorage(self._world.storage, call))
+
+    @contextmanager
+    def without_library(self) -> Iterator[None]:
+        installed, store.LIBRARY = store.LIBRARY, "shelves_that_are_not_installed"
+        try:
+            yield
+        finally:
+            store.LIBRARY = installed
 
     def line(self) -> Sequence[SnapshotId]:
         paths = ("a/1", "b/1", "c/1")

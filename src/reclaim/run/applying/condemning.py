@@ -7,7 +7,7 @@ from reclaim.run.applying.context import ApplyContext
 from reclaim.run.applying.editing import Editing
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.plan_snapshots import PlannedSnapshots
-from reclaim.stores.abilities import ClosesOverdue
+from reclaim.stores.abilities import HeldGuards
 from reclaim.stores.observation import Observation
 
 ROUNDS = 20
@@ -22,7 +22,7 @@ def condemn(
     Returns that read, and what is live by it. ``decided`` are the decisions of the plan.
     """
     held = context.held
-    if isinstance(held, ClosesOverdue):
+    if isinstance(held, HeldGuards):
         held.close_overdue()
     for _ in range(ROUNDS):
         seen = context.observe()

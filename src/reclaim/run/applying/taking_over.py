@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from reclaim.model import SnapshotId
 from reclaim.run.applying.context import ApplyContext
 from reclaim.run.wholeness import find_whole
-from reclaim.stores.abilities import TakesOver
+from reclaim.stores.abilities import HeldQuarantine
 
 
 def find_left_whole(context: ApplyContext) -> Sequence[SnapshotId]:
@@ -16,7 +16,7 @@ def find_left_whole(context: ApplyContext) -> Sequence[SnapshotId]:
     Of some of them an earlier run has deleted a part; nobody can bring those back.
     """
     store, held = context.store, context.held
-    if context.removal.name is None or store.deleted or not isinstance(held, TakesOver):
+    if context.removal.name is None or store.deleted or not isinstance(held, HeldQuarantine):
         return ()
     left = held.left_condemned()
     if not left:

@@ -31,7 +31,7 @@ from reclaim.run.lifecycle.saving import leave_results
 from reclaim.run.lifecycle.statistics import write_statistics
 from reclaim.run.plan_document import PlanDocument
 from reclaim.run.removal import until_undone
-from reclaim.stores.abilities import TakesReferenced
+from reclaim.stores.abilities import HeldClaims
 from reclaim.stores.base import Store
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ def check_lifecycle(store: Store, planned: PlanDocument, *, trusted: bool) -> No
     """Refuse a plan of lifecycle rules that this store cannot apply, or that nobody vouches for."""
     if planned.lifecycle is None:
         return
-    if not issubclass(store.handle, TakesReferenced) or store.deleted:
+    if not issubclass(store.handle, HeldClaims) or store.deleted:
         raise Refused(
             f"{store.kind} stores have no lifecycle rules"
             if not store.deleted
@@ -61,11 +61,11 @@ class LifecycleApplying(Applying):
     """One apply of such a plan."""
 
     def __init__(self, context: ApplyContext) -> None:
-        assert isinstance(context.held, TakesReferenced)
+        assert isinstance(context.held, HeldClaims)
         section = context.planned.lifecycle
         assert section is not None
         super().__init__(context)
-        self._claims: TakesReferenced = context.held
+        self._claims: HeldClaims = context.held
         self._facts[LIFECYCLE] = {
             "today": section.today.isoformat(),
             "rules": sorted({rule.rule_id for rule in section.rules}),

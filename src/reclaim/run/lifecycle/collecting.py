@@ -36,7 +36,7 @@ from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.plan import Plan, Planning, PlanOptions, record_plan
 from reclaim.run.removal import DELETE, Removal
 from reclaim.run.stages import Silent, Watcher
-from reclaim.stores.abilities import KeepsLifecycle
+from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
@@ -94,7 +94,7 @@ def has_rules(store: Store) -> bool:
     """Whether lifecycle rules are stored with a store."""
     return (
         not store.deleted
-        and isinstance(store, KeepsLifecycle)
+        and isinstance(store, TakesReferenced)
         and store.stored_lifecycle() is not None
     )
 

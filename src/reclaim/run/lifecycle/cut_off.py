@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reclaim.model import Run, RunState
-from reclaim.stores.abilities import KnowsExpired
+from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import Store
 
 UNFINISHED = (RunState.STARTED, RunState.STOPPED, RunState.PARTIAL)
@@ -13,7 +13,7 @@ UNFINISHED = (RunState.STARTED, RunState.STOPPED, RunState.PARTIAL)
 
 def find_cut_off(store: Store) -> Iterator[Run]:
     """The runs whose claims are promoted and that did not come to their end, the oldest first."""
-    if not isinstance(store, KnowsExpired):
+    if not isinstance(store, TakesReferenced):
         return
     promoted = store.expired_by()
     for run in reversed(store.runs()):
@@ -24,7 +24,7 @@ def find_cut_off(store: Store) -> Iterator[Run]:
 def can_be_given_up(store: Store, run: Run) -> bool:
     """Whether a run deletes for good, and was cut off or could not delete everything."""
     return (
-        isinstance(store, KnowsExpired)
+        isinstance(store, TakesReferenced)
         and run.state in UNFINISHED
         and run.quarantine is None
         and run.id in store.expired_by()

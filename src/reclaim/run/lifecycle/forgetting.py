@@ -20,7 +20,7 @@ from reclaim.errors import IncompleteRead
 from reclaim.run.checkpoints import find_barriers
 from reclaim.run.plan_document import PlanDocument
 from reclaim.storage import hashed_files
-from reclaim.stores.abilities import KnowsExpired, TakesReferenced
+from reclaim.stores.abilities import HeldClaims, TakesReferenced
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation
 
@@ -42,7 +42,7 @@ def may_forget(store: Store, planned: PlanDocument, seen: Observation) -> bool:
 
 def forget_unreferenced(
     store: Store,
-    held: TakesReferenced,
+    held: HeldClaims,
     engine: Engine,
     planned: PlanDocument,
     seen: Observation,
@@ -55,7 +55,7 @@ def forget_unreferenced(
     Ranges are read once more for it, if an earlier run took anything. ``own`` is a folder in the
     storage of the plan.
     """
-    if not isinstance(store, KnowsExpired) or not may_forget(store, planned, seen):
+    if not isinstance(store, TakesReferenced) or not may_forget(store, planned, seen):
         return 0
     storage = opener(own.url)
     expired = store.write_expired(storage, own.at("expired/"), besides=planned.run)

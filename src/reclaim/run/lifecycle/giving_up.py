@@ -19,7 +19,7 @@ from reclaim.run.lifecycle.cut_off import can_be_given_up
 from reclaim.run.lifecycle.settling import Settled, settle
 from reclaim.run.removal import note_undo_begun
 from reclaim.run.stages import Stages
-from reclaim.stores.abilities import KnowsExpired
+from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import Held, Store
 
 CLAIMED, RELEASED, GONE = "claimed", "released", "gone"
@@ -62,7 +62,7 @@ def give_up(
 
 def _note(store: Store, held: Held, run: Run) -> Run:
     """Note that nobody may finish it, before the first address is released."""
-    assert isinstance(store, KnowsExpired)
+    assert isinstance(store, TakesReferenced)
     now = store.clock.now()
     begun = {CLAIMED: store.count_expired(run.id), GIVEN_UP: instant_text(now)}
     # What was noted first stays: it counts what was claimed before anything was released.

@@ -25,7 +25,7 @@ from reclaim.run.lifecycle.released import keep_released
 from reclaim.run.promises import keep_needed
 from reclaim.run.protection import hold_protected
 from reclaim.storage import hashed_files
-from reclaim.stores.abilities import ClosesOverdue, KeepsLifecycle, TakesReferenced
+from reclaim.stores.abilities import HeldClaims, HeldGuards, TakesReferenced
 from reclaim.stores.observation import Observation
 
 ROUNDS = 20
@@ -36,13 +36,13 @@ class Promotion:
     """The claims of one apply, under the lock."""
 
     def __init__(self, context: ApplyContext, record: RunRecord) -> None:
-        assert isinstance(context.held, TakesReferenced)
+        assert isinstance(context.held, HeldClaims)
         assert context.planned.lifecycle is not None
         self._context = context
         self._record = record
         self._store = context.store
         self._engine = context.engine
-        self._claims: TakesReferenced = context.held
+        self._claims: HeldClaims = context.held
         self._section = context.planned.lifecycle
         self.seen: Observation | None = None
         """The observation that confirmed the plan, once that is promoted."""
@@ -50,7 +50,7 @@ class Promotion:
     def stored_rules(self) -> str:
         """The document of the stored rules, which must be those that the plan was made by."""
         document = None
-        if isinstance(self._store, KeepsLifecycle):
+        if isinstance(self._store, TakesReferenced):
             document = self._store.stored_lifecycle()
         if document is not None:
             stored = decode_lifecycle(document, repository=self._store.name)
@@ -70,7 +70,7 @@ class Promotion:
         of earlier applies.
         """
         context = self._context
-        if isinstance(context.held, ClosesOverdue):
+        if isinstance(context.held, HeldGuards):
             context.held.close_overdue()
         seen = keep_needed(
             self.observe(),

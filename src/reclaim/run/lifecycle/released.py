@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reclaim.run.decide import KEEPS_ALL, decide_seen
-from reclaim.stores.abilities import KnowsReleased
+from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation
 
@@ -20,7 +20,7 @@ def keep_released(seen: Observation, store: Store) -> Observation:
     What a branch reaches is judged by the rules of that branch: it would be held for ever
     otherwise, because no collection ends it.
     """
-    if not isinstance(store, KnowsReleased) or store.deleted:
+    if not isinstance(store, TakesReferenced) or store.deleted:
         return seen
     dead = seen.ids - decide_seen(KEEPS_ALL, seen).live
     released = store.find_released(dead)

@@ -14,7 +14,7 @@ from reclaim.policy.lifecycle import (
     decode_lifecycle,
     encode_lifecycle,
 )
-from reclaim.stores.abilities import KeepsLifecycle, ShowsHistory
+from reclaim.stores.abilities import ShowsHistory, TakesReferenced
 from reclaim.stores.base import Store
 
 
@@ -47,9 +47,9 @@ class LifecycleRun:
         )
 
 
-def keeping_lifecycle(store: Store) -> KeepsLifecycle:
+def keeping_lifecycle(store: Store) -> TakesReferenced:
     """A store that has lifecycle rules; any other is refused."""
-    if not isinstance(store, KeepsLifecycle):
+    if not isinstance(store, TakesReferenced):
         raise Refused(
             f"{store.kind} stores have no lifecycle rules",
             hint="they are for repositories of a catalog",

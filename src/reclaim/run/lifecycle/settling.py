@@ -23,7 +23,7 @@ from reclaim.engine.tasks.recall import not_back
 from reclaim.run.journal import Journal
 from reclaim.run.sweep import sweep
 from reclaim.storage import Storage, hashed_files
-from reclaim.stores.abilities import KnowsExpired, TakesReferenced
+from reclaim.stores.abilities import HeldClaims, TakesReferenced
 from reclaim.stores.base import Held, Store
 
 CLAIMED = "claimed"
@@ -45,7 +45,7 @@ NOTHING_SETTLED = Settled()
 
 def has_claims(store: Store, run_id: str) -> bool:
     """Whether a run has claimed, for good, what live snapshots refer to."""
-    return isinstance(store, KnowsExpired) and run_id in store.expired_by()
+    return isinstance(store, TakesReferenced) and run_id in store.expired_by()
 
 
 def settle(
@@ -66,8 +66,8 @@ def settle(
     """
     if not has_claims(store, run_id):
         return NOTHING_SETTLED
-    assert isinstance(store, KnowsExpired)
-    assert isinstance(held, TakesReferenced)
+    assert isinstance(store, TakesReferenced)
+    assert isinstance(held, HeldClaims)
     storage = opener(place.url)
     written = store.write_expired(storage, place.at("claimed/"), of=run_id)
     asked = [

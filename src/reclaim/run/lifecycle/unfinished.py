@@ -30,7 +30,7 @@ from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.plan_document import PlanDocument
 from reclaim.run.removal import DELETE, OPTIONS, Removal, removal_of
 from reclaim.run.stages import Watcher
-from reclaim.stores.abilities import KeepsLifecycle, KnowsExpired
+from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import Store
 
 log = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ class _Unfinished:
 
     def _has_rules_of_now(self) -> bool:
         section = self.planned.lifecycle
-        if section is None or not isinstance(self.store, KeepsLifecycle):
+        if section is None or not isinstance(self.store, TakesReferenced):
             return False
         document = self.store.stored_lifecycle()
         if document is None:
@@ -147,7 +147,7 @@ class _Unfinished:
     def _count_left(self, opener: Opener) -> tuple[int, int]:
         """At most so many objects and bytes has it not taken yet: what a wave did that was cut off
         is not counted as taken."""
-        assert isinstance(self.store, KnowsExpired)
+        assert isinstance(self.store, TakesReferenced)
         applies = self.place.below("apply")
         known = known_lists(self.run)
         taken = Journal(opener(self.place.url), applies, applies, known=known).total()

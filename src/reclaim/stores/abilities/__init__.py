@@ -1,86 +1,98 @@
-"""Optional abilities of a store: one protocol for each, of the store or of its held handle.
+"""Optional abilities of a store: a store declares an ability by inheriting from it.
 
-A run asks whether a store has it, and refuses with a sentence if not. No store carries a stub.
+A run asks whether a store has an ability, and refuses with a sentence if not. An ability that also
+concerns the held handle has a second class for it, in ``HALVES``. A store with an ability that is
+not complete, in either half, cannot be opened: see ``stores.registry``.
 """
 
-from reclaim.stores.abilities.claims import AddressFiles, KnowsExpired, TakesReferenced
-from reclaim.stores.abilities.deletes import (
-    AbortsUploads,
-    ClosesOverdue,
-    CompactsMetadata,
-    DeletesOnline,
-    FreesKinds,
-    KeepsBackups,
-    OnlineDeletes,
-    OrdersDeletes,
-)
-from reclaim.stores.abilities.documents import KeepsLifecycle, KeepsPolicy
-from reclaim.stores.abilities.expiration import (
-    BY_REF,
-    Expiration,
-    ExpiresItself,
-    ExpiresUnderLock,
-    NeedsLibrary,
-)
+from collections.abc import Mapping
+
+from reclaim.stores.abilities.backups import HeldBackups, KeepsBackups
+from reclaim.stores.abilities.claims import AddressFiles, HeldClaims, TakesReferenced
+from reclaim.stores.abilities.examination import Examines
+from reclaim.stores.abilities.expiration import BY_REF, Expiration, ExpiresItself, HeldExpiration
+from reclaim.stores.abilities.guards import HeldGuards, KeepsGuards
 from reclaim.stores.abilities.history import (
     EditsHistory,
+    HeldHistory,
     HistorySeen,
     NeedsMoreOnceEdited,
     ShowsHistory,
 )
-from reclaim.stores.abilities.leases import HoldsLeases, ListsLeases
+from reclaim.stores.abilities.leases import HoldsLeases
+from reclaim.stores.abilities.online_deletes import DeletesOnline, OnlineDeletes
 from reclaim.stores.abilities.quarantine import (
+    HeldQuarantine,
     KeepsParents,
-    KnowsReleased,
     Quarantines,
     ReportsRereferenced,
     Restored,
-    SetsAside,
-    TakesOver,
 )
-from reclaim.stores.abilities.wholeness import (
-    Adopts,
-    AdoptsUnknown,
-    AllowsMissing,
-    Examines,
-    NeedsOtherSnapshots,
+from reclaim.stores.abilities.wholeness import NeedsOtherSnapshots
+from reclaim.stores.format import (
+    DecodesSnapshots,
+    IndexesEntries,
+    ReadsContainers,
+    SurveysContainers,
 )
 
+HALVES: Mapping[type, type] = {
+    ExpiresItself: HeldExpiration,
+    KeepsBackups: HeldBackups,
+    KeepsGuards: HeldGuards,
+    Quarantines: HeldQuarantine,
+    ShowsHistory: HeldHistory,
+    TakesReferenced: HeldClaims,
+}
+"""The half of the held handle, of each ability that has one."""
+
+ABILITIES: frozenset[type] = frozenset(
+    {
+        *HALVES,
+        *HALVES.values(),
+        DecodesSnapshots,
+        DeletesOnline,
+        EditsHistory,
+        Examines,
+        HoldsLeases,
+        IndexesEntries,
+        KeepsParents,
+        NeedsMoreOnceEdited,
+        NeedsOtherSnapshots,
+        ReadsContainers,
+        ReportsRereferenced,
+        SurveysContainers,
+    }
+)
+"""All abilities, of stores, of their handles, and of their formats."""
+
 __all__ = [
+    "ABILITIES",
     "BY_REF",
-    "AbortsUploads",
+    "HALVES",
     "AddressFiles",
-    "Adopts",
-    "AdoptsUnknown",
-    "AllowsMissing",
-    "ClosesOverdue",
-    "CompactsMetadata",
     "DeletesOnline",
     "EditsHistory",
     "Examines",
     "Expiration",
     "ExpiresItself",
-    "ExpiresUnderLock",
-    "FreesKinds",
+    "HeldBackups",
+    "HeldClaims",
+    "HeldExpiration",
+    "HeldGuards",
+    "HeldHistory",
+    "HeldQuarantine",
     "HistorySeen",
     "HoldsLeases",
     "KeepsBackups",
-    "KeepsLifecycle",
+    "KeepsGuards",
     "KeepsParents",
-    "KeepsPolicy",
-    "KnowsExpired",
-    "KnowsReleased",
-    "ListsLeases",
-    "NeedsLibrary",
     "NeedsMoreOnceEdited",
     "NeedsOtherSnapshots",
     "OnlineDeletes",
-    "OrdersDeletes",
     "Quarantines",
     "ReportsRereferenced",
     "Restored",
-    "SetsAside",
     "ShowsHistory",
-    "TakesOver",
     "TakesReferenced",
 ]

@@ -1,29 +1,22 @@
-"""Abilities of stores whose snapshots can be leased."""
+"""The ability of stores whose snapshots can be leased by whoever uses them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
 from datetime import timedelta
-from typing import Protocol, runtime_checkable
 
 from reclaim.model import Lease
+from reclaim.stores.base import Store
 
 
-@runtime_checkable
-class ListsLeases(Protocol):
-    """A store that knows who uses its snapshots."""
-
-    def leases(self) -> Sequence[tuple[Lease, bool]]:
-        """All leases, and whether each is valid."""
-        ...
-
-
-@runtime_checkable
-class HoldsLeases(ListsLeases, Protocol):
+class HoldsLeases(Store):
     """A store in which snapshots can be leased by whoever uses them."""
 
+    @abstractmethod
     def take_lease(self, snapshot: str, *, holder: str, length: timedelta) -> Lease: ...
 
+    @abstractmethod
     def renew_lease(self, lease: Lease) -> Lease: ...
 
+    @abstractmethod
     def release_lease(self, lease_id: str) -> None: ...

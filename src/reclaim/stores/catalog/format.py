@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,22 +22,23 @@ from reclaim.stores.format import (
     FOREIGN,
     INDEXED,
     QUARANTINE,
+    REASONS,
+    RECORD,
+    WORK,
+    IndexesEntries,
     Margin,
     ReadsBytes,
 )
 from reclaim.urls import is_odd
 
 DATA, RANGE, METARANGE, CONTAINER = "data", "range", "metarange", "container"
-WORK, RECORD, EPOCH, UNKNOWN = "work", "record", "epoch", "unknown"
+EPOCH, UNKNOWN = "epoch", "unknown"
 
-REASONS = {
+WRITTEN = {
     DATA: "uploaded, and in no commit",
     CONTAINER: "written for a commit that failed",
-    WORK: "left behind by a run",
-    RECORD: "a record of an old run",
 }
 DELETED = "the repository was deleted"
-MARGINS: Mapping[str, Margin] = {WORK: "work", RECORD: "records"}
 
 MANY_BRANCHES = 64
 ASKED_AT_ONCE = 16
@@ -50,23 +51,18 @@ LIFECYCLE = "lifecycle"
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogFormat:
+class CatalogFormat(IndexesEntries):
     """The files of one repository: data by branch and partition, containers, and our own."""
 
-    root: str
     repo_uid: str
     deleted: bool = False
+
+    ours: ClassVar[str] = "_reclaim"
+    guard_noun: ClassVar[str] = "partition"
 
     @property
     def prefix(self) -> str:
         return f"repos/{self.repo_uid}/"
-
-    @property
-    def sequential(self) -> bool:
-        return False
-
-    def view(self, storage: Storage) -> Storage:
-        return storage
 
     @property
     def order(self) -> Sequence[str]:
@@ -81,9 +77,6 @@ class CatalogFormat:
     @property
     def has_paths(self) -> bool:
         return True
-
-    def quarantine_path(self, run_id: str) -> str:
-        return f"{self.prefix}_reclaim/{QUARANTINE}/{run_id}/"
 
     def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
         """The folders of branches, or of their partitions where that is not too many to ask for.
@@ -135,16 +128,12 @@ class CatalogFormat:
 
     @property
     def reasons(self) -> Mapping[str, str]:
-        return dict.fromkeys(self.order, DELETED) if self.deleted else REASONS
+        return dict.fromkeys(self.order, DELETED) if self.deleted else WRITTEN | REASONS
 
     @property
     def margins(self) -> Mapping[str, Margin]:
-        own: Mapping[str, Margin] = {} if self.deleted else MARGINS
-        return {kind: own.get(kind, "objects") for kind in self.order}
-
-    @property
-    def guard_noun(self) -> str:
-        return "partition"
+        margins = super(CatalogFormat, self).margins
+        return dict.fromkeys(margins, "objects") if self.deleted else margins
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
         """Describe addresses by their parts: they belong to branches, guarded by partitions."""

@@ -27,7 +27,16 @@ from reclaim.catalog.staging.upload_expiry import expire_uploads
 from reclaim.errors import ReclaimError
 from reclaim.model import Ref, Run, RunState, SnapshotId
 from reclaim.storage import Storage
-from reclaim.stores.abilities import AddressFiles, HistorySeen, Restored
+from reclaim.stores.abilities import (
+    AddressFiles,
+    EditsHistory,
+    HeldClaims,
+    HeldGuards,
+    HeldQuarantine,
+    HistorySeen,
+    Restored,
+)
+from reclaim.stores.base import Held
 from reclaim.stores.catalog.format import METARANGE
 from reclaim.stores.observation import Observation
 
@@ -37,8 +46,10 @@ LOOKED_AT = 100_000
 log = logging.getLogger(__name__)
 
 
-class HeldRepository:
+class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine):
     """One repository, in the hands of one run."""
+
+    lock: RepositoryLock
 
     def __init__(self, access: RepositoryAccess, lock: RepositoryLock) -> None:
         self._access = access

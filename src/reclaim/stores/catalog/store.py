@@ -27,12 +27,24 @@ from reclaim.catalog.reaping.backlog import read_backlog
 from reclaim.catalog.refs import leases
 from reclaim.catalog.settings import read_settings
 from reclaim.catalog.staging import claims, cleaner
-from reclaim.clock import Clock, to_micros
+from reclaim.clock import to_micros
 from reclaim.lock import LockState
 from reclaim.model import Lease, Run, SnapshotId
 from reclaim.storage import Storage
 from reclaim.storage.buckets import Upload
-from reclaim.stores.abilities import AddressFiles, HistorySeen, OnlineDeletes
+from reclaim.stores.abilities import (
+    AddressFiles,
+    DeletesOnline,
+    Examines,
+    HistorySeen,
+    KeepsGuards,
+    KeepsParents,
+    OnlineDeletes,
+    Quarantines,
+    ShowsHistory,
+    TakesReferenced,
+)
+from reclaim.stores.base import Store
 from reclaim.stores.catalog.examination import CatalogExamination, old_uploads, unknown_partitions
 from reclaim.stores.catalog.format import METARANGE, CatalogFormat
 from reclaim.stores.catalog.held import HeldRepository
@@ -43,7 +55,16 @@ from reclaim.stores.observation import Observation, ObserveRequest, SnapshotCoun
 SAFETY_BASIS = "Every reference is a row of one database and was read after the listing."
 
 
-class CatalogStore:
+class CatalogStore(
+    Store,
+    DeletesOnline,
+    Examines,
+    KeepsGuards,
+    KeepsParents,
+    Quarantines,
+    ShowsHistory,
+    TakesReferenced,
+):
     """One repository, seen by the collector. What changes it needs the lock: see ``held``."""
 
     kind = "catalog"
@@ -52,6 +73,7 @@ class CatalogStore:
     quarantine_by_default = False
     safety_basis = SAFETY_BASIS
     handle = HeldRepository
+    format: CatalogFormat
 
     def __init__(self, access: RepositoryAccess) -> None:
         self._access = access
@@ -60,8 +82,8 @@ class CatalogStore:
         self.uid = access.uid
         self.deleted = access.deleted
         self.created_at = access.created_at
-        self.storage: Storage = access.storage
-        self.clock: Clock = access.clock
+        self.storage = access.storage
+        self.clock = access.clock
         self.format = CatalogFormat(self.storage.url, access.uid, access.deleted)
 
     def check(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,11 @@ from reclaim.stores.format import (
     NO_READ,
     OWNED,
     QUARANTINE,
-    Margin,
+    REASONS,
+    RECORD,
+    WORK,
     ReadsBytes,
+    SurveysContainers,
 )
 from reclaim.stores.icechunk import survey
 from reclaim.stores.icechunk.addresses import (
@@ -40,35 +43,29 @@ SNAPSHOT, TRANSACTION, MANIFEST, CHUNK = "snapshot", "transaction log", "manifes
 BACKUP, OLD_BACKUP = "backup", "old backup"
 """A ``repo`` that was replaced. The operations log needs some of them; the others are collected if
 somebody asked for that, and only then do they count as old."""
-WORK, RECORD, RUN, UNKNOWN = "work", "record", "run", "unknown"
+RUN, UNKNOWN = "run", "unknown"
 
 PIECES = {CHUNKS: 64, MANIFESTS: 8, TRANSACTIONS: 8, SNAPSHOTS: 8}
 """How many key ranges each flat folder is cut into."""
 
 
 @dataclass(frozen=True, slots=True)
-class IcechunkFormat:
+class IcechunkFormat(SurveysContainers):
     """The files of a repository. The root is the folder above it.
 
     In ``spec`` 1 the history is in the snapshots, and a survey reads them. Backups are listed only
     if somebody asked for ``backups`` to be collected.
     """
 
-    root: str
     name: str
     spec: int
     backups: bool = False
 
+    ours: ClassVar[str] = OURS
+
     @property
     def prefix(self) -> str:
         return f"{self.name}/"
-
-    @property
-    def sequential(self) -> bool:
-        return False
-
-    def view(self, storage: Storage) -> Storage:
-        return storage
 
     @property
     def order(self) -> Sequence[str]:
@@ -100,9 +97,6 @@ class IcechunkFormat:
             TRANSACTION: self.address(TRANSACTIONS, snapshot),
         }
 
-    def quarantine_path(self, run_id: str) -> str:
-        return f"{self.prefix}{OURS}/{QUARANTINE}/{run_id}/"
-
     def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
         for folder in PIECES:
             yield from self.ranges_of(folder)
@@ -121,18 +115,8 @@ class IcechunkFormat:
         return {
             **dict.fromkeys((SNAPSHOT, TRANSACTION, MANIFEST, CHUNK), unfinished),
             OLD_BACKUP: "an old copy of repo that the operations log does not need",
-            WORK: "left behind by a run",
-            RECORD: "a record of an old run",
+            **REASONS,
         }
-
-    @property
-    def margins(self) -> Mapping[str, Margin]:
-        own: dict[str, Margin] = {WORK: "work", RECORD: "records"}
-        return {kind: own.get(kind, "objects") for kind in self.order}
-
-    @property
-    def guard_noun(self) -> str:
-        return ""
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
         inside = pc.starts_with(addresses, self.prefix)

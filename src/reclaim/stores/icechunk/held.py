@@ -6,17 +6,26 @@ Lists beside the repository say what is condemned. See ``held_repo`` for spec 2.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from reclaim.errors import PlanRefused
 from reclaim.history import build
 from reclaim.model import EDITED_BY_LIBRARY, Ref, Run, SnapshotId
-from reclaim.stores.abilities import Expiration, HistorySeen, Restored
+from reclaim.stores.abilities import (
+    Expiration,
+    HeldBackups,
+    HeldExpiration,
+    HeldQuarantine,
+    HistorySeen,
+    Restored,
+)
 from reclaim.stores.icechunk import history as histories
 from reclaim.stores.icechunk.addresses import SNAPSHOTS
 from reclaim.stores.icechunk.expiration import bound, predict_edit
-from reclaim.stores.icechunk.format import SNAPSHOT, IcechunkFormat
+from reclaim.stores.icechunk.format import OLD_BACKUP, SNAPSHOT, IcechunkFormat
 from reclaim.stores.icechunk.history import IcechunkHistoryRead
 from reclaim.stores.icechunk.library import expire_snapshots, load_library
 from reclaim.stores.icechunk.observing import IcechunkObserver
@@ -26,7 +35,7 @@ from reclaim.stores.sidecar.sidecar import Sidecar
 from reclaim.urls import url_of
 
 
-class HeldIcechunk(HeldSidecar):
+class HeldIcechunk(HeldSidecar, HeldBackups, HeldExpiration, HeldQuarantine):
     """The handle of a repository under its lock, in either spec."""
 
     def __init__(self, lock: SidecarLock, sidecar: Sidecar, observer: IcechunkObserver) -> None:
@@ -60,8 +69,8 @@ class HeldIcechunk(HeldSidecar):
     def read_history(self) -> IcechunkHistoryRead:
         return self._observer.current_history()
 
-    def _refs(self) -> Sequence[Ref]:
-        raise NotImplementedError
+    @abstractmethod
+    def _refs(self) -> Sequence[Ref]: ...
 
     def _are_refs_as_seen(self, seen: HistorySeen) -> bool:
         return set(self._refs()) == set(seen.refs)
@@ -91,8 +100,8 @@ class HeldIcechunk(HeldSidecar):
         self._leases.hold_returned(there, run_id, until)
         return there
 
-    def _those_there(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
-        raise NotImplementedError
+    @abstractmethod
+    def _those_there(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]: ...
 
     def _listed(self) -> set[SnapshotId]:
         """The snapshots that are on some list."""
@@ -119,9 +128,9 @@ class HeldIcechunk(HeldSidecar):
     def _has_edited(self, run_id: str, run: Run | None) -> bool:  # noqa: ARG002
         return run is not None and bool(run.summary.get(EDITED_BY_LIBRARY))
 
+    @abstractmethod
     def _left_of_edit(self, run_id: str, run: Run | None) -> Sequence[str]:
         """The parts of the run's edit of the history that could not be taken back, in sentences."""
-        raise NotImplementedError
 
 
 class HeldFiles(HeldIcechunk):
@@ -131,6 +140,15 @@ class HeldFiles(HeldIcechunk):
         """Release snapshots, also those that were condemned for good and that a ref reaches: no
         writer reads the lists."""
         self._release(ids, self._observer.last_reached)
+
+    def free_kinds(self, kinds: Collection[str]) -> None:
+        self._working()
+        if OLD_BACKUP in kinds:
+            raise PlanRefused(
+                f"the plan names copies of `repo`, which {self._format.name} does not keep: the "
+                "repository is of spec 1",
+                hint="nothing was deleted; plan it again",
+            )
 
     def expire_by_library(self, expiration: Expiration, seen: HistorySeen) -> bool:
         load_library()

@@ -15,7 +15,7 @@ from reclaim.errors import Conflict, Refused
 from reclaim.history import build
 from reclaim.model import EDIT_TAKEN_BACK, Ref, Run, RunState, Snapshot, SnapshotId
 from reclaim.safety import SAFETY
-from reclaim.stores.abilities import Expiration, HistorySeen, Restored
+from reclaim.stores.abilities import EditsHistory, Expiration, HistorySeen, Restored
 from reclaim.stores.icechunk import history as histories
 from reclaim.stores.icechunk.addresses import REPO, SNAPSHOTS
 from reclaim.stores.icechunk.edit_records import EditedParent, EditRecord
@@ -38,7 +38,7 @@ NOT_WRITTEN_DOWN = (
 )
 
 
-class HeldRepo(HeldIcechunk):
+class HeldRepo(HeldIcechunk, EditsHistory):
     """The handle of a repository of spec 2."""
 
     def __init__(self, lock: SidecarLock, sidecar: Sidecar, observer: IcechunkObserver) -> None:

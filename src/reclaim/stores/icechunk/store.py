@@ -16,7 +16,17 @@ from reclaim.history import Edit
 from reclaim.ids import new_uid
 from reclaim.model import History, Lease, SnapshotId
 from reclaim.storage import ObjectStorage, Storage, SwapsObjects
-from reclaim.stores.abilities import Expiration
+from reclaim.stores.abilities import (
+    Examines,
+    Expiration,
+    ExpiresItself,
+    HoldsLeases,
+    KeepsBackups,
+    KeepsParents,
+    NeedsMoreOnceEdited,
+    Quarantines,
+    ReportsRereferenced,
+)
 from reclaim.stores.findings import Advance, Finding
 from reclaim.stores.format import Reader
 from reclaim.stores.icechunk.addresses import OURS, REPO, SNAPSHOTS, TRANSACTIONS
@@ -58,8 +68,20 @@ IRREVERSIBLE = (
 )
 
 
-class IcechunkStore(SidecarStore):
+class IcechunkStore(
+    SidecarStore,
+    Examines,
+    ExpiresItself,
+    HoldsLeases,
+    KeepsBackups,
+    KeepsParents,
+    NeedsMoreOnceEdited,
+    Quarantines,
+    ReportsRereferenced,
+):
     """One repository."""
+
+    format: IcechunkFormat
 
     kind = "icechunk"
     noun = "snapshot"
@@ -77,8 +99,8 @@ class IcechunkStore(SidecarStore):
                 f"{location} is a whole bucket or disk", hint="name the repository's folder in it"
             )
         self.name = unquote(name) if root.startswith("file:") else name
-        self.clock: Clock = clock or SystemClock()
-        self.storage: Storage = storage or ObjectStorage.open(root)
+        self.clock = clock or SystemClock()
+        self.storage = storage or ObjectStorage.open(root)
         self.format = IcechunkFormat(root, self.name, _spec(self.storage, self.name))
         ours = f"{self.format.prefix}{OURS}/"
         sidecar = Sidecar(self.storage, ours, self.clock)

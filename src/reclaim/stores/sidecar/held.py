@@ -11,6 +11,7 @@ from typing import Any
 
 from reclaim.model import Run, RunState, SnapshotId
 from reclaim.stores.abilities import Restored
+from reclaim.stores.base import Held
 from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists, Rules
 from reclaim.stores.sidecar.leases import SidecarLeases
 from reclaim.stores.sidecar.lock import SidecarLock
@@ -20,8 +21,10 @@ PROVISIONAL, CONDEMNED = Condemnation.PROVISIONAL, Condemnation.CONDEMNED
 QUARANTINED = Condemnation.QUARANTINED
 
 
-class HeldSidecar:
+class HeldSidecar(Held):
     """The lists and records of a store, in the hands of one run."""
+
+    lock: SidecarLock
 
     def __init__(
         self,
@@ -127,7 +130,7 @@ class HeldSidecar:
     def _left_by_others(self) -> Collection[SnapshotId]:
         """Snapshots that runs left condemned which cannot bring them back.
 
-        What of that is whole only the store knows: see ``TakesOver.left_condemned``.
+        What of that is whole only the store knows: see ``HeldQuarantine.left_condemned``.
         """
         excluding = {self._working(), *self._undoable()}
         return sorted(

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from reclaim.clock import Clock
 from reclaim.lock import LockState
 from reclaim.model import Lease, Run
-from reclaim.storage import Storage
+from reclaim.stores.base import Store
 from reclaim.stores.sidecar.sidecar import Sidecar
 
 
-class SidecarStore:
+class SidecarStore(Store):
     """The part of a store that its sidecar answers for."""
-
-    storage: Storage
-    clock: Clock
 
     def __init__(self, sidecar: Sidecar) -> None:
         self._sidecar = sidecar

@@ -5,20 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.model import SnapshotId
 from reclaim.storage import KeyRange, Storage
-from reclaim.stores.format import QUARANTINE, Margin
+from reclaim.stores.format import QUARANTINE, RECORD, WORK, DecodesSnapshots
 from reclaim.stores.named_containers import NamedContainers
 from reclaim.stores.sidecar.records import FILE as RUN_FILE
 from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, SHARD_SIZE, stem
 from reclaim.stores.terminus.reading import read_layers, told
 from reclaim.stores.terminus.view import LayerView, is_shard
 
-LAYER, ROLLUP_FILE, WORK, RECORD, UNKNOWN = "layer", "rollup", "work", "record", "unknown"
+LAYER, ROLLUP_FILE, UNKNOWN = "layer", "rollup", "unknown"
 DIRECTORY = "directory"
 """A layer's container that is a directory instead of an archive. As an object it is a layer."""
 RUN = "run"
@@ -26,19 +27,17 @@ RUN = "run"
 
 
 @dataclass(frozen=True, slots=True)
-class TerminusFormat:
+class TerminusFormat(DecodesSnapshots):
     """The files of a store: layers in shards, and our own folder. The root is the folder above."""
 
-    root: str
     name: str
+
+    ours: ClassVar[str] = OURS
+    sequential: ClassVar[bool] = True
 
     @property
     def prefix(self) -> str:
         return f"{self.name}/"
-
-    @property
-    def sequential(self) -> bool:
-        return True
 
     def view(self, storage: Storage) -> LayerView:
         return storage if isinstance(storage, LayerView) else LayerView(storage, self.prefix)
@@ -48,30 +47,11 @@ class TerminusFormat:
         # A layer that is loaded through another one must not point at nothing.
         return ROLLUP_FILE, LAYER, WORK, RECORD
 
-    @property
-    def reads(self) -> frozenset[str]:
-        return frozenset()
-
-    def quarantine_path(self, run_id: str) -> str:
-        return f"{self.prefix}{OURS}/{QUARANTINE}/{run_id}/"
-
     def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
         view = self.view(storage)
         yield from map(KeyRange, view.shards())
         runs, _ = view.folders(f"{self.prefix}{OURS}/runs")
         yield from map(KeyRange, runs)
-
-    @property
-    def reasons(self) -> Mapping[str, str]:
-        return {WORK: "left behind by a run", RECORD: "a record of an old run"}
-
-    @property
-    def margins(self) -> Mapping[str, Margin]:
-        return {ROLLUP_FILE: "objects", LAYER: "objects", WORK: "work", RECORD: "records"}
-
-    @property
-    def guard_noun(self) -> str:
-        return ""
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
         inside = pc.starts_with(addresses, self.prefix)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from reclaim.errors import Corrupt, Gone, UnknownVersion
 from reclaim.model import SnapshotId
-from reclaim.stores.abilities import Restored
+from reclaim.stores.abilities import HeldQuarantine, Restored
 from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
@@ -16,7 +16,7 @@ from reclaim.stores.terminus.roots import read_labels
 from reclaim.stores.terminus.survey import NOT_THERE
 
 
-class HeldTerminus(HeldSidecar):
+class HeldTerminus(HeldSidecar, HeldQuarantine):
     """The handle of a store under its lock. It condemns, quarantines and brings back layers."""
 
     def __init__(

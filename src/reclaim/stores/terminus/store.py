@@ -14,6 +14,12 @@ from reclaim.clock import Clock, SystemClock
 from reclaim.errors import InvalidInput, NotFound, Refused
 from reclaim.model import Lease, RunState, SnapshotId
 from reclaim.storage import ObjectStorage, Storage
+from reclaim.stores.abilities import (
+    HoldsLeases,
+    NeedsOtherSnapshots,
+    Quarantines,
+    ReportsRereferenced,
+)
 from reclaim.stores.format import Reader
 from reclaim.stores.observation import Observation, ObserveRequest
 from reclaim.stores.sidecar.leases import LENGTH, HeldLease
@@ -35,7 +41,9 @@ SAFETY_BASIS = (
 )
 
 
-class TerminusStore(SidecarStore):
+class TerminusStore(
+    SidecarStore, HoldsLeases, NeedsOtherSnapshots, Quarantines, ReportsRereferenced
+):
     """One store."""
 
     kind = "terminus"
@@ -45,6 +53,7 @@ class TerminusStore(SidecarStore):
     deleted = False
     safety_basis = SAFETY_BASIS
     handle = HeldTerminus
+    format: TerminusFormat
 
     def __init__(
         self,
@@ -67,11 +76,11 @@ class TerminusStore(SidecarStore):
         self.folder = found
         self.name = found.name
         self.uid = normalize(str(found))
-        self.clock: Clock = clock or SystemClock()
+        self.clock = clock or SystemClock()
         self.format = TerminusFormat(normalize(str(found.parent)), found.name)
         inner = storage or ObjectStorage.open(self.format.root)
         self._view = self.format.view(inner)
-        self.storage: Storage = self._view
+        self.storage = self._view
         ours = f"{self.format.prefix}{OURS}/"
         super().__init__(Sidecar(inner, ours, self.clock, runs=self.storage))
         self._leases = self._sidecar.leases

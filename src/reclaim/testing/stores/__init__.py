@@ -4,7 +4,7 @@ Whoever writes a store subclasses ``StoreContract`` (what every store must do), 
 (what the abilities promise that it declares) and ``RunContract`` (whole runs), and gives each a
 fixture ``subject``. The subject goes around the adapter wherever it can: it writes and lists
 objects in the storage itself, and works out from the store's own library what a snapshot needs. A
-test is skipped only where the subject does not declare the ability; that it declares what the store
+test is skipped only where the store does not declare the ability; that the store declares what it
 has, no more and no less, is a test as well.
 """
 

@@ -13,27 +13,19 @@ from reclaim.history.graph import reachable
 from reclaim.ids import new_uid
 from reclaim.model import Ref, Run, RunState, SnapshotId
 from reclaim.policy import Duration, Match, Policy, Rules, evaluate
-from reclaim.stores import abilities
 from reclaim.stores.abilities import (
     BY_REF,
-    AbortsUploads,
-    Adopts,
-    AdoptsUnknown,
-    AllowsMissing,
-    ClosesOverdue,
-    CompactsMetadata,
     DeletesOnline,
     EditsHistory,
     Examines,
     Expiration,
     ExpiresItself,
-    ExpiresUnderLock,
+    HeldExpiration,
+    HeldGuards,
     HistorySeen,
     HoldsLeases,
-    KeepsPolicy,
-    ListsLeases,
+    KeepsGuards,
     NeedsOtherSnapshots,
-    OrdersDeletes,
     ShowsHistory,
 )
 from reclaim.stores.base import Held, Store
@@ -43,9 +35,9 @@ from reclaim.stores.format import (
     OWNED,
     SNAPSHOTS,
     DecodesSnapshots,
-    ReadsContainers,
     SurveysContainers,
 )
+from reclaim.stores.registry import check_declared
 from reclaim.testing.stores.subject import (
     GuardedSubject,
     HistorySubject,
@@ -56,14 +48,6 @@ from reclaim.testing.stores.subject import (
 )
 from reclaim.testing.stores.taking import TakingContract
 
-FORMAT_ABILITIES: frozenset[type] = frozenset(
-    (ReadsContainers, DecodesSnapshots, SurveysContainers)
-)
-ABILITIES: frozenset[type] = FORMAT_ABILITIES | {
-    found
-    for found in vars(abilities).values()
-    if isinstance(found, type) and getattr(found, "_is_runtime_protocol", False)
-}
 REF_RULES = ("delete_expired_tags", "delete_expired_branches")
 KNOWN_RULES = frozenset({*Rules.__dataclass_fields__, *REF_RULES, BY_REF})
 LENGTH = timedelta(hours=2)
@@ -82,30 +66,12 @@ KEEPING = {
 """By its name a rule that keeps the whole of a line, where the age alone would not."""
 
 
-def detected(store: Store) -> frozenset[type]:
-    """The abilities that runs find in a store."""
-    others = ABILITIES - FORMAT_ABILITIES
-    return frozenset(
-        {one for one in FORMAT_ABILITIES if isinstance(store.format, one)}
-        | {one for one in others if isinstance(store, one) or issubclass(store.handle, one)}
-    )
-
-
 class AbilityContract(TakingContract):
     """The duties of a store that declares an ability."""
 
     def test_it_declares_what_it_can_do(self, subject: Subject) -> None:
-        assert subject.abilities == detected(subject.store)
-
-    def test_no_ability_is_there_in_part(self, subject: Subject) -> None:
-        """A method that is not called as the door calls it makes an ability disappear."""
-        store = subject.store
-        declared = {name for ability in subject.abilities for name in _members(ability)}
-        for ability in ABILITIES - subject.abilities:
-            for owner in (store, store.handle, store.format):
-                names = _members(ability) - declared
-                some = {name for name in names if hasattr(owner, name)}
-                assert not some, f"{owner!r} has {some} of {ability.__name__}, and not the rest"
+        """As it is looked at when it is opened by its name."""
+        check_declared(subject.store)
 
     def test_what_goes_online_is_counted(self, subject: Subject) -> None:
         self.require(subject, DeletesOnline)
@@ -177,7 +143,7 @@ class AbilityContract(TakingContract):
         store, line = subject.store, subject.line()
         with store.lock(new_uid()) as held:
             held.begin()
-            assert isinstance(held, ExpiresUnderLock)
+            assert isinstance(held, HeldExpiration)
             seen = held.read_history()
             subject.tag("late", line[0])
             assert not held.expire_by_library(Expiration(AGED, store.clock.now()), seen)
@@ -201,7 +167,7 @@ class AbilityContract(TakingContract):
         reached = subject.reached()
         with store.lock(new_uid()) as held:
             held.begin()
-            assert isinstance(held, ExpiresUnderLock)
+            assert isinstance(held, HeldExpiration)
             before = held.read_history()
             assert _reached(before) == reached
             history = build(before.snapshots, before.refs)
@@ -232,10 +198,7 @@ class AbilityContract(TakingContract):
             assert _reached(store.current_history()) == subject.reached()
 
     def test_a_policy_is_kept(self, subject: Subject) -> None:
-        self.require(subject, KeepsPolicy)
         store, another = subject.store, subject.another()
-        assert isinstance(store, KeepsPolicy)
-        assert isinstance(another, KeepsPolicy)
         assert store.stored_policy() is None
         for document in ("", "{}", '{"policy": "keep_last: 3 # \u00e4"}'):
             store.store_policy(document)
@@ -246,9 +209,7 @@ class AbilityContract(TakingContract):
     # Leases
 
     def test_a_lease_is_a_root(self, subject: LeasingSubject) -> None:
-        self.require(subject, ListsLeases)
         store, dead = subject.store, subject.dead()
-        assert isinstance(store, ListsLeases)
         lease = subject.hold(dead, LENGTH)
         assert [(one.id, valid) for one, valid in store.leases()] == [(lease, True)]
         # To its end, and not for the most of it.
@@ -368,12 +329,12 @@ class AbilityContract(TakingContract):
     def test_what_goes_one_after_the_other_is_ordered(self, subject: NamingSubject) -> None:
         # What was taken is left out by a join, which keeps no order.
         store = subject.store
-        assert not store.format.sequential or isinstance(store, OrdersDeletes)
+        assert not store.format.sequential or isinstance(store, NeedsOtherSnapshots)
 
     def test_deletes_are_ordered(self, subject: NamingSubject) -> None:
-        self.require(subject, OrdersDeletes)
+        self.require(subject, NeedsOtherSnapshots)
         store, dead = subject.store, subject.dead()
-        assert isinstance(store, OrdersDeletes)
+        assert isinstance(store, NeedsOtherSnapshots)
         assert store.format.sequential
         self.observed(subject)
         below = [address for one in subject.below(dead) for address in subject.needs(one)]
@@ -401,9 +362,9 @@ class AbilityContract(TakingContract):
         assert same.reached == seen.reached
 
     def test_what_is_missing_is_allowed_by_name(self, subject: NamingSubject) -> None:
-        self.require(subject, AllowsMissing)
+        self.require(subject, NeedsOtherSnapshots)
         store, live = subject.store, subject.live()
-        assert isinstance(store, AllowsMissing)
+        assert isinstance(store, NeedsOtherSnapshots)
         subject.age()
         subject.lose(min(subject.below(live)))
         failure_of(ReclaimError, lambda: self.observed(subject))
@@ -413,14 +374,11 @@ class AbilityContract(TakingContract):
     # Upkeep
 
     def test_what_dead_runs_left_is_cleaned(self, subject: Subject) -> None:
-        self.require(subject, CompactsMetadata)
         store, dead = subject.store, subject.dead()
-        assert isinstance(store, CompactsMetadata)
         with store.lock(new_uid()) as held:
             held.begin()
             held.condemn({dead: "a rule"})
             other = subject.another()
-            assert isinstance(other, CompactsMetadata)
             # Not while a run is at work.
             other.clean()
             assert not subject.usable(dead)
@@ -442,32 +400,32 @@ class AbilityContract(TakingContract):
     # Guards
 
     def test_what_is_out_of_time_is_ended(self, subject: GuardedSubject) -> None:
-        self.require(subject, ClosesOverdue)
+        self.require(subject, KeepsGuards)
         guard = subject.overdue()
         # A plan may count it as ended; nobody deletes before it is.
         assert guard in self.observed(subject).closed
         assert guard in self.observed(subject, settled=True).open
         with subject.store.lock(new_uid()) as held:
             held.begin()
-            assert isinstance(held, ClosesOverdue)
+            assert isinstance(held, HeldGuards)
             held.close_overdue()
         assert guard in self.observed(subject, settled=True).closed
 
     def test_what_only_the_storage_knows_is_adopted(self, subject: GuardedSubject) -> None:
-        self.require(subject, AdoptsUnknown, Adopts)
+        self.require(subject, KeepsGuards)
         store, guard = subject.store, subject.stranger()
-        assert isinstance(store, AdoptsUnknown)
+        assert isinstance(store, KeepsGuards)
         assert list(store.unknown_guards()) == [guard]
         with store.lock(new_uid()) as held:
-            assert isinstance(held, Adopts)
+            assert isinstance(held, HeldGuards)
             held.adopt([guard])
         assert list(store.unknown_guards()) == []
         assert guard in self.observed(subject).closed
 
     def test_uploads_that_were_left_can_be_given_up(self, subject: Subject) -> None:
-        self.require(subject, AbortsUploads)
+        self.require(subject, KeepsGuards)
         store = subject.store
-        assert isinstance(store, AbortsUploads)
+        assert isinstance(store, KeepsGuards)
         assert list(store.old_uploads()) == []
         assert store.abort_uploads([]) == 0
 
@@ -494,8 +452,3 @@ def _parents(seen: HistorySeen, snapshot: SnapshotId) -> tuple[SnapshotId, ...]:
 
 def _ref(seen: HistorySeen, name: str) -> Ref:
     return next(ref for ref in seen.refs if ref.name == name)
-
-
-def _members(ability: type) -> frozenset[str]:
-    """The members that an ability itself has, without those of what it is built on."""
-    return frozenset(name for name in vars(ability) if not name.startswith("_"))

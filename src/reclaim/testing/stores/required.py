@@ -30,7 +30,7 @@ from reclaim.run.decide import KEEPS_ALL, decide_seen
 from reclaim.run.plan import make_plan
 from reclaim.safety import SAFETY
 from reclaim.storage import KeyRange, hashed_files
-from reclaim.stores.abilities import HoldsLeases, SetsAside
+from reclaim.stores.abilities import HeldQuarantine, HoldsLeases
 from reclaim.stores.format import CONTAINERS, ENTRIES, NO_READ, ReadsContainers
 from reclaim.stores.observation import Observation
 from reclaim.testing.stores.subject import Contract, Subject, failure_of
@@ -305,7 +305,7 @@ class StoreContract(Contract):
                     partial(held.start, run),
                     partial(held.finish, first, RunState.DONE, {}),
                 ]
-                if isinstance(held, SetsAside):
+                if isinstance(held, HeldQuarantine):
                     calls += [
                         partial(held.set_aside, [dead]),
                         partial(held.restore, second, [dead], complete=True),

@@ -22,14 +22,12 @@ from reclaim.storage import ObjectStorage
 from reclaim.stores.abilities import (
     EditsHistory,
     ExpiresItself,
+    HeldQuarantine,
     KeepsBackups,
     KeepsParents,
-    NeedsLibrary,
     NeedsMoreOnceEdited,
     Quarantines,
     ReportsRereferenced,
-    SetsAside,
-    TakesOver,
 )
 from reclaim.testing.stores.subject import (
     BackupSubject,
@@ -203,7 +201,7 @@ class RunContract(Contract):
             assert refused.hint
 
     def test_quarantine_has_a_way_back(self, subject: Subject) -> None:
-        self.require(subject, Quarantines, SetsAside)
+        self.require(subject, Quarantines)
         store, live, dead = subject.store, subject.live(), subject.dead()
         assert isinstance(store, Quarantines)
         subject.age()
@@ -235,7 +233,7 @@ class RunContract(Contract):
 
     def test_another_run_leaves_what_was_promised(self, subject: Subject) -> None:
         """What a run took a snapshot of, and left for its age, is not for the next one."""
-        self.require(subject, Quarantines, SetsAside)
+        self.require(subject, Quarantines)
         store = subject.store
         assert isinstance(store, Quarantines)
         old = subject.dead()
@@ -254,7 +252,7 @@ class RunContract(Contract):
             assert subject.usable(one)
 
     def test_two_quarantines_are_apart(self, subject: Subject) -> None:
-        self.require(subject, Quarantines, SetsAside)
+        self.require(subject, Quarantines)
         store, runs = subject.store, []
         dead = []
         for _ in range(2):
@@ -274,7 +272,7 @@ class RunContract(Contract):
 
     def test_a_part_can_come_back_before_the_rest(self, subject: Subject) -> None:
         """What is whole comes back, what is not waits, and all is as it was in the end."""
-        self.require(subject, Quarantines, SetsAside)
+        self.require(subject, Quarantines)
         store, (parent, child), dead = subject.store, subject.dead_pair(), subject.dead()
         subject.age()
         parents = {one.id: one.parents for one in self.observed(subject).snapshots}
@@ -302,14 +300,14 @@ class RunContract(Contract):
 
     def test_an_undo_that_is_not_complete_goes_on(self, subject: Subject) -> None:
         """Snapshots may be back before the last object is; until then the run is not undone."""
-        self.require(subject, Quarantines, SetsAside)
+        self.require(subject, Quarantines)
         store, dead = subject.store, subject.dead()
         assert isinstance(store, Quarantines)
         subject.age()
         before = subject.objects()
         run = self.quarantine(subject)
         with store.lock(run) as held:
-            assert isinstance(held, SetsAside)
+            assert isinstance(held, HeldQuarantine)
             held.begin()
             held.restore(run, list(store.taken(run)), complete=False)
         found = store.find_run(run)
@@ -320,7 +318,7 @@ class RunContract(Contract):
         assert subject.usable(dead)
 
     def test_purge_ends_a_quarantine(self, subject: Subject) -> None:
-        self.require(subject, Quarantines, SetsAside)
+        self.require(subject, Quarantines)
         store, live, dead = subject.store, subject.live(), subject.dead()
         assert isinstance(store, Quarantines)
         subject.age()
@@ -340,7 +338,7 @@ class RunContract(Contract):
 
     def test_what_a_run_left_condemned_is_promised_by_the_next(self, subject: Subject) -> None:
         """One that nothing was deleted of comes back with the run that takes it over."""
-        self.require(subject, TakesOver)
+        self.require(subject, Quarantines)
         subject.live()
         dead = subject.dead()
         subject.age()
@@ -403,7 +401,7 @@ class RunContract(Contract):
 
     def test_a_library_that_is_missing_is_told(self, subject: LibrarySubject) -> None:
         """Before anything is edited, and only to those who need it."""
-        self.require(subject, NeedsLibrary)
+        self.require(subject, ExpiresItself)
         subject.line()
         aged = Policy(Rules(older_than=Duration.parse("15d")))
         before, plan = subject.reached(), self.plan(subject, aged)

@@ -10,14 +10,7 @@ from reclaim.errors import Conflict, Gone, LockLost, PlanRefused
 from reclaim.ids import new_uid
 from reclaim.model import Run, RunState
 from reclaim.storage import hashed_files
-from reclaim.stores.abilities import (
-    AddressFiles,
-    EditsHistory,
-    KeepsLifecycle,
-    KnowsExpired,
-    KnowsReleased,
-    TakesReferenced,
-)
+from reclaim.stores.abilities import AddressFiles, EditsHistory, HeldClaims, TakesReferenced
 from reclaim.stores.base import Held, Store
 from reclaim.testing.stores.required import LOCK_IS_FREE
 from reclaim.testing.stores.subject import (
@@ -33,14 +26,13 @@ RULES = '{"rules": "of the contract"}'
 
 
 class TakingContract(Contract):
-    """The duties of a store that declares ``TakesReferenced``, ``KnowsExpired``, ``KnowsReleased``
-    or ``KeepsLifecycle``."""
+    """The duties of a store that declares ``TakesReferenced``."""
 
     def test_lifecycle_rules_are_kept(self, subject: Subject) -> None:
-        self.require(subject, KeepsLifecycle)
+        self.require(subject, TakesReferenced)
         store, another = subject.store, subject.another()
-        assert isinstance(store, KeepsLifecycle)
-        assert isinstance(another, KeepsLifecycle)
+        assert isinstance(store, TakesReferenced)
+        assert isinstance(another, TakesReferenced)
         assert store.stored_lifecycle() is None
         for document in ("", "{}", '{"old": "days: 3 # \u00e4"}'):
             store.store_lifecycle(document)
@@ -124,9 +116,9 @@ class TakingContract(Contract):
             failure_of(Gone, lambda: subject.refer(first))
 
     def test_what_rules_took_is_known(self, subject: TakingSubject) -> None:
-        self.require(subject, KnowsExpired)
+        self.require(subject, TakesReferenced)
         store, (first, second) = subject.another(), subject.referred()
-        assert isinstance(store, KnowsExpired)
+        assert isinstance(store, TakesReferenced)
         run, later = new_uid(), new_uid()
         with _taking(subject.store, run) as (_, claims):
             claims.claim([(first, RULE)])
@@ -146,7 +138,7 @@ class TakingContract(Contract):
         """Objects that are where they belong, and objects that no snapshot refers to any more."""
         self.require(subject, TakesReferenced)
         store, (first, second) = subject.store, subject.referred()
-        assert isinstance(store, KnowsExpired)
+        assert isinstance(store, TakesReferenced)
         run = new_uid()
         with _taking(store, run) as (_, claims):
             self.promote(subject, claims, [first, second])
@@ -163,7 +155,7 @@ class TakingContract(Contract):
     def test_who_lost_the_lock_takes_nothing(self, subject: TakingSubject) -> None:
         self.require(subject, TakesReferenced)
         store, (first, second) = subject.store, subject.referred()
-        assert isinstance(store, KnowsExpired)
+        assert isinstance(store, TakesReferenced)
         rules = _store_rules(store)
         run, other = new_uid(), new_uid()
         with _taking(store, run) as (_, late):
@@ -188,9 +180,9 @@ class TakingContract(Contract):
 
     def test_what_an_edit_took_out_is_known(self, subject: HistorySubject) -> None:
         """Rules leave what it has, for an undo of the edit."""
-        self.require(subject, KnowsReleased)
+        self.require(subject, TakesReferenced)
         store, line = subject.store, subject.line()
-        assert isinstance(store, KnowsReleased)
+        assert isinstance(store, TakesReferenced)
         assert list(store.find_released(line)) == []
         run = new_uid()
         with store.lock(run) as held:
@@ -204,9 +196,7 @@ class TakingContract(Contract):
             assert held.roll_back() == []
             assert list(store.find_released(line)) == []
 
-    def promote(
-        self, subject: TakingSubject, claims: TakesReferenced, addresses: Sequence[str]
-    ) -> None:
+    def promote(self, subject: TakingSubject, claims: HeldClaims, addresses: Sequence[str]) -> None:
         """Let a run take objects, for good."""
         rules = _store_rules(subject.store)
         claims.claim([(address, RULE) for address in addresses])
@@ -214,13 +204,13 @@ class TakingContract(Contract):
         assert claims.promote_claims(self.observed(subject), rules)
         assert self.claimed(subject, claims) == sorted(addresses)
 
-    def claimed(self, subject: Subject, claims: TakesReferenced) -> list[str]:
+    def claimed(self, subject: Subject, claims: HeldClaims) -> list[str]:
         """The addresses that a run has claimed."""
         storage, prefix = subject.store.storage, _folder(subject.store)
         return _addresses(subject.store, claims.write_claimed(storage, prefix))
 
     def expired(
-        self, subject: Subject, store: KnowsExpired, *, besides: str = "", of: str = ""
+        self, subject: Subject, store: TakesReferenced, *, besides: str = "", of: str = ""
     ) -> list[str]:
         """The addresses that rules took."""
         storage, prefix = subject.store.storage, _folder(subject.store)
@@ -229,16 +219,16 @@ class TakingContract(Contract):
 
 
 @contextmanager
-def _taking(store: Store, run: str) -> Iterator[tuple[Held, TakesReferenced]]:
+def _taking(store: Store, run: str) -> Iterator[tuple[Held, HeldClaims]]:
     """A run that has begun, and its claims."""
     with store.lock(run) as held:
         held.begin()
-        assert isinstance(held, TakesReferenced)
+        assert isinstance(held, HeldClaims)
         yield held, held
 
 
 @contextmanager
-def _closed_claim(store: Store, address: str) -> Iterator[TakesReferenced]:
+def _closed_claim(store: Store, address: str) -> Iterator[HeldClaims]:
     """The claim of a new run to one address, which whoever comes now sees."""
     with _taking(store, new_uid()) as (_, claims):
         claims.claim([(address, RULE)])
@@ -247,7 +237,7 @@ def _closed_claim(store: Store, address: str) -> Iterator[TakesReferenced]:
 
 
 def _store_rules(store: Store, rules: str = RULES) -> str:
-    assert isinstance(store, KeepsLifecycle)
+    assert isinstance(store, TakesReferenced)
     store.store_lifecycle(rules)
     return rules
 
