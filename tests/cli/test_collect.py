@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import re
+import socket
+import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reclaim.catalog import Catalog
+from reclaim.cli.running import RunOptions
 from reclaim.engine.tasks.deleting import Remove
 from reclaim.engine.tasks.parts import open_storage
 from reclaim.errors import StorageDenied
@@ -353,3 +358,66 @@ def test_a_branch_that_comes_later_is_seen(
     done = cli.ok("apply", made["plan"], "--yes", "--json").json
     assert done["dropped"] > 0
     assert cli.ok("get", "sales/kept/a", "-").out == "xx"
+
+
+def test_a_plan_that_is_empty_or_was_applied_starts_no_engine(
+    cli: CommandLine, plain: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        cli.ok("put", "-", "sales/main/a", stdin=b"x" * (number + 1))
+        cli.ok("commit", "sales/main", "-m", str(number))
+    allowed = ("--min-age", "0", "--unsafe-allow-fraction", "1", "--keep-last", "1", "--json")
+    full = cli.ok("plan", "sales", *allowed).json
+    done = cli.ok("apply", full["plan"], "--yes", "--json").json
+    assert done["objects"] == full["candidates"] > 0
+    assert (done["already_applied"], done["finished_at"]) == (False, None)
+    empty = cli.ok("plan", "sales", *allowed).json
+    assert empty["candidates"] == 0
+
+    def no_engine(*_: object) -> None:
+        raise AssertionError("an engine was asked for")
+
+    monkeypatch.setattr(RunOptions, "engine", no_engine)
+    said = cli.ok("apply", full["plan"]).out
+    assert f"was already applied by run {full['run']} at" in said
+    assert "Nothing was changed now" in said
+    again = cli.ok("apply", full["plan"], "--json").json
+    assert again["finished_at"]
+    assert again | {"already_applied": False, "finished_at": None} == done
+    assert "the plan is empty; nothing was changed" in cli.ok("apply", empty["plan"]).out
+    recorded = {run["id"]: run["state"] for run in cli.ok("runs", "--json").json["runs"]}
+    assert recorded[empty["run"]] == "done"
+
+
+def test_runs_and_journals_tell_who_ran_them(
+    cli: CommandLine, plain: None, location: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        cli.ok("put", "-", "sales/main/some/path", stdin=b"x" * (number + 1))
+        cli.ok("commit", "sales/main", "-m", str(number))
+    allowed = ("--min-age", "0", "--unsafe-allow-fraction", "1", "--keep-last", "1", "--json")
+    plan = cli.ok("plan", "sales", *allowed).json["plan"]
+    secrets = ["reclaim", "--catalog=postgresql://me:pass@host/db", "--remote", "sc://h;token=pass"]
+    monkeypatch.setattr(sys, "argv", secrets)
+    cli.ok("apply", plan, "--yes", "--quarantine")
+    [run] = cli.ok("runs", "--json").json["runs"]
+    [operator] = run["operators"]
+    assert operator["user"] == pwd.getpwuid(os.geteuid()).pw_name
+    assert operator["host"] == socket.gethostname()
+    assert operator["command"] == (
+        "reclaim '--catalog=postgresql://me:***@host/db' --remote 'sc://h;***'"
+    )
+    [journal] = Path(plan).glob("apply/*/journal.json")
+    listed = json.loads(journal.read_text())
+    assert listed["operator"] == operator
+    paths = {
+        row["path"]
+        for file in listed["files"]
+        for row in pq.read_table(location / "objects" / file["address"]).to_pylist()
+    }
+    assert "some/path" in paths
+    monkeypatch.setattr(sys, "argv", ["reclaim", "undo", run["id"]])
+    cli.ok("undo", run["id"])
+    [undone] = cli.ok("runs", "--json").json["runs"]
+    commands = [one["command"] for one in undone["operators"]]
+    assert commands == [operator["command"], f"reclaim undo {run['id']}"]

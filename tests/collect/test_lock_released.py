@@ -176,6 +176,7 @@ def test_a_process_that_works_for_the_dead_one_keeps_its_lock(held: Held) -> Non
         ({"namespace": "pid:[1]"}, "another machine, container"),
         ({"remote_work": True}, "executors on other machines"),
     ],
+    ids=["boot", "namespace", "remote"],
 )
 def test_what_this_machine_cannot_know_keeps_its_lock(
     held: Held, change: dict[str, Any], why: str

@@ -30,15 +30,13 @@ BUGS: dict[str, Bug] = {
         "reclaim.process",
         right="        if self.boot != here.boot or self.namespace != here.namespace:",
         wrong="        if not here:",
-        test=f"{RELEASED}::test_what_this_machine_cannot_know_keeps_its_lock"
-        "[change0-another machine-catalog]",
+        test=f"{RELEASED}::test_what_this_machine_cannot_know_keeps_its_lock[catalog-boot]",
     ),
     "a lock released while executors elsewhere work": Bug(
         "reclaim.process",
         right="        if self.remote_work:",
         wrong="        if not here:",
-        test=f"{RELEASED}::test_what_this_machine_cannot_know_keeps_its_lock"
-        "[change2-executors on other machines-catalog]",
+        test=f"{RELEASED}::test_what_this_machine_cannot_know_keeps_its_lock[catalog-remote]",
     ),
     "a lock that does not note that executors elsewhere work": Bug(
         "reclaim.lock",

@@ -71,7 +71,7 @@ NOT_OF_STRUCTURE = {
     *("refreshed_at", "length", "expires_at", "started_at", "made_at", "first_at", "last_at"),
     *("path", "size", "checksum", "content_type", "metadata", "message", "committer", "holder"),
     *("epoch", "epoch_writer", "history_version", "version", "objects", "bytes"),
-    *("summary", "place", "digest"),
+    *("summary", "place", "digest", "process"),
 }
 """Columns that a run does not decide by, long after: times, names, counts."""
 NUMBERS = {("staging_tokens", "id"), ("staged_entries", "token_id"), ("branches", "token")}
