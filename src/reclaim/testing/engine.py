@@ -33,7 +33,7 @@ from reclaim.engine.requests import (
     RecallRequest,
     SweepRequest,
 )
-from reclaim.engine.tasks import excluding, inventory, judging, promised, reading, recall
+from reclaim.engine.tasks import excluding, inventory, judging, promised, reading, recall, sampling
 from reclaim.engine.tasks.deleting import FAILED, GOING, JOURNAL, delete
 from reclaim.engine.tasks.judging import CANDIDATES
 from reclaim.engine.tasks.parts import (
@@ -395,11 +395,13 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
         for part in containers.parts:
             self._step("read")
             rows = read_part(own, part)
+            guessed = sampling.find_guessed(format, rows).to_pylist()
             for table in reading.read(format, storage, rows, paths=True):
                 for row in table.to_pylist():
                     if row["cause"] == LIVE:
                         live.add(row["address"].lower())
-                        listed.append(row["address"])
+                        if row["kind"] not in guessed:
+                            listed.append(row["address"])
                         found.read.containers += row["kind"] is not None
                         found.read.entries += row["entries"] or 0
                     else:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.tasks.looking_up import guards_of
-from reclaim.stores.format import Format
+from reclaim.stores.format import NO_READ, Format
 
 Keys = npt.NDArray[np.uint64]
 Within = Callable[[pa.Table], pa.Table]
@@ -69,6 +69,12 @@ def count_sampled(keys: Keys, sample: Sequence[int]) -> int:
         return 0
     few = keys[keys <= np.uint64(sample[-1])]
     return int(np.isin(few, np.array(sample, np.uint64)).sum())
+
+
+def find_guessed(format: Format, containers: pa.Table) -> pa.Array:
+    """The kinds of containers that are taken by name: one of them need not be there."""
+    named = containers.filter(pc.equal(containers.column("detail"), NO_READ)).column("kind")
+    return pa.array(sorted({*named.unique().to_pylist()} - format.reads), pa.string())
 
 
 def below(prefix: str, rows: pa.Table) -> pa.Table:

@@ -160,13 +160,16 @@ def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> T
             counts["held"] += count
             written.append(keys_of(addresses))
         unread = table.filter(pc.invert(others))
+        guessed = sampling.find_guessed(format, unread)
         for read in in_fewer(_tallied(reading.read(format, storage, unread, paths=False))):
             is_live = pc.equal(read.column("cause"), LIVE)
             live = read.filter(is_live)
             counts["containers"] += live.num_rows - live.column("entries").null_count
             counts["entries"] += pc.sum(live.column("entries")).as_py() or 0
             written.append(keys_of(live.column("address")))
-            sample.add(live.column("address"), written[-1], within)
+            certain = pc.invert(pc.is_in(live.column("kind"), guessed))
+            keys_there = written[-1][certain.to_numpy()]
+            sample.add(live.column("address").filter(certain), keys_there, within)
             if live.num_rows < read.num_rows:
                 gone = read.filter(pc.invert(is_live))
                 dead.append(keys_of(gone.column("address")))
