@@ -35,7 +35,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.run.decide",
         right="            decisions.kept | held_by_undo(history, leases),\n",
         wrong="            decisions.kept,\n",
-        test=f"{HELD}::test_the_next_nights_leave_what_came_back[embedded-by_gc]",
+        test=f"{HELD}::test_an_expiration_leaves_it_too[by_expire]",
     ),
     "the undo of an expiration holds nothing": Bug(
         "reclaim.catalog.collection.undoing",

@@ -149,13 +149,20 @@ OF_BOTH_SPECS: dict[str, Bug] = {
     ),
     "what an undo brings back after an edit is held by nothing": Bug(
         "reclaim.stores.icechunk.held",
-        right="        if self._has_edited(run_id, run):\n            back",
-        wrong="        if run is None:\n            back",
+        right="        self._leases.hold_returned(back, run_id, until)\n",
+        wrong="",
         test=f"{CONTRACT}::test_an_edit_that_cannot_be_undone_leaves_time[spec 1]",
     ),
 }
 
 OF_SPEC_2: dict[str, Bug] = {
+    "the undo of an edit of repo holds nothing": Bug(
+        "reclaim.stores.icechunk.held_repo",
+        right="        self._leases.hold_returned(self._newest(record), run_id, until)\n",
+        wrong="",
+        test="tests/icechunk/test_own_edit.py"
+        "::test_the_same_rules_leave_what_an_undo_brought_back[expire]",
+    ),
     "repo on a disk is removed before it is written": Bug(
         "reclaim.storage.objects",
         right="                obstore.put(self._store, address, data)\n                return\n",

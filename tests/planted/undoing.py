@@ -113,7 +113,7 @@ BUGS: dict[str, Bug] = {
     "an undo ends the protection of what it could not hang up again": Bug(
         "reclaim.catalog.collection.undoing",
         right="returned |= outcome.loose",
-        wrong="returned |= set()",
+        wrong="returned = set(back)",
         test=f"{BROKEN}::test_what_only_the_promise_held_is_leased",
     ),
     "an expiration that is refused is waited for": Bug(

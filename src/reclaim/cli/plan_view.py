@@ -154,7 +154,7 @@ class Summary:
             f"{plan.leases} {_plural('lease', plan.leases)}. {unreached} "
             f"{'was' if unreached == 1 else 'were'} already unreachable."
         )
-        if plan.expired or plan.rules:
+        if plan.expired or any(plan.rules.values()):
             yield expired(plan.expired, [one.holder for one in plan.held_by], noun)
         if plan.history and plan.edits_history:
             yield _edit(plan.history, noun)
