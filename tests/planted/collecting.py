@@ -300,7 +300,7 @@ SEEN: dict[str, RangeInfo] = {}""",
         test=f"{LETTERS}::test_new_branches_share_no_folder",
     ),
     "keys that tell capital letters from small ones": Bug(
-        "reclaim.engine.spark.keys",
+        "reclaim.engine.tasks.keys",
         right="            word |= _SMALL\n",
         wrong="",
         test="tests/spark/test_engine.py::test_keys_do_not_tell_capital_letters_from_small_ones",

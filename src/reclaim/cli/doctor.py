@@ -17,6 +17,7 @@ from reclaim.cli.places import parse_repository
 from reclaim.cli.progress import Advance, progress
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
+from reclaim.cli.settings import SPARK, current
 from reclaim.errors import InvalidInput, ReclaimError
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ def _findings(
     from reclaim.stores.findings import failed
     from reclaim.stores.registry import find_foreign
 
-    yield from examine_machine()
+    if current().engine() == SPARK:
+        yield from examine_machine()
     if spark:
         yield _spark(running)
     try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reclaim.cli.exits import DEBUG_VARIABLE
-from reclaim.cli.settings import Settings, current
+from reclaim.cli.settings import LOCAL, Settings, current
 from reclaim.cli.watching import Watch, watching
 from reclaim.errors import InvalidInput
 
@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 class RunOptions:
     """Where a run's work is done, and what it tells a scheduler."""
 
+    engine_name: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="ENGINE",
+            help="Where the work is done: spark, or local for at most a million objects and "
+            "without Java. Default: spark.",
+            show_default=False,
+        ),
+    ] = None
     master: Annotated[
         str | None,
         typer.Option(
@@ -64,13 +74,17 @@ class RunOptions:
             _end_starting()
 
     def engine(self, shown: Watch) -> Engine:
-        """The engine on Spark, which is started when the run needs it, or was by an earlier
-        command."""
+        """The engine that was chosen. Spark starts when the run needs it."""
+        # Here: another thread has no current settings.
+        settings = current()
+        if settings.engine() == LOCAL:
+            from reclaim.engine.local.engine import LocalEngine
+
+            return LocalEngine()
+
         from reclaim.engine.late import late
         from reclaim.run.stages import Stage
 
-        # Here: another thread has no current settings.
-        settings = current()
         master, remote = settings.spark()
 
         @contextmanager
@@ -128,7 +142,8 @@ def _told_if_missing() -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise InvalidInput(
             f"this needs Spark, and {error.name} is not installed",
-            hint="install it with: pip install 'reclaim[spark]'",
+            hint="install it with: pip install 'reclaim[spark]'; for a small store use "
+            "--engine local",
         ) from error
 
 

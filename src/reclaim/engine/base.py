@@ -1,7 +1,6 @@
 """The interface of an engine: the steps of a run whose size is that of the data.
 
-Spark is one engine. Another, in ``reclaim.testing``, runs the same tasks in one process with
-sets in memory; what the two find must be the same.
+There are two, ``spark`` and ``local``; the tests hold both to the same plans.
 """
 
 from __future__ import annotations

@@ -48,7 +48,6 @@ from reclaim.engine.spark.cores import TASKS_PER_CORE
 from reclaim.engine.spark.expanding import Expander, live_addresses
 from reclaim.engine.spark.finding import DRIVER_ROW_LIMIT, LOOKUP_LIMIT, Finder
 from reclaim.engine.spark.frames import Frames, map_rows
-from reclaim.engine.spark.keys import KeysOf, keys_of
 from reclaim.engine.spark.lifecycle import LifecycleJobs
 from reclaim.engine.spark.meter import SparkMeter
 from reclaim.engine.spark.shielding import ShieldingJobs
@@ -57,6 +56,7 @@ from reclaim.engine.spark.work import candidates, containers, listing, parts, ta
 from reclaim.engine.tasks.deleting import GOING, Outcome
 from reclaim.engine.tasks.excluding import KNOWN_PATH
 from reclaim.engine.tasks.judging import CANDIDATES, PATHS, add_kinds
+from reclaim.engine.tasks.keys import KeysOf, keys_of
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part
 from reclaim.engine.tasks.promised import LISTED_CONTAINERS, Unread
 from reclaim.engine.tasks.reading import NEEDS
