@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.lifecycle import LifecycleRead
-from reclaim.engine.spark import keys
 from reclaim.engine.spark.work.lines import FILES, Tables, lines_of, parts_in, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.spark.work.shielding import shielded
 from reclaim.engine.tasks import (
+    keys,
     lifecycle,
     lifecycle_index,
     lifecycle_plan,
