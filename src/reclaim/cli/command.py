@@ -11,7 +11,6 @@ import typer
 
 from reclaim.cli import exits
 from reclaim.cli.logs import logging_to_stderr
-from reclaim.cli.plain_values import Command, CommandGroup
 from reclaim.cli.session import Globals, Session, output_for
 from reclaim.cli.settings import (
     BY_KEY,
@@ -122,13 +121,12 @@ def command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
     run.__doc__ = function.__doc__
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
-    app.command(name, cls=Command, epilog=exits.EPILOG)(run)
+    app.command(name, epilog=exits.EPILOG)(run)
 
 
 def group(app: typer.Typer, name: str, summary: str) -> typer.Typer:
     """A command with commands of its own, such as ``repo``."""
     made = typer.Typer(
-        cls=CommandGroup,
         help=summary,
         epilog=exits.EPILOG,
         add_completion=False,

@@ -119,7 +119,7 @@ def _findings(
                 )
             yield from examine_store(foreign, deep=deep, advance=advance)
             return
-        with session.open_for_run() as catalog:
+        with session.open() as catalog:
             yield from examine(catalog, SystemClock(), deep=deep, advance=advance)
     except ReclaimError as error:
         yield failed("catalog", error)
@@ -141,7 +141,7 @@ def _adopt(session: Session, name: str, *, yes: bool) -> None:
     from reclaim.stores.abilities import Adopts, AdoptsUnknown
     from reclaim.stores.registry import find
 
-    with session.open_for_run() as catalog:
+    with session.open() as catalog:
         store = find(catalog, name)
         assert isinstance(store, AdoptsUnknown)
         unknown = list(store.unknown_guards())
@@ -169,7 +169,7 @@ def _abort_uploads(session: Session, name: str, *, yes: bool) -> None:
     from reclaim.stores.abilities import AbortsUploads
     from reclaim.stores.registry import find
 
-    with session.open_for_run() as catalog:
+    with session.open() as catalog:
         store = find(catalog, name)
         assert isinstance(store, AbortsUploads)
         uploads = store.old_uploads()
