@@ -33,10 +33,6 @@ def script() -> NoReturn:
     signals.install()
     code = main()
     sys.stderr.flush()
-    if code == exits.DONE and "reclaim.engine.spark.java" in sys.modules:
-        from reclaim.cli.archiving import start_archiving
-
-        start_archiving()
     os._exit(code)
 
 

@@ -84,6 +84,10 @@ class Meter(Protocol):
 class Engine(Protocol):
     """Spreads the tasks of a run."""
 
+    def start(self) -> None:
+        """Return when the engine can work: before something is begun that must not wait for it."""
+        ...
+
     def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
         """List key ranges and write down what is there."""
         ...

@@ -88,6 +88,9 @@ class LocalEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
         self._step = step
         self._most = most_objects
 
+    def start(self) -> None:
+        pass
+
     def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
         storage = format.view(self._open(format.root))
         batches: list[pa.Table] = []

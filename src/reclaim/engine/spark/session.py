@@ -21,12 +21,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from reclaim.engine.spark.archive import ClassArchive
-from reclaim.engine.spark.java import start_java
 from reclaim.errors import InvalidInput, Unavailable
 from reclaim.urls import redacted, scrubbed
 
@@ -120,13 +120,6 @@ def _recent(session: SparkSession) -> SparkSession:
     return session
 
 
-def starts_java(*, master: str | None = None, remote: str | None = None) -> bool:
-    """Whether a session would start Java here, which another thread can do meanwhile."""
-    if remote or SparkContext._gateway is not None or SUBMITTED_VARIABLE in os.environ:
-        return False
-    return bool(master) or not os.environ.get(REMOTE_VARIABLE)
-
-
 def _classic(
     master: str | None, settings: Mapping[str, str], log: int, *, silent: bool
 ) -> SparkSession:
@@ -140,7 +133,15 @@ def _classic(
     _reach(master)
     local = _local() if master.startswith("local") else {}
     settings = {"spark.master": master, **STATIC, **local, **settings}
-    start_java(settings, output=subprocess.DEVNULL if silent else None, errors=log)
+    if SparkContext._gateway is None:
+        # As a session would, but for where Java writes.
+        output = subprocess.DEVNULL if silent else None
+        SparkContext._gateway = launch_gateway(  # type: ignore[no-untyped-call]
+            SparkConf(loadDefaults=False).setAll(list(settings.items())),
+            # Ctrl-C is for this process, which ends its jobs in order.
+            {"stdout": output, "stderr": log, "start_new_session": True},
+        )
+        SparkContext._jvm = SparkContext._gateway.jvm
     return builder.config(map=dict(settings)).getOrCreate()
 
 
