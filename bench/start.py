@@ -109,7 +109,6 @@ def _starts(runs: int = 5, count: int = 1_000) -> tuple[Figure, Figure]:
     """A plan, and a refusal, against a session with PySpark's defaults and its first job."""
     plans, refusals, notes = [], [], []
     with _catalog(count) as (folder, environment):
-        # The first run of a machine makes the archive behind its back; here it is waited for.
         subprocess.run(
             [sys.executable, "-m", "reclaim.cli.archiving"],
             env=environment,

@@ -51,8 +51,6 @@ def schema_of(arguments: Sequence[str], document: Any) -> str:
         return "error"
     if "--version" in arguments:
         return "version"
-    if any(option in arguments for option in ("--install-completion", "--show-completion")):
-        return "completion"
     names = {file.stem for file in FOLDER.glob("*.json")}
     groups = {name.partition("-")[0] for name in names if "-" in name}
     words = iter(arguments)

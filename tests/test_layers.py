@@ -225,6 +225,18 @@ def _check_stores(module: Module) -> Iterator[str]:
             )
 
 
+def _check_engines(module: Module) -> Iterator[str]:
+    """The engines do not know each other; the tasks that both run know neither."""
+    room = module.path.removeprefix("reclaim/engine/").split("/")[0]
+    banned = {"local": ("spark",), "spark": ("local",), "tasks": ("local", "spark")}.get(room, ())
+    if not module.path.startswith("reclaim/engine/"):
+        return
+    for found in module.imports:
+        parts = found.name.split(".")
+        if parts[:2] == ["reclaim", "engine"] and len(parts) > 2 and parts[2] in banned:
+            yield f"{module.path}:{found.line}: '{room}' may not import the engine '{parts[2]}'."
+
+
 def _check_clock(module: Module) -> Iterator[str]:
     if module.room == CLOCK_ROOM:
         return
@@ -233,12 +245,22 @@ def _check_clock(module: Module) -> Iterator[str]:
             yield f"{module.path}:{line}: {name} is read only in reclaim/{CLOCK_ROOM}.py."
 
 
+CHECKS = (
+    _check_room,
+    _check_direction,
+    _check_libraries,
+    _check_stores,
+    _check_engines,
+    _check_clock,
+)
+
+
 def violations(source: Path) -> list[str]:
     """One sentence for each broken rule."""
     return [
         sentence
         for module in read_modules(source)
-        for check in (_check_room, _check_direction, _check_libraries, _check_stores, _check_clock)
+        for check in CHECKS
         for sentence in check(module)
     ]
 
@@ -274,6 +296,7 @@ def _broken(tmp_path: Path, files: dict[str, str]) -> list[str]:
         ),
         ("testing/a/x.py", "from reclaim.stores.a import y\n"),
         ("engine/spark/a.py", "import pyspark\n"),
+        ("engine/local/a.py", "from reclaim.engine.tasks import x\n"),
         ("storage.py", "import obstore\n"),
         ("storage/s3.py", "import obstore\nfrom ..model import x\n"),
         ("catalog/db.py", "import sqlalchemy\n"),
@@ -325,6 +348,9 @@ def test_what_is_allowed_passes(tmp_path: Path, name: str, text: str) -> None:
         ("run.py", "from reclaim.stores import a\n", "ask the registry"),
         ("stores/registry.py", "def f():\n    import reclaim.stores.a\n", "ask the registry"),
         ("stores/b/x.py", "from reclaim.stores.a import x\n", "only the folder"),
+        ("engine/local/a.py", "from reclaim.engine.spark import x\n", "the engine 'spark'"),
+        ("engine/spark/a.py", "from reclaim.engine.local.engine import x\n", "the engine 'local'"),
+        ("engine/tasks/a.py", "import reclaim.engine.local\n", "the engine 'local'"),
         ("stores/a.py", "from sqlalchemy import orm\n", "may import sqlalchemy"),
         ("stores/a.py", "import obstore\n", "may import obstore"),
         ("run.py", "import datetime\ndatetime.datetime.now()\n", "datetime.datetime.now is read"),

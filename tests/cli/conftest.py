@@ -17,9 +17,7 @@ import pytest
 import reclaim
 from reclaim.catalog import Catalog
 from reclaim.cli.main import main
-from reclaim.cli.running import RunOptions
 from reclaim.cli.watching import MinuteLines
-from reclaim.testing.engine import OracleEngine
 from tests.json_schema import check_answer
 
 SOURCE = Path(reclaim.__file__).resolve().parents[1]
@@ -119,7 +117,7 @@ def catalog(location: Path) -> Iterator[Catalog]:
 @pytest.fixture
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs in this process, where what Spark does is not the question."""
-    monkeypatch.setattr(RunOptions, "engine", lambda *_: OracleEngine())
+    monkeypatch.setenv("RECLAIM_ENGINE", "local")
 
 
 Spawn = Callable[..., "subprocess.Popen[bytes]"]
@@ -131,12 +129,14 @@ def spawn() -> Spawn:
 
     def start(*args: str, python: tuple[str, ...] = (), **options: Any) -> subprocess.Popen[bytes]:
         command = [sys.executable, *python, "-m", "reclaim.cli.main", *args]
+        # On Spark, also where the command line in this process does without.
+        inherited = {name: each for name, each in os.environ.items() if name != "RECLAIM_ENGINE"}
         settings: dict[str, Any] = {
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
             # Where output is not buffered, what is left in a buffer cannot be tested.
-            "env": {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": ""},
+            "env": {**inherited, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": ""},
         }
         return subprocess.Popen(command, **{**settings, **options})
 

@@ -11,7 +11,7 @@ import pytest
 
 from reclaim import demo
 from reclaim.catalog import Catalog
-from reclaim.testing.engine import OracleEngine
+from reclaim.engine.local.engine import LocalEngine
 from tests.cli.conftest import CommandLine
 
 UNTIL = datetime(2026, 6, 1, tzinfo=UTC)
@@ -20,7 +20,7 @@ UNTIL = datetime(2026, 6, 1, tzinfo=UTC)
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, demo.Report]:
     folder = tmp_path_factory.mktemp("demo") / "catalog"
-    return folder, demo.run(folder, OracleEngine(), until=UNTIL)
+    return folder, demo.run(folder, LocalEngine(), until=UNTIL)
 
 
 def _data_files(folder: Path) -> list[Path]:

@@ -50,6 +50,43 @@ def test_terminated_in_the_middle_of_a_sweep(
     assert cli.ok("get", "sales/main/a", "-").out == "x"
 
 
+@pytest.fixture
+def submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The script that is started instead of Spark."""
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+    monkeypatch.setenv("RECLAIM_SPARK_ARCHIVE", "off")
+    file = tmp_path / "spark" / "bin" / "spark-submit"
+    file.parent.mkdir(parents=True)
+    return file
+
+
+def test_java_ends_with_a_command_that_is_interrupted_while_java_starts(
+    cli: CommandLine, spawn: Spawn, submit: Path
+) -> None:
+    """Java reads from a pipe of the command."""
+    submit.write_text("#!/bin/sh\necho $$ > $0.begun\nexec cat\n")
+    submit.chmod(0o700)
+    begun = submit.with_name("spark-submit.begun")
+    process = spawn("plan", "sales")
+    while not (begun.exists() and begun.read_text().strip()):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    java = psutil.Process(int(begun.read_text()))
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    assert process.returncode == exits.INTERRUPTED == 130
+    java.wait(60)
+
+
+def test_a_java_that_ends_by_itself_is_told(cli: CommandLine, spawn: Spawn, submit: Path) -> None:
+    submit.write_text("#!/bin/sh\nexit 3\n")
+    submit.chmod(0o700)
+    process = spawn("plan", "sales")
+    _, err = process.communicate()
+    assert process.returncode == 5
+    assert "no Spark session on local[*]" in err.decode()
+
+
 HANDLERS = """
 import os, signal, sys
 from reclaim.cli import signals

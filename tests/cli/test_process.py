@@ -61,7 +61,7 @@ def test_ls_starts_no_spark_and_no_jvm(cli: CommandLine, spawn: Spawn) -> None:
     loaded = _loaded(spawn, "ls", "sales/main")
     assert "sqlalchemy" in loaded
     # Nor `pydoc`, of all that the functions of Arrow load.
-    assert not loaded & {*HEAVY, "numpy", "pydantic", "psycopg", "pydoc"}
+    assert not loaded & {*HEAVY, "psycopg", "pydoc"}
 
 
 def test_looking_at_runs_starts_no_spark(

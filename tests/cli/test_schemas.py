@@ -24,7 +24,7 @@ from tests.cli.test_help import all_errors
 from tests.json_schema import FOLDER, load, mistakes, schema_of
 
 PAGE = FOLDER.parent / "json.md"
-EXTRA = {"common", "error", "version", "completion"}
+EXTRA = {"common", "error", "version"}
 
 
 def test_every_command_has_a_schema() -> None:

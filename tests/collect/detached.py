@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from reclaim.engine.answers import Swept
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.requests import SweepRequest
 from reclaim.errors import ReclaimError, StorageUnavailable
 from reclaim.run.applied import Applied
@@ -16,11 +17,10 @@ from reclaim.run.plan import Plan
 from reclaim.run.purge import Purged, purge
 from reclaim.run.removal import DELETE, Removal
 from reclaim.run.undo import Undone, undo_run
-from reclaim.testing.engine import OracleEngine
 from tests.collect.world import World, opening
 
 
-class DetachedEngine(OracleEngine):
+class DetachedEngine(LocalEngine):
     """Fails in the sweep of a kind, whose tasks have done nothing yet and go on when asked to."""
 
     def __init__(
@@ -42,7 +42,7 @@ class DetachedEngine(OracleEngine):
         def go_on() -> Swept:
             late = request.place.below("late")
             left = replace(request, time=deadline - self._clock.now(), place=late)
-            return OracleEngine.sweep(self, left)
+            return LocalEngine.sweep(self, left)
 
         self._left = go_on
         raise self._error()
@@ -56,17 +56,17 @@ class DetachedEngine(OracleEngine):
         self._left()
 
 
-def apply(world: World, engine: OracleEngine, plan: Plan, removal: Removal = DELETE) -> Applied:
+def apply(world: World, engine: LocalEngine, plan: Plan, removal: Removal = DELETE) -> Applied:
     return apply_plan(
         world.store(), engine, plan.place, removal=removal, opener=opening(world.storage)
     )
 
 
-def undo(world: World, engine: OracleEngine, run: str) -> Undone:
+def undo(world: World, engine: LocalEngine, run: str) -> Undone:
     return undo_run(world.store(), engine, run, opener=opening(world.storage))
 
 
-def purge_all(world: World, engine: OracleEngine) -> Purged | None:
+def purge_all(world: World, engine: LocalEngine) -> Purged | None:
     return purge(world.store(), engine, older_than=timedelta(0), opener=opening(world.storage))
 
 

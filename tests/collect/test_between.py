@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.parts import Place, read_part
 from reclaim.errors import Gone, TransactionFailed
 from reclaim.policy import from_options
@@ -18,7 +19,6 @@ from reclaim.run.apply import apply_plan
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.testing import ClockedStorage
-from reclaim.testing.engine import OracleEngine
 from reclaim.urls import normalize
 from tests.collect.changes import CHANGES, assert_gone, assert_gone_commit, ranges_of
 from tests.collect.world import NAME, Files, World, bury, whole
@@ -138,7 +138,7 @@ def test_a_plan_may_lie_elsewhere(local: World, tmp_path: Path) -> None:
         return storages.get(asked, local.storage)
 
     options = PlanOptions(place=Place(url, "mine/"))
-    engine = OracleEngine(opener, clock=local.clock)
+    engine = LocalEngine(opener, clock=local.clock)
     before = local.there()
     plan = make_plan(local.store(), engine, options, opener=opener)
     assert local.there() == before

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from reclaim.engine.base import Engine
-from reclaim.engine.late import begin, late, wait_for
-from reclaim.errors import ClockSkew, PlanRefused, ReclaimError, Unavailable
+from reclaim.engine.local.engine import LocalEngine
+from reclaim.errors import ClockSkew, PlanRefused, ReclaimError
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.run.purge import purge
@@ -19,20 +19,25 @@ from reclaim.testing import ClockedStorage
 from tests.collect.world import World, bury, opening
 
 
-class Starting:
-    """Makes the engine of a world, and notes whether the store was locked then."""
+class Starting(LocalEngine):
+    """Notes whether the store was locked when the engine was started, or used without a start."""
 
     def __init__(self, world: World) -> None:
+        opener = opening(world.storage)
+        super().__init__(opener, clock=world.clock, step=lambda _task: self.start())
         self._world = world
+        self._started = False
         self.locked: list[bool] = []
 
-    def __call__(self) -> Engine:
+    def start(self) -> None:
+        if self._started:
+            return
+        self._started = True
         try:
             with self._world.store().lock("another"):
                 self.locked.append(False)
         except ReclaimError:
             self.locked.append(True)
-        return self._world.engine()
 
 
 @pytest.fixture
@@ -74,18 +79,19 @@ def _acts(world: World) -> list[Act]:
     ]
 
 
-def test_no_lock_is_held_while_an_engine_starts(local: World, starting: Starting) -> None:
+def test_no_lock_is_held_while_an_engine_starts(local: World) -> None:
+    bury(local)
     for act in _acts(local):
-        act(late(starting, ahead=lambda: False))
-        assert starting.locked.pop() is False
-        assert not starting.locked
+        starting = Starting(local)
+        act(starting)
+        assert starting.locked == [False]
 
 
 def test_a_plan_that_is_refused_by_its_clock_starts_none(local: World, starting: Starting) -> None:
     assert isinstance(local.storage, ClockedStorage)
     local.storage.skew = timedelta(hours=1)
     with pytest.raises(ClockSkew):
-        make_plan(local.store(), late(starting), opener=opening(local.storage))
+        make_plan(local.store(), starting, opener=opening(local.storage))
     assert not starting.locked
 
 
@@ -94,37 +100,9 @@ def test_an_apply_that_is_refused_by_its_plan_starts_none(local: World, starting
     with pytest.raises(PlanRefused):
         apply_plan(
             local.store(),
-            late(starting),
+            starting,
             plan.place,
             digest="0" * 64,
             opener=opening(local.storage),
         )
     assert not starting.locked
-
-
-@pytest.mark.parametrize("ahead", [True, False])
-def test_it_is_made_once(local: World, ahead: bool) -> None:
-    made: list[Engine] = []
-
-    def make() -> Engine:
-        made.append(local.engine())
-        return made[0]
-
-    engine = late(make, ahead=lambda: ahead)
-    begin(engine)
-    begin(engine)
-    wait_for(engine)
-    assert engine.ended() == made[0].ended()
-    assert len(made) == 1
-
-
-@pytest.mark.parametrize("ahead", [True, False])
-def test_what_went_wrong_is_told_to_who_uses_it(ahead: bool) -> None:
-    def fail() -> Engine:
-        raise Unavailable("no Java")
-
-    engine = late(fail, ahead=lambda: ahead)
-    begin(engine)
-    for _ in range(2):
-        with pytest.raises(Unavailable, match="no Java"):
-            engine.ended()

@@ -10,6 +10,7 @@ import pytest
 from reclaim.catalog import Branch
 from reclaim.catalog.collection import staged_paths
 from reclaim.catalog.database.schema import protected_paths, upload_tokens
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.judging import IN_DOUBT
 from reclaim.engine.tasks.shielding import Matches
 from reclaim.errors import IncompleteRead, InvalidInput, PlanRefused
@@ -19,7 +20,6 @@ from reclaim.run import protection
 from reclaim.run.plan import Plan
 from reclaim.run.protection import find_memory
 from reclaim.run.uncommitted.scope import Mode
-from reclaim.testing.engine import OracleEngine
 from tests.catalog import raw
 from tests.collect.uncommitted import address, begin, run, settle
 from tests.collect.world import At, World
@@ -375,7 +375,7 @@ def test_containers_that_were_not_asked_are_missed(
     protect(local)
     local.repo.delete_branch("work")
     settle(local)
-    monkeypatch.setattr(OracleEngine, "match", lambda _self, _request: Matches())
+    monkeypatch.setattr(LocalEngine, "match", lambda _self, _request: Matches())
     missed = pytest.raises(IncompleteRead, match="asked for protected paths")
     with missed:
         local.plan()

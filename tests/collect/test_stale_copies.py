@@ -12,13 +12,13 @@ import pytest
 
 from reclaim.catalog import Catalog, Commit, Repository
 from reclaim.catalog.refs import committing
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import AnotherDatabase, Refused, StorageAhead
 from reclaim.run.journal import Journal
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.undo import undo_run
 from reclaim.storage import Storage
 from reclaim.testing import FakeClock
-from reclaim.testing.engine import OracleEngine
 from reclaim.testing.servers import PostgreSQL
 from tests.collect.copies import Copy
 from tests.collect.refusing import refused
@@ -315,7 +315,7 @@ def test_an_undo_in_a_copy_of_everything_writes_nothing_into_the_original(
         own = copy.storage if url.startswith(copy.storage.url) else local.storage
         return opening(own)(url)
 
-    engine = OracleEngine(opener, clock=local.clock)
+    engine = LocalEngine(opener, clock=local.clock)
     run = plan.document.run
     assert undo_run(copy.store(), engine, run, opener=opener).snapshots == 2
     assert whole(copy.other(), past.second) == past.files[past.second]

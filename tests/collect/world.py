@@ -33,6 +33,7 @@ from reclaim.catalog.database.schema import (
     upload_tokens,
 )
 from reclaim.clock import to_micros
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.parts import Opener, open_storage, read_part
 from reclaim.policy import Policy
 from reclaim.run.applied import Applied
@@ -49,7 +50,6 @@ from reclaim.stores.base import Store
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins
 from reclaim.testing import FakeClock, StorageWrapper
-from reclaim.testing.engine import OracleEngine
 from reclaim.testing.switching import SwitchingStorage
 from tests import stepping
 from tests.catalog import raw
@@ -111,9 +111,9 @@ class World:
         """Let so much time pass that no margin, token or partition protects anything."""
         self.clock.advance(days=2)
 
-    def engine(self, step: Step = nothing, storage: Storage | None = None) -> OracleEngine:
+    def engine(self, step: Step = nothing, storage: Storage | None = None) -> LocalEngine:
         found = storage or self.storage
-        return OracleEngine(lambda _url: found, clock=self.clock, step=step)
+        return LocalEngine(lambda _url: found, clock=self.clock, step=step)
 
     def plan(
         self,

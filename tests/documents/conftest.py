@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from reclaim.cli.main import main
-from reclaim.cli.running import RunOptions
-from reclaim.testing.engine import OracleEngine
 from tests.documents.shell import Shell
 
 
@@ -23,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def shell(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     # What Spark does is tested elsewhere; here it is about what is printed.
-    monkeypatch.setattr(RunOptions, "engine", lambda *_: OracleEngine())
+    monkeypatch.setenv("RECLAIM_ENGINE", "local")
     monkeypatch.delenv("RECLAIM_CATALOG", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("NO_COLOR", "1")

@@ -24,6 +24,7 @@ from typing import Any
 
 import obstore
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks import deleting
 from reclaim.engine.tasks.parts import Place
 from reclaim.policy import parse_policy
@@ -34,7 +35,6 @@ from reclaim.run.store_expire import apply_store_expire, plan_store_expire
 from reclaim.run.undo import undo_run
 from reclaim.stores.icechunk import held
 from reclaim.stores.icechunk.store import IcechunkStore
-from reclaim.testing.engine import OracleEngine
 
 SERVE = "import tests.planted.plant; from tests.icechunk.killed import serve; serve()"
 """The program of the process that forks. A bug that is planted here is planted there too."""
@@ -71,15 +71,15 @@ class Work:
 
 def _apply(store: IcechunkStore, *, url: str, prefix: str, moves: bool) -> None:
     removal = MOVE if moves else DELETE
-    apply_plan(store, OracleEngine(), Place(url, prefix), removal=removal)
+    apply_plan(store, LocalEngine(), Place(url, prefix), removal=removal)
 
 
 def _undo(store: IcechunkStore, *, run: str) -> None:
-    undo_run(store, OracleEngine(), run)
+    undo_run(store, LocalEngine(), run)
 
 
 def _purge(store: IcechunkStore, *, run: str) -> None:
-    purge(store, OracleEngine(), run_id=run)
+    purge(store, LocalEngine(), run_id=run)
 
 
 def _expire(store: IcechunkStore, *, policy: Mapping[str, Any]) -> None:

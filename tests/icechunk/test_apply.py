@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import zarr
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import Conflict
 from reclaim.model import SnapshotId
 from reclaim.run.apply import apply_plan
@@ -21,7 +22,6 @@ from reclaim.run.removal import DELETE, MoveToQuarantine
 from reclaim.run.undo import undo_run
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.icechunk.store import IcechunkStore
-from reclaim.testing.engine import OracleEngine
 from reclaim.testing.servers import SeaweedFS
 from reclaim.testing.storage import StorageWrapper
 from reclaim.urls import normalize
@@ -36,7 +36,7 @@ spec_2 = pytest.mark.skipif(NEWEST_SPEC < 2, reason="the installed library write
 
 def apply(written: WrittenRepository, made: Plan, storage: Storage | None = None) -> None:
     store = IcechunkStore(str(written.folder), storage=storage)
-    apply_plan(store, OracleEngine(), made.place, removal=DELETE)
+    apply_plan(store, LocalEngine(), made.place, removal=DELETE)
 
 
 def told(written: WrittenRepository) -> dict[str, Any]:
@@ -235,14 +235,14 @@ def test_logs_that_a_snapshot_in_quarantine_needs_stay(tmp_path: Path) -> None:
     store = IcechunkStore(str(written.folder))
     made = plan(written)
     run = apply_plan(
-        store, OracleEngine(), made.place, removal=MoveToQuarantine(timedelta(days=7))
+        store, LocalEngine(), made.place, removal=MoveToQuarantine(timedelta(days=7))
     ).run
     # Too young for that run, and of use to nobody but what it has in quarantine.
     written.age()
     assert set(ids[:2]) <= written.names("transactions")
     apply(written, plan(written))
     assert set(ids[:2]) <= written.names("transactions")
-    undo_run(store, OracleEngine(), run)
+    undo_run(store, LocalEngine(), run)
     written.reopened().branch("back", ids[2])
 
 

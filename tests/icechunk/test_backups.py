@@ -10,6 +10,7 @@ from typing import Any
 import icechunk
 import pytest
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import InvalidInput, PlanRefused
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
@@ -19,7 +20,6 @@ from reclaim.stores.icechunk.format import OLD_BACKUP, SNAPSHOT
 from reclaim.stores.icechunk.repo_file import decode_repo
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
-from reclaim.testing.engine import OracleEngine
 from tests.icechunk.repositories import FIRST, NEWEST_SPEC, WrittenRepository
 from tests.icechunk.world import DAY, plan
 
@@ -54,7 +54,7 @@ def plan_backups(written: WrittenRepository) -> tuple[IcechunkStore, Plan]:
     store = IcechunkStore(str(written.folder))
     store.collect_backups()
     options = PlanOptions(margins=Margins(objects=DAY), allowed_fraction=1)
-    return store, make_plan(store, OracleEngine(), options)
+    return store, make_plan(store, LocalEngine(), options)
 
 
 def chain(written: WrittenRepository) -> set[str]:
@@ -87,7 +87,7 @@ def test_the_log_is_whole_afterwards(logged: WrittenRepository, more: int) -> No
         logged.branch(f"meanwhile{number}", FIRST)
     # By somebody who knows nothing but the plan.
     store = IcechunkStore(str(logged.folder))
-    done = apply_plan(store, OracleEngine(), made.place, removal=DELETE)
+    done = apply_plan(store, LocalEngine(), made.place, removal=DELETE)
     assert done.outcome.counts["deleted"] >= IN_ONE_FILE
     assert log(logged)[1 + more :] == before
     after = logged.reopened()
@@ -103,7 +103,7 @@ def test_young_ones_and_strangers_stay(logged: WrittenRepository) -> None:
     age_of_mine = time.time() - 9 * 86_400
     os.utime(logged.folder / "overwritten" / "mine", (age_of_mine, age_of_mine))
     _, made = plan_backups(logged)
-    apply_plan(IcechunkStore(str(logged.folder)), OracleEngine(), made.place, removal=DELETE)
+    apply_plan(IcechunkStore(str(logged.folder)), LocalEngine(), made.place, removal=DELETE)
     assert {young, "mine"} <= logged.names("overwritten")
 
 
@@ -111,9 +111,9 @@ def test_they_come_back(logged: WrittenRepository) -> None:
     before = logged.names("overwritten")
     removal: Removal = MoveToQuarantine(7 * DAY)
     store, made = plan_backups(logged)
-    run = apply_plan(store, OracleEngine(), made.place, removal=removal).run
+    run = apply_plan(store, LocalEngine(), made.place, removal=removal).run
     assert not before <= logged.names("overwritten")
-    undo_run(store, OracleEngine(), run)
+    undo_run(store, LocalEngine(), run)
     assert before <= logged.names("overwritten")
 
 

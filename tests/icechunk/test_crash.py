@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks import deleting
 from reclaim.model import RunState
 from reclaim.run.apply import apply_plan
@@ -30,7 +31,6 @@ from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.testing import ClockedStorage, FakeClock
-from reclaim.testing.engine import OracleEngine
 from reclaim.urls import normalize
 from tests.dying import Deaths, Died, Work, again, each_death, step_before, step_before_writes
 from tests.icechunk.repositories import FOLDERS, NEWEST_SPEC, WrittenRepository
@@ -71,8 +71,8 @@ class World:
     def store(self) -> IcechunkStore:
         return IcechunkStore(str(self.written.folder), clock=self.clock, storage=self._storage)
 
-    def _engine(self, step: Step) -> OracleEngine:
-        return OracleEngine(self._open, clock=self.clock, step=step)
+    def _engine(self, step: Step) -> LocalEngine:
+        return LocalEngine(self._open, clock=self.clock, step=step)
 
     def _open(self, _url: str) -> Storage:
         return self._storage

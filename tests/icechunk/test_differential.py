@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 import zarr
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.run.apply import apply_plan
 from reclaim.run.removal import DELETE
 from reclaim.stores.icechunk.store import IcechunkStore
-from reclaim.testing.engine import OracleEngine
 from tests.icechunk.random_repository import RandomRepository
 from tests.icechunk.repositories import FOLDERS, NEWEST_SPEC, WrittenRepository
 from tests.icechunk.world import DAY, bury, copied, plan
@@ -85,7 +85,7 @@ def expire(ours: WrittenRepository, theirs: WrittenRepository) -> None:
 
 def collect(written: WrittenRepository) -> None:
     apply_plan(
-        IcechunkStore(str(written.folder)), OracleEngine(), plan(written).place, removal=DELETE
+        IcechunkStore(str(written.folder)), LocalEngine(), plan(written).place, removal=DELETE
     )
 
 

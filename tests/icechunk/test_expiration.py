@@ -12,6 +12,7 @@ from typing import Any
 import icechunk
 import pytest
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import PlanRefused, Refused, Unavailable
 from reclaim.history import Edit, build
 from reclaim.model import RunState, SnapshotId
@@ -26,7 +27,6 @@ from reclaim.stores.abilities import Expiration
 from reclaim.stores.icechunk import library
 from reclaim.stores.icechunk.expiration import predict_edit
 from reclaim.stores.icechunk.store import IcechunkStore
-from reclaim.testing.engine import OracleEngine
 from tests.icechunk.repositories import FIRST, NEWEST_SPEC, WrittenRepository
 from tests.icechunk.test_apply import contents, told
 from tests.icechunk.trees import EXPIRED, SampleTree
@@ -66,7 +66,7 @@ def open_store(written: WrittenRepository) -> IcechunkStore:
 
 
 def apply(written: WrittenRepository, made: Plan, removal: Removal = DELETE) -> Applied:
-    return apply_plan(open_store(written), OracleEngine(), made.place, removal=removal)
+    return apply_plan(open_store(written), LocalEngine(), made.place, removal=removal)
 
 
 def history_of(written: WrittenRepository) -> Any:
@@ -188,7 +188,7 @@ def test_a_lease_holds_what_expires(
     assert tree.files() == {0, 1, 2, 3, 4, 5, *range(8, 15)}
     assert tree.lines()["main"][:3] == [14, 13, 12]
     if removal is not DELETE:
-        undo_run(store, OracleEngine(), done.run)
+        undo_run(store, LocalEngine(), done.run)
         assert tree.files() == set(range(15))
         assert spec == 1 or tree.lines() == lines
 
@@ -200,7 +200,7 @@ def test_undo_brings_back_what_expired(written: WrittenRepository, spec: int) ->
     made = plan(written, policy=aged(tree.bound), delete_expired_tags=True)
     run = apply(written, made, MoveToQuarantine(WINDOW)).run
     assert "tag1" not in tree.lines()
-    done = undo_run(open_store(written), OracleEngine(), run)
+    done = undo_run(open_store(written), LocalEngine(), run)
     assert written.objects() == files
     after = written.reopened()
     for number in EXPIRED:
@@ -229,9 +229,9 @@ def test_an_expiration_can_be_undone_in_spec_2(written: WrittenRepository, spec:
     assert run is not None
     if spec == 1:
         with pytest.raises(Refused, match="cannot be taken back"):
-            undo_run(store, OracleEngine(), run.id)
+            undo_run(store, LocalEngine(), run.id)
         return
-    undo_run(store, OracleEngine(), run.id)
+    undo_run(store, LocalEngine(), run.id)
     assert tree.lines() == lines
     found = store.find_run(run.id)
     assert found is not None
@@ -250,7 +250,7 @@ def test_what_somebody_else_dropped_cannot_be_taken_back(tmp_path: Path) -> None
     after.repository.expire_snapshots(bound)
     lines = tree.lines()
     with pytest.raises(Refused, match="nothing of the edit"):
-        undo_run(store, OracleEngine(), run.id)
+        undo_run(store, LocalEngine(), run.id)
     assert tree.lines() == lines
     found = store.find_run(run.id)
     assert found is not None
@@ -300,7 +300,7 @@ def test_a_run_whose_library_failed_can_be_undone(
         with pytest.raises(Exception, match="no answer"):
             apply(written, made, MoveToQuarantine(WINDOW))
     store = open_store(written)
-    done = undo_run(store, OracleEngine(), made.document.run)
+    done = undo_run(store, LocalEngine(), made.document.run)
     if spec == 2:
         assert tree.lines() == lines
     else:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.model import RunState
 from reclaim.policy import Policy, Rules, policy_document
 from reclaim.run.doctor import examine_store
@@ -25,7 +26,6 @@ from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.stores.findings import Level
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
-from reclaim.testing.engine import OracleEngine
 from reclaim.testing.proxy import Fault, Proxy, proxy
 from reclaim.testing.servers import SeaweedFS
 from tests.icechunk.killed import Death, Nursery, Work, nursery
@@ -82,7 +82,7 @@ class Repository:
             allowed_fraction=1,
             policy=policy or Policy(Rules()),
         )
-        return make_plan(self.store(), OracleEngine(), options)
+        return make_plan(self.store(), LocalEngine(), options)
 
     def read(self) -> Read:
         repository = self.written.reopened().repository

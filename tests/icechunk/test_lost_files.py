@@ -11,6 +11,7 @@ from typing import Any
 import icechunk
 import pytest
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import Conflict, Partial, Refused, StorageUnavailable
 from reclaim.model import SnapshotId
 from reclaim.run.apply import apply_plan
@@ -21,7 +22,6 @@ from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.icechunk.held import HeldIcechunk
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.testing import StorageWrapper
-from reclaim.testing.engine import OracleEngine
 from reclaim.urls import normalize
 from tests.icechunk.repositories import FIRST, WrittenRepository
 from tests.icechunk.test_apply import apply, contents, spec_2
@@ -33,12 +33,12 @@ WINDOW = MoveToQuarantine(timedelta(days=7))
 def set_aside(written: WrittenRepository) -> str:
     made = plan(written)
     store = IcechunkStore(str(written.folder))
-    apply_plan(store, OracleEngine(), made.place, removal=WINDOW)
+    apply_plan(store, LocalEngine(), made.place, removal=WINDOW)
     return made.document.run
 
 
 def undo(written: WrittenRepository, run: str) -> Undone:
-    return undo_run(IcechunkStore(str(written.folder)), OracleEngine(), run)
+    return undo_run(IcechunkStore(str(written.folder)), LocalEngine(), run)
 
 
 @spec_2
@@ -69,7 +69,7 @@ def test_what_was_never_listed_comes_back_without_an_entry(tmp_path: Path) -> No
     orphan = written.folder / "snapshots" / dead[0]
     quarantined = next(written.folder.glob(f"_reclaim/quarantine/*/snapshots/{dead[0]}"))
     orphan.write_bytes(quarantined.read_bytes())
-    purge(IcechunkStore(str(written.folder)), OracleEngine(), older_than=timedelta(0))
+    purge(IcechunkStore(str(written.folder)), LocalEngine(), older_than=timedelta(0))
     written.age()
     run = set_aside(written)
     assert not orphan.exists()
@@ -119,7 +119,7 @@ def test_a_branch_made_right_after_the_last_look(
     monkeypatch.setattr(HeldIcechunk, "promote", promote_late)
     set_aside(written)
     monkeypatch.undo()
-    done = purge(IcechunkStore(str(written.folder)), OracleEngine(), older_than=timedelta(0))
+    done = purge(IcechunkStore(str(written.folder)), LocalEngine(), older_than=timedelta(0))
     assert done is not None
     assert done.summary()["rescued"]
     after = written.reopened()
@@ -140,7 +140,7 @@ def test_an_older_repo_is_put_back(tmp_path: Path) -> None:
     written.age()
     set_aside(written)
     (written.folder / "repo").write_bytes(older)
-    done = purge(IcechunkStore(str(written.folder)), OracleEngine(), older_than=timedelta(0))
+    done = purge(IcechunkStore(str(written.folder)), LocalEngine(), older_than=timedelta(0))
     assert done is not None
     assert done.summary()["rescued"]
     assert contents(written.reopened())["{'branch': 'side'}"]["a"] == [2] * 8
@@ -246,7 +246,7 @@ def test_it_is_upgraded_between_plan_and_apply(tmp_path: Path) -> None:
     icechunk.upgrade_icechunk_repository(written.reopened().repository, dry_run=False)
     before = written.objects()
     with pytest.raises(Conflict, match="was upgraded"):
-        apply_plan(store, OracleEngine(), made.place, removal=WINDOW)
+        apply_plan(store, LocalEngine(), made.place, removal=WINDOW)
     assert written.objects() == before
 
 
@@ -268,7 +268,7 @@ def test_a_parent_that_does_not_come_back(tmp_path: Path) -> None:
     written.repository.delete_branch("side")
     history = [one.id for one in written.repository.ancestry(branch="saved")]
     assert history[:3] == [line[3], line[1], line[0]]
-    purge(IcechunkStore(str(written.folder)), OracleEngine(), older_than=timedelta(0))
+    purge(IcechunkStore(str(written.folder)), LocalEngine(), older_than=timedelta(0))
     for _ in range(2):
         written.age()
         apply(written, plan(written))
@@ -313,7 +313,7 @@ def test_a_rescue_that_was_cut_short(written: WrittenRepository, spec: int) -> N
     ref.parent.mkdir(parents=True, exist_ok=True)
     ref.write_bytes(kept)
     storage = FailsToMove(ObjectStorage.open(normalize(str(written.folder.parent))))
-    engine = OracleEngine(lambda _url: storage)
+    engine = LocalEngine(lambda _url: storage)
     for failing in (True, False):
         storage.failing = failing
         store = IcechunkStore(str(written.folder), storage=storage)

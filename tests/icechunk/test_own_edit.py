@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import Conflict, Refused
 from reclaim.model import Run, RunState, SnapshotId
 from reclaim.policy import Duration, Match, Policy, Rules
@@ -21,7 +22,6 @@ from reclaim.storage import ObjectStorage
 from reclaim.stores.abilities import EditsHistory
 from reclaim.stores.icechunk.repo_file import decode_repo
 from reclaim.stores.icechunk.store import IcechunkStore
-from reclaim.testing.engine import OracleEngine
 from reclaim.urls import normalize
 from tests.icechunk.repositories import NEWEST_SPEC, WrittenRepository
 from tests.icechunk.samples import extract
@@ -87,7 +87,7 @@ def test_the_last_two_of_each(tree: SampleTree) -> None:
     }
     kept = {number for line in tree.lines().values() for number in line}
     assert kept == {0, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 14}
-    apply_plan(store, OracleEngine(), plan(written).place, removal=DELETE)
+    apply_plan(store, LocalEngine(), plan(written).place, removal=DELETE)
     assert tree.files() == kept
     after = written.reopened()
     assert contents(after) == before
@@ -112,7 +112,7 @@ def test_logs_of_what_is_passed_over_are_kept(tree: SampleTree) -> None:
         13: [12],
     }
     made = plan(written)
-    apply_plan(store, OracleEngine(), made.place, removal=DELETE)
+    apply_plan(store, LocalEngine(), made.place, removal=DELETE)
     assert _differences(tree) == differences
 
 
@@ -127,10 +127,10 @@ def test_one_run_edits_and_collects_and_comes_back(tree: SampleTree) -> None:
     written, store = tree.written, open_store(tree)
     lines, files = tree.lines(), written.objects()
     made = plan(written, policy=LAST, delete_expired_tags=True)
-    done = apply_plan(store, OracleEngine(), made.place, removal=MoveToQuarantine(WINDOW))
+    done = apply_plan(store, LocalEngine(), made.place, removal=MoveToQuarantine(WINDOW))
     assert (done.dropped, done.failed) == (0, 0)
     assert tree.files() == {0, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 14}
-    undone = undo_run(store, OracleEngine(), done.run)
+    undone = undo_run(store, LocalEngine(), done.run)
     assert not undone.left
     assert (tree.lines(), written.objects()) == (lines, files)
 
@@ -146,10 +146,10 @@ def test_a_run_that_stops_takes_its_edit_back(tree: SampleTree) -> None:
     written, store, lines = tree.written, open_store(tree), tree.lines()
     made = plan(written, policy=LAST)
     with pytest.raises(Stopped):
-        apply_plan(store, OracleEngine(step=step), made.place, removal=DELETE)
+        apply_plan(store, LocalEngine(step=step), made.place, removal=DELETE)
     assert tree.lines() == lines
     assert [run.state for run in store.runs()] == [RunState.STOPPED]
-    apply_plan(store, OracleEngine(), made.place, removal=DELETE)
+    apply_plan(store, LocalEngine(), made.place, removal=DELETE)
     assert tree.files() == {0, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 14}
 
 
@@ -182,11 +182,11 @@ def test_what_a_lease_held_is_promised_for_the_window(tree: SampleTree) -> None:
     lines = tree.lines()
     lease = store.take_lease(tree.ids[12], holder="reader", length=timedelta(hours=2))
     made = plan(written, policy=LAST)
-    run = apply_plan(store, OracleEngine(), made.place, removal=MoveToQuarantine(WINDOW)).run
+    run = apply_plan(store, LocalEngine(), made.place, removal=MoveToQuarantine(WINDOW)).run
     store.release_lease(lease.id)
-    apply_plan(store, OracleEngine(), plan(written).place, removal=DELETE)
+    apply_plan(store, LocalEngine(), plan(written).place, removal=DELETE)
     assert 12 in tree.files()
-    undo_run(store, OracleEngine(), run)
+    undo_run(store, LocalEngine(), run)
     assert tree.lines() == lines
 
 
@@ -217,7 +217,7 @@ def test_a_sample_whatever_the_library(tmp_path: Path) -> None:
     [main] = store.current_history().refs
     parents = {one.id: one.parents for one in store.current_history().snapshots}
     assert parents[main.snapshot] == (SnapshotId("1CECHNKREP0F1RSTCMT0"),)
-    undo_run(store, OracleEngine(), run.id)
+    undo_run(store, LocalEngine(), run.id)
     assert set(store.current_history().snapshots) == set(before.snapshots)
 
 
@@ -231,17 +231,17 @@ def test_the_same_rules_leave_what_an_undo_brought_back(tree: SampleTree, way: s
     else:
         removal = MoveToQuarantine(keep=timedelta(days=30))
         made = plan(tree.written, policy=LAST)
-        run = apply_plan(store, OracleEngine(), made.place, removal=removal).run
+        run = apply_plan(store, LocalEngine(), made.place, removal=removal).run
         window = timedelta(days=30)
     assert tree.lines() != lines
-    undo_run(store, OracleEngine(), run)
+    undo_run(store, LocalEngine(), run)
     end = find_hold(store, run)
     assert end is not None
     assert abs(end - store.clock.now() - window) < timedelta(hours=1)
     assert plan_store_expire(store, LAST).edit.empty
     again = plan(tree.written, policy=LAST)
     assert {holder.run for holder in again.document.held_by} == {run}
-    apply_plan(store, OracleEngine(), again.place, removal=DELETE)
+    apply_plan(store, LocalEngine(), again.place, removal=DELETE)
     assert tree.lines() == lines
     for lease, _ in store.leases():
         store.release_lease(lease.id)

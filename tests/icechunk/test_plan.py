@@ -12,6 +12,7 @@ import icechunk
 import pyarrow as pa
 import pytest
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.parts import open_storage, read_part
 from reclaim.errors import Conflict, Corrupt, NotFound, ReclaimError, Refused, UnknownVersion
 from reclaim.model import StoredObject
@@ -22,7 +23,6 @@ from reclaim.stores.icechunk.envelope import FileType
 from reclaim.stores.icechunk.format import IcechunkFormat
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins, Observation, ObserveRequest
-from reclaim.testing.engine import OracleEngine
 from reclaim.testing.storage import StorageWrapper
 from tests.cli.conftest import CommandLine, bare, plain
 from tests.icechunk.later_version import with_fields
@@ -80,7 +80,7 @@ def test_nothing_is_read_twice(written: WrittenRepository) -> None:
     storage = CountsReads(open_storage(written.folder.parent.as_uri()))
     store = IcechunkStore(str(written.folder), storage=storage)
     options = PlanOptions(margins=Margins(objects=DAY), allowed_fraction=1)
-    make_plan(store, OracleEngine(lambda _url: storage), options)
+    make_plan(store, LocalEngine(lambda _url: storage), options)
     of_commits = ("/snapshots/", "/manifests/")
     reads = {one: n for one, n in storage.reads.items() if any(at in one for at in of_commits)}
     assert len(reads) >= 9
@@ -178,7 +178,7 @@ class Between(StorageWrapper):
 def observed(written: WrittenRepository, storage: Storage) -> Observation:
     store = IcechunkStore(str(written.folder), storage=storage)
     url, prefix = store.place("run")
-    return store.observe(ObserveRequest(open_storage(url), prefix, OracleEngine(), DAY))
+    return store.observe(ObserveRequest(open_storage(url), prefix, LocalEngine(), DAY))
 
 
 def test_a_branch_that_is_made_while_refs_are_read(tmp_path: Path) -> None:

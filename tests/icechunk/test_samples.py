@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.run.apply import apply_plan
 from reclaim.run.removal import DELETE, MoveToQuarantine
 from reclaim.run.undo import undo_run
 from reclaim.stores.icechunk.repo_document import RepoDocument
 from reclaim.stores.icechunk.repo_file import decode_repo
 from reclaim.stores.icechunk.store import IcechunkStore
-from reclaim.testing.engine import OracleEngine
 from tests.icechunk.samples import NAMES, extract, told
 from tests.icechunk.world import candidates, plan
 
@@ -52,7 +52,7 @@ def test_the_same_is_collected(sample: str, tmp_path: Path) -> None:
     made = plan(written)
     assert candidates(made) == expected
     before = written.objects()
-    apply_plan(IcechunkStore(str(written.folder)), OracleEngine(), made.place, removal=DELETE)
+    apply_plan(IcechunkStore(str(written.folder)), LocalEngine(), made.place, removal=DELETE)
     assert written.objects() == {folder: before[folder] - expected[folder] for folder in before}
     left = decode_repo((written.folder / "repo").read_bytes(), "repo")
     assert {one.id for one in left.snapshots} <= written.names("snapshots")
@@ -63,8 +63,8 @@ def test_what_was_collected_comes_back(sample: str, tmp_path: Path) -> None:
     before, repo = written.objects(), RepoDocument.read(_repo(written.folder), "repo")
     store, made = IcechunkStore(str(written.folder)), plan(written)
     removal = MoveToQuarantine(timedelta(days=7))
-    run = apply_plan(store, OracleEngine(), made.place, removal=removal).run
-    undo_run(store, OracleEngine(), run)
+    run = apply_plan(store, LocalEngine(), made.place, removal=removal).run
+    undo_run(store, LocalEngine(), run)
     assert written.objects() == before
     back = RepoDocument.read(_repo(written.folder), "repo")
     assert back.entries() == repo.entries()

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import zarr
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.run.apply import apply_plan
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.undo import undo_run
 from reclaim.stores.icechunk.store import IcechunkStore
-from reclaim.testing.engine import OracleEngine
 from tests.icechunk.repositories import NEWEST_SPEC, WrittenRepository
 from tests.icechunk.world import bury, plan
 
@@ -26,10 +26,10 @@ def test_what_was_taken_before_an_upgrade_comes_back(tmp_path: Path) -> None:
     before = written.objects()
     removal = MoveToQuarantine(timedelta(days=7))
     store = IcechunkStore(str(written.folder))
-    run = apply_plan(store, OracleEngine(), plan(written).place, removal=removal).run
+    run = apply_plan(store, LocalEngine(), plan(written).place, removal=removal).run
     icechunk.upgrade_icechunk_repository(written.reopened().repository, dry_run=False)
     upgraded = IcechunkStore(str(written.folder))
-    done = undo_run(upgraded, OracleEngine(), run)
+    done = undo_run(upgraded, LocalEngine(), run)
     assert done.snapshots == 2
     assert {name: before[name] - written.objects()[name] for name in before} == {
         name: set() for name in before

@@ -9,6 +9,7 @@ from pathlib import Path
 import icechunk
 import pytest
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import Conflict
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
@@ -16,7 +17,6 @@ from reclaim.run.removal import DELETE
 from reclaim.storage import Storage
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
-from reclaim.testing.engine import OracleEngine
 from reclaim.testing.servers import SeaweedFS
 from reclaim.testing.storage import StorageWrapper
 from tests.icechunk.repositories import NEWEST_SPEC, WrittenRepository, bucket_storage
@@ -65,13 +65,13 @@ class Bucket:
         self.expected[name] = 100 + self._made
 
     def plan(self, step: Step = lambda _step: None) -> Plan:
-        return make_plan(IcechunkStore(self.url), OracleEngine(step=step), SOON)
+        return make_plan(IcechunkStore(self.url), LocalEngine(step=step), SOON)
 
     def apply(
         self, made: Plan, step: Step = lambda _step: None, storage: Storage | None = None
     ) -> None:
         store = IcechunkStore(self.url, storage=storage)
-        apply_plan(store, OracleEngine(step=step), made.place, removal=DELETE)
+        apply_plan(store, LocalEngine(step=step), made.place, removal=DELETE)
 
     def read(self, branch: str = "main") -> dict[str, list[int]]:
         return contents(self.written.reopened().repository)[str({"branch": branch})]

@@ -10,11 +10,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.parts import open_storage, read_part
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
-from reclaim.testing.engine import OracleEngine
 from tests.icechunk.repositories import FOLDERS, WrittenRepository
 
 DAY = timedelta(days=1)
@@ -26,7 +26,7 @@ def plan(
     """A plan for what is older than a day."""
     store = IcechunkStore(str(written.folder))
     asked = PlanOptions(margins=Margins(objects=DAY), allowed_fraction=1, **options)
-    return make_plan(store, OracleEngine(step=step), asked)
+    return make_plan(store, LocalEngine(step=step), asked)
 
 
 def candidates(made: Plan) -> dict[str, set[str]]:

@@ -9,6 +9,7 @@ import pytest
 
 from reclaim.catalog.database.schema import claimed_addresses
 from reclaim.engine.answers import Swept
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.requests import SweepRequest
 from reclaim.errors import Gone, Partial, PlanRefused, Refused, StorageDenied, TooMuch
 from reclaim.model import RunState
@@ -21,7 +22,6 @@ from reclaim.run.limits import Limits
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.storage import ObjectStorage
 from reclaim.stores.findings import Finding
-from reclaim.testing.engine import OracleEngine
 from tests.catalog import raw
 from tests.collect.dying import Frozen, dies
 from tests.collect.world import World, opening
@@ -202,15 +202,15 @@ def cut_off_with_a_late_task(
     """A run that is cut off with a task on its way, and what that task does when it wakes up."""
     plan = planned(world)
     requests: list[SweepRequest] = []
-    sweep = OracleEngine.sweep
+    sweep = LocalEngine.sweep
 
-    def stopping(self: OracleEngine, request: SweepRequest) -> Swept:
+    def stopping(self: LocalEngine, request: SweepRequest) -> Swept:
         requests.append(request)
         raise Died
 
     how: dict[str, Any] = {} if removal is None else {"removal": removal}
     with monkeypatch.context() as patch:
-        patch.setattr(OracleEngine, "sweep", stopping)
+        patch.setattr(LocalEngine, "sweep", stopping)
         with pytest.raises(Died):
             world.apply(plan, **how)
     world.clock.advance(minutes=17)

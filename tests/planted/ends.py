@@ -64,27 +64,21 @@ BUGS: dict[str, Bug] = {
     ),
     "an apply that holds its lock while Spark starts": Bug(
         "reclaim.run.apply",
-        right="    wait_for(engine)\n",
+        right="    engine.start()\n",
         wrong="",
         test=f"{LATE}::test_no_lock_is_held_while_an_engine_starts",
     ),
     "an undo that holds its lock while Spark starts": Bug(
         "reclaim.run.undo",
-        right="    wait_for(engine)\n",
+        right="    engine.start()\n",
         wrong="",
         test=f"{LATE}::test_no_lock_is_held_while_an_engine_starts",
     ),
     "a purge that holds its lock while Spark starts": Bug(
         "reclaim.run.purge",
-        right="    wait_for(engine)\n",
+        right="    engine.start()\n",
         wrong="",
         test=f"{LATE}::test_no_lock_is_held_while_an_engine_starts",
-    ),
-    "a failed start of the engine forgotten": Bug(
-        "reclaim.engine.late",
-        right="            self._error = error",
-        wrong="            self._engine = None",
-        test=f"{LATE}::test_what_went_wrong_is_told_to_who_uses_it[True]",
     ),
     "the lock given back while tasks may be at work": Bug(
         "reclaim.lock",

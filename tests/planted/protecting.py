@@ -38,7 +38,7 @@ BUGS: dict[str, Bug] = {
         ),
     ),
     "protect does not ask what runs on uncommitted data read of dead containers": Bug(
-        "reclaim.testing.shielding_engine",
+        "reclaim.engine.local.shielding",
         right="            tables.append(shielding.match_paths(rows, request.globs))\n",
         wrong="",
         test=f"{TEST}::test_any_path_of_an_object_protects_it[auto]",

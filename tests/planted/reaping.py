@@ -118,8 +118,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a folder that is gone hides an object in an unknown partition": Bug(
         "reclaim.run.plan",
-        right="        check_partitions(listed | strangers, seen)\n",
-        wrong="        check_partitions(listed, seen)\n",
+        right="        check_partitions(self._store, listed | strangers, seen)\n",
+        wrong="        check_partitions(self._store, listed, seen)\n",
         test="tests/collect/test_refusals.py"
         "::test_an_unknown_partition_with_an_object_is_not_empty",
     ),

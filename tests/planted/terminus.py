@@ -285,7 +285,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a lock that cannot be read is free": Bug(
         "reclaim.stores.sidecar.lock",
-        right='return _State(number, "", "", latest, f"{file} cannot be read: {error}")',
+        right='return _State(number, "", "", latest, None, f"{file} cannot be read: {error}")',
         wrong='return _State(number, "", "", None)',
         test=f"{HERE}/test_sidecar.py::test_a_lock_that_cannot_be_read[empty]",
         sequence="a lock is empty",

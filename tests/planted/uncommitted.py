@@ -15,7 +15,7 @@ SAVING = "reclaim.run.uncommitted.saving"
 
 BUGS: dict[str, Bug] = {
     "staged addresses are carried though a commit has them": Bug(
-        "reclaim.testing.uncommitted_engine",
+        "reclaim.engine.local.uncommitted",
         right="            carried.append(unlisted)\n",
         wrong="            carried.append(rows)\n",
         test=f"{TEST}::TestTraps::test_committed_long_ago_copied_into_staging_checkpointed_reset",

@@ -13,11 +13,11 @@ from reclaim.catalog.reaping import needless_rows, reaper
 from reclaim.catalog.reaping.reaper import Reaper
 from reclaim.catalog.refs import committing, merging
 from reclaim.catalog.staging import cleaner, entry_edits
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.run import plan
 from reclaim.run.checkpoints import CheckpointKind
 from reclaim.run.plan import Planning
 from reclaim.stores.catalog import CatalogStore
-from reclaim.testing.engine import OracleEngine
 from reclaim.testing.scheduler import current_task
 from tests.schedules.telling import tell
 
@@ -30,8 +30,8 @@ RETURNING: list[tuple[Any, str]] = [
     (CatalogStore, "check"),
     (CatalogStore, "observe"),
     (CheckpointKind, "hold"),
-    (OracleEngine, "expand"),
-    (OracleEngine, "find"),
+    (LocalEngine, "expand"),
+    (LocalEngine, "find"),
     (Planning, "_find_protection"),
     *((plan, name) for name in ("check_clock", "hold_memory", "keep_needed", "keep_promises")),
 ]

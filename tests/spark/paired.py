@@ -68,6 +68,10 @@ class PairedEngine:
         self._second = second
         self._storage = storage
 
+    def start(self) -> None:
+        self._first.start()
+        self._second.start()
+
     def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
         found = self._first.list(format, ranges, place)
         other = self._second.list(format, ranges, _beside(place))

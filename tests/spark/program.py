@@ -38,7 +38,7 @@ def main(location: str, kind: str, where: str) -> dict[str, Any]:
     settings = {"spark.executor.memory": "512m"} if kind == "master" else {}
     session = build_session(settings=settings, **given)
     meter = HearingMeter(session)
-    engine = SparkEngine(session, meter=meter)
+    engine = SparkEngine(session, metered=lambda _: meter)
     with Catalog.open(location) as catalog:
         store = CatalogStore(catalog.access("sales"))
         margins = Margins(objects=timedelta(0))

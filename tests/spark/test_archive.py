@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -10,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from reclaim.cli import archiving
 from reclaim.engine.base import Engine
-from reclaim.engine.spark import archive_writer, java
+from reclaim.engine.spark import archive_writer
 from reclaim.engine.spark.archive import FOLDER_VARIABLES, HARMLESS, OFF, VARIABLE, ClassArchive
 from reclaim.engine.spark.archive_writer import make_archive
 
@@ -165,25 +163,18 @@ def test_it_is_made_once_and_gets_its_name_when_it_is_whole(
     seen = []
 
     def write(archive: ClassArchive, file: Path, workload: object) -> None:
-        seen.append((archive.is_there, archive.is_wanted, file.parent.parent))
+        seen.append((archive.is_there, file.parent.parent))
         _written(archive, file, workload)
 
     monkeypatch.setattr(archive_writer, "_write", write)
-    leftover = archive.file.parent / ".making-before"
-    leftover.mkdir(parents=True)
-    archive.file.parent.chmod(0o700)
-    assert archive.is_wanted
     assert make_archive(archive, _no_work)
     assert make_archive(archive, _no_work)
-    # While it is made, nobody else begins.
-    assert seen == [(False, False, archive.file.parent)]
-    names = {path.suffix for path in archive.file.parent.iterdir()}
-    assert names == {".jsa", ".length", ".lock"}
+    assert seen == [(False, archive.file.parent)]
+    assert {path.suffix for path in archive.file.parent.iterdir()} == {".jsa", ".length"}
     assert archive.is_there
-    assert not archive.is_wanted
 
 
-def test_one_that_fails_is_not_tried_again_at_once(
+def test_one_that_fails_leaves_nothing(
     archive: ClassArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -192,20 +183,7 @@ def test_one_that_fails_is_not_tried_again_at_once(
     monkeypatch.setattr(archive_writer, "_write", fail)
     with pytest.raises(OSError, match="no space"):
         make_archive(archive, _no_work)
-    assert not archive.is_there
-    assert not archive.is_wanted
-    assert not list(archive.file.parent.glob(".making-*"))
-    os.utime(archive.failed, (0, 0))
-    assert archive.is_wanted
-
-
-def test_who_makes_it_is_left_to_it(archive: ClassArchive, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_writer, "_write", _written)
-    archive.file.parent.mkdir()
-    with archive.lock.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        assert not make_archive(archive, _no_work)
-    assert make_archive(archive, _no_work)
+    assert not list(archive.file.parent.iterdir())
 
 
 def test_old_ones_are_removed_when_another_is_made(
@@ -222,24 +200,6 @@ def test_old_ones_are_removed_when_another_is_made(
     assert not unused.exists()
 
 
-def test_a_process_of_its_own_makes_it_after_a_run_that_had_to_do_without(
-    archive: ClassArchive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun = []
-    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: begun.append(command))
-    monkeypatch.setattr(java, "_running", None)
-    archiving.start_archiving()
-    assert begun == []
-    monkeypatch.setattr(java, "_running", object())
-    archiving.start_archiving()
-    assert [command[1:] for command in begun] == [["-m", "reclaim.cli.archiving"]]
-    _make(archive)
-    archiving.start_archiving()
-    monkeypatch.setenv(VARIABLE, OFF)
-    archiving.start_archiving()
-    assert len(begun) == 1
-
-
 def test_a_cache_that_cannot_be_written_hurts_nobody(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -248,6 +208,5 @@ def test_a_cache_that_cannot_be_written_hurts_nobody(
     found = ClassArchive.find()
     assert found is not None
     assert found.used_by(OPTIONS) == OPTIONS
-    assert found.is_wanted
     with pytest.raises(OSError, match="Not a directory"):
         make_archive(found, _no_work)

@@ -1,4 +1,4 @@
-"""Spark finds what the oracle engine finds, however it compares addresses."""
+"""Spark finds what the local engine finds, however it compares addresses."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from pyspark.sql import SparkSession
 from reclaim.catalog import Catalog, Repository
 from reclaim.engine.answers import Objects
 from reclaim.engine.base import Engine
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.spark.engine import SparkEngine
-from reclaim.engine.spark.keys import Key, among, keys_of
 from reclaim.engine.tasks.inventory import find_inventory
+from reclaim.engine.tasks.keys import Key, among, keys_of
 from reclaim.engine.tasks.parts import Place, open_storage, read_part
 from reclaim.errors import Corrupt, IncompleteRead, InvalidInput, PlanRefused
 from reclaim.policy import from_options
@@ -30,7 +31,6 @@ from reclaim.storage import Storage
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins
 from reclaim.testing import ClockedStorage, FakeClock
-from reclaim.testing.engine import OracleEngine
 from tests.spark.paired import PairedEngine
 
 Row = tuple[Any, ...]
@@ -69,8 +69,8 @@ class Bench:
     def clocked(self, url: str) -> Storage:
         return ClockedStorage(open_storage(url), self.clock)
 
-    def plain(self) -> OracleEngine:
-        return OracleEngine(self.open, clock=self.clock)
+    def plain(self) -> LocalEngine:
+        return LocalEngine(self.open, clock=self.clock)
 
 
 OPTIONS: dict[str, Any] = {"policy": from_options(older_than="4d"), "allowed_fraction": 1.0}

@@ -1,4 +1,4 @@
-"""Icechunk repositories on Spark: each step finds what the oracle engine finds, on both specs."""
+"""Icechunk repositories on Spark: each step finds what the local engine finds, on both specs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.spark import expanding
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.spark.finding import LOOKUP_LIMIT
-from reclaim.engine.spark.keys import Key, keys_of
+from reclaim.engine.tasks.keys import Key, keys_of
 from reclaim.engine.tasks.parts import open_storage, read_part
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
@@ -24,7 +25,6 @@ from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.undo import undo_run
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
-from reclaim.testing.engine import OracleEngine
 from tests.icechunk.repositories import SPECS, WrittenRepository
 from tests.icechunk.samples import extract
 from tests.icechunk.world import DAY, build_randomly, bury
@@ -47,7 +47,7 @@ OPTIONS = PlanOptions(margins=Margins(objects=DAY), allowed_fraction=1)
 
 def paired(written: WrittenRepository, spark: SparkSession) -> PairedEngine:
     storage = open_storage(written.folder.parent.as_uri())
-    return PairedEngine(OracleEngine(), SparkEngine(spark), storage)
+    return PairedEngine(LocalEngine(), SparkEngine(spark), storage)
 
 
 def test_plan_and_apply_and_undo(written: WrittenRepository, spark: SparkSession) -> None:
@@ -101,7 +101,7 @@ def test_reasons_however_they_are_looked_up(tmp_path: Path, spark: SparkSession)
     (written.folder / "chunks" / ("0" * 20)).write_bytes(b"of no snapshot")
     written.age()
     store = IcechunkStore(str(written.folder))
-    expected = rows(make_plan(store, OracleEngine(), OPTIONS))
+    expected = rows(make_plan(store, LocalEngine(), OPTIONS))
     assert len({row["reason"] for row in expected}) == 2
     for limit in (LOOKUP_LIMIT, 0):
         found = rows(make_plan(store, SparkEngine(spark, lookup_limit=limit), OPTIONS))

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from reclaim.catalog import Catalog
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.spark.jobs import Jobs
 from reclaim.engine.tasks.deleting import Deleter, Remove, Taken, Target
@@ -29,7 +30,6 @@ from reclaim.storage.pace import InTime
 from reclaim.stores.base import Store
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins
-from reclaim.testing.engine import OracleEngine
 
 PATIENCE = 60.0
 
@@ -96,7 +96,7 @@ def test_an_interrupted_sweep(spark: SparkSession, tmp_path: Path) -> None:
     with Catalog.open(tmp_path / "catalog") as catalog:
         store = CatalogStore(catalog.access("sales"))
         options = PlanOptions(margins=Margins(objects=timedelta(0)), allowed_fraction=1.0)
-        plan = make_plan(store, OracleEngine(), options)
+        plan = make_plan(store, LocalEngine(), options)
         engine = SparkEngine(spark)
         with pytest.raises(KeyboardInterrupt) as caught, interrupted_once_begun(tmp_path):
             apply_plan(store, engine, plan.place, removal=Hanging(folder=tmp_path))

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from reclaim.catalog import Catalog
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.spark.work import listing
 from reclaim.engine.tasks.parts import Place, open_storage, read_part
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins
 from reclaim.testing.cluster import standalone
-from reclaim.testing.engine import OracleEngine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RECEIVE = "import pickle, sys; pickle.load(sys.stdin.buffer); print(*sys.modules)"
@@ -57,7 +57,7 @@ def expected(location: Path, folder: Path) -> list[list[str]]:
             allowed_fraction=1.0,
             place=Place(folder.as_uri(), ""),
         )
-        plan = make_plan(store, OracleEngine(), options)
+        plan = make_plan(store, LocalEngine(), options)
     storage = open_storage(plan.place.url)
     return sorted(
         [row["address"], row["kind"], row["reason"]]

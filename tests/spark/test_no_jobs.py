@@ -11,8 +11,8 @@ from reclaim.engine.answers import NO_CONTAINERS, ContainerFiles, Objects, Read
 from reclaim.engine.requests import ConfirmRequest, FindRequest
 from reclaim.engine.spark.finding import Finder
 from reclaim.engine.spark.frames import Frames
-from reclaim.engine.spark.keys import keys_of
 from reclaim.engine.tasks.judging import CandidateRules
+from reclaim.engine.tasks.keys import keys_of
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.stores.catalog.format import CatalogFormat
 from tests.collect.world import World

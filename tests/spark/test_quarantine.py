@@ -1,4 +1,4 @@
-"""Quarantine, undo and purge on Spark give what the oracle engine gives, on a disk and on S3."""
+"""Quarantine, undo and purge on Spark give what the local engine gives, on a disk and on S3."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from reclaim.catalog import Catalog, Repository
 from reclaim.catalog.content import ranges
 from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.engine.base import Engine
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.requests import ExpandRequest, IncompleteRequest, NeededRequest, RecallRequest
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.tasks.deleting import FAILED, JOURNAL
@@ -37,7 +38,6 @@ from reclaim.run.undo import undo_run
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.catalog.format import METARANGE
 from reclaim.stores.observation import Margins
-from reclaim.testing.engine import OracleEngine
 from reclaim.testing.servers import SeaweedFS
 from tests.catalog import raw
 
@@ -125,7 +125,7 @@ def real(tmp_path: Path) -> Iterator[Real]:
 
 
 def test_each_engine_undoes_what_the_other_has_set_aside(spark: SparkSession, real: Real) -> None:
-    engines: list[Engine] = [SparkEngine(spark), OracleEngine()]
+    engines: list[Engine] = [SparkEngine(spark), LocalEngine()]
     before, there = real.shown(), real.there()
     told = []
     for one, other in (engines, engines[::-1]):
@@ -147,7 +147,7 @@ def test_each_engine_undoes_what_the_other_has_set_aside(spark: SparkSession, re
 
 
 def test_a_purge_on_spark(spark: SparkSession, real: Real) -> None:
-    applied, listed = real.apply(OracleEngine(), MoveToQuarantine())
+    applied, listed = real.apply(LocalEngine(), MoveToQuarantine())
     there = real.there()
     purged = purge(real.store, SparkEngine(spark), older_than=NOW)
     assert purged is not None
@@ -177,7 +177,7 @@ def test_spark_misses_what_the_plain_engine_misses(
     table, store = snapshot_containers(tops, METARANGE), real.store
     ranges = list(store.format.key_ranges(store.storage))
     found = []
-    engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": OracleEngine()}
+    engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": LocalEngine()}
     for name, engine in engines.items():
         place = Place(tmp_path.as_uri(), f"{name}/")
         listed = engine.list(store.format, ranges, place)
@@ -218,7 +218,7 @@ def test_spark_recalls_what_the_plain_engine_recalls(
         place,
     )
     recalled = []
-    engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": OracleEngine()}
+    engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": LocalEngine()}
     for name, engine in engines.items():
         parts = engine.recall(replace(asked, place=place.below(name)))
         tables = [read_part(storage, part) for part in parts]
@@ -241,12 +241,12 @@ def test_spark_finds_what_the_plain_engine_finds_that_promised_commits_need(
         for address in addresses_in(real.repo, metarange)
     }
     shared = addresses_in(real.repo, newest)
-    applied, _ = real.apply(OracleEngine(), MoveToQuarantine())
+    applied, _ = real.apply(LocalEngine(), MoveToQuarantine())
     store = real.store
     aside = store.format.quarantine_path(applied.run)
     table = promised_containers(sorted(set(metaranges.values())), METARANGE, aside)
     found: list[set[str]] = []
-    engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": OracleEngine()}
+    engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": LocalEngine()}
     for name, engine in engines.items():
         place = Place(tmp_path.as_uri(), f"{name}/")
         live = ExpandRequest(
@@ -276,7 +276,7 @@ def test_spark_counts_what_is_not_back_as_missing(
     aside = Aside(store.format.prefix, store.format.quarantine_path("f" * 32))
     row = {"address": aside.of(gone), "outcome": FAILED, "size": 1, "kind": "data", "reason": ""}
     ranges = list(store.format.key_ranges(store.storage))
-    for engine in (SparkEngine(spark), OracleEngine()):
+    for engine in (SparkEngine(spark), LocalEngine()):
         place = Place(tmp_path.as_uri(), f"{type(engine).__name__}/")
         journal = pa.Table.from_pylist([row], schema=JOURNAL)
         part = write_part(open_storage(place.url), place.at("journal.parquet"), journal)
@@ -317,7 +317,7 @@ def test_the_whole_way_on_s3(
         assert real.shown() == before
 
         real.give_up_leases()
-        again, listed = real.apply(OracleEngine(), removal)
+        again, listed = real.apply(LocalEngine(), removal)
         purged = purge(real.store, engine, older_than=NOW)
         assert purged is not None
         assert purged.runs == [again.run]

@@ -1,4 +1,4 @@
-"""Spark and the oracle engine, step by step, over random histories with every kind of commit.
+"""Spark and the local engine, step by step, over random histories with every kind of commit.
 
 ``RECLAIM_SOAK=1`` makes it run for long.
 """

@@ -1,4 +1,4 @@
-"""Runs on uncommitted data: Spark and the oracle engine, step by step, over random histories."""
+"""Runs on uncommitted data: Spark and the local engine, step by step, over random histories."""
 
 from __future__ import annotations
 

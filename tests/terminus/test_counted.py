@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import IncompleteRead
 from reclaim.model import SnapshotId
 from reclaim.run.plan import make_plan
@@ -17,7 +18,6 @@ from reclaim.stores.format import DecodesSnapshots
 from reclaim.stores.terminus.format import TerminusFormat
 from reclaim.stores.terminus.layers import Layers
 from reclaim.stores.terminus.survey import LayerSurvey
-from reclaim.testing.engine import OracleEngine
 from tests.terminus.world import Past, World, bury
 
 
@@ -26,7 +26,7 @@ def past(world: World) -> Past:
     return bury(world)
 
 
-class Losing(OracleEngine):
+class Losing(LocalEngine):
     """An engine with a mistake: it loses a layer as it reads."""
 
     def __init__(self, lost: SnapshotId, world: World) -> None:

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 import pytest
 
 from reclaim.clock import SKEW, Clock
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import ClockSkew, LeaseLapsed
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.run.removal import DELETE
 from reclaim.stores.sidecar.leases import EARLY, LENGTH
 from reclaim.stores.terminus.store import TerminusStore
-from reclaim.testing.engine import OracleEngine
 from tests.terminus.world import Past, World, bury
 
 MINUTE = timedelta(minutes=1)
@@ -45,7 +45,7 @@ def collect(world: World, skew: timedelta) -> None:
     """Delete at once what is dead, on a machine whose clock differs from the storage's."""
     store, storage = store_of(world, skew), world.storage
     opener = world.opener(storage)
-    engine = OracleEngine(lambda _url: storage, clock=store.clock)
+    engine = LocalEngine(lambda _url: storage, clock=store.clock)
     plan = make_plan(store, engine, PlanOptions(margins=world.margins), opener=opener)
     apply_plan(store, engine, plan.place, removal=DELETE, opener=opener)
 

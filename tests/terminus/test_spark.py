@@ -1,4 +1,4 @@
-"""The same on Spark: what the oracle engine decides, Spark decides."""
+"""The same on Spark: what the local engine decides, Spark decides."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from random import Random
 
 from pyspark.sql import SparkSession
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import make_plan
@@ -16,7 +17,6 @@ from reclaim.run.purge import purge
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.undo import undo_run
 from reclaim.stores.terminus.store import TerminusStore
-from reclaim.testing.engine import OracleEngine
 from reclaim.testing.terminus import StoreWriter, populate
 from tests.spark.conftest import spark
 from tests.terminus.samples import Sample, read_store, unpack
@@ -36,7 +36,7 @@ def test_a_real_store(spark: SparkSession, tmp_path: Path) -> None:
     old(sample.folder)
     store, engine = TerminusStore(sample.folder), SparkEngine(spark)
     plan = make_plan(store, engine)
-    plain = make_plan(store, OracleEngine())
+    plain = make_plan(store, LocalEngine())
     for told in ("dead", "candidates", "candidate_bytes", "expected", "read"):
         assert getattr(plan.document, told) == getattr(plain.document, told), told
     run = apply_plan(store, engine, plan.place, removal=MoveToQuarantine()).run

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.parts import read_part
 from reclaim.model import SnapshotId
 from reclaim.run.applied import Applied
@@ -31,7 +32,6 @@ from reclaim.stores.observation import Margins
 from reclaim.stores.terminus.layer import Layer
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing import ClockedStorage, FakeClock
-from reclaim.testing.engine import OracleEngine
 from reclaim.testing.terminus import StoreWriter
 from reclaim.urls import normalize
 from tests import stepping
@@ -75,9 +75,9 @@ class World:
         """Let so much time pass that no margin protects anything."""
         self.clock.advance(days=2)
 
-    def engine(self, step: Step = nothing, storage: Storage | None = None) -> OracleEngine:
+    def engine(self, step: Step = nothing, storage: Storage | None = None) -> LocalEngine:
         found = storage or self.storage
-        return OracleEngine(lambda _url: found, clock=self.clock, step=step)
+        return LocalEngine(lambda _url: found, clock=self.clock, step=step)
 
     def plan(
         self,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
-from typer.main import get_group
+from typer.main import get_command, get_group
 
 from reclaim.cli import exits
 from reclaim.cli.command import (
@@ -20,8 +20,6 @@ from reclaim.cli.command import (
     VerboseOption,
     take_globals,
 )
-from reclaim.cli.completion import INSTALL, SHOW
-from reclaim.cli.plain_values import CommandGroup
 from reclaim.cli.version import show_version
 
 COMMANDS = (
@@ -74,7 +72,6 @@ def build() -> typer.Typer:
     app = typer.Typer(
         cls=_Application,
         epilog=exits.EPILOG,
-        add_completion=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": HELP_OPTIONS},
     )
@@ -85,7 +82,9 @@ def build() -> typer.Typer:
 @cache
 def application() -> TyperGroup:
     """The same, ready to run; made once a process, which may run several commands."""
-    return get_group(build())
+    made = get_command(build())
+    assert isinstance(made, TyperGroup)
+    return made
 
 
 def _root(
@@ -98,18 +97,6 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version.", show_default=False)
     ] = False,
-    # The two are done before a line is parsed: a shell may follow them.
-    _install: Annotated[
-        bool,
-        typer.Option(
-            INSTALL,
-            help="Install completion for bash, zsh or fish, as named, or for this shell.",
-            show_default=False,
-        ),
-    ] = False,
-    _show: Annotated[
-        bool, typer.Option(SHOW, help="Show the script of it instead.", show_default=False)
-    ] = False,
 ) -> None:
     """A versioned object store that knows what to keep.
 
@@ -121,7 +108,7 @@ def _root(
     take_globals(ctx, catalog, as_json, quiet, verbose, log_format)
 
 
-class _Application(CommandGroup):
+class _Application(TyperGroup):
     """The commands of the application."""
 
     def __init__(self, **settings: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
@@ -11,9 +11,15 @@ import typer
 
 from reclaim.cli import exits
 from reclaim.cli.logs import logging_to_stderr
-from reclaim.cli.plain_values import Command, CommandGroup
 from reclaim.cli.session import Globals, Session, output_for
-from reclaim.cli.settings import BY_KEY, DEFAULT_CATALOG, FORMATS, SETTINGS, find_settings
+from reclaim.cli.settings import (
+    BY_KEY,
+    DEFAULT_CATALOG,
+    ENGINES,
+    FORMATS,
+    SETTINGS,
+    find_settings,
+)
 from reclaim.cli.settings import CURRENT as CURRENT_SETTINGS
 from reclaim.cli.verbosity import CURRENT, Verbosity
 from reclaim.errors import InvalidInput
@@ -115,13 +121,12 @@ def command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
     run.__doc__ = function.__doc__
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
-    app.command(name, cls=Command, epilog=exits.EPILOG)(run)
+    app.command(name, epilog=exits.EPILOG)(run)
 
 
 def group(app: typer.Typer, name: str, summary: str) -> typer.Typer:
     """A command with commands of its own, such as ``repo``."""
     made = typer.Typer(
-        cls=CommandGroup,
         help=summary,
         epilog=exits.EPILOG,
         add_completion=False,
@@ -164,7 +169,7 @@ def _options_given(ctx: typer.Context, given: Globals, own: Mapping[str, Any]) -
     options: dict[str, Any] = {
         "catalog": given.catalog,
         "quiet": given.quiet or None,
-        "log_format": None if given.log_format is None else _log_format(given.log_format),
+        "log_format": _known("--log-format", given.log_format, FORMATS),
     }
     if given.verbose or own.get("log"):
         options["log"] = "debug" if given.verbose > 1 else "info"
@@ -172,14 +177,13 @@ def _options_given(ctx: typer.Context, given: Globals, own: Mapping[str, Any]) -
         source = ctx.get_parameter_source(setting.option) if setting.option in own else None
         if source is not None and source.name == "COMMANDLINE":
             options[setting.key] = own[setting.option]
+    _known("--engine", options.get("engine"), ENGINES)
     return {key: value for key, value in options.items() if value is not None}
 
 
-def _log_format(given: str) -> str:
-    if given not in FORMATS:
-        raise InvalidInput(
-            f"--log-format is {given!r}", hint=f"set it to one of {', '.join(FORMATS)}"
-        )
+def _known(flag: str, given: str | None, known: Sequence[str]) -> str | None:
+    if given is not None and given not in known:
+        raise InvalidInput(f"{flag} is {given!r}", hint=f"set it to one of {', '.join(known)}")
     return given
 
 

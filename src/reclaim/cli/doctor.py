@@ -17,6 +17,7 @@ from reclaim.cli.places import parse_repository
 from reclaim.cli.progress import Advance, progress
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
+from reclaim.cli.settings import SPARK, current
 from reclaim.errors import InvalidInput, ReclaimError
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ def _findings(
     from reclaim.stores.findings import failed
     from reclaim.stores.registry import find_foreign
 
-    yield from examine_machine()
+    if current().engine() == SPARK:
+        yield from examine_machine()
     if spark:
         yield _spark(running)
     try:
@@ -125,7 +127,7 @@ def _findings(
             assert foreign is not None
             yield from examine_store(foreign, deep=deep, advance=advance)
             return
-        with session.open_for_run() as catalog:
+        with session.open() as catalog:
             yield from examine(catalog, SystemClock(), deep=deep, advance=advance)
     except ReclaimError as error:
         yield failed("catalog", error)
@@ -147,7 +149,7 @@ def _adopt(session: Session, name: str, *, yes: bool) -> None:
     from reclaim.stores.abilities import HeldGuards, KeepsGuards
     from reclaim.stores.registry import find
 
-    with session.open_for_run() as catalog:
+    with session.open() as catalog:
         store = find(catalog, name)
         assert isinstance(store, KeepsGuards)
         unknown = list(store.unknown_guards())
@@ -175,7 +177,7 @@ def _abort_uploads(session: Session, name: str, *, yes: bool) -> None:
     from reclaim.stores.abilities import KeepsGuards
     from reclaim.stores.registry import find
 
-    with session.open_for_run() as catalog:
+    with session.open() as catalog:
         store = find(catalog, name)
         assert isinstance(store, KeepsGuards)
         uploads = store.old_uploads()

@@ -172,7 +172,7 @@ def _of_catalog(
     from reclaim.run.expire import apply_expire, plan_expire
     from reclaim.run.stored_policy import choose_policy
 
-    with session.open_for_run() as catalog:
+    with session.open() as catalog:
         repo = catalog.repository(parse_repository(repository))
         document = repo.stored_policy() if given is None else None
         stored = None if document is None else decode_stored(document, repository=repo.name)

@@ -103,7 +103,7 @@ def hold(
         if snapshot is not None:
             raise InvalidInput("a commit is named as REPO/REF, in one word")
         where = parse_ref(place)
-        with session.open_for_run() as catalog:
+        with session.open() as catalog:
             lease = catalog.repository(where.repository).take_lease(
                 where.ref, holder=who, length=duration.rest
             )
@@ -121,7 +121,7 @@ def list_(session: Session, repository: RepositoryArgument) -> None:
     if foreign := _foreign(repository):
         leases, noun = foreign.leases(), foreign.noun
     else:
-        with session.open_for_run() as catalog:
+        with session.open() as catalog:
             leases, noun = catalog.repository(parse_repository(repository)).leases(), "commit"
     session.output.answer(LeasesFound(leases, noun))
 
@@ -147,7 +147,7 @@ def release(
     with ExitStack() as opened:
         store: HoldsLeases | Repository | None = _foreign(repository)
         if store is None:
-            catalog = opened.enter_context(session.open_for_run())
+            catalog = opened.enter_context(session.open())
             store = catalog.repository(parse_repository(repository))
         if lease is not None:
             store.release_lease(lease)

@@ -18,6 +18,9 @@ from reclaim.cli.exits import DEBUG_VARIABLE
 if TYPE_CHECKING:
     from reclaim.cli.failure import Failure
 
+COMPLETION_VARIABLE = "_RECLAIM_COMPLETE"
+"""Set by a shell that asks how a line may go on."""
+
 
 def script() -> NoReturn:
     """The command ``reclaim``: runs one command in a process of its own, and ends the process.
@@ -30,10 +33,6 @@ def script() -> NoReturn:
     signals.install()
     code = main()
     sys.stderr.flush()
-    if code == exits.DONE and "reclaim.engine.spark.java" in sys.modules:
-        from reclaim.cli.archiving import start_archiving
-
-        start_archiving()
     os._exit(code)
 
 
@@ -60,23 +59,14 @@ def _run(args: list[str]) -> int:
         sys.stdout.flush()
         return exits.DONE
 
-    if instruction := os.environ.get("_RECLAIM_COMPLETE"):
-        from reclaim.cli.completion import complete
-
-        return complete(instruction)
-
     import typer
 
     from reclaim.cli.application import application
 
     try:
-        if any(option in args for option in ("--install-completion", "--show-completion")):
-            from reclaim.cli.completion import install_or_show
-
-            code = install_or_show(args)
-            sys.stdout.flush()
-            return code
         app = application()
+        if os.environ.get(COMPLETION_VARIABLE):
+            app.main(args, "reclaim")
         with app.make_context("reclaim", list(args)) as ctx:
             app.invoke(ctx)
         sys.stdout.flush()
@@ -84,6 +74,10 @@ def _run(args: list[str]) -> int:
     except typer.Exit as end:
         sys.stdout.flush()
         return end.exit_code
+    except SystemExit as end:
+        # Typer ends so after the options of completion, and after an answer to a shell.
+        sys.stdout.flush()
+        return int(end.code or exits.DONE)
     except BrokenPipeError:
         raise
     except (Exception, KeyboardInterrupt) as error:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reclaim.cli.exits import DEBUG_VARIABLE
-from reclaim.cli.settings import Settings, current
+from reclaim.cli.settings import LOCAL, Settings, current
 from reclaim.cli.watching import Watch, watching
 from reclaim.errors import InvalidInput
 
@@ -28,6 +26,16 @@ if TYPE_CHECKING:
 class RunOptions:
     """Where a run's work is done, and what it tells a scheduler."""
 
+    engine_name: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="ENGINE",
+            help="Where the work is done: spark, or local for at most a million objects and "
+            "without Java. Default: spark.",
+            show_default=False,
+        ),
+    ] = None
     master: Annotated[
         str | None,
         typer.Option(
@@ -57,56 +65,42 @@ class RunOptions:
     @contextmanager
     def watched(self) -> Iterator[Watch]:
         """Show how far stages are, as the command was asked to."""
-        try:
-            with watching() as watch:
-                yield watch
-        finally:
-            _end_starting()
+        with watching() as watch:
+            yield watch
 
     def engine(self, shown: Watch) -> Engine:
-        """The engine on Spark, which is started when the run needs it, or was by an earlier
-        command."""
-        from reclaim.engine.late import late
+        """The engine that was chosen. Spark starts when the run needs it."""
+        settings = current()
+        if settings.engine() == LOCAL:
+            from reclaim.engine.local.engine import LocalEngine
+
+            return LocalEngine()
+
+        with _told_if_missing():
+            from reclaim.engine.spark.engine import SparkEngine
+            from reclaim.engine.spark.meter import SparkMeter
         from reclaim.run.stages import Stage
 
-        # Here: another thread has no current settings.
-        settings = current()
-        master, remote = settings.spark()
-
-        @contextmanager
-        def waiting() -> Iterator[None]:
+        def started() -> Any:
             starting, since = Stage("start Spark"), monotonic()
             shown.begin(starting)
-            with suppress(ImportError):
-                # In the time that Java takes.
-                import reclaim.engine.spark.engine  # noqa: F401
-            yield
+            session = _make_session(settings)
             starting.seconds = monotonic() - since
             shown.end(starting)
+            return session
 
-        def ahead() -> bool:
-            with _told_if_missing():
-                from reclaim.engine.spark.session import starts_java
+        def metered(session: Any) -> SparkMeter:
+            meter = SparkMeter(session)
+            shown.measure(meter)
+            return meter
 
-            return starts_java(master=master, remote=remote)
-
-        return late(partial(_make_engine, settings, shown), waiting=waiting, ahead=ahead)
+        tasks = settings["spark.tasks"]
+        count = None if tasks is None else int(tasks)
+        return SparkEngine(started, tasks=count, metered=metered)
 
     def spark(self) -> Any:
         """A Spark session that says nothing of its own."""
         return _make_session(current())
-
-
-def _make_engine(settings: Settings, shown: Watch) -> Engine:
-    session = _make_session(settings)
-
-    from reclaim.engine.spark.engine import SparkEngine
-    from reclaim.engine.spark.meter import SparkMeter
-
-    meter = SparkMeter(session)
-    shown.measure(meter)
-    tasks = settings["spark.tasks"]
-    return SparkEngine(session, tasks=None if tasks is None else int(tasks), meter=meter)
 
 
 def _make_session(settings: Settings) -> Any:
@@ -128,15 +122,9 @@ def _told_if_missing() -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise InvalidInput(
             f"this needs Spark, and {error.name} is not installed",
-            hint="install it with: pip install 'reclaim[spark]'",
+            hint="install it with: pip install 'reclaim[spark]'; for a small store use "
+            "--engine local",
         ) from error
-
-
-def _end_starting() -> None:
-    """End Java that a run which is over would have needed, and that is not up yet."""
-    java = sys.modules.get("reclaim.engine.spark.java")
-    if java is not None:
-        java.end_starting()
 
 
 class _Unhandled(logging.Handler):

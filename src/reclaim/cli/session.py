@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from reclaim.cli.arrow import load_without_numpy
 from reclaim.cli.output import ConsoleOutput, JsonOutput, Output
 from reclaim.errors import InvalidInput, Refused
 
@@ -50,12 +49,7 @@ class Session:
     output: Output
 
     def open(self) -> Catalog:
-        """Open the catalog for a command that starts no engine; to be used in a ``with`` block."""
-        load_without_numpy()
-        return self.open_for_run()
-
-    def open_for_run(self) -> Catalog:
-        """Open the catalog for a command that may start an engine."""
+        """Open the catalog; to be used in a ``with`` block."""
         from reclaim.catalog import Catalog
 
         return Catalog.open(self.location)
@@ -69,7 +63,7 @@ class Session:
         if foreign is not None:
             yield [foreign]
             return
-        with self.open_for_run() as catalog:
+        with self.open() as catalog:
             yield list(find_all(catalog)) if name is None else [find(catalog, name)]
 
     @contextmanager
@@ -109,7 +103,7 @@ class Session:
                 f"the plan is for a {kind} store, which has to be named",
                 hint=f"add --store {name_of(kind, name, uid)}, if that is the store that you mean",
             )
-        with self.open_for_run() as catalog:
+        with self.open() as catalog:
             yield find_planned(catalog, name=name, uid=uid)
 
     def confirm(self, what: str, *, yes: bool) -> None:

@@ -20,6 +20,7 @@ from reclaim.urls import redacted
 DEFAULT_CATALOG = ".reclaim"
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
+SPARK, LOCAL = ENGINES = ("spark", "local")
 
 OPTION, VARIABLE, CATALOG_FILE, USER_FILE, DEFAULT = (
     "option",
@@ -152,6 +153,15 @@ SETTINGS = (
         guarded=True,
     ),
     Setting(
+        "engine",
+        "engine_name",
+        "--engine",
+        "RECLAIM_ENGINE",
+        _one_of(*ENGINES),
+        "where runs do their work: on Spark, or in the process of the command (local)",
+        SPARK,
+    ),
+    Setting(
         "spark.master",
         "master",
         "--master",
@@ -210,6 +220,17 @@ class Settings:
 
     def is_set(self, key: str) -> bool:
         return self.chosen[key].origin != DEFAULT
+
+    def engine(self) -> str:
+        """The engine; a master or a server on the command line is for Spark only."""
+        engine = str(self["engine"])
+        for key in ("spark.master", "spark.remote", "spark.tasks"):
+            if engine != SPARK and self.chosen[key].origin == OPTION:
+                raise InvalidInput(
+                    f"{BY_KEY[key].flag} is an option of Spark, and the engine is {engine}",
+                    hint="leave it out, or add --engine spark",
+                )
+        return engine
 
     def spark(self) -> tuple[str | None, str | None]:
         """The master or the Connect server that goes first; of equals the server."""

@@ -57,7 +57,7 @@ def undo(
         return
     with ExitStack() as opened:
         with _naming_other_stores():
-            catalog = opened.enter_context(session.open_for_run())
+            catalog = opened.enter_context(session.open())
             stores = find_all(catalog) if store is None else [find(catalog, store)]
             run = find_id(list(stores), run)
             repository = catalog.repository_of_run(run)

@@ -1,7 +1,6 @@
 """The interface of an engine: the steps of a run whose size is that of the data.
 
-Spark is one engine. Another, in ``reclaim.testing``, runs the same tasks in one process with
-sets in memory; what the two find must be the same.
+There are two, ``spark`` and ``local``; the tests hold both to the same plans.
 """
 
 from __future__ import annotations
@@ -84,6 +83,10 @@ class Meter(Protocol):
 
 class Engine(Protocol):
     """Spreads the tasks of a run."""
+
+    def start(self) -> None:
+        """Return when the engine can work: before something is begun that must not wait for it."""
+        ...
 
     def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
         """List key ranges and write down what is there."""

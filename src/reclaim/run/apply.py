@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from reclaim.engine.base import Engine
-from reclaim.engine.late import begin, wait_for
 from reclaim.engine.tasks.deleting import FAILED, Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage
 from reclaim.engine.tasks.tally import OBJECTS
@@ -82,13 +81,12 @@ def apply_plan(
     # Each apply has its own folder: one that died may have left files without a list.
     own = place.below("apply").below(new_uid())
     watching = watcher or Silent()
-    begin(engine)
     # Before the lock is taken: a plan needs none, and may take long.
     basis = find_basis(
         store, engine, place, planned, own=own, digest=digest, watcher=watching, opener=opener
     )
     # A lock is not held while Spark starts.
-    wait_for(engine)
+    engine.start()
     exclusion = None
     if globs:
         exclusion = leave_out(

@@ -38,7 +38,8 @@ def examine_machine() -> Iterator[Finding]:
             Level.WARNING,
             "java",
             "there is no Java on this machine",
-            f"plan, apply and gc need Java {environment.OLDEST_JAVA} or newer, or a Connect server",
+            f"plan, apply and gc need Java {environment.OLDEST_JAVA} or newer, a Connect server, "
+            "or --engine local",
         )
     elif 0 < environment.major(java[1]) < environment.OLDEST_JAVA:
         yield Finding(
@@ -54,7 +55,7 @@ def examine_machine() -> Iterator[Finding]:
             Level.WARNING,
             "spark",
             "PySpark is not installed",
-            "plan, apply and gc need it: pip install 'reclaim[spark]'",
+            "plan, apply and gc need it, or --engine local: pip install 'reclaim[spark]'",
         )
     else:
         yield Finding(Level.OK, "spark", f"PySpark {spark} is installed")

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from reclaim.engine.answers import Candidates, ContainerFiles, Objects, Surveyed
 from reclaim.engine.base import Engine
-from reclaim.engine.late import wait_for
 from reclaim.engine.requests import ExpandRequest, FindRequest
 from reclaim.engine.tasks.judging import CandidateRules
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
@@ -220,7 +219,7 @@ class Planning:
             check_clock(self._store, self._storage, work)
             inventory = self._inventory()
         # What is refused by now needed no engine.
-        wait_for(self._engine)
+        self._engine.start()
         with stage("list", unit=OBJECTS) as listing:
             objects = inventory or self._list(work.below("listing"))
             listing.facts["objects"] = sum(part.rows for part in objects.parts)

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.base import Engine
-from reclaim.engine.late import wait_for
 from reclaim.engine.tasks.deleting import DELETED, FAILED, RESTORED, Deleter, Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, read_part, write_part
 from reclaim.engine.tasks.tally import OBJECTS
@@ -113,7 +112,7 @@ def purge(
     place = Place(*store.place(done.run))
     stages = Stages(done.run, watcher or Silent())
     # A lock is not held while Spark starts.
-    wait_for(engine)
+    engine.start()
     with (
         store.lock(done.run) as held,
         told_as_partial(done.run, held.lock, lambda: held.lock.used, again="purge again"),

@@ -15,7 +15,6 @@ from datetime import timedelta
 from typing import Any
 
 from reclaim.engine.base import Engine
-from reclaim.engine.late import wait_for
 from reclaim.engine.tasks.deleting import FAILED, RESTORED
 from reclaim.engine.tasks.parts import Opener, Place, open_storage
 from reclaim.engine.tasks.tally import OBJECTS
@@ -104,7 +103,7 @@ def undo_run(
         return Undone(run_id, 0, 0, 0, tuple(undo_edit(store, run_id)))
     again = f"undo it again: reclaim undo {run_id}"
     # A lock is not held while Spark starts.
-    wait_for(engine)
+    engine.start()
     with (
         store.lock(run_id) as held,
         told_as_partial(run_id, held.lock, lambda: held.lock.used, again=again),

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.policy import Duration, Policy, Rules
 from reclaim.run.applied import Applied
 from reclaim.run.apply import apply_plan
@@ -19,7 +20,6 @@ from reclaim.run.removal import DELETE, Removal
 from reclaim.run.undo import Undone, undo_run
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.testing import ClockedStorage, FakeClock
-from reclaim.testing.engine import OracleEngine
 from reclaim.urls import normalize
 from tests.stores.shelf.library import ATTRIBUTES, CHUNKS, MANIFESTS, SNAPSHOTS, Shelf
 from tests.stores.shelf.store import ShelfStore
@@ -70,8 +70,8 @@ class World:
         location = f"{self.root}/{NAME}"
         return ShelfStore(location, clock=self.clock, storage=storage or self.storage)
 
-    def engine(self, step: Callable[[str], None] = lambda _step: None) -> OracleEngine:
-        return OracleEngine(self.opener, clock=self.clock, step=step)
+    def engine(self, step: Callable[[str], None] = lambda _step: None) -> LocalEngine:
+        return LocalEngine(self.opener, clock=self.clock, step=step)
 
     def opener(self, url: str) -> Storage:
         if url == self.storage.url:

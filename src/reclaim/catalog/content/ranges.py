@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from array import array as numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
-from operator import sub
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -83,10 +82,6 @@ def _lengths(array: pa.Array) -> memoryview:
         return _EMPTY
     start, stop = array.offset, array.offset + len(array)
     offsets = memoryview(array.buffers()[1]).cast("i")[start : stop + 1]
-    if len(array) < _FEW:
-        return memoryview(numbers("i", map(sub, offsets[1:], offsets)))
-    import numpy as np
-
     return memoryview(np.diff(np.frombuffer(offsets, np.int32)))
 
 
@@ -102,8 +97,6 @@ def _bytes(array: pa.Array) -> memoryview:
 
 
 _EMPTY = memoryview(b"")
-_FEW = 1_000
-"""For fewer strings than this, numpy is not worth loading."""
 
 
 def encode_range(rows: pa.Table) -> bytes:

@@ -27,8 +27,6 @@ VARIABLE = "RECLAIM_SPARK_ARCHIVE"
 """``off``, or the folder of the archives."""
 OFF = "off"
 ENDING = ".jsa"
-RETRIED_AFTER = timedelta(days=1)
-"""How long nobody tries again where an archive could not be made."""
 USED_WITHIN = timedelta(days=30)
 """Archives that were not used for so long are removed when another one is made."""
 FOLDER_VARIABLES = (
@@ -77,24 +75,9 @@ class ClassArchive:
         return is_whole and all(_is_ours(path) for path in (self.file, self.file.parent))
 
     @property
-    def is_wanted(self) -> bool:
-        """Whether it is worth being made now."""
-        return not self.is_there and not _is_younger(self.failed, RETRIED_AFTER)
-
-    @property
     def length(self) -> Path:
         """A file that says how long the archive is."""
         return self.file.with_suffix(".length")
-
-    @property
-    def failed(self) -> Path:
-        """A file that says when an archive could not be made."""
-        return self.file.with_suffix(".failed")
-
-    @property
-    def lock(self) -> Path:
-        """A file that is locked by who makes the archive."""
-        return self.file.with_suffix(".lock")
 
     def used_by(self, options: str) -> str:
         """Options of Java with those that use the archive, if it is there."""
@@ -112,7 +95,7 @@ class ClassArchive:
         """Remove archives of other versions that nobody has used for long."""
         for path in self.file.parent.glob(f"spark-*{ENDING}"):
             if path != self.file and not _is_younger(path, USED_WITHIN):
-                for unused in (path, path.with_suffix(".length"), path.with_suffix(".lock")):
+                for unused in (path, path.with_suffix(".length")):
                     with suppress(OSError):
                         unused.unlink()
 

@@ -7,8 +7,8 @@ of the size of the data comes to the driver.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial, reduce
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial, reduce
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -48,7 +48,6 @@ from reclaim.engine.spark.cores import TASKS_PER_CORE
 from reclaim.engine.spark.expanding import Expander, live_addresses
 from reclaim.engine.spark.finding import DRIVER_ROW_LIMIT, LOOKUP_LIMIT, Finder
 from reclaim.engine.spark.frames import Frames, map_rows
-from reclaim.engine.spark.keys import KeysOf, keys_of
 from reclaim.engine.spark.lifecycle import LifecycleJobs
 from reclaim.engine.spark.meter import SparkMeter
 from reclaim.engine.spark.session import works_here
@@ -58,6 +57,7 @@ from reclaim.engine.spark.work import candidates, containers, listing, parts, ta
 from reclaim.engine.tasks.deleting import GOING, Outcome
 from reclaim.engine.tasks.excluding import KNOWN_PATH
 from reclaim.engine.tasks.judging import CANDIDATES, PATHS, add_kinds
+from reclaim.engine.tasks.keys import KeysOf, keys_of
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part
 from reclaim.engine.tasks.promised import LISTED_CONTAINERS, Unread
 from reclaim.engine.tasks.reading import NEEDS
@@ -94,36 +94,66 @@ DELETED_BY_A_TASK = 1_000
 
 
 class SparkEngine:
-    """Runs the tasks of a run on a Spark session that someone else made and will stop."""
+    """Runs the tasks of a run on a Spark session that someone else will stop.
+
+    A session that is given as a function is started by ``start``, or by the first step.
+    """
 
     def __init__(
         self,
-        spark: SparkSession,
+        session: SparkSession | Callable[[], SparkSession],
         *,
         tasks: int | None = None,
-        meter: SparkMeter | None = None,
+        metered: Callable[[SparkSession], SparkMeter] | None = None,
         lookup_limit: int = LOOKUP_LIMIT,
         driver_row_limit: int = DRIVER_ROW_LIMIT,
         keys_of: KeysOf = keys_of,
     ) -> None:
         """``tasks`` is how many a large job is cut into; by default twice the session's cores.
 
-        ``meter`` tells people who watch how far its jobs are.
+        ``metered`` makes the meter of the session, for people who watch how far its jobs are.
         """
+        self._session = session
+        self._given_tasks = tasks
+        self._metered = metered
+        self._lookup_limit = lookup_limit
+        self._driver_row_limit = driver_row_limit
+        self._keys_of = keys_of
+
+    def start(self) -> None:
+        _ = self._frames
+
+    @cached_property
+    def _frames(self) -> Frames:
+        spark = self._session() if callable(self._session) else self._session
         if not works_here(spark):
             note_remote_work()
-        self._frames = Frames(spark, tasks, meter)
-        self._finder = Finder(
+        return Frames(spark, self._given_tasks, self._metered(spark) if self._metered else None)
+
+    @cached_property
+    def _finder(self) -> Finder:
+        return Finder(
             self._frames,
-            lookup_limit=lookup_limit,
-            driver_row_limit=driver_row_limit,
-            keys_of=keys_of,
+            lookup_limit=self._lookup_limit,
+            driver_row_limit=self._driver_row_limit,
+            keys_of=self._keys_of,
         )
 
-        self._expander = Expander(self._frames, self._finder.driver_row_limit)
-        self._uncommitted = UncommittedJobs(self._frames, self._finder)
-        self._lifecycle = LifecycleJobs(self._frames, self._finder)
-        self._shielding = ShieldingJobs(self._frames, self._finder)
+    @cached_property
+    def _expander(self) -> Expander:
+        return Expander(self._frames, self._finder.driver_row_limit)
+
+    @cached_property
+    def _uncommitted(self) -> UncommittedJobs:
+        return UncommittedJobs(self._frames, self._finder)
+
+    @cached_property
+    def _lifecycle(self) -> LifecycleJobs:
+        return LifecycleJobs(self._frames, self._finder)
+
+    @cached_property
+    def _shielding(self) -> ShieldingJobs:
+        return ShieldingJobs(self._frames, self._finder)
 
     def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
         if not ranges:

@@ -22,13 +22,13 @@ from reclaim.engine.answers import Candidates, ContainerFiles, Read
 from reclaim.engine.requests import ConfirmRequest, FindRequest
 from reclaim.engine.spark.failures import Work
 from reclaim.engine.spark.frames import Frames, Lines, map_rows
-from reclaim.engine.spark.keys import KeysOf
 from reclaim.engine.spark.work import candidates, containers
 from reclaim.engine.spark.work.candidates import Source
 from reclaim.engine.spark.work.containers import JOIN_KEY
 from reclaim.engine.spark.work.lines import after, files_table
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Verdict
+from reclaim.engine.tasks.keys import KeysOf
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part
 from reclaim.engine.tasks.reading import LIVE, READ
 from reclaim.engine.tasks.sampling import Sample

@@ -21,12 +21,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from reclaim.engine.spark.archive import ClassArchive
-from reclaim.engine.spark.java import start_java
 from reclaim.errors import InvalidInput, Unavailable
 from reclaim.process import DRIVER_VARIABLE, Process
 from reclaim.urls import redacted, scrubbed
@@ -123,13 +123,6 @@ def _recent(session: SparkSession) -> SparkSession:
     return session
 
 
-def starts_java(*, master: str | None = None, remote: str | None = None) -> bool:
-    """Whether a session would start Java here, which another thread can do meanwhile."""
-    if remote or SparkContext._gateway is not None or SUBMITTED_VARIABLE in os.environ:
-        return False
-    return bool(master) or not os.environ.get(REMOTE_VARIABLE)
-
-
 def works_here(session: SparkSession) -> bool:
     """Whether all tasks of a session are done by processes that the Java of this process starts."""
     try:
@@ -157,7 +150,16 @@ def _classic(
     _reach(master)
     local = _local() if master.startswith("local") else {}
     settings = {"spark.master": master, **STATIC, **local, **settings}
-    start_java(settings, output=subprocess.DEVNULL if silent else None, errors=log)
+    if SparkContext._gateway is None:
+        # As a session would, but for where Java writes.
+        output = subprocess.DEVNULL if silent else None
+        with _marked():
+            SparkContext._gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                SparkConf(loadDefaults=False).setAll(list(settings.items())),
+                # Ctrl-C is for this process, which ends its jobs in order.
+                {"stdout": output, "stderr": log, "start_new_session": True},
+            )
+        SparkContext._jvm = SparkContext._gateway.jvm
     return builder.config(map=dict(settings)).getOrCreate()
 
 
@@ -236,6 +238,18 @@ def _own_interrupts() -> Iterator[None]:
 
 
 @contextmanager
+def _marked() -> Iterator[None]:
+    """Tell Java, and the tasks that it starts, which process they work for."""
+    own = Process.current()
+    if own is not None:
+        os.environ[DRIVER_VARIABLE] = own.mark
+    try:
+        yield
+    finally:
+        os.environ.pop(DRIVER_VARIABLE, None)
+
+
+@contextmanager
 def _without(name: str) -> Iterator[None]:
     """Spark would follow a Connect server in the environment whatever master it is given."""
     value = os.environ.pop(name, None)
@@ -269,12 +283,14 @@ def _check_java() -> None:
     if home and not (Path(home) / "bin" / "java").exists():
         raise Unavailable(
             f"Spark needs Java, and there is none in JAVA_HOME={home}",
-            hint="point JAVA_HOME to Java 17 or newer, or unset it",
+            hint="point JAVA_HOME to Java 17 or newer, or unset it; for a small store use "
+            "--engine local",
         )
     if not home and shutil.which("java") is None:
         raise Unavailable(
             "Spark needs Java, and there is none on this machine",
-            hint="install Java 17 or newer, or name a Connect server in SPARK_REMOTE",
+            hint="install Java 17 or newer, or name a Connect server in SPARK_REMOTE; for a small "
+            "store use --engine local",
         )
 
 

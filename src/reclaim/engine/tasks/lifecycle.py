@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.spark.keys import keys_of
+from reclaim.engine.tasks.keys import keys_of
 from reclaim.globs import glob_regex
 from reclaim.policy.lifecycle.classes import HOLDER, OTHERS, BranchClasses
 from reclaim.stores.format import CODED

@@ -1,6 +1,6 @@
 """A sample of live addresses, by which a plan tells that its listing is of the same place.
 
-The sample has the addresses with the least keys (see ``engine.spark.keys``), so that tasks choose
+The sample has the addresses with the least keys (see ``engine.tasks.keys``), so that tasks choose
 it without knowing of each other. Every run over the same live addresses has the same sample.
 """
 

@@ -8,12 +8,12 @@ from datetime import timedelta
 from typing import Protocol, TypeVar
 from unittest import SkipTest
 
+from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.parts import Opener
 from reclaim.model import SnapshotId
 from reclaim.storage import ObjectStorage, Payload, Storage
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation, ObserveRequest
-from reclaim.testing.engine import OracleEngine
 from reclaim.testing.storage import ClockedStorage, StorageWrapper
 from reclaim.urls import normalize
 
@@ -219,8 +219,8 @@ class Contract:
 
     def engine(
         self, subject: Subject, step: Callable[[str], None] = lambda _step: None
-    ) -> OracleEngine:
-        return OracleEngine(self.opener(subject), clock=subject.store.clock, step=step)
+    ) -> LocalEngine:
+        return LocalEngine(self.opener(subject), clock=subject.store.clock, step=step)
 
     def opener(self, subject: Subject) -> Opener:
         """Opens each URL as what it names: the plan of a run is in a folder of its own."""

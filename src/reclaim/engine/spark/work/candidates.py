@@ -12,15 +12,14 @@ import pyarrow.compute as pc
 
 from reclaim.engine.answers import Objects
 from reclaim.engine.requests import ExcludeRequest
-from reclaim.engine.spark import keys
 from reclaim.engine.spark.failures import Work
-from reclaim.engine.spark.keys import KeysOf
 from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.spark.work.shielding import shielded
-from reclaim.engine.tasks import excluding, judging, reading, tally
+from reclaim.engine.tasks import excluding, judging, keys, reading, tally
 from reclaim.engine.tasks.inventory import read_inventory
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, CandidateRules, Verdict
+from reclaim.engine.tasks.keys import KeysOf
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_parts
 from reclaim.engine.tasks.sampling import count_sampled
 from reclaim.engine.tasks.tally import OBJECTS

@@ -12,12 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.requests import ExpandRequest
-from reclaim.engine.spark import keys
-from reclaim.engine.spark.keys import Key, KeysOf
 from reclaim.engine.spark.work.lines import Tables, in_fewer, lines_of, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.tasks import promised, reading, sampling, tally
+from reclaim.engine.tasks import keys, promised, reading, sampling, tally
 from reclaim.engine.tasks.deleting import FAILED
+from reclaim.engine.tasks.keys import Key, KeysOf
 from reclaim.engine.tasks.parts import (
     Part,
     Place,

@@ -12,12 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.lifecycle import LifecycleRead
-from reclaim.engine.spark import keys
-from reclaim.engine.spark.keys import Key, KeysOf
 from reclaim.engine.spark.work.lines import FILES, Tables, lines_of, parts_in, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.spark.work.shielding import shielded
 from reclaim.engine.tasks import (
+    keys,
     lifecycle,
     lifecycle_index,
     lifecycle_plan,
@@ -26,6 +25,7 @@ from reclaim.engine.tasks import (
 )
 from reclaim.engine.tasks.indexing import CountedReads
 from reclaim.engine.tasks.judging import CandidateRules, Verdict
+from reclaim.engine.tasks.keys import Key, KeysOf
 from reclaim.engine.tasks.lifecycle import ADDRESSES, RANGES, ROWS, ReachNames
 from reclaim.engine.tasks.lifecycle_index import FOUND, RuleChanges, Span
 from reclaim.engine.tasks.lifecycle_ranges import RangeBits, Renumbering

@@ -9,13 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.lifecycle import LifecycleRead
-from reclaim.engine.spark import keys
-from reclaim.engine.spark.keys import KeysOf
 from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.tasks import lifecycle, lifecycle_index, lifecycle_plan, lifecycle_ranges
+from reclaim.engine.tasks import keys, lifecycle, lifecycle_index, lifecycle_plan, lifecycle_ranges
 from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.indexing import CountedReads
+from reclaim.engine.tasks.keys import KeysOf
 from reclaim.engine.tasks.lifecycle import RANGES, ROWS
 from reclaim.engine.tasks.lifecycle_ranges import RangeBits
 from reclaim.engine.tasks.parts import (

@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.spark import keys
-from reclaim.engine.spark.keys import Causes, Key, KeysOf
 from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.tasks import shielding
+from reclaim.engine.tasks import keys, shielding
+from reclaim.engine.tasks.keys import Causes, Key, KeysOf
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_parts
 from reclaim.storage import hashed_files
 from reclaim.stores.format import Format

@@ -11,17 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.spark import keys
 from reclaim.engine.spark.failures import Work
-from reclaim.engine.spark.keys import Key, KeysOf
 from reclaim.engine.spark.work.candidates import Source
 from reclaim.engine.spark.work.containers import SAMPLE
 from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
 from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.tasks import indexing, looking_up, tally
+from reclaim.engine.tasks import indexing, keys, looking_up, tally
 from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.indexing import INDEX, DeadCounts, IndexCounts
 from reclaim.engine.tasks.judging import SURVIVORS
+from reclaim.engine.tasks.keys import Key, KeysOf
 from reclaim.engine.tasks.parts import (
     ROWS,
     Part,

@@ -1,4 +1,4 @@
-"""The steps of runs on uncommitted data, with sets in memory; a part of the oracle engine."""
+"""The steps of runs on uncommitted data, on the local engine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.answers import Candidates
+from reclaim.engine.local.sampled import count_sampled, sample_of
+from reclaim.engine.local.shielding import shielded
 from reclaim.engine.requests import FindRequest
 from reclaim.engine.tasks import indexing, judging, looking_up
 from reclaim.engine.tasks.deleting import FAILED
@@ -30,8 +32,6 @@ from reclaim.engine.uncommitted import (
     UncommittedSearch,
 )
 from reclaim.storage import LISTED, Storage, hashed_files
-from reclaim.testing.sampled import count_sampled, sample_of
-from reclaim.testing.shielding_engine import shielded
 
 Dead = Mapping[str, tuple[str | None, str | None, int]]
 """Addresses that dead containers list: path, kind and cause."""
@@ -40,7 +40,7 @@ ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
 class UncommittedSteps:
-    """The part of the oracle engine for such runs."""
+    """The part of the local engine for runs on uncommitted data."""
 
     _open: Opener
     _step: Callable[[str], None]
@@ -56,7 +56,9 @@ class UncommittedSteps:
             rows = read_part(own, part)
             fresh = [address not in known for address in rows.column("address").to_pylist()]
             rows = rows.filter(pa.array(fresh, pa.bool_()))
-            tables += indexing.index_containers(format, storage, rows, counts)
+            for table in indexing.index_containers(format, storage, rows, counts):
+                tables.append(table)
+                self._admit(counts.rows)
         whole = pa.concat_tables([indexing.INDEX.empty_table(), *tables])
         buckets = indexing.bucket_of(whole.column("partition"), request.edges)
         parts: list[Part] = []
@@ -132,6 +134,7 @@ class UncommittedSteps:
         ]
         for rows in tables:
             found.objects += rows.num_rows
+            self._admit(found.objects)
             found.size += pc.sum(rows.column("size")).as_py() or 0
             found.sampled += count_sampled(rows, found.sample)
             looking_up.add_guards(notes.guards, looking_up.count_guards(format, rows))
@@ -178,6 +181,7 @@ class UncommittedSteps:
                     strict=True,
                 )
                 named |= {address for address, range_ in listed if range_ in live}
+                self._admit(len(named))
         assert found.uncommitted is not None
         found.uncommitted.bytes += store.size
         found.sample = sample_of(
@@ -239,6 +243,9 @@ class UncommittedSteps:
             live = rows.filter(pc.equal(rows.column("cause"), LIVE))
             names |= set(live.column("address").to_pylist())
         return names
+
+    def _admit(self, objects: int) -> None:
+        raise NotImplementedError
 
     def _write(
         self, place: Place, stem: str, schema: pa.Schema, tables: Iterable[pa.Table]

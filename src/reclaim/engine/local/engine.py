@@ -1,6 +1,7 @@
-"""An engine without Spark: the same tasks, one after the other, with sets in memory.
+"""The local engine: the tasks of a run in this process, one after the other, without Java.
 
-It is the oracle that Spark is held to, and what tests run that step through a run.
+It keeps addresses in memory, so it refuses a store with more than a million objects. Its plans are
+the same as those of the engine on Spark.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ from reclaim.engine.answers import (
     Swept,
     named_containers,
 )
+from reclaim.engine.local.lifecycle import LifecycleSteps
+from reclaim.engine.local.sampled import count_sampled, own_objects, sample_of
+from reclaim.engine.local.shielding import ShieldingSteps, shielded
+from reclaim.engine.local.uncommitted import UncommittedSteps, explained, not_among, rank
 from reclaim.engine.requests import (
     ConfirmRequest,
     ExcludeRequest,
@@ -34,7 +39,7 @@ from reclaim.engine.requests import (
     SweepRequest,
 )
 from reclaim.engine.tasks import excluding, inventory, judging, promised, reading, recall, sampling
-from reclaim.engine.tasks.deleting import FAILED, GOING, JOURNAL, delete
+from reclaim.engine.tasks.deleting import FAILED, GOING, JOURNAL, delete, is_strict
 from reclaim.engine.tasks.judging import CANDIDATES
 from reclaim.engine.tasks.parts import (
     Opener,
@@ -47,6 +52,7 @@ from reclaim.engine.tasks.parts import (
 )
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.recall import RANKED
+from reclaim.errors import Refused
 from reclaim.ids import new_uid
 from reclaim.storage import LISTED, KeyRange, Storage, buckets, hashed_files
 from reclaim.storage.pace import Pace
@@ -59,17 +65,15 @@ from reclaim.stores.format import (
     Format,
     SurveysContainers,
 )
-from reclaim.testing.lifecycle_engine import LifecycleSteps
-from reclaim.testing.sampled import count_sampled, own_objects, sample_of
-from reclaim.testing.shielding_engine import ShieldingSteps, shielded
-from reclaim.testing.uncommitted_engine import UncommittedSteps, explained, not_among, rank
 
+MOST_OBJECTS = 1_000_000
+"""The objects that the local engine works with; they take some hundred megabytes of memory."""
 SURVEY_TASKS = 4
-"""The ranges of a survey are spread over so many tasks: as Spark does it, but with few steps."""
+"""The tasks that the ranges of a survey are spread over."""
 
 
-class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
-    """Runs tasks in this process. ``step`` is called before each of them."""
+class LocalEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
+    """Runs the tasks of a run in this process."""
 
     def __init__(
         self,
@@ -77,18 +81,27 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
         *,
         clock: Clock | None = None,
         step: Callable[[str], None] = lambda _name: None,
+        most_objects: int = MOST_OBJECTS,
     ) -> None:
+        """``step`` is called with the name of each task before the task runs."""
         self._open = opener
         self._clock = clock or SystemClock()
         self._step = step
+        self._most = most_objects
+
+    def start(self) -> None:
+        pass
 
     def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
         storage = format.view(self._open(format.root))
         batches: list[pa.Table] = []
+        count = 0
         for keys in ranges:
             self._step(f"list {keys.prefix}")
-            listed = storage.batches(keys.prefix, after=keys.after, until=keys.until)
-            batches += [pa.Table.from_batches([batch]) for batch in listed]
+            for batch in storage.batches(keys.prefix, after=keys.after, until=keys.until):
+                batches.append(pa.Table.from_batches([batch]))
+                count += batch.num_rows
+                self._admit(count)
         return Objects(place.url, self._write(place, "part", LISTED, batches))
 
     def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
@@ -172,6 +185,7 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
         for rows in self._objects(format, objects):
             self._step("find")
             found.objects += rows.num_rows
+            self._admit(found.objects)
             found.size += pc.sum(rows.column("size")).as_py() or 0
             found.sampled += count_sampled(rows, found.sample)
             survivors = rows.filter(not_among(rows, live))
@@ -186,6 +200,7 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
 
     def verify(self, files: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
         counts: dict[str, tuple[int, int]] = {}
+        self._admit_parts(files)
         for part in files:
             rows = read_part(self._open(place.url), part)
             counts = judging.add_kinds(counts, judging.count_kinds(rows))
@@ -266,7 +281,8 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
         done: set[str] = set()
         for part in request.done:
             done |= set(read_part(own, part, ["address"]).column("address").to_pylist())
-        swept = Swept()
+        swept, pace = Swept(), Pace()
+        strict = is_strict(format, request.deleter)
         tables = []
         todo = 0
         for part in request.candidates:
@@ -277,6 +293,8 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
                 pa.array([a not in done for a in rows.column("address").to_pylist()], pa.bool_())
             )
             todo += rows.num_rows
+            if strict and swept.outcome.counts[FAILED]:
+                continue
             self._step(f"sweep {kind}")
             for journal in delete(
                 format,
@@ -284,7 +302,7 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
                 rows,
                 deleter=request.deleter,
                 in_time=lambda: self._clock.now() < deadline,
-                pace=Pace(sleep=lambda _seconds: None),
+                pace=pace,
             ):
                 tables.append(journal)
                 swept.outcome.count(journal)
@@ -294,6 +312,8 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
 
     def recall(self, request: RecallRequest) -> Sequence[Part]:
         self._step("recall")
+        self._admit_parts(request.intended)
+        self._admit_parts(request.journal)
         storage = self._open(request.source.url)
         best: dict[str, dict[str, Any]] = {}
         listed: set[str] = set()
@@ -408,11 +428,14 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
                         told = row["path"], row["kind"], row["cause"]
                         before = dead.get(row["address"], told)
                         dead[row["address"]] = min(before, told, key=rank)
+                self._admit(len(live))
+                self._admit(len(dead))
         found.sample = sample_of(listed, own_objects(format))
         for file in held:
             addresses = hashed_files.read(own, file, ["address"]).column("address").to_pylist()
             found.read.held += len(addresses)
             live.update(address.lower() for address in addresses)
+            self._admit(len(live))
         return live, dead
 
     def _objects(self, format: Format, objects: Objects) -> Iterable[pa.Table]:
@@ -440,4 +463,17 @@ class OracleEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
         whole = pa.concat_tables([schema.empty_table(), *tables])
         if not whole.num_rows:
             return []
+        self._admit(whole.num_rows)
         return [write_part(self._open(place.url), place.at(f"{stem}.parquet"), whole)]
+
+    def _admit_parts(self, parts: Sequence[Part]) -> None:
+        self._admit(sum(part.rows for part in parts))
+
+    def _admit(self, objects: int) -> None:
+        """Refuse more objects, or entries of containers, than fit into memory."""
+        if objects > self._most:
+            raise Refused(
+                f"the store has more than {self._most:,} objects or entries, too many for the "
+                "local engine",
+                hint="repeat the command with --engine spark",
+            )

@@ -1,4 +1,4 @@
-"""The steps of lifecycle runs, with sets in memory; a part of the oracle engine."""
+"""The steps of lifecycle runs on the local engine."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ from reclaim.engine.lifecycle import (
     Rejudged,
     RejudgeRequest,
 )
+from reclaim.engine.local.sampled import count_sampled, own_objects, sample_of
+from reclaim.engine.local.shielding import shielded
+from reclaim.engine.local.uncommitted import ADDRESSES as NAMES
+from reclaim.engine.local.uncommitted import not_among
 from reclaim.engine.requests import FindRequest
 from reclaim.engine.tasks import lifecycle, lifecycle_index, lifecycle_plan, lifecycle_ranges
 from reclaim.engine.tasks.deleting import FAILED
@@ -34,14 +38,10 @@ from reclaim.engine.tasks.looking_up import guards_of, look_up
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
 from reclaim.storage import LISTED, Storage
 from reclaim.stores.format import CONTAINERS, Format
-from reclaim.testing.sampled import count_sampled, own_objects, sample_of
-from reclaim.testing.shielding_engine import shielded
-from reclaim.testing.uncommitted_engine import ADDRESSES as NAMES
-from reclaim.testing.uncommitted_engine import not_among
 
 
 class LifecycleSteps:
-    """The part of the oracle engine for such runs."""
+    """The part of the local engine for lifecycle runs."""
 
     _open: Opener
     _step: Callable[[str], None]
@@ -106,6 +106,7 @@ class LifecycleSteps:
             self._step("read")
             found.append(lifecycle_index.find_matched(search.classes, bits, rows))
             tables.append(rows)
+            self._admit(notes.read.entries)
         parts = lifecycle_index.write_index(own, search.index.at("part"), tables, search.edges)
         return pa.concat_tables(found), [*indexed.parts, *parts]
 
@@ -117,7 +118,10 @@ class LifecycleSteps:
         ranges = lifecycle_ranges.as_ranges(containers)
         reads = CountedReads(format.view(self._open(format.root)))
         read = lifecycle_index.read_ranges(format, reads, ranges, counts)
-        tables = [rows for _, rows in read]
+        tables: list[pa.Table] = []
+        for _, rows in read:
+            tables.append(rows)
+            self._admit(counts.entries)
         parts = lifecycle_index.write_index(own, place.at("part"), tables, request.edges)
         return LifecycleIndex(parts, self._write(place, "ranges", RANGES, [ranges]), counts)
 
@@ -274,10 +278,14 @@ class LifecycleSteps:
         self._write(request.place, request.run, lifecycle_plan.PUBLISHED, [rows])
 
     def _tables(self, storage: Storage, parts: Sequence[Part], schema: pa.Schema) -> pa.Table:
+        self._admit(sum(part.rows for part in parts))
         tables = [read_part(storage, part) for part in parts]
         return pa.concat_tables([schema.empty_table(), *tables])
 
     def _held(self, files: Sequence[str], own: Storage, found: Candidates) -> set[str]:
+        raise NotImplementedError
+
+    def _admit(self, objects: int) -> None:
         raise NotImplementedError
 
     def _write(

@@ -1,4 +1,4 @@
-"""The steps that keep what a store protects, with sets in memory; a part of the oracle engine."""
+"""The steps that keep what a store protects, on the local engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reclaim.storage import Storage, hashed_files
 
 
 class ShieldingSteps:
-    """The part of the oracle engine for globs that a store protects."""
+    """The part of the local engine for globs that a store protects."""
 
     _open: Opener
     _step: Callable[[str], None]

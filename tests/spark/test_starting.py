@@ -1,0 +1,37 @@
+"""A session that an engine starts once, when a run needs it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from reclaim.engine.spark.engine import SparkEngine
+from reclaim.errors import Unavailable
+
+
+def test_a_session_is_started_once(spark: SparkSession) -> None:
+    started: list[SparkSession] = []
+
+    def start() -> SparkSession:
+        started.append(spark)
+        return spark
+
+    engine = SparkEngine(start)
+    assert not started
+    engine.start()
+    engine.start()
+    assert engine.verify([], cast(Any, None)) == {}
+    assert started == [spark]
+
+
+def test_a_failed_start_is_an_error_of_every_step() -> None:
+    def fail() -> SparkSession:
+        raise Unavailable("no Java")
+
+    engine = SparkEngine(fail)
+    steps: list[Any] = [engine.start, lambda: engine.verify([cast(Any, None)], cast(Any, None))]
+    for step in steps:
+        with pytest.raises(Unavailable, match="no Java"):
+            step()
