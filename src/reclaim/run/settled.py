@@ -60,7 +60,12 @@ def settle_plan(
         whole = run.state == RunState.DONE and not run.undoing
         # An apply without these globs takes what was left out.
         left_out = run.summary.get("excluded") and set(run.summary[EXCLUDE]) != set(exclude)
-        if not whole or left_out:
+        window = removal.quarantine(store.clock.now(), run.quarantine)
+        # Another --keep changes how long a quarantine lasts.
+        same_window = run.quarantine is None or (
+            window is not None and window.until == run.quarantine.until
+        )
+        if not whole or left_out or not same_window:
             return None
         finished_at = run.summary.get(FINISHED_AT)
         return Settled(
