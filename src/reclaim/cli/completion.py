@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, NotRequired, TypedDict, cast, get_args
 
 from reclaim.cli.exits import DONE
 from reclaim.cli.output import Done
@@ -11,7 +12,8 @@ from reclaim.errors import InvalidInput
 PROGRAM = "reclaim"
 VARIABLE = "_RECLAIM_COMPLETE"
 """Set by a shell that asks how a line may go on."""
-SHELLS = ("bash", "zsh", "fish")
+Shell = Literal["bash", "zsh", "fish"]
+SHELLS = get_args(Shell)
 INSTALL, SHOW = "--install-completion", "--show-completion"
 _ZSH_BINDS = "compdef _reclaim_completion reclaim"
 _ZSH_ANSWERS = f"""if [ "$funcstack[1]" = "_reclaim" ]; then
@@ -20,6 +22,15 @@ else
   {_ZSH_BINDS}
 fi"""
 """Zsh loads the file when it is asked for the first time, and that time wants an answer too."""
+
+
+class CompletionDocument(TypedDict):
+    """The script for a shell, or the file that it was installed in."""
+
+    shell: Shell
+    path: NotRequired[str]
+    """Where it was installed."""
+    script: NotRequired[str]
 
 
 def complete(instruction: str) -> int:
@@ -53,13 +64,13 @@ def install_or_show(arguments: Sequence[str]) -> int:
     if shell == "zsh":
         script = script.replace(_ZSH_BINDS, _ZSH_ANSWERS)
     if asked == SHOW:
-        output.answer(Done(script, {"shell": shell, "script": script}))
+        output.answer(Done(script, CompletionDocument(shell=cast(Shell, shell), script=script)))
         return DONE
     _, path = install(shell, PROGRAM, VARIABLE)
     if shell == "zsh":
         path.write_text(script)
     said = f"Installed completion for {shell} in {path}. It works in shells that start from now on."
-    output.answer(Done(said, {"shell": shell, "path": str(path)}))
+    output.answer(Done(said, CompletionDocument(shell=cast(Shell, shell), path=str(path))))
     return DONE
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from reclaim.cli.documents import CommitDocument, EntryDocument, RefDocument
 
 if TYPE_CHECKING:
     from reclaim.catalog import Commit, Entry, NamedRef
@@ -13,7 +15,7 @@ SHORT = 12
 """How much of a commit's id people are shown."""
 
 
-def entry_document(entry: Entry) -> dict[str, Any]:
+def entry_document(entry: Entry) -> EntryDocument:
     return {
         "path": entry.path,
         "size": entry.size,
@@ -25,7 +27,7 @@ def entry_document(entry: Entry) -> dict[str, Any]:
     }
 
 
-def commit_document(commit: Commit) -> dict[str, Any]:
+def commit_document(commit: Commit) -> CommitDocument:
     return {
         "id": commit.id,
         "parents": list(commit.parents),
@@ -37,10 +39,10 @@ def commit_document(commit: Commit) -> dict[str, Any]:
     }
 
 
-def ref_document(ref: NamedRef) -> dict[str, Any]:
+def ref_document(ref: NamedRef) -> RefDocument:
     return {
         "name": ref.name,
-        "kind": ref.kind.value,
+        "kind": ref.kind,
         "commit": ref.commit,
         "created_at": ref.created_at,
         "default": ref.default,
