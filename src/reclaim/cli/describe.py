@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from reclaim.cli.documents import CommitDocument, EntryDocument, RefDocument
+from reclaim.cli.documents import CommitDocument, EntryDocument, NamedKind, RefDocument
 
 if TYPE_CHECKING:
     from reclaim.catalog import Commit, Entry, NamedRef
@@ -42,7 +42,7 @@ def commit_document(commit: Commit) -> CommitDocument:
 def ref_document(ref: NamedRef) -> RefDocument:
     return {
         "name": ref.name,
-        "kind": ref.kind,
+        "kind": cast(NamedKind, ref.kind.value),
         "commit": ref.commit,
         "created_at": ref.created_at,
         "default": ref.default,

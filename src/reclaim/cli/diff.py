@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, TypedDict
 
 import typer
 
@@ -91,7 +91,7 @@ class ChangeList:
 def _document(change: Change) -> ChangeDocument:
     return {
         "path": change.path,
-        "kind": cast(ChangeWord, change.kind.value),
+        "kind": change.kind.value,
         "before": entry_document(change.before) if change.before else None,
         "after": entry_document(change.after) if change.after else None,
     }

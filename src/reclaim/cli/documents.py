@@ -11,23 +11,35 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypedDict
 
-from reclaim.model import RefKind
-
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of a text, in the annotation of a type; a schema has it as a pattern."""
+    """The form of a text, in the annotation of a type; a schema has it."""
 
     pattern: str
+    format: str = ""
 
     def __get_pydantic_json_schema__(
         self, schema: Any, handler: Callable[[Any], dict[str, Any]]
     ) -> dict[str, Any]:
-        return {**handler(schema), "pattern": self.pattern}
+        named = {"format": self.format} if self.format else {}
+        return {**handler(schema), **named, "pattern": self.pattern}
 
 
 Id = Annotated[str, Form("^[0-9a-f]{32}$")]
 """The id of a commit, a run or a repository."""
+
+INSTANT_PATTERN = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$"
+"""The form of every ``datetime`` in an answer."""
+
+InstantText = Annotated[str, Form(INSTANT_PATTERN, "date-time")]
+"""An instant in UTC that is written already."""
+
+Verdict = Literal["kept", "expired", "unreachable", "condemned"]
+"""What becomes of a commit."""
+
+NamedKind = Literal["branch", "tag"]
+"""The kind of a ref of a catalog."""
 
 PolicyOrigin = Literal["given", "stored", "none", ""]
 """Where the policy of a plan came from; "" where it is not known."""
@@ -64,7 +76,7 @@ class RefDocument(TypedDict):
     """A branch or a tag."""
 
     name: str
-    kind: RefKind
+    kind: NamedKind
     commit: Id
     created_at: datetime
     default: bool
@@ -107,13 +119,6 @@ class RulesRemoved(TypedDict):
     removed: bool
 
 
-class TallyDocument(TypedDict):
-    """A number of objects, and their bytes."""
-
-    objects: int
-    bytes: int
-
-
 class ErrorDocument(TypedDict):
     """An error."""
 
@@ -129,3 +134,76 @@ class FailureDocument(TypedDict):
     """The answer of a command that failed."""
 
     error: ErrorDocument
+
+
+class TooYoungDocument(TypedDict):
+    """Objects without a reference that are younger than the margin: they may go later."""
+
+    objects: int
+    bytes: int
+    snapshots: int
+    """Snapshots that only their age keeps, where a store has such."""
+    first_at: datetime
+    """When the first of them is old enough."""
+    all_at: datetime
+    """When the last of them is."""
+
+
+class DecisionDocument(TypedDict):
+    """A commit, what becomes of it, and why; the first reason is the main one."""
+
+    commit: str
+    written_at: datetime | None
+    message: str
+    refs: Sequence[str]
+    decision: Verdict
+    """What the policy says, or for a commit that it is not asked about, that no ref reached it
+    before either, or that an earlier run condemned it."""
+    reasons: Sequence[str]
+
+
+class AppliedDocument(TypedDict):
+    """The summary of an apply."""
+
+    until: InstantText | None
+    """Until when what is in quarantine can be brought back; null if it was deleted."""
+    compared: str | None
+    """Why all was compared with live data again; null if somebody vouched for the plan."""
+    unplanned: int
+    """Snapshots that the store's own library took out of history beyond the plan; they stay."""
+    spared: int
+    """Snapshots of the plan that the store's own library left in the history."""
+    objects: int
+    """Objects that were deleted, or moved to quarantine."""
+    bytes: int
+    failed: int
+    """Objects that could not be removed; apply again."""
+    missing: int
+    """Objects that were not there any more."""
+    dropped: int
+    """Objects of the plan that are referenced again, or were removed already."""
+    condemned: int
+    """Snapshots that were removed."""
+    collected: int
+    """Those of them of which nothing is left."""
+    reparented: int
+    """Snapshots that got other parents."""
+    released: int
+    """Snapshots that no branch or tag reaches any more because of that."""
+    deleted_refs: Sequence[str]
+    """Branches and tags that were deleted with their expired snapshots."""
+    exclude: Sequence[str]
+    """The globs of --exclude."""
+    excluded: int
+    """Objects of the plan that --exclude left out."""
+    excluded_bytes: int
+    excluded_list: str
+    """The folder with the list of them; empty if there is none."""
+
+
+class ApplyDocument(AppliedDocument):
+    """What an apply did."""
+
+    run: Id
+    plan: str
+    store: str
