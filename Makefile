@@ -7,7 +7,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast soak lint format lock bench clean
+.PHONY: help setup demo test test-fast soak lint format schemas lock bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ lint: setup ## ruff, mypy, known vulnerabilities (AUDIT=strict, AUDIT=off)
 format: setup ## Format, and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+schemas: setup ## Write docs/schemas anew from the types of answers
+	$(BIN)/python scripts/schemas.py
 
 lock: ## Write constraints.txt anew from all Pythons found
 	"$$(scripts/setup.sh --print-python)" scripts/lock.py

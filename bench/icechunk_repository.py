@@ -145,8 +145,8 @@ def _manifest_size(payload: bytes) -> int:
     tables = root.targets(_MANIFESTS_2)
     if len(tables):
         return int(Tables(root.buffer, tables)._fields(_INFO_SIZE, 8)[0])
-    at = root._target(_MANIFESTS_1)
-    assert at is not None
+    at = root.target(_MANIFESTS_1)
+    assert at
     first, _ = root.buffer.vector(at, _STRUCT_BYTES)
     return first + _STRUCT_SIZE_AT
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
-from referencing import Registry, Resource
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 
@@ -24,11 +23,9 @@ def load(name: str) -> Mapping[str, Any]:
 
 @cache
 def validator(name: str) -> Draft202012Validator:
-    """What compares documents with a schema, which may refer to common.json."""
-    common = Resource.from_contents(load("common"))
-    registry: Registry[Any] = Registry().with_resource("common.json", common)
+    """What compares documents with a schema."""
     Draft202012Validator.check_schema(load(name))
-    return Draft202012Validator(load(name), registry=registry)
+    return Draft202012Validator(load(name))
 
 
 def mistakes(document: Any, name: str) -> Iterator[str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from reclaim.cli.command import YesOption, command
 from reclaim.cli.describe import history_edit, instant, objects, size, snapshots
+from reclaim.cli.documents import AppliedDocument, ApplyDocument
 from reclaim.cli.found_plan import PlanArgument, find_plan, shown
 from reclaim.cli.limits import LimitOptions
 from reclaim.cli.missing import MissingOption, allow_missing
@@ -115,7 +116,7 @@ class ApplyAnswer:
     undo: str = ""
     """The option by which `reclaim undo` finds the store."""
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> ApplyDocument:
         done = self.applied
         return {
             "run": done.run,
@@ -169,7 +170,7 @@ class SettledAnswer:
     store: str
     settled: Settled
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> ApplyDocument:
         return {
             **ApplyAnswer(self.store, self.settled.applied).document(),
             "already_applied": self.settled.before,
@@ -188,7 +189,7 @@ class SettledAnswer:
         )
 
 
-NOTHING_APPLIED: Mapping[str, Any] = {
+NOTHING_APPLIED: AppliedDocument = {
     "until": None,
     "compared": None,
     "unplanned": 0,
@@ -211,9 +212,9 @@ NOTHING_APPLIED: Mapping[str, Any] = {
 """The summary of an apply that did nothing: a program finds every field, whatever was done."""
 
 
-def applied_document(applied: Applied) -> dict[str, Any]:
+def applied_document(applied: Applied) -> AppliedDocument:
     """The summary of an apply with all its fields."""
-    return {**NOTHING_APPLIED, **applied.summary()}
+    return cast(AppliedDocument, {**NOTHING_APPLIED, **applied.summary()})
 
 
 def sentence(applied: Applied) -> str:

@@ -8,6 +8,7 @@ import typer
 
 from reclaim.cli.command import YesOption, command, group
 from reclaim.cli.describe import SHORT
+from reclaim.cli.documents import RefCreated, RefDeleted
 from reclaim.cli.output import Done
 from reclaim.cli.places import parse_ref, parse_ref_name, parse_repository
 from reclaim.cli.refs import Refs
@@ -51,7 +52,7 @@ def create(
     session.output.answer(
         Done(
             f"Created branch {place.ref} at {commit[:SHORT]}.",
-            {"repository": place.repository, "name": place.ref, "commit": commit},
+            RefCreated(repository=place.repository, name=place.ref, commit=commit),
         )
     )
 
@@ -74,6 +75,6 @@ def delete(session: Session, name: NameArgument, yes: YesOption = False) -> None
     session.output.answer(
         Done(
             f"Deleted the branch {place.ref}.",
-            {"repository": place.repository, "deleted": place.ref},
+            RefDeleted(repository=place.repository, deleted=place.ref),
         )
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypedDict
+
 import typer
 
 from reclaim.cli.command import command
@@ -9,6 +12,20 @@ from reclaim.cli.output import Done
 from reclaim.cli.places import parse_repository
 from reclaim.cli.repo import AnyRepositoryArgument
 from reclaim.cli.session import Session
+
+
+class CleanedRepository(TypedDict):
+    """A repository, and how much was removed of it."""
+
+    name: str
+    rows: int
+    tokens: int
+
+
+class CleanedDocument(TypedDict):
+    """Each repository that was cleaned."""
+
+    repositories: Sequence[CleanedRepository]
 
 
 def register(app: typer.Typer) -> None:
@@ -27,11 +44,11 @@ def clean(session: Session, repository: AnyRepositoryArgument = None) -> None:
     session.output.answer(
         Done(
             f"Removed {rows} rows that nobody reads any more.",
-            {
-                "repositories": [
+            CleanedDocument(
+                repositories=[
                     {"name": name, "rows": counts.rows, "tokens": counts.tokens}
                     for name, counts in cleaned.items()
                 ]
-            },
+            ),
         )
     )

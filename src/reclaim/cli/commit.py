@@ -8,10 +8,19 @@ import typer
 
 from reclaim.cli.command import CommitterOption, MetaOption, command
 from reclaim.cli.describe import SHORT, commit_document
+from reclaim.cli.documents import CommitDocument
 from reclaim.cli.output import Done
 from reclaim.cli.places import parse_ref
 from reclaim.cli.session import Session, login_name, parse_metadata
 from reclaim.errors import InvalidInput, NothingToCommit
+
+
+class CommitMade(CommitDocument):
+    """The commit that a branch is at."""
+
+    changed: bool
+    """False with --if-changed when there was nothing to commit; then it is the commit that the
+    branch stays at."""
 
 
 def register(app: typer.Typer) -> None:
@@ -56,4 +65,4 @@ def commit(
     said = f"Committed {made.id[:SHORT]} on {place.ref}."
     if not changed:
         said = f"There is nothing to commit on {place.ref}; it stays at {made.id[:SHORT]}."
-    session.output.answer(Done(said, {**commit_document(made), "changed": changed}))
+    session.output.answer(Done(said, CommitMade(**commit_document(made), changed=changed)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal, TypedDict, cast
 
 import typer
 
@@ -12,6 +12,9 @@ from reclaim.cli.command import command, group
 from reclaim.cli.output import Block, Table
 from reclaim.cli.session import Session
 from reclaim.cli.settings import DEFAULT, Settings, current
+
+Origin = Literal["option", "variable", "catalog file", "user file", "default"]
+"""Where a setting comes from."""
 
 
 def register(app: typer.Typer) -> None:
@@ -24,19 +27,48 @@ def show(session: Session) -> None:
     session.output.answer(SettingsAnswer(current()))
 
 
+class SettingDocument(TypedDict):
+    """A setting, its value, and where it was set."""
+
+    name: str
+    value: str | bool | int | None
+    """Without secrets."""
+    origin: Origin
+    where: str | None
+    """The option, the variable, or the file and line."""
+    flag: str
+    variable: str
+    meaning: str
+
+
+class SettingsFile(TypedDict):
+    """A file that was looked for."""
+
+    origin: str
+    path: str
+    found: bool
+
+
+class SettingsDocument(TypedDict):
+    """Every setting, and the files that were looked for."""
+
+    settings: Sequence[SettingDocument]
+    files: Sequence[SettingsFile]
+
+
 @dataclass(frozen=True, slots=True)
 class SettingsAnswer:
     """The answer that lists settings."""
 
     settings: Settings
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> SettingsDocument:
         return {
             "settings": [
                 {
                     "name": chosen.setting.key,
                     "value": chosen.shown,
-                    "origin": chosen.origin,
+                    "origin": cast(Origin, chosen.origin),
                     "where": chosen.where or None,
                     "flag": chosen.setting.flag,
                     "variable": chosen.setting.variable,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 IN_MEMORY = 32 * 1024 * 1024
 
 Copy = Callable[[str, str], "Entry"]
+
+
+class CopiedDocument(TypedDict):
+    """With -r."""
+
+    repository: str
+    branch: str
+    copied: Sequence[str]
 
 
 def register(app: typer.Typer) -> None:
@@ -47,11 +55,11 @@ def cp(
                 copy(taken.path + path, given.path + path)
             done = Done(
                 f"Copied {objects(len(paths))} to {given.ref}.",
-                {
-                    "repository": given.repository,
-                    "branch": given.ref,
-                    "copied": [given.path + path for path in paths],
-                },
+                CopiedDocument(
+                    repository=given.repository,
+                    branch=given.ref,
+                    copied=[given.path + path for path in paths],
+                ),
             )
         else:
             with single(reader, taken.path):

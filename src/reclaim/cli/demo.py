@@ -6,16 +6,17 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
 from reclaim.cli import local
 from reclaim.cli.command import command
 from reclaim.cli.describe import commits, objects, size
+from reclaim.cli.documents import Id
 from reclaim.cli.output import Block, Table
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
@@ -58,6 +59,12 @@ def _place(folder: str | None) -> Path:
         if place.exists() and (not place.is_dir() or any(place.iterdir())):
             raise AlreadyExists(f"{place} is not an empty folder", hint="name a new one")
         return place
+
+
+DemoFacts = TypedDict(
+    "DemoFacts", {"clock": str, "run": Id, "bytes_deleted": int, "try": Sequence[str]}
+)
+"""The facts of the answer beside those of the report, whose run it has as well."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
+
+from reclaim.cli.documents import CommitDocument, EntryDocument, NamedKind, RefDocument
 
 if TYPE_CHECKING:
     from reclaim.catalog import Commit, Entry, NamedRef
@@ -19,7 +21,7 @@ HOLDERS_SHOWN = 3
 """How many holders of expired snapshots people are shown by name."""
 
 
-def entry_document(entry: Entry) -> dict[str, Any]:
+def entry_document(entry: Entry) -> EntryDocument:
     return {
         "path": entry.path,
         "size": entry.size,
@@ -31,7 +33,7 @@ def entry_document(entry: Entry) -> dict[str, Any]:
     }
 
 
-def commit_document(commit: Commit) -> dict[str, Any]:
+def commit_document(commit: Commit) -> CommitDocument:
     return {
         "id": commit.id,
         "parents": list(commit.parents),
@@ -43,10 +45,10 @@ def commit_document(commit: Commit) -> dict[str, Any]:
     }
 
 
-def ref_document(ref: NamedRef) -> dict[str, Any]:
+def ref_document(ref: NamedRef) -> RefDocument:
     return {
         "name": ref.name,
-        "kind": ref.kind.value,
+        "kind": cast(NamedKind, ref.kind.value),
         "commit": ref.commit,
         "created_at": ref.created_at,
         "default": ref.default,

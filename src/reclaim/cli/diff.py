@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, TypedDict
 
 import typer
 
 from reclaim.cli.command import command
 from reclaim.cli.describe import entry_document
+from reclaim.cli.documents import EntryDocument
 from reclaim.cli.output import Block, Table
 from reclaim.cli.places import parse_ref, parse_ref_name
 from reclaim.cli.session import Session
@@ -20,6 +21,32 @@ if TYPE_CHECKING:
     from reclaim.catalog import Change, Entry, Repository
 
 KINDS = ("added", "changed", "removed")
+ChangeWord = Literal["added", "changed", "removed"]
+
+
+class ChangeDocument(TypedDict):
+    """A path that differs."""
+
+    path: str
+    kind: ChangeWord
+    before: EntryDocument | None
+    after: EntryDocument | None
+
+
+class DiffSummary(TypedDict):
+    """How many paths differ."""
+
+    added: int
+    changed: int
+    removed: int
+
+
+class DiffDocument(TypedDict):
+    """The changes from one ref to another, or what is uncommitted."""
+
+    changes: NotRequired[Sequence[ChangeDocument]]
+    """Left out with --stat."""
+    summary: DiffSummary
 
 
 def register(app: typer.Typer) -> None:
@@ -33,11 +60,17 @@ class ChangeList:
     changes: Iterable[Change]
     only_summary: bool = False
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> DiffDocument:
         counts: Counter[str] = Counter()
         changes = [_document(change) for change in self._counted(counts)]
-        summary = {"summary": {kind: counts[kind] for kind in KINDS}}
-        return summary if self.only_summary else {"changes": changes, **summary}
+        summary: DiffSummary = {
+            "added": counts["added"],
+            "changed": counts["changed"],
+            "removed": counts["removed"],
+        }
+        if self.only_summary:
+            return {"summary": summary}
+        return {"changes": changes, "summary": summary}
 
     def view(self) -> Iterator[Block]:
         counts: Counter[str] = Counter()
@@ -55,7 +88,7 @@ class ChangeList:
             yield change
 
 
-def _document(change: Change) -> dict[str, Any]:
+def _document(change: Change) -> ChangeDocument:
     return {
         "path": change.path,
         "kind": change.kind.value,

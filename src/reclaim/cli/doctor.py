@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, cast
 
 import typer
 
@@ -168,7 +168,7 @@ def _adopt(session: Session, name: str, *, yes: bool) -> None:
         Done(
             f"Registered {len(unknown)} partitions of {name}. {catalog.database_name} is the "
             "database that may collect.",
-            {"repository": name, "adopted": unknown},
+            PartitionsAdopted(repository=name, adopted=unknown),
         )
     )
 
@@ -187,8 +187,42 @@ def _abort_uploads(session: Session, name: str, *, yes: bool) -> None:
         freed = store.abort_uploads(uploads)
     sentence = f"Aborted {len(uploads)} unfinished uploads of {name} ({total})."
     session.output.answer(
-        Done(sentence, {"repository": name, "uploads": len(uploads), "bytes": freed})
+        Done(sentence, UploadsAborted(repository=name, uploads=len(uploads), bytes=freed))
     )
+
+
+class FindingDocument(TypedDict):
+    """The result of a check, and what to do about it."""
+
+    level: Literal["ok", "not checked", "warning", "problem"]
+    check: str
+    sentence: str
+    hint: str
+    repository: str
+    exit_code: int
+    """The exit code that a run would end with."""
+
+
+class DoctorDocument(TypedDict):
+    """Every finding."""
+
+    healthy: bool
+    findings: Sequence[FindingDocument]
+
+
+class PartitionsAdopted(TypedDict):
+    """With --adopt-partitions."""
+
+    repository: str
+    adopted: Sequence[str]
+
+
+class UploadsAborted(TypedDict):
+    """With --abort-uploads."""
+
+    repository: str
+    uploads: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +232,8 @@ class DoctorAnswer:
     findings: Iterator[Finding]
     seen: list[Finding] = field(default_factory=list)
 
-    def document(self) -> Mapping[str, Any]:
-        findings = [asdict(finding) for finding in self._each()]
+    def document(self) -> DoctorDocument:
+        findings = [cast(FindingDocument, asdict(finding)) for finding in self._each()]
         healthy = not any(finding.exit_code for finding in self.seen)
         return {"healthy": healthy, "findings": findings}
 

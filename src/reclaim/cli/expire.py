@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, cast
 
 import typer
 
 from reclaim.cli.command import command
 from reclaim.cli.describe import expired, snapshots
+from reclaim.cli.documents import HolderDocument, Id
 from reclaim.cli.output import Block
 from reclaim.cli.places import parse_repository
 from reclaim.cli.policy_view import STORED
@@ -39,6 +41,45 @@ def register(app: typer.Typer) -> None:
     command(app, "expire", expire)
 
 
+ExpirePolicyOrigin = Literal["given", "stored", "none"]
+
+
+class ExpireDecision(TypedDict):
+    """A commit, and what the policy says of it."""
+
+    commit: str
+    written_at: datetime | None
+    message: str
+    refs: Sequence[str]
+    decision: Literal["kept", "expired"]
+    """What the policy says."""
+    reasons: Sequence[str]
+    kept: bool
+
+
+class ExpireDocument(TypedDict):
+    """Every decision, and what was or would be edited."""
+
+    run: Id | None
+    """For `undo`; null if nothing was changed."""
+    applied: bool
+    policy_source: ExpirePolicyOrigin
+    decisions: Sequence[ExpireDecision]
+    reparented: Mapping[str, Sequence[str]]
+    """The new parents, by commit."""
+    released: Sequence[str]
+    """Commits that are unreachable because of that."""
+    expired: int
+    """Commits that a branch or a tag reaches and no rule keeps. Some stay: see `held_by`."""
+    held_by: Sequence[HolderDocument]
+    """The holders of expired commits that stay, the largest first."""
+    expired_tips: Sequence[str]
+    deleted_refs: Sequence[str]
+    touched_bases: Sequence[str]
+    """Branches whose merges will report every differing path."""
+    warnings: Sequence[str]
+
+
 @dataclass(frozen=True, slots=True)
 class Expired:
     """The answer: every decision, and what was or would be edited."""
@@ -57,17 +98,20 @@ class Expired:
     everything: bool = False
     all_reasons: bool = False
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> ExpireDocument:
         edit, counted = self.plan.edit, self.plan.decided.count_expired()
         return {
             "run": self.run.id if self.run else None,
             "applied": self.run is not None,
-            "policy_source": self.policy_source,
-            "decisions": [{**row.document(), "kept": row.decision == KEPT} for row in self._rows()],
+            "policy_source": cast(ExpirePolicyOrigin, self.policy_source),
+            "decisions": [
+                cast(ExpireDecision, {**row.document(), "kept": row.decision == KEPT})
+                for row in self._rows()
+            ],
             "reparented": {commit: list(new) for commit, new in edit.reparent.items()},
             "released": list(self.plan.released()),
             "expired": counted.snapshots,
-            "held_by": [holder.record() for holder in counted.held_by],
+            "held_by": [cast(HolderDocument, holder.record()) for holder in counted.held_by],
             "expired_tips": [ref.name for ref in edit.expired_tips],
             "deleted_refs": [ref.name for ref in edit.delete_refs],
             "touched_bases": [base.branch for base in edit.touched_bases],

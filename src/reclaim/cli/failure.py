@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from reclaim.cli import exits
+from reclaim.cli.documents import FailureDocument
 from reclaim.cli.signals import Terminated
 from reclaim.errors import InvalidInput, OutOfSpace, ReclaimError, StorageDenied
 
@@ -53,7 +54,7 @@ class Failure:
             "this is a bug in Reclaim; RECLAIM_DEBUG=1 shows where it happened",
         )
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> FailureDocument:
         return {
             "error": {
                 "kind": self.kind,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, cast
 
 import typer
 
@@ -12,6 +12,14 @@ from reclaim.cli import exits
 from reclaim.cli.apply import NOTHING_APPLIED, applied_document, sentence
 from reclaim.cli.command import command
 from reclaim.cli.describe import expired
+from reclaim.cli.documents import (
+    AppliedDocument,
+    ErrorDocument,
+    HolderDocument,
+    Id,
+    PolicyOrigin,
+    TooYoungDocument,
+)
 from reclaim.cli.failure import Failure
 from reclaim.cli.found_plan import shown
 from reclaim.cli.limits import LimitOptions
@@ -112,6 +120,46 @@ def gc(
         raise typer.Exit(code)
 
 
+class RulesCollected(AppliedDocument):
+    """What lifecycle rules took."""
+
+    run: Id
+    plan: str
+    held: int
+    """Addresses that rules match and something holds."""
+
+
+class StoreCollected(AppliedDocument):
+    """The outcome for one store."""
+
+    store: str
+    uid: str | None
+    """Null if the store could not be opened."""
+    deleted: bool
+    state: Literal["done", "nothing", "failed"]
+    error: ErrorDocument | None
+    plan: str | None
+    run: Id | None
+    policy_source: PolicyOrigin | None
+    """Null if there was no plan."""
+    warnings: Sequence[str]
+    """Notes of the plan."""
+    expired: int
+    """Snapshots that a branch or a tag reaches and no rule keeps. Some stay: see `held_by`."""
+    held_by: Sequence[HolderDocument]
+    """The holders of expired snapshots that stay, the largest first."""
+    too_young: TooYoungDocument | None
+    """What nothing refers to and is younger than the margin."""
+    lifecycle: RulesCollected | None
+    """With --lifecycle: what lifecycle rules took."""
+
+
+class CollectedDocument(TypedDict):
+    """The outcome for each store."""
+
+    stores: Sequence[StoreCollected]
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """The outcome for one store; None in its place if it could not be opened."""
@@ -125,9 +173,9 @@ class Result:
     rules_disabled: bool = False
     """Whether that was asked for and every stored rule is disabled."""
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> StoreCollected:
         store = self.store
-        document: dict[str, Any] = {
+        document: StoreCollected = {
             "store": self.name if store is None else store.name,
             "uid": None if store is None else store.uid,
             "deleted": store is not None and store.deleted,
@@ -144,22 +192,32 @@ class Result:
             **NOTHING_APPLIED,
         }
         if self.failure is not None:
-            return document | self.failure.document()
+            return {**document, **self.failure.document()}
         assert self.done is not None
         plan, applied = self.done.plan, self.done.applied
         disabled = [NO_RULE_ENABLED] if self.rules_disabled else []
         document["warnings"] = disabled
         if plan is not None:
             document["plan"] = shown(plan.place)
-            document["policy_source"] = plan.document.policy_source
+            document["policy_source"] = cast(PolicyOrigin, plan.document.policy_source)
             document["warnings"] = [*plan.document.warnings, *disabled]
             document["expired"] = plan.document.expired
-            document["held_by"] = [one.model_dump(mode="json") for one in plan.document.held_by]
+            document["held_by"] = [
+                cast(HolderDocument, one.model_dump(mode="json")) for one in plan.document.held_by
+            ]
             young = plan.document.too_young
-            document["too_young"] = None if young is None else young.model_dump(mode="json")
+            if young is not None:
+                document["too_young"] = {
+                    "objects": young.objects,
+                    "bytes": young.bytes,
+                    "snapshots": young.snapshots,
+                    "first_at": young.first_at,
+                    "all_at": young.all_at,
+                }
         if applied is None:
-            return document | {"state": "nothing"}
-        return document | {"state": "done", "run": applied.run} | applied_document(applied)
+            document["state"] = "nothing"
+            return document
+        return {**document, **applied_document(applied), "state": "done", "run": applied.run}
 
     def line(self) -> str:
         name = self.name if self.store is None else self.store.name
@@ -183,7 +241,7 @@ class Result:
             rules = f"; by lifecycle rules: {sentence(self.by_rules.applied)}"
         return f"{name}: {said}{by}{held}{rules}"
 
-    def _lifecycle(self) -> dict[str, Any] | None:
+    def _lifecycle(self) -> RulesCollected | None:
         if self.by_rules is None:
             return None
         section = self.by_rules.plan.document.lifecycle
@@ -210,7 +268,7 @@ class Results:
     results: Iterator[Result]
     codes: list[int] = field(default_factory=list)
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> CollectedDocument:
         return {"stores": [result.document() for result in self._each()]}
 
     def view(self) -> Iterator[Block]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -22,6 +22,26 @@ if TYPE_CHECKING:
 
 STDOUT = "-"
 UNVERIFIED = "It was not verified: no SHA-256 is known of it, only its size."
+
+
+class GotObject(TypedDict):
+    """An object that was downloaded."""
+
+    path: str
+    file: str
+    bytes: int
+    verified: bool | None
+    """With --verify: whether a SHA-256 is known; it is right."""
+
+
+class GotFolder(TypedDict):
+    """With -r."""
+
+    folder: str
+    objects: int
+    bytes: int
+    verified: int | None
+    unverified: int | None
 
 
 def register(app: typer.Typer) -> None:
@@ -71,7 +91,7 @@ def _get_object(session: Session, place: RefPath, target: str | None, *, verify:
             file = file / name
         with local.replacing(file) as out:
             written, known = _write(reader, place.path, out, verify=verify)
-    facts: dict[str, Any] = {
+    facts: GotObject = {
         "path": entry.path,
         "file": str(file.absolute()),
         "bytes": written,
@@ -119,7 +139,7 @@ def _get_folder(session: Session, place: RefPath, target: str | None, *, verify:
                 advance(entry.size)
         if not done:
             raise nothing_below(reader, place.path)
-    facts: dict[str, Any] = {
+    facts: GotFolder = {
         "folder": str(root.absolute()),
         "objects": done,
         "bytes": total,
@@ -128,7 +148,8 @@ def _get_folder(session: Session, place: RefPath, target: str | None, *, verify:
     }
     sentence = f"Got {objects(done)} ({size(total)}) into {root}."
     if verify:
-        facts |= {"verified": verified, "unverified": done - verified}
+        facts["verified"] = verified
+        facts["unverified"] = done - verified
         sentence += f" The SHA-256 of {verified} is right."
         if done > verified:
             sentence += f" {done - verified} were not verified: no SHA-256 is known of them."

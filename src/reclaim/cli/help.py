@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import typer
 
@@ -53,6 +53,15 @@ def show(
     session.output.answer(HelpText(" ".join(words) or "reclaim", found.get_help(inner)))
 
 
+class HelpDocument(TypedDict):
+    """The help of a command or of a topic."""
+
+    topic: str
+    text: str
+    rows: NotRequired[Sequence[Mapping[str, Any]]]
+    """Of a topic with a table."""
+
+
 @dataclass(frozen=True, slots=True)
 class HelpText:
     """The help of a command."""
@@ -60,7 +69,7 @@ class HelpText:
     topic: str
     text: str
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> HelpDocument:
         return {"topic": self.topic, "text": self.text}
 
     def view(self) -> Iterator[Block]:
@@ -79,7 +88,7 @@ class Topic:
     facts: Sequence[Mapping[str, Any]] | None = None
     """The rows for programs, where a cell is not all text."""
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> HelpDocument:
         rows = self.facts or [dict(zip(self.columns, row, strict=True)) for row in self.rows]
         return {"topic": self.topic, "text": f"{self.before}\n\n{self.after}", "rows": rows}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -15,6 +15,13 @@ from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
     from reclaim.catalog import Catalog
+
+
+class InitDocument(TypedDict):
+    """A catalog that was made."""
+
+    catalog: str
+    storage: str
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +46,7 @@ def init(
         raise InvalidInput("DIR and --catalog both name the catalog", hint="give one of them")
     location = session.location if folder is None else folder
     with Catalog.init(location, storage=storage) as catalog:
-        facts = {"catalog": _whole(location, catalog), "storage": catalog.storage_url}
+        facts = InitDocument(catalog=_whole(location, catalog), storage=catalog.storage_url)
     sentence = f"Created a catalog at {facts['catalog']}; its objects are in {facts['storage']}."
     if folder is not None and folder != DEFAULT_CATALOG and "***" not in facts["catalog"]:
         sentence += f"\nTo use it: export RECLAIM_CATALOG={facts['catalog']}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -23,6 +24,34 @@ if TYPE_CHECKING:
     from reclaim.stores.abilities import HoldsLeases
 
 
+class LeaseDocument(TypedDict):
+    """A lease on a commit, or on a snapshot of another store."""
+
+    id: str
+    commit: str
+    holder: str
+    refreshed_at: datetime
+    until: datetime
+
+
+class ListedLease(LeaseDocument):
+    """A lease, and whether it is valid."""
+
+    valid: bool
+
+
+class LeasesDocument(TypedDict):
+    """The leases of a store."""
+
+    leases: Sequence[ListedLease]
+
+
+class LeasesReleased(TypedDict):
+    """The leases that were released, by their ids."""
+
+    released: Sequence[str]
+
+
 def register(app: typer.Typer) -> None:
     lease = group(app, "lease", "Mark commits as in use, so that nothing they need is collected.")
     command(lease, "hold", hold)
@@ -37,8 +66,8 @@ class LeasesFound:
     leases: Sequence[tuple[Lease, bool]]
     noun: str
 
-    def document(self) -> Mapping[str, Any]:
-        return {"leases": [_document(lease) | {"valid": valid} for lease, valid in self.leases]}
+    def document(self) -> LeasesDocument:
+        return {"leases": [{**_document(lease), "valid": valid} for lease, valid in self.leases]}
 
     def view(self) -> Iterable[Block]:
         rows = (
@@ -54,7 +83,7 @@ class LeasesFound:
         return [Table(("lease", self.noun, "until (UTC)", "", "holder"), rows)]
 
 
-def _document(lease: Lease) -> dict[str, Any]:
+def _document(lease: Lease) -> LeaseDocument:
     return {
         "id": lease.id,
         "commit": lease.snapshot,
@@ -158,7 +187,7 @@ def release(
                 session.confirm(f"release {_count(len(found))} of {repository}", yes=yes)
             released = [held.id for held in found if _release(store, held.id)]
     said = f"Released the lease {lease}." if lease else f"Released {_count(len(released))}."
-    session.output.answer(Done(said, {"released": released}))
+    session.output.answer(Done(said, LeasesReleased(released=released)))
 
 
 def _release(store: HoldsLeases | Repository, lease: str) -> bool:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict, cast
 
 import typer
 
 from reclaim.cli import lifecycle_run
 from reclaim.cli.command import command, group
 from reclaim.cli.describe import instant, objects, size
+from reclaim.cli.documents import RulesRemoved
 from reclaim.cli.output import Block, Done, Table
 from reclaim.cli.rules import read_text
 from reclaim.cli.session import Session, login_name
+from reclaim.model import RunState
 
 if TYPE_CHECKING:
     from reclaim.policy.lifecycle import LifecycleRule, StoredLifecycle
@@ -22,6 +25,57 @@ if TYPE_CHECKING:
 StoreArgument = Annotated[
     str, typer.Argument(metavar="REPO", help="A repository.", show_default=False)
 ]
+
+
+class LifecycleRuleDocument(TypedDict):
+    """A rule as a file would hold it."""
+
+    prefix: str
+    days: NotRequired[int]
+    enabled: bool
+    branch_days: NotRequired[Mapping[str, int]]
+
+
+class LifecycleRulesDocument(TypedDict):
+    """The stored rules."""
+
+    repository: str
+    rules: Mapping[str, LifecycleRuleDocument]
+    """The rules by their ids, as a file would hold them."""
+    text: str
+    """As it was written."""
+    set_at: datetime
+    set_by: str
+    warnings: Sequence[str]
+
+
+class LifecycleRunDocument(TypedDict):
+    """A run that deleted by lifecycle rules."""
+
+    id: str
+    state: RunState
+    started_at: datetime
+    today: str
+    """The day that the dates of the rules were counted from."""
+    mode: str
+    """full, or incremental where it started from what an earlier run left."""
+    rules: Sequence[str]
+    """The ids of the rules that were enabled."""
+    objects: int
+    bytes: int
+    dropped: int
+    failed: int
+    held: int
+    """Addresses that a rule matched and that something held."""
+    plan: str | None
+    until: datetime | None
+
+
+class LifecycleRunsDocument(TypedDict):
+    """Runs that deleted by lifecycle rules, the newest first."""
+
+    repository: str
+    runs: Sequence[LifecycleRunDocument]
 
 
 def register(app: typer.Typer) -> None:
@@ -78,7 +132,7 @@ def unset(session: Session, repository: StoreArgument) -> None:
             raise nothing_stored(store)
         keeping.store_lifecycle(None)
     sentence = f"Removed the lifecycle rules of {store.name}. What they took stays gone."
-    session.output.answer(Done(sentence, {"repository": store.name, "removed": True}))
+    session.output.answer(Done(sentence, RulesRemoved(repository=store.name, removed=True)))
 
 
 def history(session: Session, repository: StoreArgument) -> None:
@@ -99,7 +153,7 @@ class RulesAnswer:
     notes: tuple[str, ...] = ()
     stored_now: bool = False
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> LifecycleRulesDocument:
         from reclaim.policy.lifecycle import lifecycle_document
 
         return {
@@ -145,13 +199,13 @@ class HistoryAnswer:
     repository: str
     runs: Sequence[LifecycleRun]
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> LifecycleRunsDocument:
         return {
             "repository": self.repository,
             "runs": [
                 {
                     "id": one.run.id,
-                    "state": one.run.state,
+                    "state": cast(RunState, one.run.state),
                     "started_at": one.run.started_at,
                     "today": one.today,
                     "mode": one.mode,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
 from reclaim.cli.apply import ApplyAnswer
 from reclaim.cli.describe import objects
+from reclaim.cli.documents import ApplyDocument, Form
 from reclaim.cli.found_plan import shown
 from reclaim.cli.limits import LimitOptions
 from reclaim.cli.output import Block
@@ -83,7 +84,28 @@ def run(
     session.output.answer(answer)
 
 
-REPEATED = ("today", "mode", "why", "bytes_read", "ranges_read", "gone")
+LifecycleMode = Literal["full", "incremental"]
+
+
+class LifecycleApplied(ApplyDocument):
+    """Without --plan: what the run did."""
+
+    today: Annotated[str, Form(r"^\d{4}-\d\d-\d\d$", "date")]
+    """The day of UTC that dates are counted from."""
+    mode: LifecycleMode
+    """Which run it is."""
+    why: str
+    """Why it is that one."""
+    bytes_read: int
+    """Bytes of metaranges, of ranges, of the index and of the checkpoint."""
+    ranges_read: int
+    """Ranges that were read."""
+    gone: int
+    """Addresses that would go and are not there any more."""
+    held: int
+    """How many addresses are held."""
+    warnings: Sequence[str]
+    """Notes of the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +116,17 @@ class LifecycleAnswer:
     plan: Plan
     applied: Applied
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> LifecycleApplied:
         section = self.plan.document.lifecycle
         assert section is not None
-        facts = section.model_dump(mode="json", include=set(REPEATED))
         return {
             **ApplyAnswer(self.store, self.applied).document(),
-            **{name: facts[name] for name in REPEATED},
+            "today": section.today.isoformat(),
+            "mode": cast(LifecycleMode, section.mode),
+            "why": section.why,
+            "bytes_read": section.bytes_read,
+            "ranges_read": section.ranges_read,
+            "gone": section.gone,
             "held": section.held_count,
             "warnings": list(self.plan.document.warnings),
         }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -11,6 +12,16 @@ from reclaim.cli.describe import instant
 from reclaim.cli.output import Done
 from reclaim.cli.session import Session
 from reclaim.cli.store_names import STORE
+
+
+class LockReleased(TypedDict):
+    """The lock of a store that was released."""
+
+    store: str
+    run: str | None
+    """The run that held the lock; null if no run did."""
+    free_at: datetime | None
+    """When the next run can start."""
 
 
 def register(app: typer.Typer) -> None:
@@ -31,16 +42,15 @@ def release(
     with session.stores(store) as [opened]:
         seen = opened.lock_state()
         if seen is None:
-            answer = Done(
-                f"No run holds the lock of {opened.name}.",
-                {"store": opened.name, "run": None, "free_at": None},
-            )
+            released: LockReleased = {"store": opened.name, "run": None, "free_at": None}
+            answer = Done(f"No run holds the lock of {opened.name}.", released)
         else:
             free_at = opened.release_lock(seen)
+            released = {"store": opened.name, "run": seen.run, "free_at": free_at}
             answer = Done(
                 f"Released the lock of run {seen.run} on {opened.name}: {seen.process} has ended. "
                 f"The next run can start at {instant(free_at)} UTC, when the last requests of that "
                 "process are over.",
-                {"store": opened.name, "run": seen.run, "free_at": free_at},
+                released,
             )
     session.output.answer(answer)

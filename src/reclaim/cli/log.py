@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
 from reclaim.cli.command import command
 from reclaim.cli.describe import SHORT, commit_document, first_line, instant
+from reclaim.cli.documents import CommitDocument
 from reclaim.cli.output import Block, Table
 from reclaim.cli.places import parse
 from reclaim.cli.session import Session
@@ -17,6 +18,12 @@ from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
     from reclaim.catalog import Commit
+
+
+class CommitsDocument(TypedDict):
+    """Commits, the newest first."""
+
+    commits: Sequence[CommitDocument]
 
 
 def register(app: typer.Typer) -> None:
@@ -30,7 +37,7 @@ class LogAnswer:
     commits: Sequence[Commit]
     oneline: bool = False
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> CommitsDocument:
         return {"commits": [commit_document(commit) for commit in self.commits]}
 
     def view(self) -> Iterator[Block]:

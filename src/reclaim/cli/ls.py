@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
 from reclaim.cli.command import command
 from reclaim.cli.describe import entry_document, instant, objects
+from reclaim.cli.documents import EntryDocument
 from reclaim.cli.output import Block, Table
 from reclaim.cli.places import parse
 from reclaim.cli.refs import Refs
@@ -25,6 +26,29 @@ EXPIRED = "expired"
 """In the place of a size: the data was taken by a rule."""
 
 
+class TakenByRule(TypedDict):
+    """The lifecycle run that took data, and the rule."""
+
+    run: str
+    rule: str
+
+
+class ListedEntry(EntryDocument):
+    """An object in a listing."""
+
+    expired: TakenByRule | None
+    """The lifecycle run that took its data, and the rule; null while the data is there."""
+
+
+class ListingDocument(TypedDict):
+    """The objects on a ref."""
+
+    entries: Sequence[ListedEntry]
+    prefixes: Sequence[str]
+    after: str
+    """What --after takes for the next page; empty on the last."""
+
+
 def register(app: typer.Typer) -> None:
     command(app, "ls", ls)
 
@@ -36,7 +60,7 @@ class Listing:
     pages: Iterable[Page]
     reader: RefReader
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> ListingDocument:
         pages = list(self.pages)
         return {
             "entries": [entry for page in pages for entry in self._entries(page)],
@@ -44,11 +68,12 @@ class Listing:
             "after": pages[-1].after if pages else "",
         }
 
-    def _entries(self, page: Page) -> Iterator[dict[str, Any]]:
+    def _entries(self, page: Page) -> Iterator[ListedEntry]:
         expired = self.reader.expired(page.entries)
         for entry in page.entries:
             by = expired.get(entry.address)
-            yield entry_document(entry) | {"expired": None if by is None else by._asdict()}
+            gone: TakenByRule | None = None if by is None else {"run": by.run, "rule": by.rule}
+            yield {**entry_document(entry), "expired": gone}
 
     def view(self) -> Iterator[Block]:
         after: list[str] = []

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 import typer
 
 from reclaim.cli.command import CommitterOption, MetaOption, command
 from reclaim.cli.describe import SHORT, commit_document
+from reclaim.cli.documents import CommitDocument
 from reclaim.cli.output import Done
 from reclaim.cli.places import parse_ref, parse_ref_name
 from reclaim.cli.session import Session, login_name, parse_metadata
+
+
+class MergeDocument(TypedDict):
+    """A merge into a branch."""
+
+    merged: bool
+    """Whether there was anything to merge."""
+    commit: CommitDocument
 
 
 def register(app: typer.Typer) -> None:
@@ -54,4 +63,6 @@ def merge(
         if merged
         else f"{into} has all of {place.ref} already."
     )
-    session.output.answer(Done(sentence, {"merged": merged, "commit": commit_document(made)}))
+    session.output.answer(
+        Done(sentence, MergeDocument(merged=merged, commit=commit_document(made)))
+    )

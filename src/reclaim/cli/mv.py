@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -12,6 +13,14 @@ from reclaim.cli.output import Done
 from reclaim.cli.places import below, parse_folder, parse_object, refuse_nesting, single
 from reclaim.cli.session import Session
 from reclaim.errors import InvalidInput
+
+
+class MovedDocument(TypedDict):
+    """With -r."""
+
+    repository: str
+    branch: str
+    moved: Sequence[str]
 
 
 def register(app: typer.Typer) -> None:
@@ -40,11 +49,11 @@ def mv(
                 branch.move(taken.path + path, given.path + path)
             done = Done(
                 f"Moved {objects(len(paths))} on {given.ref}.",
-                {
-                    "repository": given.repository,
-                    "branch": given.ref,
-                    "moved": [given.path + path for path in paths],
-                },
+                MovedDocument(
+                    repository=given.repository,
+                    branch=given.ref,
+                    moved=[given.path + path for path in paths],
+                ),
             )
         else:
             with single(branch, taken.path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict
 
 from reclaim.cli import local
 from reclaim.cli.describe import objects
@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STANDARD_OUTPUT = "-"
+
+
+class PlanExported(TypedDict):
+    """With --csv or --parquet."""
+
+    plan: str
+    file: str
+    format: Literal["csv", "parquet"]
+    objects: int
 
 
 def export(
@@ -50,7 +59,7 @@ def export(
         return
     with local.replacing(Path(target)) as file:
         written = write(file, tables)
-    facts = {
+    facts: PlanExported = {
         "plan": shown(found.moved_to or found.place),
         "file": str(Path(target).absolute()),
         "format": "csv" if csv is not None else "parquet",

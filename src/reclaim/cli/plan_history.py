@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
+from reclaim.cli.documents import DecisionDocument
 from reclaim.cli.found_plan import FoundPlan
 from reclaim.cli.output import Block
 from reclaim.cli.snapshot_rows import (
@@ -26,6 +27,15 @@ COLUMNS = ("id", "written_at", "message", "refs", "verdict", "reasons")
 BATCH = 1_000
 
 
+class PlanCommits(TypedDict):
+    """What becomes of each commit; the fields are null if that file of the plan is missing."""
+
+    going: int | None
+    kept: int | None
+    listed: Sequence[DecisionDocument] | None
+    kept_by: Mapping[str, int] | None
+
+
 @dataclass(frozen=True, slots=True)
 class PlanHistory:
     """The history in a plan: first the snapshots that go, then those that stay."""
@@ -37,7 +47,7 @@ class PlanHistory:
     everything: bool
     all_reasons: bool
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> PlanCommits:
         if self.going is None or self.staying is None:
             return {"going": None, "kept": None, "listed": None, "kept_by": None}
         listed = [*_rows(self.going), *(_rows(self.staying) if self.everything else ())]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import unquote
 
 from reclaim.cli.describe import expired, instant, objects, percent, size, snapshots
 from reclaim.cli.found_plan import shown
 from reclaim.cli.output import Block, Table
+from reclaim.cli.plan_history import PlanCommits, PlanHistory
 from reclaim.cli.policy_view import STORED
 from reclaim.cli.settings import current
 from reclaim.cli.store_names import store_option
 
 if TYPE_CHECKING:
-    from reclaim.cli.plan_history import PlanHistory
     from reclaim.engine.tasks.parts import Place
     from reclaim.run.plan_document import (
         Counts,
@@ -29,6 +29,19 @@ if TYPE_CHECKING:
 
 ROWS = 15
 """How many rows people are shown of a long table; ``--json`` has them all."""
+
+
+class PlanFound(TypedDict):
+    """A plan, where it is, and what becomes of each commit; all else is in the plan itself."""
+
+    plan: str
+    """The folder or URL of the plan, for `show` and `apply`."""
+    moved_from: str | None
+    """Where the plan was written, if it was moved or copied; it is applied only there."""
+    not_recorded: str | None
+    """Why the store could not record the plan; then apply it with its digest."""
+    commits: PlanCommits | None
+    """In the answer of `show`."""
 
 
 @dataclass(frozen=True, slots=True)

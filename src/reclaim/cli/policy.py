@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
 from reclaim.cli.command import command, group
 from reclaim.cli.describe import instant
+from reclaim.cli.documents import RulesRemoved
 from reclaim.cli.output import Block, Done
 from reclaim.cli.policy_view import Explanation, policy_words, unmatched_in
 from reclaim.cli.rules import KeepOptions, read_policy_file
@@ -33,6 +35,29 @@ FileOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+class PolicyDocument(TypedDict):
+    """The stored policy."""
+
+    repository: str
+    policy: Mapping[str, Any]
+    """The policy as a file would hold it."""
+    text: str
+    """As it was written."""
+    set_at: datetime
+    set_by: str
+    warnings: Sequence[str]
+
+
+class PolicyChecked(TypedDict):
+    """A valid policy."""
+
+    valid: bool
+    repository: str | None
+    policy: Mapping[str, Any]
+    """The policy as a file would hold it."""
+    warnings: Sequence[str]
 
 
 def register(app: typer.Typer) -> None:
@@ -87,7 +112,7 @@ def unset(session: Session, repository: StoreArgument) -> None:
             raise _nothing_stored(store)
         store.store_policy(None)
     sentence = f"Removed the policy of {store.name}. Without rules nothing expires."
-    session.output.answer(Done(sentence, {"repository": store.name, "removed": True}))
+    session.output.answer(Done(sentence, RulesRemoved(repository=store.name, removed=True)))
 
 
 def validate(
@@ -216,7 +241,7 @@ class PolicyAnswer:
     notes: tuple[str, ...] = ()
     stored_now: bool = False
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> PolicyDocument:
         from reclaim.policy import policy_document
 
         return {
@@ -248,7 +273,7 @@ class Checked:
     repository: str | None
     notes: tuple[str, ...] = ()
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> PolicyChecked:
         from reclaim.policy import policy_document
 
         return {

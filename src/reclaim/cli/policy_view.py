@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, cast
 
 from reclaim.cli.describe import expired, instant, snapshots
+from reclaim.cli.documents import DecisionDocument, HolderDocument
 from reclaim.cli.output import Block, Table
 from reclaim.cli.snapshot_rows import (
     SnapshotRow,
@@ -23,10 +25,45 @@ if TYPE_CHECKING:
     from reclaim.run.policy_explained import EntryExplained, PolicyExplained
     from reclaim.stores.base import Store
 
-STORED = "stored"
+STORED: Final = "stored"
 """The source of a policy that was stored with the store."""
 REFS_SHOWN = 5
 """How many refs of an entry people are shown by name."""
+
+
+class RuleCount(TypedDict):
+    """A rule, and how many commits it keeps."""
+
+    rule: str
+    kept: int
+
+
+class PolicyEntryDocument(TypedDict):
+    """An entry of a policy, the refs that it decides for, and the commits that it keeps."""
+
+    entry: str
+    refs: Sequence[str]
+    rules: Sequence[RuleCount]
+    commits: int
+    kept: int
+
+
+class ExplanationDocument(TypedDict):
+    """A policy, and what becomes of each commit by it."""
+
+    repository: str
+    ref: str | None
+    policy_source: Literal["given", "stored"]
+    set_at: datetime | None
+    set_by: str | None
+    entries: Sequence[PolicyEntryDocument]
+    commits: int
+    kept: int
+    expired: int
+    """Commits that no rule keeps. Some stay: see `held_by`."""
+    held_by: Sequence[HolderDocument]
+    """The holders of expired commits that stay, the largest first."""
+    decisions: Sequence[DecisionDocument]
 
 
 def policy_words(policy: Policy) -> Iterator[str]:
@@ -66,7 +103,7 @@ class Explanation:
     everything: bool
     all_reasons: bool
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> ExplanationDocument:
         rows = list(self._rows())
         return {
             "repository": self.repository,
@@ -87,7 +124,9 @@ class Explanation:
             "commits": len(rows),
             "kept": self.explained.kept,
             "expired": self.explained.expired.snapshots,
-            "held_by": [holder.record() for holder in self.explained.expired.held_by],
+            "held_by": [
+                cast(HolderDocument, holder.record()) for holder in self.explained.expired.held_by
+            ],
             "decisions": [row.document() for row in rows],
         }
 

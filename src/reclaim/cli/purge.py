@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 import typer
 
 from reclaim.cli.ages import parse_age
 from reclaim.cli.command import YesOption, command
 from reclaim.cli.describe import objects, size
+from reclaim.cli.documents import Id
 from reclaim.cli.failure import Failure
 from reclaim.cli.missing import MissingOption, allow_missing
 from reclaim.cli.output import Block
@@ -134,16 +135,39 @@ def _together(left: Sequence[tuple[str, Exception]], done: Sequence[tuple[str, P
     return Partial("; ".join(said), hint="; ".join(hints), stores=stores)
 
 
+class StorePurged(TypedDict):
+    """A store, and what was purged of it."""
+
+    store: str
+    run: Id
+    runs: Sequence[Id]
+    """The runs whose quarantine ended."""
+    objects: int
+    bytes: int
+    rescued: int
+    """Objects that something refers to again; they came back."""
+    failed: int
+    collected: int
+    skipped: Sequence[str]
+
+
+class PurgeDocument(TypedDict):
+    """Each store of which something was purged."""
+
+    stores: Sequence[StorePurged]
+
+
 @dataclass(frozen=True, slots=True)
 class PurgeAnswer:
     """The answer that says what was purged, by store."""
 
     done: Sequence[tuple[str, Purged]]
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> PurgeDocument:
         return {
             "stores": [
-                {"store": name, "run": purged.run, **purged.summary()} for name, purged in self.done
+                cast(StorePurged, {"store": name, "run": purged.run, **purged.summary()})
+                for name, purged in self.done
             ]
         }
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
     from reclaim.catalog import Entry
 
 STDIN = "-"
+
+
+class PutFolder(TypedDict):
+    """With -r."""
+
+    repository: str
+    branch: str
+    prefix: str
+    objects: int
+    bytes: int
+    skipped: Sequence[str]
 
 
 def register(app: typer.Typer) -> None:
@@ -91,13 +103,13 @@ def _put_folder(session: Session, source: str, target: str) -> None:
     session.output.answer(
         Done(
             sentence,
-            {
-                "repository": place.repository,
-                "branch": place.ref,
-                "prefix": place.path,
-                "objects": done,
-                "bytes": sum(uploaded),
-                "skipped": folder.skipped,
-            },
+            PutFolder(
+                repository=place.repository,
+                branch=place.ref,
+                prefix=place.path,
+                objects=done,
+                bytes=sum(uploaded),
+                skipped=folder.skipped,
+            ),
         )
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -29,6 +30,28 @@ def register(app: typer.Typer) -> None:
     command(app, "reap", reap)
 
 
+class RepositoryReaped(TypedDict):
+    """A repository, what was deleted of it, and what waits."""
+
+    name: str
+    uid: str
+    objects: int
+    bytes: int
+    failed: int
+    rows: int
+    """Rows of the database that nobody needs any more."""
+    due: int
+    """Objects that are due and still there."""
+    oldest: datetime | None
+    """When the oldest of them was condemned."""
+
+
+class ReapDocument(TypedDict):
+    """One round: each repository that deletes online."""
+
+    repositories: Sequence[RepositoryReaped]
+
+
 @dataclass(frozen=True, slots=True)
 class Round:
     """The answer of one round: each repository that deletes online, by name."""
@@ -37,7 +60,7 @@ class Round:
     failures: int
     """Repositories that could not be gone through."""
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> ReapDocument:
         return {
             "repositories": [
                 {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reclaim.cli.describe import SHORT, instant, ref_document
+from reclaim.cli.documents import RefsDocument
 from reclaim.cli.output import Block, Table
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ class Refs:
 
     refs: Sequence[NamedRef]
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> RefsDocument:
         return {"refs": [ref_document(ref) for ref in self.refs]}
 
     def view(self) -> Iterable[Block]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, cast
 
 import typer
 
 from reclaim.cli.command import YesOption, command, group
 from reclaim.cli.describe import instant
+from reclaim.cli.documents import RepositoryDocument
 from reclaim.cli.output import Block, Done, Table
 from reclaim.cli.places import parse_repository
 from reclaim.cli.session import Session
@@ -25,6 +26,32 @@ AnyRepositoryArgument = Annotated[
         metavar="REPO", help="By default all of them, deleted ones too.", show_default=False
     ),
 ]
+
+
+class RepositoriesDocument(TypedDict):
+    """The repositories of a catalog."""
+
+    repositories: Sequence[RepositoryDocument]
+
+
+class SettingWords(TypedDict):
+    """The settings of a repository, as words."""
+
+    hard_delete: Literal["on", "off"]
+    protect: str
+    """Globs with commas between them; empty for none."""
+
+
+class RepositoryShown(RepositoryDocument):
+    """A repository with its settings."""
+
+    settings: SettingWords
+
+
+class RepositoryDeleted(TypedDict):
+    """The name of a repository that was deleted."""
+
+    deleted: str
 
 
 def register(app: typer.Typer) -> None:
@@ -42,18 +69,8 @@ class Repositories:
 
     repositories: Sequence[RepositoryInfo]
 
-    def document(self) -> Mapping[str, Any]:
-        return {
-            "repositories": [
-                {
-                    "name": info.name,
-                    "uid": info.uid,
-                    "default_branch": info.default_branch,
-                    "created_at": info.created_at,
-                }
-                for info in self.repositories
-            ]
-        }
+    def document(self) -> RepositoriesDocument:
+        return {"repositories": [_document(info) for info in self.repositories]}
 
     def view(self) -> Iterable[Block]:
         if not self.repositories:
@@ -62,6 +79,15 @@ class Repositories:
             (info.name, info.default_branch, instant(info.created_at)) for info in self.repositories
         )
         return [Table(("repository", "default branch", "created (UTC)"), rows)]
+
+
+def _document(repo: RepositoryInfo | Repository) -> RepositoryDocument:
+    return {
+        "name": repo.name,
+        "uid": repo.uid,
+        "default_branch": repo.default_branch,
+        "created_at": repo.created_at,
+    }
 
 
 def create(
@@ -74,12 +100,7 @@ def create(
     """Make a repository with an empty first commit."""
     with session.open() as catalog:
         repo = catalog.create_repository(name, default_branch=default_branch)
-        facts = {
-            "name": repo.name,
-            "uid": repo.uid,
-            "default_branch": repo.default_branch,
-            "created_at": repo.created_at,
-        }
+        facts = _document(repo)
     session.output.answer(Done(f"Created repository {name} with branch {default_branch}.", facts))
 
 
@@ -105,13 +126,13 @@ class OneRepository:
         settings = repo.settings().words()
         return cls(repo.name, repo.uid, repo.default_branch, repo.created_at, settings)
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> RepositoryShown:
         return {
             "name": self.name,
             "uid": self.uid,
             "default_branch": self.default_branch,
             "created_at": self.created_at,
-            "settings": dict(self.settings),
+            "settings": cast(SettingWords, dict(self.settings)),
         }
 
     def view(self) -> Iterable[Block]:
@@ -174,6 +195,6 @@ def delete(session: Session, name: RepositoryArgument, yes: YesOption = False) -
     session.output.answer(
         Done(
             f"Deleted the repository {repository}. Its bytes stay until they are collected.",
-            {"deleted": repository},
+            RepositoryDeleted(deleted=repository),
         )
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
 from reclaim.cli.command import command
 from reclaim.cli.describe import SHORT
+from reclaim.cli.documents import Id
 from reclaim.cli.output import Done
 from reclaim.cli.places import parse_object, parse_ref_name
 from reclaim.cli.session import Session
@@ -15,6 +16,19 @@ from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
     from reclaim.catalog import Branch
+
+
+class ResetDocument(TypedDict):
+    """A branch that was reset."""
+
+    repository: str
+    branch: str
+    commit: Id | None
+    """With --to: where the branch is now."""
+    path: str | None
+    prefix: str | None
+    changes: int | None
+    """With --prefix."""
 
 
 def register(app: typer.Typer) -> None:
@@ -71,7 +85,21 @@ def _reset(branch: Branch, repository: str, path: str, prefix: str | None) -> Do
     return Done(f"Reset {branch.name}: nothing on it is uncommitted.", facts)
 
 
-def _facts(repository: str, branch: str, **known: object) -> dict[str, object]:
+def _facts(
+    repository: str,
+    branch: str,
+    *,
+    commit: str | None = None,
+    path: str | None = None,
+    prefix: str | None = None,
+    changes: int | None = None,
+) -> ResetDocument:
     """The facts of a reset; those that do not concern this call are null."""
-    others = dict.fromkeys(("commit", "path", "prefix", "changes"))
-    return {"repository": repository, "branch": branch, **others, **known}
+    return {
+        "repository": repository,
+        "branch": branch,
+        "commit": commit,
+        "path": path,
+        "prefix": prefix,
+        "changes": changes,
+    }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
 
 import typer
 
@@ -13,6 +14,14 @@ from reclaim.cli.places import below, parse_folder, parse_object, single
 from reclaim.cli.session import Session
 
 TOGETHER = 1_000
+
+
+class DeletedDocument(TypedDict):
+    """The paths that were deleted on a branch."""
+
+    repository: str
+    branch: str
+    deleted: Sequence[str]
 
 
 def register(app: typer.Typer) -> None:
@@ -45,6 +54,6 @@ def rm(
     session.output.answer(
         Done(
             f"Deleted {what} on {place.ref}.",
-            {"repository": place.repository, "branch": place.ref, "deleted": paths},
+            DeletedDocument(repository=place.repository, branch=place.ref, deleted=paths),
         )
     )

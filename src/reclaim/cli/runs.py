@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
 import typer
 
@@ -39,6 +40,67 @@ def register(app: typer.Typer) -> None:
     command(app, "runs", runs)
 
 
+Quarantined = Literal["moved", "marked"]
+
+
+class OperatorDocument(TypedDict):
+    """Who worked on a run, and with which command; URLs without passwords and tokens."""
+
+    user: str
+    host: str
+    command: str
+
+
+class RunDocument(TypedDict):
+    """A run, as its record tells."""
+
+    id: str
+    repository: str
+    kind: str
+    """collect, expire, purge or adopt; unreadable if its record is damaged."""
+    state: RunState
+    started_at: datetime
+    summary: Mapping[str, Any]
+    """Its record: counts, and facts that later runs need."""
+    plan: str | None
+    quarantine: Quarantined | None
+    until: datetime | None
+    operators: Sequence[OperatorDocument]
+    """Who worked on the run, the first operator first."""
+    locked_until: datetime | None
+    """When the lock that the run holds is free, unless it is renewed."""
+
+
+class OnlineDocument(TypedDict):
+    """The objects that a repository deletes without a run."""
+
+    repository: str
+    on: bool
+    objects: int
+    bytes: int
+    last_at: datetime | None
+    due: int
+    oldest: datetime | None
+
+
+class LateDocument(TypedDict):
+    """A repository whose last finished run is too old."""
+
+    repository: str
+    message: str
+    hint: str
+
+
+class RunsDocument(TypedDict):
+    """Runs of repositories and stores."""
+
+    runs: Sequence[RunDocument]
+    online: Sequence[OnlineDocument]
+    """What repositories delete online, without a run."""
+    late: Sequence[LateDocument]
+    """Repositories whose last finished run is too old."""
+
+
 @dataclass(frozen=True, slots=True)
 class Runs:
     """The answer that lists runs, by repository."""
@@ -55,19 +117,23 @@ class Runs:
     late: Sequence[tuple[str, str, str]] = ()
     """Repositories whose last finished run is too old: what is late, and what to do."""
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> RunsDocument:
         return {
             "runs": [
                 {
                     "id": run.id,
                     "repository": repository,
                     "kind": run.kind,
-                    "state": run.state,
+                    "state": cast(RunState, run.state),
                     "started_at": run.started_at,
                     "summary": _in_utc(dict(run.summary)),
-                    "operators": [operator.record() for operator in run.operators],
+                    "operators": [
+                        cast(OperatorDocument, operator.record()) for operator in run.operators
+                    ],
                     "plan": run.place or None,
-                    "quarantine": run.quarantine.removal if run.quarantine else None,
+                    "quarantine": cast(Quarantined, run.quarantine.removal)
+                    if run.quarantine
+                    else None,
                     "until": run.quarantine.until if run.quarantine else None,
                     "locked_until": lock.free_at
                     if (lock := self._lock_of(repository, run)) is not None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 
 import typer
 
@@ -29,6 +30,37 @@ HELD_COLUMNS = ("address", "matched_rules", "held_by")
 
 def register(app: typer.Typer) -> None:
     command(app, "show", show)
+
+
+class PlannedObject(TypedDict):
+    """An object that would go."""
+
+    address: str
+    path: str | None
+    size: int
+    kind: str
+    branch: str | None
+    last_modified: datetime
+    reason: str
+
+
+class HeldAddress(TypedDict):
+    """An address that lifecycle rules match and that stays."""
+
+    address: str
+    matched_rules: Sequence[str]
+    """The rules that match it."""
+    held_by: Sequence[str]
+    """The first few that hold it."""
+
+
+class PlanLists(TypedDict):
+    """The lists of a plan."""
+
+    listed: NotRequired[Sequence[PlannedObject]]
+    """With --objects."""
+    held: NotRequired[Sequence[HeldAddress]]
+    """With --held."""
 
 
 def show(
@@ -113,7 +145,7 @@ class ObjectsAnswer:
         )
         return [Table(("bytes", "kind", "path", "reason"), rows, frozenset({"bytes"}))]
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
+    def _rows(self) -> Iterator[PlannedObject]:
         return islice(_rows(self.found), self.limit)
 
 
@@ -135,10 +167,10 @@ class HeldAnswer:
         )
         return [Table(("address", "rules", "held by"), rows)]
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
+    def _rows(self) -> Iterator[HeldAddress]:
         return islice(self._every_row(), self.limit)
 
-    def _every_row(self) -> Iterator[dict[str, Any]]:
+    def _every_row(self) -> Iterator[HeldAddress]:
         section = self.found.document.lifecycle
         if section is None:
             raise InvalidInput(
@@ -157,7 +189,7 @@ def tables(found: FoundPlan) -> Iterator[pa.Table]:
         yield found.read(file, COLUMNS).rename_columns({"belongs_to": "branch"})
 
 
-def _rows(found: FoundPlan) -> Iterator[dict[str, Any]]:
+def _rows(found: FoundPlan) -> Iterator[PlannedObject]:
     for table in tables(found):
         for batch in table.to_batches(max_chunksize=10_000):
             yield from batch.to_pylist()

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from reclaim.cli.describe import SHORT, first_line, instant, snapshots
+from reclaim.cli.documents import DecisionDocument, Verdict
 from reclaim.cli.output import Block, Table
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ MESSAGE_SHOWN = 40
 """How much of a message is shown, in characters."""
 GROUPS_SHOWN = 10
 """How many reasons the counts of kept snapshots are given for."""
-KEPT, EXPIRED = "kept", "expired"
+KEPT: Final = "kept"
+EXPIRED: Final = "expired"
 
 _DETAIL = re.compile(r" \([^()]*\)$|, written at or after .*$")
 _OTHER = re.compile(r"layer [0-9a-f]{40}")
@@ -45,10 +47,10 @@ class SnapshotRow:
     written_at: datetime | None
     message: str
     refs: Sequence[str]
-    decision: str
+    decision: Verdict
     reasons: Sequence[str]
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> DecisionDocument:
         return {
             "commit": self.id,
             "written_at": self.written_at,

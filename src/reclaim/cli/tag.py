@@ -9,6 +9,7 @@ import typer
 from reclaim.cli.branch import NameArgument
 from reclaim.cli.command import command, group
 from reclaim.cli.describe import SHORT
+from reclaim.cli.documents import RefCreated, RefDeleted
 from reclaim.cli.output import Done
 from reclaim.cli.places import parse_ref, parse_ref_name, parse_repository
 from reclaim.cli.refs import Refs
@@ -38,7 +39,7 @@ def create(
     session.output.answer(
         Done(
             f"Created tag {place.ref} at {commit[:SHORT]}.",
-            {"repository": place.repository, "name": place.ref, "commit": commit},
+            RefCreated(repository=place.repository, name=place.ref, commit=commit),
         )
     )
 
@@ -57,6 +58,7 @@ def delete(session: Session, name: NameArgument) -> None:
         catalog.repository(place.repository).delete_tag(place.ref)
     session.output.answer(
         Done(
-            f"Deleted the tag {place.ref}.", {"repository": place.repository, "deleted": place.ref}
+            f"Deleted the tag {place.ref}.",
+            RefDeleted(repository=place.repository, deleted=place.ref),
         )
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypedDict
 
 import typer
 
@@ -45,6 +45,17 @@ class ScopeOptions:
             "the last run, where its checkpoint counts.",
         ),
     ] = "auto"
+
+
+class Scope(TypedDict):
+    """The size of the search for uncommitted data; its fields are in the plan as well."""
+
+    mode: Literal["clean", "optimized"]
+    why: str
+    partitions_listed: int
+    objects_listed: int
+    bytes_read: int
+    ranges_read: int
 
 
 class UncommittedSummary(Summary):

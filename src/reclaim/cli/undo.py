@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
 import typer
 
 from reclaim.cli.command import command
 from reclaim.cli.describe import instant, objects, size, snapshots
+from reclaim.cli.documents import Id, InstantText
 from reclaim.cli.output import Block
 from reclaim.cli.run_names import OTHER_STORE, RUN_HELP, find_id
 from reclaim.cli.running import RunOptions
@@ -75,6 +76,48 @@ def undo(
     session.output.answer(answer)
 
 
+class DeletedForGood(TypedDict):
+    """What a run had deleted for good."""
+
+    objects: int
+    bytes: int
+    snapshots: int
+
+
+class HeldSnapshot(TypedDict):
+    """A snapshot that a lease holds."""
+
+    snapshot: str
+    lease: str
+    until: InstantText
+
+
+class UndoDocument(TypedDict):
+    """What came back."""
+
+    run: Id
+    store: str
+    objects: int
+    """Objects that came back; 0 if the run had only edited history."""
+    bytes: int
+    restored: int
+    """Snapshots that came back."""
+    left: Sequence[str]
+    """What has changed since, and was left as it is."""
+    released: int
+    """Objects of a lifecycle run that are where they belong and can be used again: of one that was
+    cut off all that it had not deleted, of one that could not be brought back whole what was."""
+    gone: int
+    """Objects that a lifecycle run had deleted for good when it was given up."""
+    deleted: DeletedForGood
+    """What the run had deleted for good, where only its edit of the history could be taken back."""
+    until: datetime | None
+    """Until when no run takes what came back, unless the leases of the undo are released; null if
+    nothing is held."""
+    held: Sequence[HeldSnapshot]
+    """Snapshots that came back and that no branch or tag reaches: leases hold them."""
+
+
 @dataclass(frozen=True, slots=True)
 class UndoAnswer:
     """The answer that says what came back."""
@@ -103,7 +146,7 @@ class UndoAnswer:
         return cls(store.name, store.noun, done, edited, given_up, until, release)
 
     @property
-    def deleted(self) -> dict[str, int]:
+    def deleted(self) -> DeletedForGood:
         """Objects, bytes and snapshots that the run deleted for good."""
         if self.edited is None:
             return {"objects": 0, "bytes": 0, "snapshots": 0}
@@ -115,14 +158,15 @@ class UndoAnswer:
             "snapshots": removed,
         }
 
-    def document(self) -> Mapping[str, Any]:
-        return {
+    def document(self) -> UndoDocument:
+        done = {
             "run": self.done.run,
             "store": self.store,
             **self.done.summary(),
             "until": self.until,
             "deleted": self.deleted,
         }
+        return cast(UndoDocument, done)
 
     def view(self) -> Iterator[Block]:
         done, deleted = self.done, self.deleted

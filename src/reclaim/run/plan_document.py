@@ -20,6 +20,11 @@ OF_RUNS = ("record", "run", "work", "quarantine")
 """Kinds of objects that runs write for themselves."""
 
 
+def _one_of(*words: str) -> Any:
+    """The words that a field can be, in its schema; a plan with another word can be read."""
+    return Field(json_schema_extra={"enum": [*words]})
+
+
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -178,7 +183,7 @@ class ContainerCounts(_Model):
 class Uncommitted(_Model):
     """How a run on uncommitted data looked for it, and what it leaves for the next one."""
 
-    mode: str
+    mode: Annotated[str, _one_of("clean", "optimized")]
     why: str
     branch: str | None
     """The branch that the listing was limited to."""
@@ -235,8 +240,7 @@ class Lifecycle(_Model):
     """The rules as a file has them."""
     rules: list[LifecycleRuleDate]
     """The enabled rules on that day."""
-    mode: str
-    """``full`` or ``incremental``."""
+    mode: Annotated[str, _one_of("full", "incremental")]
     why: str
     commits: File
     """Commits that something reaches, with their bitmaps; see ``tasks.lifecycle.COMMITS``."""
@@ -292,8 +296,8 @@ class PlanDocument(_Model):
     """The policy as people read it."""
     rules: dict[str, Any]
     """The policy as ``policy.parse`` reads it: by it an apply decides again."""
-    policy_source: str = ""
-    """``given``, ``stored`` (with the store) or ``none``; "" where it is not known."""
+    policy_source: Annotated[str, _one_of("given", "stored", "none", "")] = ""
+    """Where the policy comes from (``stored``: with the store); "" where it is not known."""
     library_edit: LibraryEdit | None = None
     """If the store's own library edits the history, and not Reclaim."""
     inventory: str | None

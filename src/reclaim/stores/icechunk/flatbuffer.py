@@ -102,8 +102,8 @@ class FlatTable:
             if self._field(slot, 1):
                 raise UnknownSlot(f"a table in it has a field that is not known ({slot})")
         for slot in empty:
-            at = self._target(slot)
-            if at is not None and self.buffer.vector(at, 1)[1]:
+            at = self.target(slot)
+            if at and self.buffer.vector(at, 1)[1]:
                 raise UnknownSlot(f"a table in it uses a field that is reserved ({slot})")
 
     def number(self, slot: int, layout: str, default: int = 0) -> int:
@@ -116,17 +116,17 @@ class FlatTable:
         return self.buffer.data[at : at + size] if at else None
 
     def text(self, slot: int) -> str | None:
-        at = self._target(slot)
-        return None if at is None else self.buffer.text(at)
+        at = self.target(slot)
+        return self.buffer.text(at) if at else None
 
     def table(self, slot: int) -> FlatTable | None:
-        at = self._target(slot)
-        return None if at is None else FlatTable(self.buffer, at)
+        at = self.target(slot)
+        return FlatTable(self.buffer, at) if at else None
 
     def targets(self, slot: int) -> Positions:
         """The positions of the tables or texts in a vector of them; none if it is absent."""
-        at = self._target(slot)
-        return np.empty(0, np.int64) if at is None else self.buffer.targets(at)
+        at = self.target(slot)
+        return self.buffer.targets(at) if at else np.empty(0, np.int64)
 
     def tables(self, slot: int) -> Iterator[FlatTable]:
         for position in self.targets(slot).tolist():
@@ -134,8 +134,8 @@ class FlatTable:
 
     def items(self, slot: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """The items of a vector of numbers or of structs, without a copy."""
-        at, kind = self._target(slot), np.dtype(dtype)
-        if at is None:
+        at, kind = self.target(slot), np.dtype(dtype)
+        if not at:
             return np.empty(0, kind)
         first, length = self.buffer.vector(at, kind.itemsize)
         return np.frombuffer(self.buffer.data, kind, length, first)
@@ -156,9 +156,10 @@ class FlatTable:
         offset = self.offset(slot, size)
         return self.position + offset if offset else 0
 
-    def _target(self, slot: int) -> int | None:
+    def target(self, slot: int) -> int:
+        """The position that a slot points at; 0 if it is absent."""
         at = self._field(slot, 4)
-        return at + self.buffer.number("<I", at) if at else None
+        return at + self.buffer.number("<I", at) if at else 0
 
 
 class Tables:

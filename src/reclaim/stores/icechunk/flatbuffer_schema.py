@@ -6,14 +6,15 @@ A table is a dictionary of the slots that are there. What a schema does not have
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from flatbuffers import Builder
+from flatbuffers import number_types as numbers
+
 from reclaim.stores.icechunk.flatbuffer import (
     IDENTIFIER,
-    Damaged,
     FlatBuffer,
     FlatTable,
     UnknownSlot,
@@ -21,6 +22,15 @@ from reclaim.stores.icechunk.flatbuffer import (
 
 Values = dict[int, Any]
 """The values of a table, by slot."""
+
+_FLAGS = {
+    "<B": numbers.Uint8Flags,
+    "<H": numbers.Uint16Flags,
+    "<I": numbers.Uint32Flags,
+    "<i": numbers.Int32Flags,
+    "<Q": numbers.Uint64Flags,
+}
+"""The numbers of the builder, by the layout that ``struct`` has for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,138 +92,93 @@ def _read_table(table: FlatTable, schema: TableSchema) -> Values:
     table.check_slots(max(schema.slots, default=-1) + 1)
     values: Values = {}
     for slot, kind in schema.slots.items():
-        if table.offset(slot, 1):
-            values[slot] = _read(table, slot, kind, values)
+        if not table.offset(slot, 1):
+            continue
+        match kind:
+            case Number(layout):
+                values[slot] = table.number(slot, layout)
+            case Fixed(size):
+                values[slot] = table.fixed(slot, size)
+            case _:
+                target = table.target(slot)
+                values[slot] = _read_target(table.buffer, target, kind, values.get(slot - 1, 0))
     return values
 
 
-def _read(table: FlatTable, slot: int, kind: Kind, before: Values) -> Any:
-    buffer = table.buffer
+def _read_target(buffer: FlatBuffer, position: int, kind: Kind, before: Any) -> Any:
+    """Read a value that a table points at, from its position."""
     match kind:
-        case Number(layout):
-            return table.number(slot, layout)
-        case Fixed(size):
-            return table.fixed(slot, size)
         case String():
-            return table.text(slot)
+            return buffer.text(position)
         case Bytes(size):
-            return table.items(slot, f"V{size}").tobytes()
-        case Many(String()):
-            return [buffer.text(position) for position in table.targets(slot).tolist()]
-        case Many(TableSchema() as item):
-            return [_read_table(one, item) for one in table.tables(slot)]
+            first, length = buffer.vector(position, size)
+            return buffer.data[first : first + length * size]
+        case Many(item):
+            return [_read_target(buffer, at, item, 0) for at in buffer.targets(position).tolist()]
         case Union(kinds):
-            number: int = before.get(slot - 1, 0)
-            if number not in kinds:
-                raise UnknownSlot(f"a table in it is of a kind that is not known: {number}")
-            return _read_one(table, slot, kinds[number])
+            if before not in kinds:
+                raise UnknownSlot(f"a table in it is of a kind that is not known: {before}")
+            return _read_table(FlatTable(buffer, position), kinds[before])
         case TableSchema():
-            return _read_one(table, slot, kind)
+            return _read_table(FlatTable(buffer, position), kind)
     raise TypeError(kind)
-
-
-def _read_one(table: FlatTable, slot: int, schema: TableSchema) -> Values:
-    inner = table.table(slot)
-    if inner is None:
-        raise Damaged("a table in it is missing")
-    return _read_table(inner, schema)
 
 
 def write_values(values: Values, schema: TableSchema) -> bytes:
     """A FlatBuffer with some values."""
-    return _Writer().write(values, schema)
+    builder = Builder()
+    builder.Finish(_write_table(builder, values, schema), IDENTIFIER)
+    return bytes(builder.Output())
 
 
-class _Writer:
-    """Writes from the front to the back: whatever points at something comes before it."""
-
-    def __init__(self) -> None:
-        self._data = bytearray(b"\0\0\0\0" + IDENTIFIER)
-        self._slots: dict[bytes, int] = {}
-        """Lists of slots that were written before, which tables share."""
-        self._waiting: list[tuple[int, Callable[[], int]]] = []
-        """Places that point at something which is still to be written."""
-
-    def write(self, values: Values, schema: TableSchema) -> bytes:
-        self._point(0, lambda: self._table(values, schema))
-        while self._waiting:
-            place, make = self._waiting.pop()
-            struct.pack_into("<I", self._data, place, make() - place)
-        return bytes(self._data)
-
-    def _point(self, place: int, make: Callable[[], int]) -> None:
-        self._waiting.append((place, make))
-
-    def _align(self, size: int) -> None:
-        self._data += b"\0" * (-len(self._data) % size)
-
-    def _table(self, values: Values, schema: TableSchema) -> int:
-        """Write a table, and remember what it points at; its position."""
-        end = 4
-        offsets: dict[int, int] = {}
-        for slot in sorted(values):
-            size, alignment = _room(schema.slots[slot])
-            offsets[slot] = end + -end % alignment
-            end = offsets[slot] + size
-        slots = [offsets.get(slot, 0) for slot in range(max(offsets, default=-1) + 1)]
-        listed = struct.pack(f"<{2 + len(slots)}H", 4 + 2 * len(slots), end, *slots)
-        if listed not in self._slots:
-            self._align(2)
-            self._slots[listed] = len(self._data)
-            self._data += listed
-        self._align(8)
-        position = len(self._data)
-        self._data += struct.pack("<i", position - self._slots[listed]).ljust(end, b"\0")
-        for slot, offset in offsets.items():
-            self._field(position + offset, values[slot], schema.slots[slot], values.get(slot - 1))
-        return position
-
-    def _field(self, place: int, value: Any, kind: Kind, before: Any) -> None:
-        match kind:
+def _write_table(builder: Builder, values: Values, schema: TableSchema) -> int:
+    """Write a table after everything that it points at; its offset."""
+    offsets = {
+        slot: _write_target(builder, value, schema.slots[slot], values.get(slot - 1, 0))
+        for slot, value in values.items()
+        if not isinstance(schema.slots[slot], Number | Fixed)
+    }
+    builder.StartObject(max(values, default=-1) + 1)
+    for slot, value in values.items():
+        match schema.slots[slot]:
             case Number(layout):
-                struct.pack_into(layout, self._data, place, value)
-            case Fixed(size):
-                self._data[place : place + size] = value
-            case String():
-                self._point(place, lambda: self._text(value))
-            case Bytes(size):
-                self._point(place, lambda: self._bytes(value, size))
-            case Many(item):
-                self._point(place, lambda: self._many(value, item))
-            case Union(kinds):
-                self._point(place, lambda: self._table(value, kinds[before]))
-            case TableSchema():
-                self._point(place, lambda: self._table(value, kind))
-
-    def _bytes(self, value: bytes, item_size: int) -> int:
-        self._align(4)
-        position = len(self._data)
-        self._data += struct.pack("<I", len(value) // item_size) + value
-        return position
-
-    def _text(self, value: str) -> int:
-        position = self._bytes(value.encode(), 1)
-        self._data.append(0)
-        return position
-
-    def _many(self, values: list[Any], item: TableSchema | String) -> int:
-        self._align(4)
-        position = len(self._data)
-        self._data += struct.pack("<I", len(values)) + bytes(4 * len(values))
-        for number, value in enumerate(values):
-            place = position + 4 + 4 * number
-            if isinstance(item, String):
-                self._point(place, lambda text=value: self._text(text))  # type: ignore[misc]
-            else:
-                self._point(place, lambda inner=value: self._table(inner, item))  # type: ignore[misc]
-        return position
+                builder.Prepend(_FLAGS[layout], value)
+            case Fixed():
+                _write_bytes(builder, value)
+            case _:
+                builder.PrependUOffsetTRelative(offsets[slot])
+        builder.Slot(slot)
+    offset: int = builder.EndObject()
+    return offset
 
 
-def _room(kind: Kind) -> tuple[int, int]:
-    """The size of a value in its table, and what its place must be a multiple of."""
-    if isinstance(kind, Number):
-        size = struct.calcsize(kind.layout)
-        return size, size
-    if isinstance(kind, Fixed):
-        return kind.size, 1
-    return 4, 4
+def _write_target(builder: Builder, value: Any, kind: Kind, before: Any) -> int:
+    """Write a value that a table points at; its offset."""
+    offset: int
+    match kind:
+        case String():
+            offset = builder.CreateString(value)
+        case Bytes(size):
+            builder.StartVector(size, len(value) // size, 1)
+            _write_bytes(builder, value)
+            offset = builder.EndVector()
+        case Many(item):
+            targets = [_write_target(builder, each, item, 0) for each in value]
+            builder.StartVector(4, len(targets), 4)
+            for target in reversed(targets):
+                builder.PrependUOffsetTRelative(target)
+            offset = builder.EndVector()
+        case Union(kinds):
+            offset = _write_table(builder, value, kinds[before])
+        case TableSchema():
+            offset = _write_table(builder, value, kind)
+        case _:
+            raise TypeError(kind)
+    return offset
+
+
+def _write_bytes(builder: Builder, value: bytes) -> None:
+    """Write bytes as they are, at the place where the builder is."""
+    builder.Prep(1, len(value))
+    builder.Pad(len(value))
+    builder.Bytes[builder.Head() : builder.Head() + len(value)] = value
