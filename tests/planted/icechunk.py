@@ -50,8 +50,8 @@ OF_BOTH_SPECS: dict[str, Bug] = {
     ),
     "what is in reserved fields of Icechunk is passed over": Bug(
         "reclaim.stores.icechunk.flatbuffer",
-        right="            if at is not None and self.buffer.vector(at, 1)[1]:\n",
-        wrong="            if at is not None and self.buffer.vector(at, 1)[1] < 0:\n",
+        right="            if at and self.buffer.vector(at, 1)[1]:\n",
+        wrong="            if at and self.buffer.vector(at, 1)[1] < 0:\n",
         test=f"{DECODERS}::test_later_versions_are_refused[spec 1]",
     ),
     "a field that few tables of Icechunk have is passed over": Bug(
