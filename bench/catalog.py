@@ -21,7 +21,7 @@ from reclaim.catalog import Branch, Catalog, Import
 from reclaim.catalog.content.entries import Entry
 from reclaim.catalog.database.schema import staged_entries
 from reclaim.catalog.staging import cleaner, ledger, uploads
-from reclaim.testing.servers import postgresql, seaweedfs
+from tests.support.servers import postgresql, seaweedfs
 
 MILLION = 1_000_000
 

@@ -40,7 +40,7 @@ from reclaim.stores.icechunk.manifest_file import decode_manifest, decode_payloa
 from reclaim.stores.icechunk.object_ids import ID_BYTES
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
-from reclaim.testing.servers import ACCESS_KEY, SECRET_KEY, seaweedfs
+from tests.support.servers import ACCESS_KEY, SECRET_KEY, seaweedfs
 
 icechunk.set_logs_filter("error")
 

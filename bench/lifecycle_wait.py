@@ -16,7 +16,7 @@ from bench.lifecycle import History, _make, _plan, _store
 from bench.objects import _write_files
 from reclaim.catalog import Branch, Catalog
 from reclaim.run.apply import apply_plan
-from reclaim.testing.servers import postgresql
+from tests.support.servers import postgresql
 
 ENTRIES = 1_800_000
 """Rules match 60 % of them."""

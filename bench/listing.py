@@ -12,7 +12,7 @@ from bench.figure import Figure, Timer, rate
 from reclaim.engine.tasks.parts import Place
 from reclaim.storage import KeyRange, ObjectStorage, spread
 from reclaim.stores.catalog import CatalogFormat
-from reclaim.testing.servers import seaweedfs
+from tests.support.servers import seaweedfs
 
 FOLDER = "chunks"
 HEX = "0123456789abcdef"

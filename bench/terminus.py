@@ -14,7 +14,7 @@ from bench.figure import Figure, Timer
 from reclaim.engine.tasks.parts import Place
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.stores.terminus.store import TerminusStore
-from reclaim.testing.terminus import StoreWriter, populate
+from tests.support.terminus import StoreWriter, populate
 
 
 def plan_layers(runs: int = 5, count: int = 100_000) -> Figure:

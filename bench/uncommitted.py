@@ -26,7 +26,7 @@ from reclaim.run.uncommitted.planning import UncommittedOptions, plan_uncommitte
 from reclaim.run.uncommitted.scope import Mode
 from reclaim.storage import KeyRange, ObjectStorage
 from reclaim.stores.catalog import CatalogFormat, CatalogStore
-from reclaim.testing.servers import seaweedfs
+from tests.support.servers import seaweedfs
 
 PARTITIONS = 200
 CHANGED = 0.01

@@ -18,10 +18,10 @@ from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.catalog import WrapStorage
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.testing import ClockedStorage, FakeClock
-from reclaim.testing.servers import PostgreSQL, SeaweedFS
-from tests.shared_servers import postgresql_server, s3_server
-from tests.soak import FIRST_FAILURE, SOAK
-from tests.statements import share_compiled_statements
+from tests.support.servers import PostgreSQL, SeaweedFS
+from tests.support.shared_servers import postgresql_server, s3_server
+from tests.support.soak import FIRST_FAILURE, SOAK
+from tests.support.statements import share_compiled_statements
 
 # Examples here go to real databases and disks, whose speed says nothing about the code.
 settings.register_profile(

@@ -40,9 +40,9 @@ PURE_MAY_IMPORT = {"errors", "model"}
 PURE_BANNED = {"pyspark", "sqlalchemy", "obstore", "pyarrow", "time"}
 
 LIBRARY_ROOMS = {
-    "pyspark": {"engine", "stores", "run", "testing"},
-    "sqlalchemy": {"catalog", "testing"},
-    "obstore": {"storage", "testing"},
+    "pyspark": {"engine", "stores", "run"},
+    "sqlalchemy": {"catalog"},
+    "obstore": {"storage"},
 }
 PYSPARK_AT_TOP = "reclaim/engine/spark/"
 

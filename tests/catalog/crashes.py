@@ -19,7 +19,7 @@ from sqlalchemy import event
 from reclaim.catalog import Catalog, Repository
 from reclaim.storage import Payload, Storage
 from reclaim.testing import FakeClock, StorageWrapper
-from tests.soak import SOAK
+from tests.support.soak import SOAK
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -15,9 +15,9 @@ from reclaim.catalog import Catalog, RefReader, Repository
 from reclaim.catalog.database.schema import TokenState
 from reclaim.errors import NothingToCommit
 from reclaim.storage import ObjectStorage
-from reclaim.testing.servers import PostgreSQL
 from tests.catalog import crashes, raw
-from tests.soak import SOAK
+from tests.support.servers import PostgreSQL
+from tests.support.soak import SOAK
 
 MOST_STEPS = 200
 CONTEXT = multiprocessing.get_context("forkserver")

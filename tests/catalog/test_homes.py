@@ -21,8 +21,8 @@ from reclaim.run.doctor import examine
 from reclaim.storage import Payload
 from reclaim.stores.findings import Level
 from reclaim.testing import FakeClock, StorageWrapper
-from reclaim.testing.servers import PostgreSQL
 from tests.conftest import Backend
+from tests.support.servers import PostgreSQL
 
 
 def test_a_fresh_catalog_is_the_home_of_its_storage(backend: Backend, catalog: Catalog) -> None:

@@ -13,7 +13,7 @@ from reclaim.catalog import Branch, Import, RefReader, Repository
 from reclaim.catalog.content import range_writer, ranges
 from reclaim.catalog.staging import tokens
 from reclaim.errors import InvalidInput, InvalidPath
-from tests.soak import MORE
+from tests.support.soak import MORE
 
 _numbers = count()
 

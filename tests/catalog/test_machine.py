@@ -32,7 +32,7 @@ from reclaim.catalog.refs import committing
 from reclaim.errors import DirtyBranch, MergeConflict, NotFound, NothingToCommit
 from reclaim.testing import ClockedStorage, FakeClock
 from tests.catalog import raw
-from tests.soak import SOAK
+from tests.support.soak import SOAK
 
 PATHS = st.sampled_from(["a", "a/b", "b/x/y", "é"])
 BYTES = st.binary(min_size=0, max_size=3)

@@ -15,8 +15,8 @@ from reclaim.catalog import Catalog, Repository
 from reclaim.catalog.staging import tokens
 from reclaim.errors import DatabaseUnavailable, StorageDenied, StorageUnavailable
 from reclaim.storage import ObjectStorage, objects
-from reclaim.testing.proxy import Fault, Proxy, proxy
-from reclaim.testing.servers import ACCESS_KEY, SECRET_KEY, PostgreSQL, SeaweedFS, postgresql
+from tests.support.proxy import Fault, Proxy, proxy
+from tests.support.servers import ACCESS_KEY, SECRET_KEY, PostgreSQL, SeaweedFS, postgresql
 
 
 @pytest.fixture

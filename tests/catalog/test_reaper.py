@@ -38,7 +38,7 @@ from tests.catalog import raw
 from tests.collect.copies import Copy
 from tests.collect.world import NAME, World, stepped
 from tests.conftest import Backend
-from tests.dying import Died, Reached
+from tests.support.dying import Died, Reached
 
 MARGIN = SAFETY.reap_margin
 Way = Callable[[Repository, Branch], None]

@@ -30,10 +30,10 @@ from reclaim.errors import (
     NothingToCommit,
     TransactionFailed,
 )
-from reclaim.testing.servers import PostgreSQL
-from tests.memory import folder_in_memory
-from tests.rounds import Orders, Pace, check_staged, run_together
-from tests.soak import SOAK
+from tests.support.memory import folder_in_memory
+from tests.support.rounds import Orders, Pace, check_staged, run_together
+from tests.support.servers import PostgreSQL
+from tests.support.soak import SOAK
 
 MANY = 5_000 if SOAK else 150
 """Rounds of a race on one path, of which a batch is on one branch."""

@@ -15,10 +15,10 @@ from reclaim.clock import SystemClock
 from reclaim.errors import PlanRefused
 from reclaim.storage import ObjectStorage, Storage, hashed_files
 from reclaim.testing import FakeClock
-from reclaim.testing.servers import PostgreSQL
 from tests.catalog import raw
 from tests.catalog.test_ledger import seal
 from tests.conftest import Backend
+from tests.support.servers import PostgreSQL
 
 
 @pytest.fixture

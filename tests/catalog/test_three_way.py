@@ -13,7 +13,7 @@ from reclaim.catalog import Repository, Side
 from reclaim.catalog.content import range_writer, ranges
 from reclaim.errors import MergeConflict
 from tests.catalog.saving import ADDED, CHANGED, REMOVED, kinds, save, shown
-from tests.soak import MORE
+from tests.support.soak import MORE
 
 _numbers = count()
 

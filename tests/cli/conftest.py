@@ -18,7 +18,7 @@ import reclaim
 from reclaim.catalog import Catalog
 from reclaim.cli.main import main
 from reclaim.cli.watching import MinuteLines
-from tests.json_schema import check_answer
+from tests.support.json_schema import check_answer
 
 SOURCE = Path(reclaim.__file__).resolve().parents[1]
 

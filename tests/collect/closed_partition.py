@@ -22,8 +22,8 @@ from reclaim.stores.catalog import CatalogStore, HeldRepository
 from reclaim.testing import FakeClock
 from tests.catalog.raw import partition_of
 from tests.collect.world import NAME, World, addresses_in
-from tests.rounds import Orders, Pace, check_staged, run_together
-from tests.stalling import IN_PARTITIONS, LONGEST, StallingStorage, stall, stall_inserts
+from tests.support.rounds import Orders, Pace, check_staged, run_together
+from tests.support.stalling import IN_PARTITIONS, LONGEST, StallingStorage, stall, stall_inserts
 
 BATCH = 9
 INSTANCES = 2

@@ -9,11 +9,11 @@ from uuid import uuid4
 import pytest
 
 from reclaim.catalog.content import ranges
-from reclaim.testing.servers import SeaweedFS
 from tests.collect.versioned import on, set_versioning
 from tests.collect.world import World
 from tests.conftest import Backend
-from tests.memory import folder_in_memory
+from tests.support.memory import folder_in_memory
+from tests.support.servers import SeaweedFS
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 from reclaim.catalog import Catalog
 from reclaim.errors import ReclaimError
 from reclaim.stores.catalog import CatalogStore
-from reclaim.testing.servers import PostgreSQL
 from tests.collect.world import NAME, World
+from tests.support.servers import PostgreSQL
 
 
 class Copy:

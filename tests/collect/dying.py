@@ -19,8 +19,8 @@ from reclaim.storage import ObjectStorage
 from reclaim.storage.buckets import Bucket
 from tests.catalog import raw
 from tests.collect.world import NAME, World
-from tests.dying import Deaths, Died, Work, step_before, step_before_writes
-from tests.resting import Resting
+from tests.support.dying import Deaths, Died, Work, step_before, step_before_writes
+from tests.support.resting import Resting
 
 
 def dies(world: World, work: Work, fatal: int) -> bool:

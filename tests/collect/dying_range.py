@@ -15,8 +15,8 @@ from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.errors import Gone, TransactionFailed
 from reclaim.run.plan import Plan
 from tests.collect.world import World, commit_states
-from tests.rounds import Orders, run_together
-from tests.stalling import stall_inserts
+from tests.support.rounds import Orders, run_together
+from tests.support.stalling import stall_inserts
 
 WRITERS = 6
 REFUSALS = 2

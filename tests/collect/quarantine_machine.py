@@ -30,7 +30,7 @@ from tests.collect.removals import ENABLED
 from tests.collect.strangers_machine import StrangersMachine
 from tests.collect.test_machine import FATAL, Stepping, writes
 from tests.collect.world import NAME, At, stepped, whole
-from tests.dying import Died
+from tests.support.dying import Died
 
 POINTS = st.sampled_from(
     ["before begin", "sweep quarantine", "before taken", "before restore", "after restore"]

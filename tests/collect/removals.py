@@ -21,9 +21,9 @@ from reclaim.errors import NotFound, StorageDenied
 from reclaim.run.removal import DeleteMarkers, MoveToQuarantine, UndoableRemoval
 from reclaim.storage.buckets import Bucket
 from reclaim.testing import FakeClock
-from reclaim.testing.servers import SeaweedFS
 from tests.collect.world import World
 from tests.conftest import Backend
+from tests.support.servers import SeaweedFS
 
 Stepping = Callable[..., None]
 ENABLED, SUSPENDED, OFF = "Enabled", "Suspended", ""

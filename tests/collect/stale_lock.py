@@ -35,8 +35,8 @@ from reclaim.run.admission import COLLECT
 from reclaim.stores.catalog import CatalogStore, HeldRepository
 from reclaim.testing import FakeClock
 from tests.collect.world import NAME, World
-from tests.rounds import Orders, Pace, run_together
-from tests.stalling import stall
+from tests.support.rounds import Orders, Pace, run_together
+from tests.support.stalling import stall
 
 BATCH = 25
 STEPS_IN_A_ROUND = 4

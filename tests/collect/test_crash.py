@@ -13,10 +13,10 @@ from reclaim.model import RunState
 from reclaim.policy import from_options
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
-from tests import dying
 from tests.collect.dying import End, Frozen, dies
 from tests.collect.world import Files, World, bury, whole
-from tests.dying import Work, again
+from tests.support import dying
+from tests.support.dying import Work, again
 
 MOVE = MoveToQuarantine()
 STRIDE = {"embedded": 1, "server": 13}

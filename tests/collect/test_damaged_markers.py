@@ -20,7 +20,7 @@ from tests.collect.forging import forget
 from tests.collect.test_promises import run_of
 from tests.collect.versioned import MARKERS, check_back, marked, versions
 from tests.collect.world import World, bury, commit_states
-from tests.dying import Died
+from tests.support.dying import Died
 
 
 @pytest.fixture(autouse=True)

@@ -27,10 +27,10 @@ from reclaim.run.removal import DeleteMarkers
 from reclaim.storage import ObjectStorage
 from reclaim.storage.buckets import Bucket, open_bucket
 from reclaim.storage.pace import Pace
-from reclaim.testing.servers import SeaweedFS
 from tests.collect.versioned import MARKERS, check_back, on, set_versioning, versions
 from tests.collect.world import World, bury, commit_states
-from tests.dying import Died
+from tests.support.dying import Died
+from tests.support.servers import SeaweedFS
 
 
 @pytest.fixture(autouse=True)

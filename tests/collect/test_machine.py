@@ -31,8 +31,8 @@ from reclaim.stores.observation import Margins
 from reclaim.testing.faults import FaultyStorage
 from tests.collect.world import At, Interrupting, stepped
 from tests.collect.writers import BYTES, PATHS, POLICIES, WriterMachine
-from tests.dying import Countdown, Died, Reached
-from tests.soak import SOAK
+from tests.support.dying import Countdown, Died, Reached
+from tests.support.soak import SOAK
 
 Stepping = Callable[..., None]
 EXAMPLES, STEPS = (3_000, 40) if SOAK else (8, 15)

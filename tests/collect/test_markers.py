@@ -18,7 +18,7 @@ from tests.collect.dying import dies
 from tests.collect.older import parentless
 from tests.collect.versioned import MARKERS, check_back, marked, versions
 from tests.collect.world import Past, World, bury, commit_states, whole
-from tests.dying import Work
+from tests.support.dying import Work
 
 STRIDE = 2
 

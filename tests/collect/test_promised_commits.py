@@ -24,7 +24,7 @@ from tests.collect.world import (
     stepped,
     whole,
 )
-from tests.dying import Died
+from tests.support.dying import Died
 
 # What is left at home of commits that a run set aside.
 

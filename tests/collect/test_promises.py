@@ -19,7 +19,7 @@ from reclaim.testing.faults import FaultyStorage
 from reclaim.testing.storage import StorageWrapper
 from tests.collect.dying import dies
 from tests.collect.world import NAME, At, Past, World, bury, commit_states, stepped, whole
-from tests.dying import Died
+from tests.support.dying import Died
 
 MOVE = MoveToQuarantine()
 

@@ -15,7 +15,7 @@ from reclaim.run.removal import DELETE, MoveToQuarantine
 from tests.collect.promised_history import ONE, apply_all, shared_data
 from tests.collect.test_promises import aside_of, die, dies_at
 from tests.collect.world import NAME, At, World, bury, stepped, whole
-from tests.dying import Died
+from tests.support.dying import Died
 
 LONG = MoveToQuarantine(timedelta(days=30))
 

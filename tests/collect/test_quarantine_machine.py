@@ -11,7 +11,6 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from reclaim.testing.servers import SeaweedFS
 from tests.collect.quarantine_machine import QuarantineMachine
 from tests.collect.removals import (
     ENABLED,
@@ -32,7 +31,8 @@ from tests.collect.sequences import (
     SUSPENDED_MARKERS,
     follow,
 )
-from tests.soak import SOAK
+from tests.support.servers import SeaweedFS
+from tests.support.soak import SOAK
 
 DRIVERS: dict[str, Callable[[Buckets], Driver]] = {
     BUCKET: lambda buckets: BucketDriver(buckets, OFF),

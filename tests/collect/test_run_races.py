@@ -15,15 +15,15 @@ import pytest
 
 from reclaim.stores.observation import Margins
 from reclaim.testing import FakeClock
-from reclaim.testing.servers import PostgreSQL
 from tests.collect.closed_partition import ClosedPartition
 from tests.collect.dying_range import DyingRange
 from tests.collect.stale_lock import StaleLock
 from tests.collect.world import World
 from tests.conftest import Backend
-from tests.memory import folder_in_memory
-from tests.rounds import Orders
-from tests.soak import SOAK
+from tests.support.memory import folder_in_memory
+from tests.support.rounds import Orders
+from tests.support.servers import PostgreSQL
+from tests.support.soak import SOAK
 
 ROUNDS = 5_000 if SOAK else 100
 ROUNDS_OF_A_WORLD = 500

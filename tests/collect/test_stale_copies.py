@@ -19,12 +19,12 @@ from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.undo import undo_run
 from reclaim.storage import Storage
 from reclaim.testing import FakeClock
-from reclaim.testing.servers import PostgreSQL
 from tests.collect.copies import Copy
 from tests.collect.refusing import refused
 from tests.collect.world import NAME, Files, Interrupting, Past, World, bury, opening, whole
 from tests.conftest import Backend
-from tests.dying import Died
+from tests.support.dying import Died
+from tests.support.servers import PostgreSQL
 
 
 class Original:

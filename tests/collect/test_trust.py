@@ -26,12 +26,12 @@ from reclaim.storage.hashed_files import decode, encode
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins
 from reclaim.testing import FakeClock
-from reclaim.testing.servers import PostgreSQL
 from tests.catalog import raw
 from tests.collect.forging import forge, forget, naming, vouch
 from tests.collect.refusing import finishes, refused
 from tests.collect.world import NAME, World, bury, commit_states, stepped, whole
 from tests.conftest import Backend
+from tests.support.servers import PostgreSQL
 
 
 def live(world: World) -> set[str]:

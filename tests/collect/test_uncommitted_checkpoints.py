@@ -27,7 +27,7 @@ from reclaim.run.uncommitted.scope import Mode
 from reclaim.stores.catalog import CatalogFormat
 from tests.collect.uncommitted import address, begin, head, notes, optimized, run, settle
 from tests.collect.world import NAME, At, World, addresses_of, stepped
-from tests.dying import Died
+from tests.support.dying import Died
 
 
 def test_a_plan_alone_leaves_no_checkpoint(local: World) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.collect.uncommitted_histories import Seen, live_and_run
 from tests.collect.world import World
-from tests.soak import SOAK
+from tests.support.soak import SOAK
 
 SEEDS = range(400 if SOAK else 3)
 

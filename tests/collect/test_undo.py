@@ -16,14 +16,14 @@ from reclaim.errors import Conflict, Gone, Partial
 from reclaim.policy import Policy, Rules, from_options
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.testing import FakeClock
-from reclaim.testing.servers import PostgreSQL
 from tests.collect.dying import Frozen
 from tests.collect.histories import HISTORIES, LATER, POLICIES, Deed, Readable, live, plan, start
 from tests.collect.older import heedless
 from tests.collect.world import NAME, At, World, bury, stepped, whole
 from tests.conftest import Backend
-from tests.memory import folder_in_memory
-from tests.soak import MORE
+from tests.support.memory import folder_in_memory
+from tests.support.servers import PostgreSQL
+from tests.support.soak import MORE
 
 MOVE = MoveToQuarantine()
 Making = Callable[[], Any]

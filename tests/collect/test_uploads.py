@@ -20,9 +20,9 @@ from reclaim.run.doctor import examine
 from reclaim.storage import ObjectStorage, buckets
 from reclaim.storage.buckets import Bucket, Upload, open_bucket
 from reclaim.stores.findings import Level
-from reclaim.testing.servers import SeaweedFS
 from tests.collect.versioned import on, set_versioning
 from tests.collect.world import World
+from tests.support.servers import SeaweedFS
 
 MEBIBYTE = 1024 * 1024
 OLD = timedelta(hours=25)

@@ -21,7 +21,7 @@ from reclaim.testing.storage import StorageWrapper
 from tests.collect.dying import dies
 from tests.collect.test_promises import aside_of, check_back, dies_at, run_of
 from tests.collect.world import NAME, At, World, bury, opening, stepped, whole
-from tests.dying import Died
+from tests.support.dying import Died
 
 MOVE = MoveToQuarantine()
 LATER: dict[str, Removal] = {"deletes": DELETE, "moves": MoveToQuarantine(timedelta(hours=1))}

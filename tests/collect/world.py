@@ -50,11 +50,11 @@ from reclaim.stores.base import Store
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins
 from reclaim.testing import FakeClock, StorageWrapper
-from reclaim.testing.switching import SwitchingStorage
-from tests import stepping
 from tests.catalog import raw
 from tests.conftest import Backend
-from tests.resting import Resting
+from tests.support import stepping
+from tests.support.resting import Resting
+from tests.support.switching import SwitchingStorage
 
 NAME = "sales"
 OF_RUNS = (

@@ -34,8 +34,8 @@ from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.testing import FakeClock
 from tests.collect.world import NAME, Files, World, commit_states, whole
 from tests.conftest import Backend
-from tests.dying import Died
-from tests.memory import folder_in_memory
+from tests.support.dying import Died
+from tests.support.memory import folder_in_memory
 
 PATHS = st.sampled_from(["a", "a/b", "b/x", "c"])
 BYTES = st.binary(min_size=1, max_size=3)

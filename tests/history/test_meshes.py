@@ -12,7 +12,7 @@ from reclaim.history import expire
 from reclaim.model import History, SnapshotId
 from tests.history.graphs import mesh, meshes
 from tests.history.trees import branch, oracle, tree
-from tests.soak import MORE
+from tests.support.soak import MORE
 
 Case = tuple[History, frozenset[SnapshotId]]
 

@@ -20,7 +20,7 @@ from tests.history.trees import (
     oracle,
     parents_of,
 )
-from tests.soak import MORE
+from tests.support.soak import MORE
 
 Case = tuple[History, frozenset[SnapshotId]]
 

@@ -14,7 +14,7 @@ from typing import Any
 import icechunk
 import zarr
 
-from reclaim.testing.servers import ACCESS_KEY, SECRET_KEY, SeaweedFS
+from tests.support.servers import ACCESS_KEY, SECRET_KEY, SeaweedFS
 
 NEWEST_SPEC = 2 if int(icechunk.__version__.split(".")[0]) >= 2 else 1
 """The library that Python 3.11 gets writes spec 1 only."""

@@ -22,12 +22,12 @@ from reclaim.run.removal import DELETE, MoveToQuarantine
 from reclaim.run.undo import undo_run
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.icechunk.store import IcechunkStore
-from reclaim.testing.servers import SeaweedFS
 from reclaim.testing.storage import StorageWrapper
 from reclaim.urls import normalize
 from tests.cli.conftest import CommandLine, bare, plain
 from tests.icechunk.repositories import NEWEST_SPEC, WrittenRepository, bucket_storage
 from tests.icechunk.world import DAY, build_randomly, bury, copied, plan
+from tests.support.servers import SeaweedFS
 
 __all__ = ["bare", "plain"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from reclaim.testing.servers import SeaweedFS
 from tests.cli.conftest import CommandLine, bare, plain
 from tests.icechunk.repositories import FIRST, WrittenRepository, bucket_storage
 from tests.icechunk.trees import SampleTree
+from tests.support.servers import SeaweedFS
 
 __all__ = ["bare", "plain"]
 

@@ -32,11 +32,19 @@ from reclaim.stores.observation import Margins
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.urls import normalize
-from tests.dying import Deaths, Died, Work, again, each_death, step_before, step_before_writes
 from tests.icechunk.repositories import FOLDERS, NEWEST_SPEC, WrittenRepository
 from tests.icechunk.samples import extract
 from tests.icechunk.test_differential import contents
 from tests.icechunk.world import DAY, bury
+from tests.support.dying import (
+    Deaths,
+    Died,
+    Work,
+    again,
+    each_death,
+    step_before,
+    step_before_writes,
+)
 
 MOVE = MoveToQuarantine(timedelta(days=7))
 STRIDE = 37

@@ -24,7 +24,7 @@ from reclaim.stores.icechunk.store import IcechunkStore
 from tests.icechunk.random_repository import RandomRepository
 from tests.icechunk.repositories import FOLDERS, NEWEST_SPEC, WrittenRepository
 from tests.icechunk.world import DAY, bury, copied, plan
-from tests.soak import MORE
+from tests.support.soak import MORE
 
 SEEDS = 5 * MORE
 ROUNDS = 1

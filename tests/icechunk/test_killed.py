@@ -26,14 +26,14 @@ from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.stores.findings import Level
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
-from reclaim.testing.proxy import Fault, Proxy, proxy
-from reclaim.testing.servers import SeaweedFS
 from tests.icechunk.killed import Death, Nursery, Work, nursery
 from tests.icechunk.repositories import FOLDERS, SPECS, WrittenRepository, bucket_storage
 from tests.icechunk.resting import Resting, RestingBucket, RestingFolder
 from tests.icechunk.test_differential import ancestries, contents, listed
 from tests.icechunk.world import bury
-from tests.soak import SOAK
+from tests.support.proxy import Fault, Proxy, proxy
+from tests.support.servers import SeaweedFS
+from tests.support.soak import SOAK
 
 MOST_DEATHS = 300
 STRIDE, STRIDE_IN_BUCKET, STRIDE_OF_REQUESTS = (1, 1, 1) if SOAK else (16, 24, 2)

@@ -17,11 +17,11 @@ from reclaim.run.removal import DELETE
 from reclaim.storage import Storage
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
-from reclaim.testing.servers import SeaweedFS
 from reclaim.testing.storage import StorageWrapper
 from tests.icechunk.repositories import NEWEST_SPEC, WrittenRepository, bucket_storage
 from tests.icechunk.test_differential import contents
-from tests.soak import SOAK
+from tests.support.servers import SeaweedFS
+from tests.support.soak import SOAK
 
 SOON = PlanOptions(margins=Margins(objects=timedelta(0)), allowed_fraction=1)
 spec_2 = pytest.mark.skipif(NEWEST_SPEC < 2, reason="the installed library writes spec 1 only")

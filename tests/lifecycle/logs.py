@@ -8,7 +8,7 @@ from reclaim.run.plan import Plan
 from reclaim.stores.observation import Margins
 from tests.collect.world import NAME, World
 from tests.lifecycle.ruled import Rules, plan_rules
-from tests.resting import Resting
+from tests.support.resting import Resting
 
 LOGS: Rules = {"logs": {"prefix": "logs/", "days": 3}}
 OLD = {f"logs/{day}" for day in range(5)}

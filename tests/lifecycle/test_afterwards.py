@@ -16,9 +16,9 @@ from reclaim.run.removal import MoveToQuarantine, Removal
 from tests.catalog import raw
 from tests.collect.dying import dies
 from tests.collect.world import World, opening
-from tests.dying import Reached
 from tests.lifecycle.logs import LOGS, OLD, missing, planned, week
 from tests.lifecycle.ruled import plan_rules, set_rules
+from tests.support.dying import Reached
 
 MOVE = MoveToQuarantine()
 

@@ -18,10 +18,10 @@ from reclaim.run.removal import MoveToQuarantine
 from tests.catalog import raw
 from tests.collect.dying import Frozen, dies
 from tests.collect.world import At, World, stepped
-from tests.dying import again
 from tests.lifecycle.logs import LOGS, OLD, missing, planned, week
 from tests.lifecycle.ruled import plan_rules, section, set_rules
-from tests.soak import SOAK
+from tests.support.dying import again
+from tests.support.soak import SOAK
 
 MOVE = MoveToQuarantine()
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.collect.world import World
 from tests.lifecycle.random_rules import Seen, live_by_rules
-from tests.soak import SOAK
+from tests.support.soak import SOAK
 
 SEEDS = range(400 if SOAK else 2)
 SEEN = Seen()

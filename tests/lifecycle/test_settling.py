@@ -25,11 +25,11 @@ from reclaim.stores.findings import Finding
 from tests.catalog import raw
 from tests.collect.dying import Frozen, dies
 from tests.collect.world import World, opening
-from tests.dying import Died, again
 from tests.lifecycle.logs import LOGS, OLD, missing, planned
 from tests.lifecycle.ruled import set_rules
 from tests.lifecycle.test_afterwards import collect_and_run, cut_off, run
-from tests.soak import SOAK
+from tests.support.dying import Died, again
+from tests.support.soak import SOAK
 
 MOVE = MoveToQuarantine()
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.shared_servers import share
+from tests.support.shared_servers import share
 
 FEW = 20
 """So many tests start the servers that they need, of which most need none."""

@@ -9,7 +9,7 @@ import pytest
 
 from tests.planted import plant
 from tests.planted.nursery import OPTIONS, Ended, Nursery
-from tests.soak import SOAK
+from tests.support.soak import SOAK
 
 WARM, COLD = Nursery(warm=True), Nursery(warm=False)
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
 
-from tests.soak import FIRST_FAILURE
+from tests.support.soak import FIRST_FAILURE
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = (

@@ -11,7 +11,7 @@ import pytest
 
 from tests.planted.noticed import run_cold, run_warm
 from tests.planted.plant import BUGS
-from tests.soak import SOAK
+from tests.support.soak import SOAK
 
 TESTS = sorted({test for bug in BUGS.values() for test in bug.tests})
 SOME = TESTS[:: 1 if SOAK else 25]

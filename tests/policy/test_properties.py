@@ -20,7 +20,7 @@ from reclaim.policy.reasons import UNREACHED
 from reclaim.policy.rules import PERIODS
 from tests.history.graphs import NAMES, histories
 from tests.history.trees import START, ancestors, applied, branch, chain, parents_of, tree
-from tests.soak import MORE
+from tests.support.soak import MORE
 
 ORIGIN = ORIGIN_OF.format(noun="commit")
 NOW = START + timedelta(days=20)

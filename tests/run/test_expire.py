@@ -15,7 +15,7 @@ from reclaim.run.expire import ExpirePlan, apply_expire, plan_expire
 from reclaim.testing import FakeClock
 from tests.catalog import raw
 from tests.conftest import Backend
-from tests.resting import Resting
+from tests.support.resting import Resting
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TREE = {

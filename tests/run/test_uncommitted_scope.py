@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reclaim.run.uncommitted import scope
 from reclaim.run.uncommitted.scope import FORMAT, Known, Mode, choose
 from reclaim.storage import KeyRange
-from tests.soak import MORE
+from tests.support.soak import MORE
 
 Deed = tuple[str, int, int]
 KINDS = (

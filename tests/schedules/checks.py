@@ -27,11 +27,11 @@ from reclaim.catalog.database.schema import (
 from reclaim.catalog.staging.ledger import HOLDING
 from reclaim.catalog.staging.upload_expiry import expire_uploads
 from reclaim.safety import SAFETY
-from reclaim.testing.scheduler import Trace
 from tests.catalog import raw
 from tests.collect.world import World, addresses_in, leftovers
 from tests.schedules.past import Past
-from tests.soak import SOAK
+from tests.support.scheduler import Trace
+from tests.support.soak import SOAK
 
 LONG_AFTER = SAFETY.records + timedelta(days=2)
 STAY_BEHIND = {"late collect", "late uncommitted", "reap from a copy"}

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reclaim.testing import Scheduler
-from reclaim.testing.exploring import Exploration
-from reclaim.testing.scheduler import Task, Trace
-from reclaim.testing.state_graph import StateGraph
 from tests.planted.plant import VARIABLE as PLANTED
 from tests.schedules.checks import Checks
 from tests.schedules.forgetting import remembered_by
 from tests.schedules.operations import CLEANERS, EVERY_OPERATION, Instance
 from tests.schedules.past import Past
-from tests.soak import SOAK
+from tests.support.exploring import Exploration
+from tests.support.scheduler import Scheduler, Task, Trace
+from tests.support.soak import SOAK
+from tests.support.state_graph import StateGraph
 
 OF_TESTS, OF_SOAKS = (Path(__file__).parent / name for name in ("golden.json", "golden_soak.json"))
 WRITES_GOLDEN = "RECLAIM_WRITE_GOLDEN"

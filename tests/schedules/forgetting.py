@@ -18,8 +18,8 @@ from reclaim.run import plan
 from reclaim.run.checkpoints import CheckpointKind
 from reclaim.run.plan import Planning
 from reclaim.stores.catalog import CatalogStore
-from reclaim.testing.scheduler import current_task
 from tests.schedules.telling import tell
+from tests.support.scheduler import current_task
 
 RETURNING: list[tuple[Any, str]] = [
     (Reaper, "_check"),

@@ -20,10 +20,10 @@ from reclaim.run.uncommitted.scope import Mode
 from reclaim.safety import SAFETY
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import FakeClock
-from reclaim.testing.scheduler import current_task
 from tests.collect.world import NAME, World, opening
 from tests.schedules.forgetting import forgetting
 from tests.schedules.past import Known, Past
+from tests.support.scheduler import current_task
 
 BRANCH = "work"
 MARGIN = SAFETY.reap_margin + timedelta(minutes=1)

@@ -39,9 +39,7 @@ from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.uncommitted.scope import Mode
 from reclaim.storage import Storage
 from reclaim.stores.observation import Margins
-from reclaim.testing import FakeClock, Switch, SwitchingClock, SwitchingDatabase, SwitchingStorage
-from reclaim.testing.footprints import Footprint
-from reclaim.testing.known_ids import known_ids
+from reclaim.testing import FakeClock
 from tests.catalog import raw
 from tests.collect.world import NAME, World, addresses_in
 from tests.conftest import Backend
@@ -54,6 +52,9 @@ from tests.schedules.building import (
     seal,
 )
 from tests.schedules.canonical import canonical
+from tests.support.footprints import Footprint
+from tests.support.known_ids import known_ids
+from tests.support.switching import Switch, SwitchingClock, SwitchingDatabase, SwitchingStorage
 
 INSTANCES = 5
 """The most tasks that a schedule has."""

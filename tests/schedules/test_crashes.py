@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from reclaim.testing.exploring import crashes
 from tests.schedules.checks import Checks
 from tests.schedules.exploring import Golden, scheduler, tried
 from tests.schedules.operations import RUNS
 from tests.schedules.past import Pasts
-from tests.soak import SOAK
+from tests.support.exploring import crashes
+from tests.support.soak import SOAK
 
 DEATHS: dict[str, str] = {
     # Who dies → who goes on.

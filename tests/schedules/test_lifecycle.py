@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from reclaim.testing.exploring import Exploration
 from tests.schedules.checks import Checks
 from tests.schedules.exploring import Golden, explore, scheduler
 from tests.schedules.past import Past, Pasts
 from tests.schedules.promotions import Oracle, watch_promotions
-from tests.soak import SOAK
+from tests.support.exploring import Exploration
+from tests.support.soak import SOAK
 
 RACES: dict[str, tuple[str, ...]] = {
     "copied while rules take it": ("copy of the old", "lifecycle"),

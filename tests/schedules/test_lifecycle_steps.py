@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from reclaim.catalog.database.schema import branches, leases, staged_entries, tags
-from reclaim.testing.scheduler import Trace
 from tests.schedules.checks import Checks
 from tests.schedules.exploring import Golden, scheduler, tried
 from tests.schedules.past import Past, Pasts
 from tests.schedules.promotions import Oracle, watch_promotions
 from tests.schedules.window import MAKER, RULES, Window, changes_state, find_window
-from tests.soak import SOAK
+from tests.support.scheduler import Trace
+from tests.support.soak import SOAK
 
 BY_ADDRESS = ("copy of the old", "move of the old")
 """They stage bytes that are there, which is refused once these are claimed."""

@@ -10,12 +10,12 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from reclaim.testing.state_graph import StateGraph
 from tests.schedules.checks import Checks
 from tests.schedules.exploring import ALL, Golden, explore_all, scheduler
 from tests.schedules.operations import OPERATIONS
 from tests.schedules.past import Pasts
-from tests.soak import SOAK
+from tests.support.soak import SOAK
+from tests.support.state_graph import StateGraph
 
 PAIRS = list(combinations_with_replacement(OPERATIONS, 2))
 BOUNDS = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from reclaim.testing.exploring import Exploration
-from reclaim.testing.state_graph import StateGraph
 from tests.schedules.checks import Checks
 from tests.schedules.exploring import Golden, explore, explore_all, scheduler
 from tests.schedules.operations import RUNS
 from tests.schedules.past import Pasts
-from tests.soak import SOAK
+from tests.support.exploring import Exploration
+from tests.support.soak import SOAK
+from tests.support.state_graph import StateGraph
 
 RACES: dict[str, tuple[str, ...]] = {
     # Of the seed.

@@ -10,12 +10,12 @@ import random
 
 import pytest
 
-from reclaim.testing.exploring import random_schedule
 from tests.schedules.checks import Checks
 from tests.schedules.exploring import scheduler
 from tests.schedules.operations import EVERY_OPERATION, RUNS
 from tests.schedules.past import INSTANCES, Pasts
-from tests.soak import MORE
+from tests.support.exploring import random_schedule
+from tests.support.soak import MORE
 
 GIVEN = os.environ.get("RECLAIM_SCHEDULE_SEED")
 SEEDS = [GIVEN] if GIVEN else [str(number) for number in range(10 * MORE)]

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from reclaim.errors import NotFound
-from reclaim.testing import Scheduler
-from reclaim.testing.exploring import Exploration, crashes
-from reclaim.testing.footprints import Footprint
-from reclaim.testing.scheduler import Died, Task, describe, parse
+from tests.support.exploring import Exploration, crashes
+from tests.support.footprints import Footprint
+from tests.support.scheduler import Died, Scheduler, Task, describe, parse
 
 
 class Shelf:

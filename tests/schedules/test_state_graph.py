@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from reclaim.testing import Scheduler
-from reclaim.testing.exploring import Exploration
-from reclaim.testing.footprints import Footprint
-from reclaim.testing.scheduler import Task
-from reclaim.testing.state_graph import StateGraph
-from tests.soak import MORE
+from tests.support.exploring import Exploration
+from tests.support.footprints import Footprint
+from tests.support.scheduler import Scheduler, Task
+from tests.support.soak import MORE
+from tests.support.state_graph import StateGraph
 
 Program = Sequence[tuple[str, str]]
 """What a task does: read a name; write what it has read so far to a name, or do so if it is odd; or

@@ -11,12 +11,11 @@ import pytest
 from sqlalchemy import Connection, delete, insert, select
 
 from reclaim.catalog.database.schema import catalog_info
-from reclaim.testing import Scheduler
-from reclaim.testing.scheduler import Task
-from reclaim.testing.state_graph import StateGraph
-from reclaim.testing.switching import SwitchingDatabase
 from tests.schedules.exploring import scheduler
 from tests.schedules.past import Pasts
+from tests.support.scheduler import Scheduler, Task
+from tests.support.state_graph import StateGraph
+from tests.support.switching import SwitchingDatabase
 
 
 def test_a_commit_writes_its_ranges_in_steps(pasts: Pasts) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from reclaim.errors import ReclaimError
-from reclaim.testing.scheduler import Trace
 from tests.schedules.checks import Checks
 from tests.schedules.exploring import scheduler
 from tests.schedules.past import Past, Pasts
-from tests.soak import SOAK
+from tests.support.scheduler import Trace
+from tests.support.soak import SOAK
 
 LATER = "uncommitted a minute later"
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from reclaim.catalog.database.schema import claimed_addresses, claims
-from reclaim.testing.scheduler import Guide, Moment, Schedule, Step
 from tests.schedules.exploring import scheduler
 from tests.schedules.past import Past
+from tests.support.scheduler import Guide, Moment, Schedule, Step
 
 MAKER, OTHERS, RULES = range(3)
 """The tasks: who makes a reference, who holds other objects, and the rules."""

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reclaim.engine.spark.session import build_session
-from reclaim.testing.servers import SeaweedFS
+from tests.support.servers import SeaweedFS
 
 
 @pytest.fixture(scope="session")

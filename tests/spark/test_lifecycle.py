@@ -13,8 +13,8 @@ from tests.collect.world import opening
 from tests.lifecycle.random_rules import Seen, live_by_rules
 from tests.lifecycle.ruled import section
 from tests.lifecycle.test_afterwards import cut_off
-from tests.soak import SOAK
 from tests.spark.test_random import PairedWorld, tmp_path, world
+from tests.support.soak import SOAK
 
 __all__ = ["tmp_path", "world"]
 

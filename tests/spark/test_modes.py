@@ -21,7 +21,7 @@ from reclaim.engine.tasks.parts import Place, open_storage, read_part
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins
-from reclaim.testing.cluster import standalone
+from tests.support.cluster import standalone
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RECEIVE = "import pickle, sys; pickle.load(sys.stdin.buffer); print(*sys.modules)"

@@ -38,8 +38,8 @@ from reclaim.run.undo import undo_run
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.catalog.format import METARANGE
 from reclaim.stores.observation import Margins
-from reclaim.testing.servers import SeaweedFS
 from tests.catalog import raw
+from tests.support.servers import SeaweedFS
 
 NOW = timedelta(0)
 LIVING, ASIDE, COLLECTED = CommitState.LIVE, CommitState.QUARANTINED, CommitState.COLLECTED

@@ -22,9 +22,9 @@ from tests.collect.forging import forge, forget, naming
 from tests.collect.histories import MORE_KINDS, Deed, live, plan, start
 from tests.collect.world import Step, World, bury, nothing
 from tests.conftest import Backend
-from tests.memory import folder_in_memory
-from tests.soak import SOAK
 from tests.spark.paired import PairedEngine
+from tests.support.memory import folder_in_memory
+from tests.support.soak import SOAK
 
 RULES: list[dict[str, Any]] = [{}, {"older_than": "3d"}, {"keep_last": 1}, {"keep_last": 2}]
 SEEDS = range(300 if SOAK else 2)

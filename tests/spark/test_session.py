@@ -24,7 +24,7 @@ from reclaim.engine.spark.session import (
     build_session,
 )
 from reclaim.errors import Unavailable
-from reclaim.testing.cluster import QUICK_JAVA
+from tests.support.cluster import QUICK_JAVA
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 from reclaim.run.uncommitted.scope import Mode
 from tests.collect.uncommitted_histories import Seen, live_and_run
-from tests.soak import SOAK
 from tests.spark.test_random import PairedWorld, tmp_path, world
+from tests.support.soak import SOAK
 
 __all__ = ["tmp_path", "world"]
 

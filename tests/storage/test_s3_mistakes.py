@@ -6,7 +6,7 @@ import pytest
 
 from reclaim.errors import InvalidInput, ReclaimError, StorageDenied, StorageUnavailable
 from reclaim.storage import ObjectStorage
-from reclaim.testing.servers import SeaweedFS
+from tests.support.servers import SeaweedFS
 
 
 def failure(url: str, error: type[ReclaimError]) -> ReclaimError:

@@ -9,8 +9,8 @@ import pytest
 
 from reclaim.errors import Conflict, NotFound
 from reclaim.storage import ObjectStorage
-from reclaim.testing.servers import SeaweedFS
 from reclaim.urls import normalize
+from tests.support.servers import SeaweedFS
 
 
 @pytest.fixture(params=["folder", "memory", "server"])

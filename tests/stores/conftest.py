@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.memory import folder_in_memory
 from tests.stores import shelf
+from tests.support.memory import folder_in_memory
 
 REGISTERED = Path(shelf.__file__).parent / "registered"
 

@@ -19,10 +19,10 @@ from reclaim.stores.abilities import Expiration, HistorySeen
 from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.urls import normalize
-from tests.dying import Died
 from tests.stores.shelf.held import HeldShelf
 from tests.stores.shelf.library import ATTRIBUTES
 from tests.stores.shelf.world import NAME, World, older_than
+from tests.support.dying import Died
 
 WEEK = MoveToQuarantine(timedelta(days=7))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reclaim.testing import FakeClock
-from tests.memory import folder_in_memory
+from tests.support.memory import folder_in_memory
 from tests.terminus.samples import FORMATS, Contents, Sample, read_store, unpack
 from tests.terminus.world import World, make_world
 

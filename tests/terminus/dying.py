@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from reclaim.stores.sidecar.lock import SidecarLock
-from tests.dying import Deaths, Died, Work, step_before, step_before_writes
+from tests.support.dying import Deaths, Died, Work, step_before, step_before_writes
 from tests.terminus.world import World, stepped
 
 

@@ -7,7 +7,7 @@ from random import Random
 
 from reclaim.errors import Gone
 from reclaim.model import Lease, SnapshotId
-from reclaim.testing.terminus import TerminusDatabase
+from tests.support.terminus import TerminusDatabase
 from tests.terminus.world import World
 
 

@@ -22,7 +22,7 @@ from reclaim.stores.terminus.larch import needed, parse_header
 from reclaim.stores.terminus.layer import Layer, decode_archive
 from reclaim.stores.terminus.reading import ROLLED_UP, read_layer, read_layers
 from reclaim.stores.terminus.store import TerminusStore
-from reclaim.testing.terminus import StoreWriter, encode_archive, encode_values, populate
+from tests.support.terminus import StoreWriter, encode_archive, encode_values, populate
 from tests.terminus.samples import Sample
 from tests.terminus.test_layer import ME, files_of, layers
 from tests.terminus.test_tfc import typed, widths

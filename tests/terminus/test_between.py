@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from reclaim.testing.terminus import TerminusDatabase
+from tests.support.terminus import TerminusDatabase
 from tests.terminus.world import Frozen, World, bury, stepped
 
 

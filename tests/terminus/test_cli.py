@@ -12,8 +12,8 @@ import pytest
 
 from reclaim.model import SnapshotId
 from reclaim.safety import HOUR, SAFETY
-from reclaim.testing.terminus import StoreWriter, TerminusDatabase
 from tests.cli.conftest import CommandLine, bare, plain
+from tests.support.terminus import StoreWriter, TerminusDatabase
 
 __all__ = ["bare", "plain"]
 

@@ -13,7 +13,7 @@ from reclaim.engine.tasks.parts import Place
 from reclaim.model import RunState, SnapshotId
 from reclaim.run.journal import Journal
 from reclaim.run.removal import MoveToQuarantine
-from tests.dying import Died
+from tests.support.dying import Died
 from tests.terminus.world import World
 
 MONTH = MoveToQuarantine(timedelta(days=30))

@@ -11,7 +11,7 @@ import pytest
 from reclaim.model import RunState, SnapshotId
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, Removal
-from tests.dying import again, each_death
+from tests.support.dying import again, each_death
 from tests.terminus.dying import dies
 from tests.terminus.world import MOVE, Frozen, Past, World, bury
 

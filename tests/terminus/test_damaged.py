@@ -13,7 +13,7 @@ from reclaim.stores.terminus.batch import decode_archives
 from reclaim.stores.terminus.files import PARENT, VALUES
 from reclaim.stores.terminus.larch import parse_header
 from reclaim.stores.terminus.layer import Layer, decode_archive
-from reclaim.testing.terminus import encode_archive, encode_logarray
+from tests.support.terminus import encode_archive, encode_logarray
 from tests.terminus.test_layer import ME, files_of
 from tests.terminus.world import Past, World, bury
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reclaim.model import SnapshotId
 from reclaim.stores.terminus.garbage import Garbage
 from reclaim.stores.terminus.layer import Layer
-from reclaim.testing.terminus import StoreWriter, TerminusDatabase, populate
+from tests.support.terminus import StoreWriter, TerminusDatabase, populate
 from tests.terminus.graphs import classify, reach
 from tests.terminus.samples import read_store
 from tests.terminus.test_graph import Graph, graphs, sid

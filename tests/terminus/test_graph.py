@@ -15,7 +15,7 @@ from reclaim.errors import Corrupt
 from reclaim.model import SnapshotId
 from reclaim.stores.terminus.graph import Edge
 from reclaim.stores.terminus.layer import Layer
-from reclaim.testing.terminus import StoreWriter, populate
+from tests.support.terminus import StoreWriter, populate
 from tests.terminus.graphs import deletion_order, reach
 from tests.terminus.samples import read_store
 

@@ -16,8 +16,8 @@ from reclaim.run.removal import DELETE, MoveToQuarantine
 from reclaim.stores.base import HeldLock
 from reclaim.stores.terminus.held import HeldTerminus
 from reclaim.testing.faults import FaultyStorage
-from reclaim.testing.terminus import TerminusDatabase
-from tests.soak import SOAK
+from tests.support.soak import SOAK
+from tests.support.terminus import TerminusDatabase
 from tests.terminus.test_between import Once
 from tests.terminus.world import At, Frozen, Past, World, bury, stepped
 

@@ -29,7 +29,7 @@ from reclaim.stores.terminus.layer import (
     decode_parts,
     is_id,
 )
-from reclaim.testing.terminus import encode_archive, encode_values
+from tests.support.terminus import encode_archive, encode_values
 from tests.terminus.samples import Sample
 
 ME, PARENT_ID, NAMED, TARGET = (SnapshotId(digit * 40) for digit in "123a")

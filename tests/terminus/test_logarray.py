@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reclaim.errors import Corrupt
 from reclaim.stores.terminus.logarray import decode_first
-from reclaim.testing.terminus import encode_logarray
+from tests.support.terminus import encode_logarray
 
 numbers = st.integers(1, 64).flatmap(
     lambda width: st.lists(st.integers(0, 2**width - 1), max_size=70)

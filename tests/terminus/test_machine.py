@@ -17,8 +17,8 @@ from reclaim.run.removal import DELETE, Removal
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.stores.terminus.survey import NOT_THERE
 from reclaim.testing import FakeClock
-from tests.memory import folder_in_memory
-from tests.soak import SOAK
+from tests.support.memory import folder_in_memory
+from tests.support.soak import SOAK
 from tests.terminus.server import Server
 from tests.terminus.world import MOVE, World, make_world, stepped
 

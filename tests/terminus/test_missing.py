@@ -13,8 +13,8 @@ from reclaim.errors import Corrupt, IncompleteRead
 from reclaim.model import SnapshotId
 from reclaim.run.removal import DELETE, MoveToQuarantine
 from reclaim.stores.terminus.store import TerminusStore
-from reclaim.testing.terminus import TerminusDatabase
-from reclaim.testing.terminus import store as writing
+from tests.support.terminus import TerminusDatabase
+from tests.support.terminus import store as writing
 from tests.terminus.samples import unpack
 from tests.terminus.world import Past, World, age_all, bury
 

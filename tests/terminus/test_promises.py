@@ -12,7 +12,7 @@ from reclaim.errors import Partial, Refused
 from reclaim.model import RunState, SnapshotId
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
-from tests.dying import Died
+from tests.support.dying import Died
 from tests.terminus.world import MOVE, At, World, stepped, taking_what_others_need
 
 EDGES = ("parent", "rollup", "data")

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from reclaim.stores.terminus.garbage import Garbage
-from reclaim.testing.terminus import populate
+from tests.support.terminus import populate
 from tests.terminus.samples import read_store
 from tests.terminus.world import Past, World, bury, needed, stepped
 

@@ -17,8 +17,8 @@ from reclaim.run.purge import purge
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.undo import undo_run
 from reclaim.stores.terminus.store import TerminusStore
-from reclaim.testing.terminus import StoreWriter, populate
 from tests.spark.conftest import spark
+from tests.support.terminus import StoreWriter, populate
 from tests.terminus.samples import Sample, read_store, unpack
 from tests.terminus.world import needed
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from reclaim.errors import Corrupt
 from reclaim.stores.terminus.tfc import entries, find_ids
-from reclaim.testing.terminus import encode_dictionary, encode_values
-from reclaim.testing.terminus.encode import encode_vbyte
+from tests.support.terminus import encode_dictionary, encode_values
+from tests.support.terminus.encode import encode_vbyte
 
 ID = "0123456789abcdef0123456789abcdef01234567"
 OTHER = ID[:39] + "8"

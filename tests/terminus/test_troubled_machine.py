@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
-from tests.soak import SOAK
+from tests.support.soak import SOAK
 from tests.terminus.sequences import SEQUENCES, follow
 from tests.terminus.troubled_machine import TroubledMachine
 

@@ -14,7 +14,7 @@ from reclaim.stores.terminus.layer import decode_archive
 from reclaim.stores.terminus.logarray import WORD, LogArray, decode_first
 from reclaim.stores.terminus.tfc import entries
 from reclaim.stores.terminus.version import FILE, check_version
-from reclaim.testing.terminus import (
+from tests.support.terminus import (
     StoreWriter,
     TerminusDatabase,
     encode_archive,

@@ -32,9 +32,9 @@ from reclaim.stores.observation import Margins
 from reclaim.stores.terminus.layer import Layer
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing import ClockedStorage, FakeClock
-from reclaim.testing.terminus import StoreWriter
 from reclaim.urls import normalize
-from tests import stepping
+from tests.support import stepping
+from tests.support.terminus import StoreWriter
 from tests.terminus.samples import Contents, read_store
 
 Step = Callable[[str], None]

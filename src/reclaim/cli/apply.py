@@ -22,7 +22,7 @@ from reclaim.cli.store_names import store_option
 
 if TYPE_CHECKING:
     from reclaim.run.applied import Applied
-    from reclaim.run.settled import Settled
+    from reclaim.run.settled import FinishedPlan
 
 
 def register(app: typer.Typer) -> None:
@@ -168,7 +168,7 @@ class SettledAnswer:
     """The answer for a plan that left nothing to do."""
 
     store: str
-    settled: Settled
+    settled: FinishedPlan
 
     def document(self) -> ApplyDocument:
         return {

@@ -23,7 +23,7 @@ from reclaim.stores.base import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class FinishedPlan:
     """The result of a plan that needs no engine."""
 
     applied: Applied
@@ -48,7 +48,7 @@ def settle_plan(
     digest: str | None,
     removal: Removal,
     exclude: Sequence[str],
-) -> Settled | None:
+) -> FinishedPlan | None:
     """The result of a plan that leaves nothing to do, without an engine and a lock; None if there
     may be something. An empty plan is recorded as a run that is done."""
     check_plan(planned, store)
@@ -68,7 +68,7 @@ def settle_plan(
         if not whole or left_out or not same_window:
             return None
         finished_at = run.summary.get(FINISHED_AT)
-        return Settled(
+        return FinishedPlan(
             _applied_by(run, store, place),
             None if finished_at is None else datetime.fromisoformat(finished_at),
             before=True,
@@ -81,7 +81,7 @@ def settle_plan(
     summary = {"objects": 0, "bytes": 0, PLAN_DIGEST: planned.digest}
     made = Run(planned.run, COLLECT, RunState.DONE, planned.started_at, summary, str(place))
     store.add_run(made)
-    return Settled(_applied_by(made, store, place))
+    return FinishedPlan(_applied_by(made, store, place))
 
 
 def _applied_by(run: Run, store: Store, place: Place) -> Applied:

@@ -1,22 +1,7 @@
-"""Tools for tests and the demo: a clock that is moved by hand, and storage that follows it."""
+"""Tools for authors of stores and for the demo: a clock that is moved by hand, storage that follows
+that clock, faults, and the contract of stores."""
 
 from reclaim.testing.clock import FakeClock
-from reclaim.testing.scheduler import Scheduler
 from reclaim.testing.storage import ClockedStorage, StorageWrapper
-from reclaim.testing.switching import (
-    Switch,
-    SwitchingClock,
-    SwitchingDatabase,
-    SwitchingStorage,
-)
 
-__all__ = [
-    "ClockedStorage",
-    "FakeClock",
-    "Scheduler",
-    "StorageWrapper",
-    "Switch",
-    "SwitchingClock",
-    "SwitchingDatabase",
-    "SwitchingStorage",
-]
+__all__ = ["ClockedStorage", "FakeClock", "StorageWrapper"]

@@ -25,9 +25,9 @@ from reclaim.catalog.database.transactions import Database
 from reclaim.model import StoredObject
 from reclaim.storage import LastCheck, Payload, Storage, unchecked
 from reclaim.testing.clock import FakeClock
-from reclaim.testing.footprints import CLOCK, Footprint, of_folder, of_object
 from reclaim.testing.storage import StorageWrapper, as_batches
 from reclaim.urls import path_of
+from tests.support.footprints import CLOCK, Footprint, of_folder, of_object
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from reclaim.testing.footprints import Footprint
-from reclaim.testing.scheduler import Schedule
+from tests.support.footprints import Footprint
+from tests.support.scheduler import Schedule
 
 
 @dataclass(eq=False, slots=True)

@@ -15,7 +15,7 @@ import pytest
 from reclaim.errors import Conflict
 from reclaim.storage import ObjectStorage
 from reclaim.testing import FakeClock
-from tests.soak import SOAK
+from tests.support.soak import SOAK
 
 MOST_STEPS = 600
 WRITES = ("put", "copy", "move", "delete")

@@ -4,15 +4,15 @@ What a collector reads is as the real library writes it: labels, headers, dictio
 rollups. The lists of triples are empty, so that a server could open such a layer and find nothing.
 """
 
-from reclaim.testing.terminus.database import TerminusDatabase, populate
-from reclaim.testing.terminus.encode import (
+from tests.support.terminus.database import TerminusDatabase, populate
+from tests.support.terminus.encode import (
     ValueFiles,
     encode_archive,
     encode_dictionary,
     encode_logarray,
     encode_values,
 )
-from reclaim.testing.terminus.store import StoreWriter
+from tests.support.terminus.store import StoreWriter
 
 __all__ = [
     "StoreWriter",

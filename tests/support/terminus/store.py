@@ -11,7 +11,7 @@ from reclaim.model import SnapshotId
 from reclaim.stores.terminus import files as known
 from reclaim.stores.terminus.labels import SYSTEM, Label, file_name, format_label
 from reclaim.stores.terminus.version import FILE
-from reclaim.testing.terminus.encode import (
+from tests.support.terminus.encode import (
     STRING,
     encode_archive,
     encode_dictionary,

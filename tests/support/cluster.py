@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from reclaim.testing.servers import free_ports
+from tests.support.servers import free_ports
 
 START_SECONDS = 120
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

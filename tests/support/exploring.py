@@ -11,8 +11,8 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from reclaim.testing.footprints import Footprint
-from reclaim.testing.scheduler import Died, Schedule, Scheduler, Trace
+from tests.support.footprints import Footprint
+from tests.support.scheduler import Died, Schedule, Scheduler, Trace
 
 
 @dataclass(frozen=True, slots=True)

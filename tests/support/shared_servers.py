@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from reclaim.testing.servers import PostgreSQL, SeaweedFS, postgresql, seaweedfs
+from tests.support.servers import PostgreSQL, SeaweedFS, postgresql, seaweedfs
 
 S3, POSTGRESQL = "RECLAIM_TESTS_S3", "RECLAIM_TESTS_POSTGRESQL"
 

@@ -11,7 +11,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schemas"
 
 
 @cache

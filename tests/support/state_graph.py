@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import takewhile
 
-from reclaim.testing.footprints import Footprint
-from reclaim.testing.scheduler import Moment, Schedule, Scheduler, Trace
-from reclaim.testing.states import Alone, Node, Offer
+from tests.support.footprints import Footprint
+from tests.support.scheduler import Moment, Schedule, Scheduler, Trace
+from tests.support.states import Alone, Node, Offer
 
 _STRIDE = 7_919
 """Where not all is tried, what is tried lies far apart."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 from reclaim.model import SnapshotId
-from reclaim.testing.terminus.store import StoreWriter
+from tests.support.terminus.store import StoreWriter
 
 
 class TerminusDatabase:

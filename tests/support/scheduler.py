@@ -18,9 +18,9 @@ from itertools import groupby
 from typing import Any
 
 from reclaim.errors import ReclaimError
-from reclaim.testing.footprints import Footprint
-from reclaim.testing.known_ids import known_ids
-from reclaim.testing.one_thread import one_thread
+from tests.support.footprints import Footprint
+from tests.support.known_ids import known_ids
+from tests.support.one_thread import one_thread
 
 PATIENCE_SECONDS = 120
 """A task that does not reach its next step in that time waits for something that cannot come."""
