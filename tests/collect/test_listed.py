@@ -21,6 +21,7 @@ from reclaim.testing import StorageWrapper
 from tests.collect.refusing import refused
 from tests.collect.test_inventory import inventory, listed
 from tests.collect.world import World, bury
+from tests.lifecycle.ruled import plan_rules
 
 
 class Hiding(StorageWrapper):
@@ -152,6 +153,16 @@ def test_nothing_needs_to_be_listed_where_nothing_is_live(local: World) -> None:
     main.reset()
     local.age()
     assert local.plan(storage=Hiding(local.storage, is_ours)).document.candidates == 0
+
+
+def test_what_lifecycle_rules_took_is_not_missing(local: World) -> None:
+    needed = write(local, 40)
+    local.age()
+    local.apply(plan_rules(local, {"all": {"prefix": "", "days": 1}}))
+    assert 2 * len(local.there() & set(needed)) < len(needed)
+    local.age()
+    local.plan()
+    local.uncommitted(Mode.CLEAN)
 
 
 def test_what_lies_elsewhere_is_not_looked_for(local: World, tmp_path: Path) -> None:

@@ -69,6 +69,12 @@ BUGS: dict[str, Bug] = {
         wrong="",
         test=f"{LISTED}::test_an_empty_listing[1-gc]",
     ),
+    "what lifecycle rules took has to be listed": Bug(
+        "reclaim.run.checks",
+        right="    expired = store.find_expired(away) if isinstance(store, KnowsExpired) else ()\n",
+        wrong="    expired: list[str] = []\n",
+        test=f"{LISTED}::test_what_lifecycle_rules_took_is_not_missing",
+    ),
     "what is born while it is listed has to be listed": Bug(
         "reclaim.run.checks",
         right="    needed = len(names) - young.num_rows - len(expired)\n",
