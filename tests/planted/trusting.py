@@ -71,7 +71,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what lifecycle rules took has to be listed": Bug(
         "reclaim.run.checks",
-        right="    expired = store.find_expired(away) if isinstance(store, KnowsExpired) else ()\n",
+        right="    expired = store.find_expired(away) if isinstance(store, TakesReferenced) else ()\n",
         wrong="    expired: list[str] = []\n",
         test=f"{LISTED}::test_what_lifecycle_rules_took_is_not_missing",
     ),
