@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reclaim.catalog import Branch, Catalog, Repository
-from reclaim.errors import AlreadyExists, Conflict, InvalidName, NotFound
+from reclaim.errors import AlreadyExists, Conflict, InvalidInput, InvalidName, NotFound
 from reclaim.model import RefKind
 from reclaim.testing import FakeClock
 from tests.catalog.saving import put_and_commit
@@ -174,7 +174,7 @@ def test_a_deleted_tag_is_gone_and_its_commit_stays(repo: Repository, main: Bran
 def test_a_tag_cannot_be_written(repo: Repository, main: Branch) -> None:
     put_and_commit(main, b"1")
     repo.create_tag("v1", "main")
-    with pytest.raises(NotFound, match="no branch 'v1'"):
+    with pytest.raises(InvalidInput, match="'v1' is a tag"):
         repo.branch("v1").put("a", b"2")
     with pytest.raises(NotFound, match="no branch 'v1'"):
         repo.delete_branch("v1")

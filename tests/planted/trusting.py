@@ -71,8 +71,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what lifecycle rules took has to be listed": Bug(
         "reclaim.run.checks",
-        right="    expired = store.find_expired(away) if isinstance(store, TakesReferenced) else ()\n",
-        wrong="    expired: list[str] = []\n",
+        right="store.find_expired(away) if isinstance(store, TakesReferenced) else ()\n",
+        wrong="[]\n",
         test=f"{LISTED}::test_what_lifecycle_rules_took_is_not_missing",
     ),
     "what is born while it is listed has to be listed": Bug(
