@@ -151,15 +151,15 @@ class HistoryAnswer:
             "runs": [
                 {
                     "id": one.run.id,
-                    "state": one.run.state,
+                    "state": one.run.phase,
                     "started_at": one.run.started_at,
                     "today": one.today,
                     "mode": one.mode,
                     "rules": list(one.rules),
-                    "objects": one.run.summary.get("objects", 0),
-                    "bytes": one.run.summary.get("bytes", 0),
-                    "dropped": one.run.summary.get("dropped", 0),
-                    "failed": one.run.summary.get("failed", 0),
+                    "objects": one.run.counts.objects,
+                    "bytes": one.run.counts.bytes,
+                    "dropped": one.run.counts.dropped,
+                    "failed": one.run.counts.failed,
                     "held": one.held,
                     "plan": one.run.place or None,
                     "until": one.run.quarantine.until if one.run.quarantine else None,
@@ -175,7 +175,7 @@ class HistoryAnswer:
         rows = (
             (
                 one.run.id,
-                one.run.state,
+                one.run.phase,
                 one.today,
                 ", ".join(one.rules),
                 self._what(one),
@@ -186,5 +186,5 @@ class HistoryAnswer:
         yield Table(("run", "state", "day", "rules", "took", "held"), rows, frozenset({"held"}))
 
     def _what(self, one: LifecycleRun) -> str:
-        done = one.run.summary
-        return f"{objects(done.get('objects', 0))} ({size(done.get('bytes', 0))})"
+        counts = one.run.counts
+        return f"{objects(counts.objects)} ({size(counts.bytes)})"
