@@ -53,13 +53,13 @@ def check_begun(
     made from another plan."""
     if run is None:
         return
+    run.check(Action.APPLY)
     if run.kind != COLLECT:
         raise PlanRefused(
             f"the plan has the id of run {run.id}, which is of another kind ({run.kind})",
             hint="the plan was changed; plan it again",
         )
     _check_same_plan(run, place, planned, trusted=trusted)
-    run.check(Action.APPLY)
     begun_with = run.quarantine.removal if run.quarantine else None
     if run.phase is not Phase.STOPPED and begun_with != removal.name:
         option = OPTIONS[begun_with]

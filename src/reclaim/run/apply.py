@@ -226,8 +226,7 @@ class CollectionApplying(Applying):
             self._intend(candidates)
             self._remember_protected(seen)
             before = self._record.counts
-            self._writer.promoting()
-            self._writer.write()
+            self._writer.write_promoting()
             condemned = before.condemned + self._promote_marks()
             self._writer.write(phase=Phase.PROMOTED, counts=replace(before, condemned=condemned))
             if left_whole and isinstance(held, HeldQuarantine):
@@ -236,7 +235,6 @@ class CollectionApplying(Applying):
 
     def _promote_marks(self) -> int:
         """Make the marks terminal. An error need not mean that they are not; see ``_take_back``."""
-        self._writer.may_have_promoted = True
         try:
             return self._context.held.promote()
         except LockLost:

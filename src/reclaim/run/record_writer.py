@@ -36,9 +36,21 @@ class RecordWriter:
         self.replace(edit=replace(self.record.edit, **changes))
 
     def promoting(self) -> None:
-        """The record of a run that may have promoted from here on."""
+        """The run may have promoted from here on."""
+        self.may_have_promoted = True
         if not self.record.promoted:
             self.replace(phase=Phase.PROMOTING)
+
+    def write_promoting(self) -> None:
+        """Record that the run promotes next; if that fails, it does not."""
+        before = self.record
+        self.promoting()
+        try:
+            self._held.finish(self.record)
+        except BaseException:
+            self.may_have_promoted = False
+            self.record = before
+            raise
 
     def not_promoted(self) -> None:
         """The promotion was tried, and is known not to have happened."""

@@ -144,7 +144,6 @@ class Promotion:
             context.check_clock()
             lock = context.held.lock
             check_budget(self._store, lock, seen.read_at, so_far="nothing was deleted")
-            self._writer.may_have_promoted = True
             self._writer.promoting()
             if self._claims.promote_claims(seen, rules):
                 self.seen = seen
