@@ -182,7 +182,7 @@ class CollectionApplying(Applying):
                 hint="give the digest that `reclaim plan` printed (--digest SHA256), or restore "
                 "the lists from a backup",
             )
-        self._journal.give_up(damaged)
+        self._give_up(damaged)
 
     def _expire(self, decided: PlannedSnapshots) -> None:
         """Take out of the history what expires."""

@@ -95,6 +95,11 @@ class Applying(ABC):
         context.check_clock()
         check_files(context.engine, context.storage, context.place, context.planned)
 
+    def _give_up(self, lists: Sequence[str]) -> None:
+        """Believe damaged lists no longer; it counts once that is recorded."""
+        self._journal.give_up(lists)
+        self._writer.replace(lists=self._journal.lists)
+
     def _intend(self, parts: Sequence[Part]) -> None:
         """Write down what is about to be taken; it counts once that is recorded.
 

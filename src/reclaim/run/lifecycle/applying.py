@@ -111,7 +111,7 @@ class LifecycleApplying(Applying):
         with self._stages.stage("check"):
             self._verify()
             damaged = self._journal.find_damaged(context.engine, context.place)
-            self._journal.give_up(damaged)
+            self._give_up(damaged)
             context.held.begin()
             promoted = self._writer.may_have_promoted = self._claims.has_promoted()
             self._writer.replace(phase=Phase.PROMOTED if promoted else Phase.STARTED)
