@@ -222,7 +222,7 @@ def test_whatever_stops_one_run_the_others_are_purged(local: World) -> None:
         local.purge(step=at)
     states = {run.id: run.phase for run in local.repo.runs()}
     assert states[second] == Phase.PURGED
-    assert states[first.document.run] == Phase.DONE
+    assert states[first.document.run] == Phase.PURGING
     assert local.purge() is not None
     assert not local.aside()
 
@@ -239,4 +239,4 @@ def test_a_purge_that_loses_its_lock_says_what_it_did(local: World) -> None:
         local.purge(step=at)
     states = {run.id: run.phase for run in local.repo.runs()}
     assert states[first.document.run] == Phase.PURGED
-    assert states[second] == Phase.DONE
+    assert states[second] == Phase.PURGING
