@@ -136,7 +136,7 @@ def test_other_bytes_written_after_an_undo_was_cut_off(local: World) -> None:
     with pytest.raises(Partial, match="not in quarantine, and its old place has as many bytes"):
         local.undo(run)
     assert whole(local.other(), past.first) == past.files[past.first]
-    assert run_of(local, plan).phase == Phase.PARTIAL
+    assert run_of(local, plan).phase == Phase.UNDOING
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_other_bytes_written_over_what_no_journal_has(local: World) -> None:
     local.storage.put(home, b"ODD Y")
     with pytest.raises(Partial, match="not in quarantine, and its old place has as many bytes"):
         local.undo(run)
-    assert run_of(local, plan).phase == Phase.PARTIAL
+    assert run_of(local, plan).phase == Phase.UNDOING
     assert whole(local.other(), past.first) == past.files[past.first]
 
 

@@ -168,7 +168,7 @@ def test_a_link_in_the_place_of_a_layer_in_quarantine(world: World, past: Past, 
         assert error.value.hint
         found = world.store().find_run(run)
         assert found is not None
-        assert found.phase == Phase.PARTIAL
+        assert found.phase == Phase.UNDOING
     path.unlink()
     path.write_bytes(whole)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))

@@ -292,7 +292,7 @@ class RunContract(Contract):
         found = store.find_run(run)
         assert found is not None
         assert found.quarantine
-        assert found.phase == Phase.PARTIAL
+        assert found.phase == Phase.UNDOING
         storage.move(elsewhere, lost, size=size)
         self.undo(subject, run)
         assert subject.objects() == before
