@@ -15,6 +15,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "reclaim"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cycles", "errors", "ids", "process", "safety"),
     ("model",),
+    ("run_record",),
     ("clock",),
     ("renewal",),
     ("lock", "lease"),

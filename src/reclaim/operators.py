@@ -10,7 +10,7 @@ import socket
 import sys
 from pathlib import Path
 
-from reclaim.model import Operator
+from reclaim.run_record import Operator
 from reclaim.urls import HIDDEN, redacted
 
 LONGEST = 2_000

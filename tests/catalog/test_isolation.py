@@ -22,6 +22,7 @@ from reclaim.catalog.database.schema import CommitState, LedgerState, branches
 from reclaim.catalog.refs import commits
 from reclaim.catalog.staging import ledger, staged_rows
 from reclaim.errors import NothingToCommit, ReclaimError, TransactionFailed
+from reclaim.run_record import NO_EDIT
 from reclaim.testing import FakeClock
 from tests.catalog import raw
 from tests.conftest import Backend, make_backend
@@ -189,7 +190,7 @@ def test_an_expiration_does_not_drop_what_is_just_being_staged(
 
     def expire() -> object:
         reached.wait(20)
-        return repo.edit_history(edit, read, kind="expire", summary={})
+        return repo.edit_history(edit, read, kind="expire", counts=NO_EDIT)
 
     staged, expired = race(lambda: writer.put("a", b"x"), expire)
     assert not isinstance(staged, ReclaimError)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import pytest
 from sqlalchemy import Connection, delete, insert, inspect, select, text, update
@@ -23,6 +25,7 @@ from reclaim.catalog.database.schema import (
 )
 from reclaim.catalog.database.transactions import Database
 from reclaim.errors import Corrupt, ReclaimError, Refused, UnknownVersion
+from reclaim.run_record import Phase
 from reclaim.stores.catalog import CatalogStore
 from tests.catalog import raw
 from tests.conftest import Backend
@@ -328,6 +331,44 @@ def test_a_lock_from_before_processes_were_noted(
         assert lock.process is None
         with pytest.raises(Refused, match="does not tell which process"):
             opened.release_lock(lock)
+
+
+def test_records_of_runs_from_before_they_had_one_column(
+    backend: Backend, catalog: Catalog, database: Database
+) -> None:
+    """A run keeps what its row said; a summary that cannot be read stays as it is."""
+    fresh = columns(database)
+    repo = catalog.create_repository("sales")
+    summaries = {
+        "done": json.dumps({"quarantine": "moved", "objects": 3, "operators": []}),
+        "damaged": "{",
+    }
+    with database.write() as connection:
+        connection.execute(text("ALTER TABLE runs RENAME COLUMN record TO summary"))
+        for column in ("kind", "state"):
+            line = f"ALTER TABLE runs ADD COLUMN {column} VARCHAR NOT NULL DEFAULT ''"
+            connection.execute(text(line))
+        connection.execute(text("ALTER TABLE runs ADD COLUMN place TEXT NOT NULL DEFAULT ''"))
+        for name, summary in summaries.items():
+            row = {"id": name, "uid": repo.uid, "summary": summary}
+            connection.execute(
+                text(
+                    "INSERT INTO runs (id, repo_uid, started_at, summary, kind, state, place) "
+                    "VALUES (:id, :uid, 1000000, :summary, 'collect', 'done', 'somewhere')"
+                ),
+                row,
+            )
+    step = migrations.STEPS.index(migrations._run_records)
+    stamp(database, str(migrations.FIRST_VERSION + step))
+    store = CatalogStore(backend.open().access("sales"))
+    assert columns(database) == fresh
+    found = {run.id: run for run in store.runs()}
+    done = found["done"]
+    assert (done.kind, done.phase, done.place) == ("collect", Phase.DONE, "somewhere")
+    assert done.started_at == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+    assert done.promised is not None
+    assert done.counts.objects == 3
+    assert found["damaged"].phase is Phase.UNREADABLE
 
 
 def test_tables_of_lifecycle_rules(

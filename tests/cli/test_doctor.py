@@ -11,9 +11,10 @@ from sqlalchemy import update
 
 from reclaim.catalog import Catalog
 from reclaim.catalog.database.schema import runs
-from reclaim.model import Run, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.run import doctor as examining
 from reclaim.run import environment
+from reclaim.run_record import Phase, RunRecord
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.findings import Finding, Level
 from tests.cli.conftest import CommandLine
@@ -154,7 +155,7 @@ def test_what_died_is_named(cli: CommandLine, used: None, catalog: Catalog) -> N
     store = CatalogStore(catalog.access("sales"))
     with store.lock("a run") as held:
         assert held.condemn({SnapshotId(newest.id): "a rule"}) == 1
-        held.start(Run("a run", "collect", "started", store.clock.now(), {}, "a place"))
+        held.start(RunRecord("a run", "collect", Phase.STARTED, store.clock.now(), "a place"))
         assert "marks" not in findings(cli)
     found = findings(cli)
     assert found["marks"]["level"] == "warning"

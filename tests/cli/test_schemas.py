@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from reclaim.cli.apply import NOTHING_APPLIED
-from reclaim.model import RunState
 from reclaim.run.plan_document import PlanDocument, StoreName
 from reclaim.run.removal import OPTIONS
+from reclaim.run_record import Phase
 from reclaim.stores.catalog.format import CatalogFormat
 from reclaim.stores.terminus.format import TerminusFormat
 from scripts import schemas
@@ -95,7 +95,7 @@ def test_every_kind_is_documented() -> None:
     told = set(re.findall(r"`([a-z_]+)`", text))
     kinds = {error.kind for error in all_errors()}
     kinds |= {"usage", "unexpected", "interrupted", "terminated"}
-    kinds |= set(RunState) | {name for name in OPTIONS if name}
+    kinds |= set(Phase) | {name for name in OPTIONS if name}
     kinds |= {*CatalogFormat("memory://", "0" * 32, deleted=True).order}
     kinds |= {*TerminusFormat("memory://", "store").order}
     assert kinds <= told

@@ -10,8 +10,7 @@ import pytest
 
 from reclaim.catalog import Catalog
 from reclaim.catalog.collection import final_partitions
-from reclaim.model import Run, RunState
-from reclaim.run.admission import COLLECT
+from reclaim.run_record import COLLECT, Phase, RunRecord
 from reclaim.stores.registry import find
 from tests.cli.conftest import CommandLine
 
@@ -117,7 +116,7 @@ def test_runs_says_that_the_last_one_is_too_old(cli: CommandLine, catalog: Catal
     assert cli.ok("runs", "sales", "--json").json["late"] == []
     store = find(catalog, "sales")
     long_ago = store.clock.now() - timedelta(days=40)
-    store.add_run(Run("0" * 32, COLLECT, RunState.DONE, long_ago, {"objects": 0}))
+    store.add_run(RunRecord("0" * 32, COLLECT, Phase.DONE, long_ago))
     [late] = cli.ok("runs", "sales", "--json").json["late"]
     assert late["message"].startswith("the last finished run was on ")
     assert f"Note: sales: {late['message']}; run `reclaim gc sales`" in cli.ok("runs").out

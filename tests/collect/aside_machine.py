@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from reclaim.errors import Partial, PlanRefused, Refused
-from reclaim.model import Run, RunState
 from reclaim.run.applied import Applied
-from reclaim.run.exclusion import EXCLUDE
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MARKED, MoveToQuarantine, Removal
+from reclaim.run_record import Phase, RunRecord
 from tests.collect.promised import Promises
 from tests.collect.removals import ENABLED, OFF, SUSPENDED, Driver
 from tests.collect.test_machine import FATAL, CollectMachine, Stepping
@@ -32,7 +31,6 @@ DEATHS = FATAL | st.sampled_from(
 )
 WEEK, HOUR = timedelta(days=7), timedelta(hours=1)
 KEEPS = st.sampled_from([WEEK, HOUR])
-UNFINISHED = (RunState.STARTED, RunState.PARTIAL)
 NOT_KEPT = "it is (off|suspended) here"
 
 
@@ -76,7 +74,7 @@ class AsideMachine(CollectMachine):
             if run is not None:
                 return
             self.removals[plan.document.run] = MoveToQuarantine()
-        ended = run is not None and run.state in (RunState.UNDONE, RunState.PURGED)
+        ended = run is not None and run.phase in (Phase.UNDONE, Phase.PURGED)
         if run is not None and (ended or run.undoing or run.purging):
             # One that died may have the lock still.
             self.world.clock.advance(minutes=12)
@@ -99,10 +97,10 @@ class AsideMachine(CollectMachine):
         self.check_report(plan)
 
     @contextmanager
-    def left_out_as_begun(self, plan: Plan, run: Run | None) -> Iterator[None]:
+    def left_out_as_begun(self, plan: Plan, run: RunRecord | None) -> Iterator[None]:
         """One that is not finished goes on only without what was left out of it before."""
         here = self.left_out
-        begun = run.summary.get(EXCLUDE) or [] if run and run.state in UNFINISHED else []
+        begun = run.left_out.globs if run and run.unfinished else ()
         if not set(begun) <= set(here):
             # One that died may have the lock still.
             self.world.clock.advance(minutes=12)
@@ -129,7 +127,7 @@ class AsideMachine(CollectMachine):
             unnoted += len(taken.keys() & set(self.left_out))
             assert told["objects"] <= len(taken) <= told["objects"] + unnoted
 
-    def run_of(self, run_id: str) -> Run | None:
+    def run_of(self, run_id: str) -> RunRecord | None:
         return next((run for run in self.repo.runs() if run.id == run_id), None)
 
     def is_stuck(self, name: str | None) -> bool:
@@ -139,7 +137,9 @@ class AsideMachine(CollectMachine):
     def aside(self) -> list[str]:
         """The runs that can be undone, the oldest first."""
         runs = [run for run in self.repo.runs() if run.undoable]
-        return [run.id for run in sorted(runs, key=lambda run: str(run.summary["since"]))]
+        return [
+            run.id for run in sorted(runs, key=lambda run: str(run.promised and run.promised.since))
+        ]
 
     @rule(data=st.data(), keep=KEEPS, dies=st.none() | DEATHS, undone=st.booleans())
     def set_aside(

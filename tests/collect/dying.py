@@ -75,7 +75,7 @@ class End:
         repo = world.repo
         rows = raw.rows(repo, commits)
         refs = [*repo.branches(), *repo.tags()]
-        runs = [(one.id, str(one.state)) for one in repo.runs() if one.id == run]
+        runs = [(one.id, str(one.phase)) for one in repo.runs() if one.id == run]
         return cls(
             frozenset(world.there()),
             frozenset(world.aside()),

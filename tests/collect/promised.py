@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.errors import ReclaimError
-from reclaim.model import RunState
+from reclaim.run_record import Phase
 from tests.catalog import raw
 from tests.collect.removals import at_quarantine, read
 from tests.collect.world import NAME, Files, World, addresses_of
@@ -117,7 +117,7 @@ class Promises:
             there = read(self.world, home)
             if there != data:
                 missing.add(home)
-                assert state != RunState.UNDONE, f"{home} is not back, and the run is undone"
+                assert state != Phase.UNDONE, f"{home} is not back, and the run is undone"
                 assert there is not None or home in self.lost, f"{home} is lost"
         return missing
 

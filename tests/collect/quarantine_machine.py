@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from reclaim.errors import Conflict, Partial, Refused
-from reclaim.model import RunState
 from reclaim.run.purge import Purged
 from reclaim.run.removal import MARKED
 from reclaim.run.undo import Undone
+from reclaim.run_record import Phase, Quarantine
 from reclaim.storage import Storage
 from reclaim.testing.faults import FaultyStorage, ListingStorage
 from tests.collect.aside_machine import DEATHS, NOT_KEPT
@@ -117,7 +117,7 @@ class QuarantineMachine(StrangersMachine):
         """What an undo says is true."""
         run = self.run_of(run_id)
         assert run is not None
-        missing = self.promises.check_back(run_id, run.state)
+        missing = self.promises.check_back(run_id, run.phase)
         named = []
         if isinstance(done, Partial):
             named = done.details["waits"]
@@ -125,7 +125,7 @@ class QuarantineMachine(StrangersMachine):
             assert named or done.details["failed"]
             assert run_id not in self.promises.taken or done.details["failed"] == len(missing)
         else:
-            assert run.state == RunState.UNDONE
+            assert run.phase == Phase.UNDONE
             assert isinstance(done, Undone)
             files = self.promises.taken.get(run_id)
             others = (set(self.deleted) & self.world.there()) - before
@@ -142,8 +142,8 @@ class QuarantineMachine(StrangersMachine):
         """Runs that have ended owe nothing more; those that are undone gave back everything."""
         for run_id in list(self.promises.taken):
             run = self.run_of(run_id)
-            if run is not None and run.state == RunState.UNDONE:
-                self.promises.check_back(run_id, run.state)
+            if run is not None and run.phase == Phase.UNDONE:
+                self.promises.check_back(run_id, run.phase)
             if run is None or not run.quarantine:
                 self.promises.forget(run_id)
 
@@ -196,11 +196,10 @@ class QuarantineMachine(StrangersMachine):
     def due(self, older: timedelta | None) -> dict[str, str]:
         """The runs whose window is over, or that began long ago, each with its way."""
         now = self.world.clock.now() if older is None else self.world.clock.now() - older
-        told = "until" if older is None else "since"
         return {
             run.id: run.quarantine.removal
             for run in self.repo.runs()
-            if run.quarantine and (run.purging or datetime.fromisoformat(run.summary[told]) <= now)
+            if run.quarantine and (run.purging or _time(run.quarantine, older) <= now)
         }
 
     def refused(self, due: dict[str, str], work: Callable[[], None], *, died: bool) -> None:
@@ -221,7 +220,7 @@ class QuarantineMachine(StrangersMachine):
         for run_id, name in due.items():
             run = self.run_of(run_id)
             assert run is not None
-            purged = run.state == RunState.PURGED
+            purged = run.phase == Phase.PURGED
             assert purged or died or stuck
             if purged:
                 for home, data in self.promises.taken.get(run_id, {}).items():
@@ -238,3 +237,10 @@ class QuarantineMachine(StrangersMachine):
 
 def _without_quarantine(listed):  # type: ignore[no-untyped-def]
     return (stored for stored in listed if "/quarantine/" not in stored.address)
+
+
+def _time(quarantine: Quarantine, older: timedelta | None) -> datetime:
+    """The time of a quarantine that tells whether it is due."""
+    time = quarantine.until if older is None else quarantine.since
+    assert time is not None
+    return time

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from reclaim.errors import ReclaimError
-from reclaim.model import RunState
 from reclaim.run.plan import Plan
+from reclaim.run_record import Phase
 from tests.collect.world import World
 
 
@@ -17,13 +17,13 @@ from tests.collect.world import World
 def refused(world: World, error: type[ReclaimError], exit_code: int) -> Iterator[None]:
     """The block fails with this error; nothing was deleted, and nothing says that it is done."""
     there = world.there()
-    finished = [run for run in world.repo.runs() if run.state == RunState.DONE]
+    finished = [run for run in world.repo.runs() if run.phase == Phase.DONE]
     with pytest.raises(error) as caught:
         yield
     assert caught.value.exit_code == exit_code != 0
     assert caught.value.kind == error.kind
     assert world.there() == there
-    assert [run for run in world.repo.runs() if run.state == RunState.DONE] == finished
+    assert [run for run in world.repo.runs() if run.phase == Phase.DONE] == finished
 
 
 def finishes(world: World, plan: Plan) -> None:
@@ -31,4 +31,4 @@ def finishes(world: World, plan: Plan) -> None:
     before = world.there()
     world.apply(plan)
     world.check_swept(plan, before)
-    assert world.repo.runs()[0].state == RunState.DONE
+    assert world.repo.runs()[0].phase == Phase.DONE

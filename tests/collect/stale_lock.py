@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from threading import Barrier
 
@@ -30,8 +31,8 @@ from reclaim.catalog.database.schema import (
 )
 from reclaim.errors import LockLost
 from reclaim.lock import LENGTH, REQUEST
-from reclaim.model import Run, RunState, SnapshotId
-from reclaim.run.admission import COLLECT
+from reclaim.model import SnapshotId
+from reclaim.run_record import COLLECT, Phase, RunRecord
 from reclaim.stores.catalog import CatalogStore, HeldRepository
 from reclaim.testing import FakeClock
 from tests.collect.world import NAME, World
@@ -72,18 +73,23 @@ class Slow:
 
     def start(self) -> None:
         now = self.held.lock._clock.now()
-        self.held.start(Run(SLOW, COLLECT, RunState.STARTED, now, {"begun again": self.at}))
+        self.held.start(RunRecord(SLOW, COLLECT, Phase.STARTED, now, partitions=self.at))
 
     def edit_history(self) -> None:
         history = self.held.read_history()
         self.held.edit_history({self.dead["edit history"]: ()}, [], history)
 
 
+def _slow(intended: int = 0) -> RunRecord:
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    return RunRecord(SLOW, COLLECT, Phase.STARTED, began, intended=intended)
+
+
 STEPS: dict[str, Callable[[Slow], object]] = {
     "condemn": lambda run: run.held.condemn({run.dead["condemn"]: RULE}),
     "release": lambda run: run.held.release([run.dead["release"]]),
     "promote": lambda run: run.held.promote(),
-    "finish": lambda run: run.held.finish(SLOW, RunState.STARTED, {"at": run.at}),
+    "finish": lambda run: run.held.finish(_slow(intended=run.at)),
     "claim": lambda run: run.held.claim([(run.addresses[0], RULE)]),
     "drop claims": lambda run: run.held.drop_claims([run.addresses[1]]),
     "edit history": Slow.edit_history,
@@ -202,7 +208,7 @@ class StaleLock:
     def _keep(self) -> None:
         """Make the rows that every round begins with, and keep a copy of them."""
         mine = {"repo_uid": self._world.repo.uid}
-        run = {"kind": COLLECT, "state": RunState.STARTED, "started_at": 0, "summary": "{}"}
+        run = {"started_at": 0, "record": _slow().encode()}
         claim = {"state": ClaimState.PROVISIONAL, "made_at": 0}
         claimed = {"address": self._addresses[1], "run_id": SLOW, "rule": RULE}
         with self._world.repo._workspace.database.write() as connection:

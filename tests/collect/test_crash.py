@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 
 from reclaim.engine.tasks import deleting
-from reclaim.model import RunState
 from reclaim.policy import from_options
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run_record import Phase
 from tests.collect.dying import End, Frozen, dies
 from tests.collect.world import Files, World, bury, whole
 from tests.support import dying
@@ -110,7 +110,7 @@ def applied(world: World) -> Scene:
 
 
 def undone(world: World, run: str) -> bool:
-    return any(one.id == run and one.state == RunState.UNDONE for one in world.repo.runs())
+    return any(one.id == run and one.phase == Phase.UNDONE for one in world.repo.runs())
 
 
 def test_an_undo_that_dies_at_any_step(world: World, applied: Scene) -> None:

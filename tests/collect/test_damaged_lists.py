@@ -12,9 +12,9 @@ from reclaim.engine.tasks.deleting import JOURNAL
 from reclaim.engine.tasks.notes import RETURNED
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import LockLost, Partial, Refused, StorageDenied
-from reclaim.model import RunState
 from reclaim.run.plan import Plan
 from reclaim.run.removal import MoveToQuarantine
+from reclaim.run_record import Phase
 from reclaim.storage import hashed_files
 from reclaim.testing.faults import FaultyStorage
 from tests.collect.test_lists import DAMAGES, MOVE, bury_next, damage, elsewhere, parts_of
@@ -151,10 +151,10 @@ def test_a_run_that_cannot_be_purged_holds_up_no_other(local: World) -> None:
         local.purge()
     assert left.value.details["skipped"] == [first.document.run]
     assert left.value.details["runs"] == [second]
-    states = {run.id: run.state for run in local.repo.runs()}
-    assert states[second] == RunState.PURGED
-    assert states[first.document.run] == RunState.DONE
-    assert RunState.PARTIAL in states.values()
+    states = {run.id: run.phase for run in local.repo.runs()}
+    assert states[second] == Phase.PURGED
+    assert states[first.document.run] == Phase.DONE
+    assert Phase.PARTIAL in states.values()
     (folder / "link").unlink()
     purged = local.purge()
     assert purged is not None
@@ -200,7 +200,7 @@ def test_a_note_that_no_task_wrote(local: World, note: str) -> None:
     hashed_files.write(local.storage, first.place.at(f"undo/0/{RETURNED}/1"), NOTES[note])
     assert local.undo(second).snapshots == 1
     assert local.purge(timedelta(0)) is not None
-    assert run_of(local, first).state == RunState.PURGED
+    assert run_of(local, first).phase == Phase.PURGED
 
 
 def test_a_plan_of_a_thousand_brackets(local: World) -> None:
@@ -220,9 +220,9 @@ def test_whatever_stops_one_run_the_others_are_purged(local: World) -> None:
     at = At("sweep quarantine", odd)
     with pytest.raises(Partial, match=r"purged 1 runs; run .* was not purged: TypeError: odd"):
         local.purge(step=at)
-    states = {run.id: run.state for run in local.repo.runs()}
-    assert states[second] == RunState.PURGED
-    assert states[first.document.run] == RunState.DONE
+    states = {run.id: run.phase for run in local.repo.runs()}
+    assert states[second] == Phase.PURGED
+    assert states[first.document.run] == Phase.PURGING
     assert local.purge() is not None
     assert not local.aside()
 
@@ -237,6 +237,6 @@ def test_a_purge_that_loses_its_lock_says_what_it_did(local: World) -> None:
     told = r"purged 1 runs; run .* stopped on the way: the lock is gone"
     with pytest.raises(Partial, match=told):
         local.purge(step=at)
-    states = {run.id: run.state for run in local.repo.runs()}
-    assert states[first.document.run] == RunState.PURGED
-    assert states[second] == RunState.DONE
+    states = {run.id: run.phase for run in local.repo.runs()}
+    assert states[first.document.run] == Phase.PURGED
+    assert states[second] == Phase.PURGING

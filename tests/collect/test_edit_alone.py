@@ -8,13 +8,12 @@ import pytest
 
 from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Conflict, PlanRefused, Refused
-from reclaim.model import RunState
 from reclaim.policy import Policy, from_options
 from reclaim.run.applied import Applied
-from reclaim.run.edit_counts import EditCounts
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan import PlanOptions
+from reclaim.run_record import EditCounts, Phase
 from tests.collect.world import At, World, commit_states, opening, stepped, whole
 
 LAST: Policy = from_options(keep_last=1)
@@ -49,7 +48,7 @@ def gc(world: World, policy: Policy = LAST) -> Applied:
 
 
 def state(world: World, run: str) -> str:
-    return next(one.state for one in world.repo.runs() if one.id == run)
+    return next(one.phase for one in world.repo.runs() if one.id == run)
 
 
 def test_a_plan_says_that_it_edits_although_a_lease_keeps_everything(
@@ -78,7 +77,7 @@ def test_so_does_the_result_and_the_record(local: World, log: list[str]) -> None
     assert done.edit == EditCounts(1, 3)
     assert done.summary()["collected"] == 0
     [run] = local.repo.runs()
-    assert {"reparented": 1, "released": 3, "deleted_refs": []}.items() <= run.summary.items()
+    assert run.edit.counts == EditCounts(1, 3)
 
 
 def test_it_is_undone_on_its_own(local: World, log: list[str]) -> None:
@@ -86,7 +85,7 @@ def test_it_is_undone_on_its_own(local: World, log: list[str]) -> None:
     run = gc(local).run
     assert local.undo(run).left == ()
     assert history(local) == log
-    assert state(local, run) == RunState.UNDONE
+    assert state(local, run) == Phase.UNDONE
     with pytest.raises(Conflict, match="undone already"):
         local.undo(run)
     local.check()
@@ -119,7 +118,7 @@ def test_what_is_gone_stays_gone_and_is_said(local: World, log: list[str]) -> No
     assert left == (f"the parents of commit {log[0]}: {log[1]} is gone",)
     assert [commit.id for commit in local.other().log("other")] == held
     assert history(local) == [log[0], log[-1]]
-    assert state(local, done.run) == RunState.UNDONE
+    assert state(local, done.run) == Phase.UNDONE
     assert commit_states(local.repo)[log[1]] == CommitState.COLLECTED
     for commit in held:
         whole(local.other(), commit)
@@ -131,7 +130,7 @@ def test_nothing_is_undone_of_which_nothing_is_left(local: World, log: list[str]
     assert done.collected == 3
     with pytest.raises(Refused, match=f"put nothing in quarantine.*{log[1]} is gone"):
         local.undo(done.run)
-    assert state(local, done.run) == RunState.DONE
+    assert state(local, done.run) == Phase.DONE
 
 
 def test_a_run_without_an_edit_is_not_undone(local: World, log: list[str]) -> None:
@@ -170,7 +169,7 @@ def test_an_older_expiration_does_not_wait_for_what_is_gone(local: World, log: l
     local.repo.delete_tag("held")
     assert gc(local).collected == 3
     assert any(log[0] in one for one in local.repo.undo(older.id))
-    assert state(local, older.id) == RunState.UNDONE
+    assert state(local, older.id) == Phase.UNDONE
     local.check()
 
 
@@ -185,7 +184,7 @@ def test_a_run_that_stopped_says_that_its_edit_is_taken_back(local: World, log: 
     with pytest.raises(OSError, match="no"):
         local.apply(plan, store=stepped(local.store(), at), step=at)
     [run] = local.repo.runs()
-    assert (run.state, run.summary["reparented"]) == (RunState.STOPPED, 0)
+    assert (run.phase, run.edit.counts.reparented) == (Phase.STOPPED, 0)
     assert history(local) == log
     assert local.apply(plan).edit == EditCounts(1, 3)
     # Again: nothing more to edit, and what was is still told.

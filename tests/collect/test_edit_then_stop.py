@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -19,13 +20,13 @@ from reclaim.errors import (
     Refused,
     StorageUnavailable,
 )
-from reclaim.model import RunState
 from reclaim.policy import Policy, from_options
 from reclaim.run.apply import CollectionApplying
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan import Plan, PlanOptions
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run_record import Phase, RecordedEdit, RunCounts
 from reclaim.stores.catalog import HeldRepository
 from tests.catalog import raw
 from tests.collect.world import At, World, commit_states, leftovers, opening, stepped, whole
@@ -112,7 +113,7 @@ def test_one_that_stops_takes_its_edit_back(
         local.apply(plan, store=stepped(local.store(), at), step=at, removal=removal)
     check_as_before(local, log)
     [run] = local.repo.runs()
-    assert (run.state, run.summary["error"]) == (RunState.STOPPED, "storage_unavailable")
+    assert (run.phase, run.error) == (Phase.STOPPED, "storage_unavailable")
     assert raw.rows(local.repo, run_edits) == raw.rows(local.repo, run_refs) == []
     local.age()
     gc(local)
@@ -137,7 +138,7 @@ def test_an_undo_of_it_has_nothing_left_to_do(local: World, log: list[str]) -> N
     undone = local.undo(plan.document.run)
     assert (undone.objects, undone.snapshots, undone.left) == (0, 0, ())
     check_as_before(local, log)
-    assert local.repo.runs()[0].state == RunState.UNDONE
+    assert local.repo.runs()[0].phase == Phase.UNDONE
     with pytest.raises(Conflict, match="undone already"):
         local.undo(plan.document.run)
     with pytest.raises(PlanRefused, match="undone"):
@@ -161,7 +162,7 @@ def test_one_that_was_killed_is_rolled_back_by_the_next_run(
     local.age()
     gc(local)
     check_as_before(local, log)
-    assert [run.state for run in local.repo.runs() if run.id == plan.document.run] == ["stopped"]
+    assert [run.phase for run in local.repo.runs() if run.id == plan.document.run] == ["stopped"]
     assert local.undo(plan.document.run).left == ()
     check_as_before(local, log)
 
@@ -197,7 +198,7 @@ def test_whoever_has_the_lock_next_rolls_it_back(world: World, following: str) -
     world.clock.advance(minutes=11)
     NEXT[following](world, side.id)
     assert world.repo.commit("main").parents == parents
-    assert {run.state for run in world.repo.runs() if run.id == plan.document.run} == {"stopped"}
+    assert {run.phase for run in world.repo.runs() if run.id == plan.document.run} == {"stopped"}
     world.check()
 
 
@@ -222,13 +223,13 @@ def test_a_second_apply_that_stops_takes_the_edit_of_the_first_back(
     with pytest.raises(StorageUnavailable):
         local.apply(plan, store=stepped(local.store(), at), step=at, removal=MoveToQuarantine())
     check_as_before(local, log)
-    assert local.repo.runs()[0].state == RunState.STOPPED
+    assert local.repo.runs()[0].phase == Phase.STOPPED
 
 
 def test_one_that_was_killed_with_marks_is_undone(local: World, log: list[str]) -> None:
     plan = plan_old(local)
     kill(local, plan, "after condemn")
-    assert local.repo.runs()[0].state == RunState.STARTED
+    assert local.repo.runs()[0].phase == Phase.STARTED
     assert CommitState.PROVISIONAL in leftovers(local.repo).values()
     with pytest.raises(Conflict):
         local.undo(plan.document.run)
@@ -282,8 +283,8 @@ def test_an_edit_that_stays_is_told(local: World, log: list[str]) -> None:
         local.apply(plan, store=stepped(local.store(), at), step=at)
     assert caught.value.details["cause"]["kind"] == "storage_unavailable"
     [run] = local.repo.runs()
-    assert run.state == RunState.STOPPED
-    assert run.summary["left"] == [f"the parents of commit {log[0]}"]
+    assert run.phase == Phase.STOPPED
+    assert run.edit.left == (f"the parents of commit {log[0]}",)
     assert [tag.commit for tag in local.repo.tags()] == [log[2]]
     assert local.undo(run.id).left == (f"the parents of commit {log[0]}",)
 
@@ -317,7 +318,10 @@ def test_one_that_condemned_something_cannot_be_undone(local: World, log: list[s
         local.undo(plan.document.run)
     # Whatever its record says.
     with local.store().lock(plan.document.run) as held:
-        held.finish(plan.document.run, RunState.STOPPED, {})
+        run = local.store().find_run(plan.document.run)
+        assert run is not None
+        unedited = replace(run, counts=RunCounts(), edit=RecordedEdit())
+        held.finish(replace(unedited, phase=Phase.STOPPED))
     with pytest.raises(Refused, match="has deleted something"):
         local.undo(plan.document.run)
     assert [commit.id for commit in local.repo.log("main")] != log
@@ -386,7 +390,7 @@ def test_a_promote_that_was_not_saved_did_not_happen(
             plan, store=stepped(local.store(), At("before promote", refuse)), removal=removal
         )
     check_as_before(local, log)
-    assert local.repo.runs()[0].state == RunState.STOPPED
+    assert local.repo.runs()[0].phase == Phase.STOPPED
     local.age()
     gc(local)
     check_as_before(local, log)

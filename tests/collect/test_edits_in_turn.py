@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import pytest
 
 from reclaim.errors import Partial, Refused
-from reclaim.model import RunState
 from reclaim.policy import Policy, from_options
 from reclaim.run.doctor import examine_store
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.removal import MoveToQuarantine
+from reclaim.run_record import Phase
 from tests.collect.world import World, whole
 
 LAST: Policy = from_options(keep_last=1)
@@ -60,7 +60,7 @@ def log(world: World) -> list[str]:
 
 def check_back(world: World, edited: Edited) -> None:
     assert log(world) == edited.log
-    assert {run.state for run in world.repo.runs()} == {RunState.UNDONE}
+    assert {run.phase for run in world.repo.runs()} == {Phase.UNDONE}
     for commit in edited.log:
         whole(world.other(), commit)
     world.check()
@@ -109,7 +109,7 @@ def test_a_run_that_deleted_is_not_waited_for(local: World) -> None:
     local.release_undos()
     local.clock.advance(minutes=1)
     collected = local.apply(local.plan(LAST, allowed_fraction=1.0)).run
-    assert [run.state for run in local.repo.runs() if run.id == collected] == [RunState.DONE]
+    assert [run.phase for run in local.repo.runs() if run.id == collected] == [Phase.DONE]
     left = local.repo.undo(edited.older)
     assert left == [f"the parents of commit {edited.log[0]}"]
     local.check()
@@ -196,7 +196,7 @@ def test_an_expiration_that_cannot_be_undone_is_not_waited_for(local: World) -> 
     assert undone.snapshots
     assert undone.left
     [run] = [run for run in local.repo.runs() if run.id == edited.older]
-    assert run.state == RunState.UNDONE
+    assert run.phase == Phase.UNDONE
     local.check()
 
 

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from reclaim.errors import Partial, StorageDenied, StorageUnavailable
-from reclaim.model import RunState
 from reclaim.run.plan import Plan
+from reclaim.run_record import Phase
 from reclaim.testing.faults import Denied, FaultyStorage, Nth
 from tests.collect.refusing import finishes
 from tests.collect.world import World, bury
@@ -54,7 +54,7 @@ def test_a_key_that_is_denied(world: World, which: str) -> None:
     assert caught.value.exit_code == 7
     assert caught.value.details["failed"] == 1
     assert before - world.there() == set(world.candidates(plan)) - {denied}
-    assert world.repo.runs()[0].state == RunState.PARTIAL
+    assert world.repo.runs()[0].phase == Phase.PARTIAL
     assert outcomes(world, plan)[denied] == "failed"
     world.check()
     fault.lift()
@@ -62,7 +62,7 @@ def test_a_key_that_is_denied(world: World, which: str) -> None:
     assert again.summary()["objects"] == plan.document.candidates
     assert again.summary()["failed"] == 0
     world.check_swept(plan, before)
-    assert world.repo.runs()[0].state == RunState.DONE
+    assert world.repo.runs()[0].phase == Phase.DONE
     world.quiet()
 
 

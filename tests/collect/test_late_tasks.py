@@ -12,8 +12,9 @@ from reclaim.engine.tasks.deleting import RESTORED, Target
 from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
 from reclaim.engine.tasks.restoring import BringBack
 from reclaim.errors import Partial, StorageDenied
-from reclaim.model import RunState, StoredObject
+from reclaim.model import StoredObject
 from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run_record import Phase
 from reclaim.storage import LastCheck, ObjectStorage, Storage, unchecked
 from reclaim.storage.pace import TimeOver
 from reclaim.testing.storage import StorageWrapper
@@ -92,7 +93,7 @@ def test_what_is_moved_after_an_undo_is_put_back(local: World) -> None:
         local.apply(plan, removal=MOVE, storage=storage)
     assert storage.late
     assert not local.aside()
-    assert run_of(local, plan).state == RunState.UNDONE
+    assert run_of(local, plan).phase == Phase.UNDONE
     check_back(local, past)
 
 
@@ -154,7 +155,7 @@ def test_one_by_one_nothing_is_taken_too_late(local: World) -> None:
     with pytest.raises(Partial):
         local.apply(plan, removal=MOVE, storage=Standing(local.storage))
     assert not local.aside()
-    assert run_of(local, plan).state == RunState.UNDONE
+    assert run_of(local, plan).phase == Phase.UNDONE
     check_back(local, past)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pyarrow as pa
@@ -13,7 +14,6 @@ from reclaim.engine.tasks.deleting import JOURNAL
 from reclaim.engine.tasks.notes import RETURNED, Noted, write_note
 from reclaim.engine.tasks.parts import Part, Place, read_part, write_part
 from reclaim.errors import Partial, PlanRefused, Refused, StorageDenied
-from reclaim.model import LISTS, RunState
 from reclaim.run import plan_file
 from reclaim.run.plan import Plan
 from reclaim.run.purge import purge
@@ -179,13 +179,12 @@ def test_lists_of_a_run_of_an_older_version(local: World) -> None:
     local.apply(plan, removal=MOVE)
     run = run_of(local, plan)
     with local.store().lock(run.id) as held:
-        older = {name: value for name, value in run.summary.items() if name != LISTS}
-        held.finish(run.id, RunState.DONE, older)
+        held.finish(replace(run, lists=None))
     record = find_record(local.store(), run_of(local, plan), opening(local.storage))
     assert record is not None
     assert record.tells_all
     local.apply(plan, removal=MOVE)
-    assert set(run.summary[LISTS]) < set(run_of(local, plan).summary[LISTS])
+    assert set(run.lists or ()) < set(run_of(local, plan).lists or ())
     assert local.undo(run.id).snapshots == 2
     check_back(local, past)
 
@@ -275,4 +274,4 @@ def test_a_plan_that_nobody_vouches_for_goes_on_with_its_own_run(local: World) -
 def run_record(world: World, run: str) -> tuple[str, object]:
     found = world.store().find_run(run)
     assert found is not None
-    return found.state, dict(found.summary)
+    return found.phase, found

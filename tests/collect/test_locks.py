@@ -10,7 +10,7 @@ import pytest
 from reclaim.catalog.collection import locks
 from reclaim.engine.tasks import deleting
 from reclaim.errors import Conflict, LockLost, OutOfTime, Partial
-from reclaim.model import RunState
+from reclaim.run_record import Phase
 from reclaim.stores.catalog import CatalogStore, HeldRepository
 from reclaim.testing.faults import FaultyStorage, Slow
 from tests.collect.refusing import finishes, refused
@@ -105,7 +105,7 @@ def test_a_lock_that_is_lost_in_the_middle_of_the_sweep(world: World, kind: str)
         world.apply(plan, step=at)
     assert caught.value.exit_code in (4, 7)
     assert world.there() == left[0]
-    assert RunState.DONE not in {run.state for run in world.repo.runs()}
+    assert Phase.DONE not in {run.phase for run in world.repo.runs()}
     world.check()
     world.apply(another)
     world.apply(plan)

@@ -10,9 +10,9 @@ import pytest
 from reclaim.catalog.database.schema import CommitState
 from reclaim.engine.tasks import deleting
 from reclaim.errors import Conflict, Gone, Refused
-from reclaim.model import RunState
 from reclaim.policy import from_options
 from reclaim.run.removal import DeleteMarkers, MoveToQuarantine
+from reclaim.run_record import Phase
 from reclaim.storage.buckets import open_bucket
 from tests.collect.dying import dies
 from tests.collect.older import parentless
@@ -42,7 +42,7 @@ def test_markers_are_set_and_taken_off(versioned: World) -> None:
     world.check()
     run = world.repo.runs()[0]
     assert run.quarantine is not None
-    assert (run.state, run.quarantine.removal) == (RunState.DONE, "marked")
+    assert (run.phase, run.quarantine.removal) == (Phase.DONE, "marked")
     assert commit_states(world.repo)[past.first] == CommitState.QUARANTINED
     with pytest.raises(Gone, match=run.id):
         whole(world.other(), past.first)

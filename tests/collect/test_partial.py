@@ -16,8 +16,8 @@ from reclaim.errors import (
     Partial,
     StorageUnavailable,
 )
-from reclaim.model import RunState
 from reclaim.run.removal import MoveToQuarantine
+from reclaim.run_record import Phase
 from reclaim.stores.catalog import HeldRepository
 from reclaim.testing.faults import FaultyStorage, Nth
 from tests.collect.refusing import finishes
@@ -70,7 +70,7 @@ def test_whatever_stops_an_apply_after_promote(local: World, cause: str, step: s
     check_partial(caught.value, plan.document.run, kind, message)
     assert caught.value.__cause__ is error
     [run] = local.repo.runs()
-    assert (run.state, run.summary["error"]) == (RunState.PARTIAL, kind)
+    assert (run.phase, run.error) == (Phase.PARTIAL, kind)
     finishes(local, plan)
     local.quiet()
 
@@ -87,7 +87,7 @@ def test_whatever_stops_an_apply_before_promote(local: World, cause: str, step: 
         local.apply(plan, step=at, store=stepped(local.store(), at))
     assert caught.value is error
     [run] = local.repo.runs()
-    assert (run.state, run.summary["error"]) == (RunState.STOPPED, kind)
+    assert (run.phase, run.error) == (Phase.STOPPED, kind)
     assert leftovers(local.repo) == {}
     finishes(local, plan)
 
@@ -100,14 +100,14 @@ def test_whether_it_was_promoted_is_not_known(local: World) -> None:
     bury(local)
     plan = local.plan()
     for step, error, state in (
-        ("before promote", DatabaseUnavailable, RunState.STOPPED),
-        ("after promote", Partial, RunState.PARTIAL),
+        ("before promote", DatabaseUnavailable, Phase.STOPPED),
+        ("after promote", Partial, Phase.PARTIAL),
     ):
         at = At(step, raising(NOT_KNOWN))
         with pytest.raises(error):
             local.apply(plan, store=stepped(local.store(), at))
         assert "provisional" not in leftovers(local.repo).values()
-        assert local.repo.runs()[0].state == state
+        assert local.repo.runs()[0].phase == state
     finishes(local, plan)
     local.quiet()
 
@@ -125,7 +125,7 @@ def test_nor_can_the_store_be_asked(local: World, step: str) -> None:
 
         with pytest.raises(Partial):
             local.apply(plan, store=stepped(local.store(), At(step, go)))
-    assert local.repo.runs()[0].state == RunState.PARTIAL
+    assert local.repo.runs()[0].phase == Phase.PARTIAL
     finishes(local, plan)
     local.quiet()
 
@@ -178,11 +178,11 @@ def test_an_interruption_stays_one_and_is_recorded(
 ) -> None:
     bury(local)
     plan = local.plan()
-    for step, state in (("confirm", RunState.STOPPED), ("sweep range", RunState.PARTIAL)):
+    for step, state in (("confirm", Phase.STOPPED), ("sweep range", Phase.PARTIAL)):
         with pytest.raises(error):
             local.apply(plan, step=At(step, raising(error())))
         [run] = local.repo.runs()
-        assert (run.state, run.summary["error"]) == (state, "interrupted")
+        assert (run.phase, run.error) == (state, "interrupted")
     finishes(local, plan)
 
 
@@ -200,7 +200,7 @@ def test_a_second_apply_that_stops_early_leaves_the_run_partial(local: World) ->
         )
     [run] = local.repo.runs()
     assert run.quarantine is not None
-    assert (run.state, run.quarantine.removal) == (RunState.PARTIAL, "moved")
+    assert (run.phase, run.quarantine.removal) == (Phase.PARTIAL, "moved")
     assert local.undo(run.id).left == ()
     local.check()
 
@@ -240,7 +240,7 @@ def test_whatever_stops_a_purge_once_it_has_deleted_something(local: World, step
     purging = local.repo.runs()[0]
     assert purging.kind == "purge"
     check_partial(caught.value, purging.id, "unexpected", "TypeError: odd")
-    assert (purging.state, purging.summary["error"]) == (RunState.PARTIAL, "unexpected")
+    assert (purging.phase, purging.error) == (Phase.PARTIAL, "unexpected")
     local.purge(timedelta(0))
     local.quiet()
 

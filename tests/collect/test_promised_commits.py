@@ -6,9 +6,9 @@ import pytest
 
 from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Gone, Partial, StorageDenied
-from reclaim.model import RunState
 from reclaim.run.plan import PlanOptions, find_candidates
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run_record import Phase
 from reclaim.storage import Storage
 from reclaim.stores.observation import Margins
 from reclaim.testing.faults import FaultyStorage
@@ -115,7 +115,7 @@ def test_a_plan_without_a_record_goes_on_with_what_it_promised(local: World) -> 
         local.apply(plan, removal=MOVE, storage=FaultyStorage(local.storage, denied))
     local.apply(plan, removal=MOVE)
     assert stuck not in local.there()
-    assert run_of(local, plan).state == RunState.DONE
+    assert run_of(local, plan).phase == Phase.DONE
     local.age()
     apply_all(local)
     assert local.undo(plan.document.run).snapshots == 2
@@ -165,7 +165,7 @@ def test_a_commit_that_is_broken_is_not_promised_and_its_child_is(world: World, 
     assert [commit.id for commit in world.other().log(second)] == [second, *below]
     with pytest.raises(Gone):
         world.other().commit(first)
-    assert {one.id: one for one in world.repo.runs()}[run].state == RunState.UNDONE
+    assert {one.id: one for one in world.repo.runs()}[run].phase == Phase.UNDONE
 
 
 def test_the_store_is_listed_for_them_before_the_roots_are_read(local: World) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Partial, PlanRefused, Refused, StorageDenied
-from reclaim.model import Run, RunState
 from reclaim.policy import Policy, Rules
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run_record import Phase, RunRecord
 from reclaim.storage import Storage
 from reclaim.testing.faults import FaultyStorage
 from reclaim.testing.storage import StorageWrapper
@@ -40,7 +40,7 @@ def dies_at(world: World, step: str, work: Callable[..., object]) -> None:
     world.clock.advance(minutes=12)
 
 
-def run_of(world: World, plan: Plan) -> Run:
+def run_of(world: World, plan: Plan) -> RunRecord:
     return next(run for run in world.repo.runs() if run.id == plan.document.run)
 
 
@@ -98,7 +98,7 @@ def test_an_apply_that_was_cut_off_reports_all_that_went(local: World) -> None:
     assert done["objects"] == plan.document.candidates
     assert done["bytes"] == plan.document.candidate_bytes
     assert (done["condemned"], done["collected"]) == (2, 2)
-    assert run_of(local, plan).summary["objects"] == plan.document.candidates
+    assert run_of(local, plan).counts.objects == plan.document.candidates
 
 
 @pytest.mark.parametrize("size", ["other", "same"])
@@ -128,7 +128,7 @@ def test_a_foreign_object_at_a_home_stops_nothing_else(world: World, size: str) 
     world.storage.delete(home)
     assert world.undo(run).snapshots == 1
     assert whole(world.other(), past.second) == past.files[past.second]
-    assert run_of(world, plan).state == RunState.UNDONE
+    assert run_of(world, plan).phase == Phase.UNDONE
 
 
 def test_many_objects_that_cannot_come_back_hold_up_no_other_commit(local: World) -> None:
@@ -274,7 +274,7 @@ def test_a_run_that_stopped_has_nothing_to_purge(local: World) -> None:
 
     with pytest.raises(Refused, match="not now"):
         local.apply(plan, removal=MOVE, store=stepped(local.store(), away))
-    assert run_of(local, plan).state == RunState.STOPPED
+    assert run_of(local, plan).phase == Phase.STOPPED
     assert local.purge(timedelta(0)) is None
     local.apply(plan, removal=DELETE)
     local.quiet()
@@ -334,7 +334,7 @@ def test_two_runs_that_overlap_come_back_in_any_order(local: World, order: str) 
     for run in (first, second) if order == "older first" else (second, first):
         assert world.undo(run).left == ()
     check_back(world, past)
-    assert {run.state for run in world.repo.runs()} == {RunState.UNDONE}
+    assert {run.phase for run in world.repo.runs()} == {Phase.UNDONE}
 
 
 def test_death_between_what_is_intended_and_the_first_move(local: World) -> None:

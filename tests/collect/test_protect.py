@@ -14,7 +14,6 @@ from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.judging import IN_DOUBT
 from reclaim.engine.tasks.shielding import Matches
 from reclaim.errors import IncompleteRead, InvalidInput, PlanRefused
-from reclaim.model import PROTECTED
 from reclaim.policy import from_options
 from reclaim.run import protection
 from reclaim.run.plan import Plan
@@ -343,7 +342,7 @@ def test_a_run_that_died_and_goes_on(local: World) -> None:
         local.apply(plan, step=At("confirm", die))
     assert precious not in local.candidates(local.plan(allowed_fraction=1.0))
     local.apply(plan)
-    recorded = [one for one in local.store().runs() if one.summary.get(PROTECTED)]
+    recorded = [one for one in local.store().runs() if one.protected]
     assert [one.id for one in recorded] == [plan.document.run]
     settle(local)
     plain(local)

@@ -8,10 +8,10 @@ import pytest
 
 from reclaim.engine.tasks.parts import open_storage
 from reclaim.errors import Partial, PlanRefused, Refused
-from reclaim.model import Run, RunState
 from reclaim.run import promises
 from reclaim.run.doctor import examine_store
 from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run_record import Phase, Quarantine, RunRecord
 from tests.collect.promised_history import ONE, apply_all, shared_data
 from tests.collect.test_promises import aside_of, die, dies_at
 from tests.collect.world import NAME, At, World, bury, stepped, whole
@@ -32,14 +32,18 @@ def change_one(world: World, run: str, ending: str = "") -> str:
 def state_of(world: World, run: str) -> str:
     found = world.store().find_run(run)
     assert found is not None
-    return found.state
+    return found.phase
 
 
 @pytest.mark.parametrize("removal", ["moved", "marked"])
 def test_a_run_that_is_being_purged_keeps_nothing_from_others(local: World, removal: str) -> None:
     """Also where its lists are gone, without which nobody knows what it was about to take."""
-    begun = {"quarantine": removal, "purge_begun": "2026-01-01T00:00:00Z"}
-    run = Run("run", "collect", RunState.PARTIAL, local.clock.now(), begun, "file:///nowhere")
+    now = local.clock.now()
+    partial = RunRecord(
+        "run", "collect", Phase.PARTIAL, now, "file:///nowhere", promised=Quarantine(removal)
+    )
+    run = partial.purge_begun(now)
+    assert run.unfinished
     assert list(promises._taking(local.store(), run, open_storage)) == []
 
 
@@ -70,7 +74,7 @@ def test_a_purge_that_stops_at_a_changed_file_holds_up_no_other_run(local: World
     purged = local.purge()
     assert purged is not None
     assert purged.runs == [run]
-    assert state_of(local, run) == RunState.PURGED
+    assert state_of(local, run) == Phase.PURGED
     local.quiet()
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Conflict, Gone, PlanRefused, Refused
-from reclaim.model import RunState
 from reclaim.policy import Policy, Rules, from_options
 from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run_record import Phase
 from tests.collect.world import World, bury, commit_states, leftovers, whole
 
 MOVE = MoveToQuarantine()
@@ -26,7 +26,7 @@ def test_what_a_plan_lists_is_set_aside_and_comes_back(world: World) -> None:
     world.check()
     run = world.repo.runs()[0]
     assert run.quarantine is not None
-    assert (run.state, run.quarantine.removal) == (RunState.DONE, "moved")
+    assert (run.phase, run.quarantine.removal) == (Phase.DONE, "moved")
     assert commit_states(world.repo)[past.first] == CommitState.QUARANTINED
     with pytest.raises(Gone, match=run.id):
         whole(world.other(), past.first)
@@ -38,7 +38,7 @@ def test_what_a_plan_lists_is_set_aside_and_comes_back(world: World) -> None:
     assert world.aside() == set()
     for commit, files in past.files.items():
         assert whole(world.other(), commit) == files
-    assert world.repo.runs()[0].state == RunState.UNDONE
+    assert world.repo.runs()[0].phase == Phase.UNDONE
     with pytest.raises(Conflict, match="undone already"):
         world.undo(run.id)
     with pytest.raises(PlanRefused, match="its run was undone"):
@@ -138,8 +138,8 @@ def test_a_purge_ends_the_window(world: World) -> None:
     assert world.aside() == set()
     assert world.there() == there
     runs = {one.id: one for one in world.repo.runs()}
-    assert runs[run].state == RunState.PURGED
-    assert (runs[purged.run].kind, runs[purged.run].state) == ("purge", RunState.DONE)
+    assert runs[run].phase == Phase.PURGED
+    assert (runs[purged.run].kind, runs[purged.run].phase) == ("purge", Phase.DONE)
     assert commit_states(world.repo)[past.first] == CommitState.COLLECTED
     with pytest.raises(Refused, match="purged"):
         world.undo(run)

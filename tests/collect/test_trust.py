@@ -114,7 +114,7 @@ def test_a_plan_with_the_name_of_another_kind_of_run(local: World) -> None:
     forge(local, plan, lambda rows: rows, run=expired.id)
     with refused(local, PlanRefused, 6):
         applied(local, plan)
-    assert [run.state for run in local.repo.runs()] == ["done"]
+    assert [run.phase for run in local.repo.runs()] == ["done"]
 
 
 def test_a_plan_without_a_record_takes_what_a_new_one_takes_too(world: World) -> None:
@@ -127,14 +127,14 @@ def test_a_plan_without_a_record_takes_what_a_new_one_takes_too(world: World) ->
     done = applied(world, plan)
     world.check_swept(plan, before)
     assert done["objects"] > 0
-    assert world.repo.runs()[0].summary["compared"] == COMPARED
+    assert world.repo.runs()[0].compared
 
 
 def test_a_recorded_plan_is_not_compared(local: World) -> None:
     bury(local)
     done = applied(local, local.plan())
     assert "compared" not in done
-    assert "compared" not in local.repo.runs()[0].summary
+    assert not local.repo.runs()[0].compared
 
 
 def test_what_comes_back_is_found_without_a_record_too(local: World) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,11 +20,11 @@ from reclaim.errors import (
     Refused,
 )
 from reclaim.ids import new_uid
-from reclaim.model import CHECKPOINT
 from reclaim.run.plan import Plan
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.uncommitted.checkpoint import find_checkpoint
 from reclaim.run.uncommitted.scope import Mode
+from reclaim.run_record import SavedManifest
 from reclaim.stores.catalog import CatalogFormat
 from tests.collect.uncommitted import address, begin, head, notes, optimized, run, settle
 from tests.collect.world import NAME, At, World, addresses_of, stepped
@@ -227,11 +228,7 @@ def test_a_partition_that_was_closed_just_now_is_not_final(local: World) -> None
 
 
 def manifest_of(world: World) -> str:
-    [found] = {
-        str(record.summary[CHECKPOINT]["address"])
-        for record in world.store().runs()
-        if CHECKPOINT in record.summary
-    }
+    [found] = {record.checkpoint.address for record in world.store().runs() if record.checkpoint}
     return found
 
 
@@ -243,11 +240,11 @@ def rewrite(world: World, change: Callable[[dict[str, object]], None]) -> None:
     change(body)
     data = json.dumps(body).encode()
     world.storage.put(place, data)
-    [record] = [one for one in world.store().runs() if CHECKPOINT in one.summary]
-    noted = {"address": place, "sha256": hashlib.sha256(data).hexdigest()}
-    summary = json.dumps({**record.summary, CHECKPOINT: noted})
+    [record] = [one for one in world.store().runs() if one.checkpoint]
+    noted = SavedManifest(place, hashlib.sha256(data).hexdigest())
+    changed = replace(record, checkpoint=noted).encode()
     with world.repo._workspace.database.write() as connection:
-        connection.execute(update(runs).where(runs.c.id == record.id).values(summary=summary))
+        connection.execute(update(runs).where(runs.c.id == record.id).values(record=changed))
 
 
 def test_another_run_in_between_leaves_the_checkpoint_alone(local: World) -> None:

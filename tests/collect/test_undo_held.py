@@ -7,13 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from reclaim.model import Run, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.policy import from_options
 from reclaim.run.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan import PlanOptions
 from reclaim.run.released import find_hold
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run_record import RunRecord
 from reclaim.safety import SAFETY
 from tests.collect.world import World, opening, whole
 
@@ -54,7 +55,7 @@ def by_gc(world: World) -> str:
 
 def by_expire(world: World) -> str:
     run = apply_expire(world.repo, plan_expire(world.repo, RULES))
-    assert isinstance(run, Run)
+    assert isinstance(run, RunRecord)
     return run.id
 
 

@@ -12,10 +12,11 @@ from uuid import NAMESPACE_OID, uuid5
 import pytest
 
 from reclaim.errors import ClockSkew, Partial, Refused, StorageUnavailable, UnsafeFolder
-from reclaim.model import Quarantine, RunState, StoredObject
+from reclaim.model import StoredObject
 from reclaim.run.journal import Journal
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal, find_record
+from reclaim.run_record import Phase
 from reclaim.storage import LastCheck, Storage, unchecked
 from reclaim.testing.storage import StorageWrapper
 from tests.collect.dying import dies
@@ -135,7 +136,7 @@ def test_other_bytes_written_after_an_undo_was_cut_off(local: World) -> None:
     with pytest.raises(Partial, match="not in quarantine, and its old place has as many bytes"):
         local.undo(run)
     assert whole(local.other(), past.first) == past.files[past.first]
-    assert run_of(local, plan).state == RunState.PARTIAL
+    assert run_of(local, plan).phase == Phase.UNDOING
 
 
 @pytest.mark.parametrize(
@@ -227,7 +228,7 @@ def test_other_bytes_written_over_what_no_journal_has(local: World) -> None:
     local.storage.put(home, b"ODD Y")
     with pytest.raises(Partial, match="not in quarantine, and its old place has as many bytes"):
         local.undo(run)
-    assert run_of(local, plan).state == RunState.PARTIAL
+    assert run_of(local, plan).phase == Phase.UNDOING
     assert whole(local.other(), past.first) == past.files[past.first]
 
 
@@ -290,7 +291,7 @@ def test_an_undo_that_dies_where_every_write_has_a_new_etag(local: World, journa
         fatal += 2
     assert fatal > 10
     assert not local.aside()
-    assert run_of(local, plan).state == RunState.UNDONE
+    assert run_of(local, plan).phase == Phase.UNDONE
     check_back(local, past)
 
 
@@ -312,8 +313,7 @@ LONG = MoveToQuarantine(14 * DAY, may_shorten=True)
 
 def end_of_window(world: World) -> datetime | None:
     [run] = world.repo.runs()
-    aside = Quarantine.of_record(run.summary)
-    return aside.until if aside else None
+    return run.promised.until if run.promised else None
 
 
 @pytest.mark.parametrize("step", ["", "sweep data", "before promote"], ids=str)

@@ -19,12 +19,12 @@ import pytest
 
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks import deleting
-from reclaim.model import RunState
 from reclaim.run.apply import apply_plan
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.purge import purge
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run.undo import undo_run
+from reclaim.run_record import Phase
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.icechunk.repo_document import RepoDocument
 from reclaim.stores.icechunk.store import IcechunkStore
@@ -126,7 +126,7 @@ class World:
     def state(self, run: str) -> str:
         found = self.store().find_run(run)
         assert found is not None
-        return found.state
+        return found.phase
 
     def end(self, run: str) -> tuple[object, ...]:
         """All that a run leaves that a later one, or a reader, could see."""
@@ -241,7 +241,7 @@ def test_an_undo_that_dies_at_any_step(world: World, applied: Scene) -> None:
     ):
         assert world.read() == applied.seen, fatal
         assert together(world.there(), world.aside()) == applied.every, fatal
-        if world.state(applied.run) != RunState.UNDONE:
+        if world.state(applied.run) != Phase.UNDONE:
             again(world, work)
         assert world.end(applied.run) == end, fatal
 
@@ -262,6 +262,6 @@ def test_a_purge_that_dies_at_any_step(world: World, applied: Scene) -> None:
     ):
         assert world.read() == applied.seen, fatal
         assert world.there() == before, fatal
-        if world.state(applied.run) != RunState.PURGED:
+        if world.state(applied.run) != Phase.PURGED:
             again(world, work)
         assert world.end(applied.run) == end, fatal

@@ -15,7 +15,7 @@ import pytest
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import PlanRefused, Refused, Unavailable
 from reclaim.history import Edit, build
-from reclaim.model import RunState, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.policy import Policy, Rules
 from reclaim.run.applied import Applied
 from reclaim.run.apply import apply_plan
@@ -23,6 +23,7 @@ from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run.store_expire import apply_store_expire, plan_store_expire
 from reclaim.run.undo import undo_run
+from reclaim.run_record import Phase
 from reclaim.stores.abilities import Expiration
 from reclaim.stores.icechunk import library
 from reclaim.stores.icechunk.expiration import predict_edit
@@ -86,7 +87,7 @@ def test_the_sample_tree(written: WrittenRepository, spec: int) -> None:
     assert set(map(tree.number, planned.released())) == {1, 2, 4, 6, 7}
     run = apply_store_expire(store, planned)
     assert run is not None
-    assert (run.state, run.summary["released"]) == (RunState.DONE, 5)
+    assert (run.phase, run.edit.counts.released) == (Phase.DONE, 5)
     assert tree.lines() == LINES[spec]
     assert tree.files() == set(range(15))
     apply(written, plan(written))
@@ -235,7 +236,7 @@ def test_an_expiration_can_be_undone_in_spec_2(written: WrittenRepository, spec:
     assert tree.lines() == lines
     found = store.find_run(run.id)
     assert found is not None
-    assert found.state == RunState.UNDONE
+    assert found.phase == Phase.UNDONE
 
 
 @spec_2
@@ -254,7 +255,7 @@ def test_what_somebody_else_dropped_cannot_be_taken_back(tmp_path: Path) -> None
     assert tree.lines() == lines
     found = store.find_run(run.id)
     assert found is not None
-    assert found.state == RunState.DONE
+    assert found.phase == Phase.DONE
 
 
 def fails_with(error: Exception, after: bool) -> Callable[..., None]:
@@ -356,7 +357,7 @@ def test_without_the_library(written: WrittenRepository, monkeypatch: pytest.Mon
             refused()
         assert "pip install 'reclaim[icechunk]'" in (error.value.hint or "")
     store = open_store(written)
-    assert [run.state for run in store.runs()] == [RunState.STOPPED]
+    assert [run.phase for run in store.runs()] == [Phase.STOPPED]
     # Without rules nothing of it is needed.
     apply(written, plan(written))
 
@@ -391,7 +392,7 @@ def test_a_panic_is_told_in_our_words(
     monkeypatch.setattr(icechunk.Repository, "expire_snapshots", panic)
     with pytest.raises(Unavailable, match="could not expire snapshots"):
         apply_store_expire(store, planned)
-    assert [run.state for run in store.runs()] == [RunState.STOPPED]
+    assert [run.phase for run in store.runs()] == [Phase.STOPPED]
     assert tree.lines()["main"][:4] == [14, 13, 12, 5]
 
 

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from reclaim.engine.local.engine import LocalEngine
-from reclaim.model import RunState
 from reclaim.policy import Policy, Rules, policy_document
 from reclaim.run.doctor import examine_store
 from reclaim.run.plan import Plan, PlanOptions, make_plan
+from reclaim.run_record import Phase
 from reclaim.stores.findings import Level
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
@@ -38,7 +38,7 @@ from tests.support.soak import SOAK
 MOST_DEATHS = 300
 STRIDE, STRIDE_IN_BUCKET, STRIDE_OF_REQUESTS = (1, 1, 1) if SOAK else (16, 24, 2)
 """Steps from one death to the next."""
-ENDED = (RunState.UNDONE, RunState.PURGED)
+ENDED = (Phase.UNDONE, Phase.PURGED)
 LAST = Policy(Rules(keep_last=1))
 """A rule that only we can edit a history by."""
 
@@ -121,7 +121,7 @@ class Scene:
 
     def state(self) -> str | None:
         run = self.repository.store().find_run(self.run) if self.run else None
-        return None if run is None else run.state
+        return None if run is None else run.phase
 
     def end(self) -> tuple[object, ...]:
         """All that a later run, or a reader, could see; of an edit alone also what it releases."""

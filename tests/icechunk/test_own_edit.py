@@ -10,13 +10,14 @@ import pytest
 
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import Conflict, Refused
-from reclaim.model import Run, RunState, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.policy import Duration, Match, Policy, Rules
 from reclaim.run.apply import apply_plan
 from reclaim.run.released import find_hold
 from reclaim.run.removal import DELETE, MoveToQuarantine
 from reclaim.run.store_expire import apply_store_expire, plan_store_expire
 from reclaim.run.undo import undo_run
+from reclaim.run_record import Phase, RunRecord
 from reclaim.safety import SAFETY
 from reclaim.storage import ObjectStorage
 from reclaim.stores.abilities import EditsHistory
@@ -148,7 +149,7 @@ def test_a_run_that_stops_takes_its_edit_back(tree: SampleTree) -> None:
     with pytest.raises(Stopped):
         apply_plan(store, LocalEngine(step=step), made.place, removal=DELETE)
     assert tree.lines() == lines
-    assert [run.state for run in store.runs()] == [RunState.STOPPED]
+    assert [run.phase for run in store.runs()] == [Phase.STOPPED]
     apply_plan(store, LocalEngine(), made.place, removal=DELETE)
     assert tree.files() == {0, 2, 3, 4, 5, 7, 8, 9, 10, 11, 13, 14}
 
@@ -161,7 +162,7 @@ def test_the_edit_of_a_run_that_died_is_taken_back(tree: SampleTree) -> None:
     with dying.lock("1") as held:
         assert isinstance(held, EditsHistory)
         held.begin()
-        held.start(Run("1", "collect", RunState.STARTED, dying.clock.now()))
+        held.start(RunRecord("1", "collect", Phase.STARTED, dying.clock.now()))
         with pytest.raises(Died):
             held.edit_history(edit.reparent, edit.delete_refs, held.read_history())
     assert tree.lines() != lines
@@ -171,7 +172,7 @@ def test_the_edit_of_a_run_that_died_is_taken_back(tree: SampleTree) -> None:
     with store.lock("next") as held:
         held.begin()
     assert tree.lines() == lines
-    assert {run.state for run in store.runs()} == {RunState.STOPPED}
+    assert {run.phase for run in store.runs()} == {Phase.STOPPED}
     apply_store_expire(store, plan_store_expire(store, LAST))
     assert tree.lines() != lines
 

@@ -6,13 +6,13 @@ import pytest
 
 from reclaim.catalog.database.schema import claimed_addresses, claims
 from reclaim.errors import Gone
-from reclaim.model import RunState
 from reclaim.run.lifecycle.collecting import collect_by_rules
 from reclaim.run.lifecycle.rules import find_runs
 from reclaim.run.lifecycle.running import run_lifecycle
 from reclaim.run.lifecycle.unfinished import find_unfinished
 from reclaim.run.plan import PlanOptions
 from reclaim.run.removal import MoveToQuarantine, Removal
+from reclaim.run_record import Phase
 from tests.catalog import raw
 from tests.collect.dying import dies
 from tests.collect.world import World, opening
@@ -70,9 +70,9 @@ def test_the_next_run_finishes_one_that_was_cut_off(local: World, removal: Remov
     assert missing(local) == OLD
     assert len(local.aside()) == (5 if removal else 0)
     later, earlier = find_runs(local.store())
-    assert (earlier.run.id, earlier.run.state) == (first, RunState.DONE)
+    assert (earlier.run.id, earlier.run.phase) == (first, Phase.DONE)
     # Each object is counted once, by the run that took it.
-    assert [one.run.summary["objects"] for one in (later, earlier)] == [0, 5]
+    assert [one.run.counts.objects for one in (later, earlier)] == [0, 5]
     assert not list(find_unfinished(local.store()))
 
 
@@ -80,8 +80,8 @@ def test_a_collection_with_rules_finishes_it_too(local: World) -> None:
     first = cut_off(local)
     collect_and_run(local)
     assert missing(local) == OLD
-    states = {one.run.id: one.run.state for one in find_runs(local.store())}
-    assert states[first] == RunState.DONE
+    states = {one.run.id: one.run.phase for one in find_runs(local.store())}
+    assert states[first] == Phase.DONE
 
 
 def test_one_that_is_being_undone_is_left_to_that(local: World) -> None:

@@ -12,9 +12,9 @@ import pytest
 from reclaim.catalog import Repository
 from reclaim.catalog.database.schema import ClaimState, claimed_addresses, claims
 from reclaim.errors import Conflict, Gone, OutOfTime, Partial, PlanRefused, ReclaimError, Refused
-from reclaim.model import RunState
 from reclaim.run.lifecycle.rules import find_runs
 from reclaim.run.removal import MoveToQuarantine
+from reclaim.run_record import Phase
 from tests.catalog import raw
 from tests.collect.dying import Frozen, dies
 from tests.collect.world import At, World, stepped
@@ -45,7 +45,7 @@ def test_what_a_rule_took_is_gone_for_readers_and_nothing_else(world: World) -> 
     assert repo.branch("main").get("logs/6") == b"log 6"
     assert repo.branch("main").get("data/0") == b"data 0"
     [history] = find_runs(world.store())
-    assert (history.run.state, history.rules, history.held) == (RunState.DONE, ("logs",), 0)
+    assert (history.run.phase, history.rules, history.held) == (Phase.DONE, ("logs",), 0)
     today = section(plan).today.isoformat()
     assert history.today == today
     stats = world.storage.get(f"repos/{repo.uid}/_reclaim/lifecycle/stats/{today}.csv").decode()
@@ -258,7 +258,7 @@ def test_it_dies_at_any_step_and_another_apply_finishes_it(local: World) -> None
         again(local, lambda world: world.apply(plan))
         assert missing(local) == OLD
         [run] = find_runs(local.store())
-        assert run.run.summary["objects"] + run.run.summary["missing"] == 5
+        assert run.run.counts.objects + run.run.counts.missing == 5
         assert len(raw.rows(local.repo, claimed_addresses)) == 5
         if not died:
             break
@@ -280,7 +280,7 @@ def test_of_a_run_that_died_before_it_promoted_nothing_is_left(local: World) -> 
         local.apply(plan, store=stepped(local.store(), at), step=at)
     assert claim_states(local) == {}
     [run] = find_runs(local.store())
-    assert run.run.state == RunState.STOPPED
+    assert run.run.phase == Phase.STOPPED
     local.other().branch("main").copy("logs/0", "kept")
 
 
@@ -335,7 +335,7 @@ def test_an_undone_run_took_nothing(world: World) -> None:
     main.copy("logs/0", "kept")
     main.reset()
     [history] = find_runs(world.store())
-    assert history.run.state == RunState.UNDONE
+    assert history.run.phase == Phase.UNDONE
     # Its addresses are carried on: the next run takes them.
     world.clock.advance(hours=1)
     later = plan_rules(world, LOGS)
@@ -352,7 +352,7 @@ def test_an_undo_that_dies_is_finished_by_another(local: World) -> None:
     for fatal in range(1, 300, 1 if SOAK else 11):
         frozen.thaw()
         died = dies(local, lambda world, **how: world.undo(run, **how), fatal)
-        if find_runs(local.store())[0].run.state != RunState.UNDONE:
+        if find_runs(local.store())[0].run.phase != Phase.UNDONE:
             again(local, lambda world: world.undo(run))
         assert missing(local) == set()
         local.other().branch("main").copy("logs/0", "kept")

@@ -9,8 +9,8 @@ import pytest
 
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import Gone, Partial, PlanRefused, TooMuch
-from reclaim.model import RunState
 from reclaim.run.removal import MoveToQuarantine, Removal
+from reclaim.run_record import Phase
 from tests.collect.world import World
 from tests.lifecycle.logs import LOGS, OLD, missing, planned, week
 from tests.lifecycle.ruled import Rules, held, plan_rules, section
@@ -118,7 +118,7 @@ def test_a_damaged_file_of_statistics_stops_nothing(local: World, data: bytes) -
     day = section(plan).today.isoformat()
     local.storage.put(f"repos/{local.repo.uid}/_reclaim/lifecycle/stats/{day}.csv", data)
     run = local.apply(plan).run
-    assert {one.id: one.state for one in local.repo.runs()}[run] == RunState.DONE
+    assert {one.id: one.phase for one in local.repo.runs()}[run] == Phase.DONE
 
 
 @pytest.mark.parametrize("removal", [None, MoveToQuarantine()], ids=["deleted", "moved"])

@@ -11,6 +11,7 @@ from reclaim.catalog import HistoryEdit
 from reclaim.errors import Gone
 from reclaim.policy import from_options
 from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.run_record import NO_EDIT
 from reclaim.stores.observation import Margins
 from tests.collect.world import World
 from tests.lifecycle.logs import LOGS
@@ -81,7 +82,7 @@ def test_a_branch_that_was_expired_while_a_plan_waited_holds(local: World) -> No
     repo.create_branch("work", only)
     seen = repo.read_history()
     [branch] = [ref for ref in seen.refs if ref.name == "work"]
-    run = repo.edit_history(HistoryEdit.of(seen, {}, [branch]), seen, kind="expire", summary={})
+    run = repo.edit_history(HistoryEdit.of(seen, {}, [branch]), seen, kind="expire", counts=NO_EDIT)
     assert run is not None
     local.apply(plan)
     repo.undo(run.id)

@@ -12,7 +12,6 @@ from reclaim.engine.answers import Swept
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.requests import SweepRequest
 from reclaim.errors import Gone, Partial, PlanRefused, Refused, StorageDenied, TooMuch
-from reclaim.model import RunState
 from reclaim.run import plan_file
 from reclaim.run.apply import apply_plan
 from reclaim.run.doctor import examine
@@ -20,6 +19,7 @@ from reclaim.run.lifecycle.rules import find_runs
 from reclaim.run.lifecycle.unfinished import find_unfinished
 from reclaim.run.limits import Limits
 from reclaim.run.removal import MoveToQuarantine
+from reclaim.run_record import Phase
 from reclaim.storage import ObjectStorage
 from reclaim.stores.findings import Finding
 from tests.catalog import raw
@@ -127,7 +127,7 @@ def test_a_run_that_was_cut_off_can_be_given_up(local: World) -> None:
     with pytest.raises(Gone, match=first):
         local.other().branch("main").get("logs/0")
     [history] = find_runs(local.store())
-    assert history.run.state == RunState.UNDONE
+    assert history.run.phase == Phase.UNDONE
     assert len(raw.rows(local.repo, claimed_addresses)) == 1
     with pytest.raises(PlanRefused, match="undone"):
         refinish(local, first)
@@ -186,12 +186,13 @@ def test_an_undo_that_dies_is_finished_by_another(local: World) -> None:
     for fatal in range(1, 300, 1 if SOAK else 5):
         frozen.thaw()
         died = dies(local, lambda world, **how: world.undo(first, **how), fatal)
-        if find_runs(local.store())[0].run.state != RunState.UNDONE:
+        if find_runs(local.store())[0].run.phase != Phase.UNDONE:
             again(local, lambda world: world.undo(first))
         assert missing(local) == {"logs/0"}
         assert usable(local) == OLD - {"logs/0"}
-        told = find_runs(local.store())[0].run.summary
-        assert (told["released"], told["gone"]) == (4, 1)
+        given_up = find_runs(local.store())[0].run.given_up
+        assert given_up is not None
+        assert (given_up.released, given_up.gone) == (4, 1)
         if not died:
             return
 

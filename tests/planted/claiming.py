@@ -14,7 +14,7 @@ AFTERWARDS = "tests/lifecycle/test_afterwards.py"
 STEPS = "tests/schedules/test_lifecycle_steps.py"
 EDITS = "reclaim.catalog.staging.entry_edits"
 HOLDS = f"{TEST}::test_nothing_goes_that_something_came_to_hold"
-PROMOTE = """            self._record.may_be_promoted = True
+PROMOTE = """            self._writer.promoting()
             if self._claims.promote_claims(seen, rules):
 """
 TO_RESUME = """                context.own.below("objects"),

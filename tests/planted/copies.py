@@ -48,8 +48,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a copy goes by what a library released in the original": Bug(
         "reclaim.run.released",
-        right='address = Place(*store.place(run.id)).at(str(noted).rpartition("/")[2])',
-        wrong="address = str(noted)",
+        right='address = Place(*store.place(run.id)).at(run.edit.released_file.rpartition("/")[2])',
+        wrong="address = run.edit.released_file",
         test=f"{SHELF}::test_the_list_of_what_a_library_released_is_the_copys_own",
     ),
 }

@@ -81,15 +81,14 @@ BUGS: dict[str, Bug] = {
     ),
     "an apply that goes on decides on its own edit": Bug(
         "reclaim.run.applying.editing",
-        right="        if self._context.begun and not self._facts.get(PROMOTED):\n",
-        wrong="        if self._context.begun and self._facts.get(PROMOTED):\n",
+        right="        if self._context.begun and not self._writer.record.promoted:\n",
+        wrong="        if self._context.begun and self._writer.record.promoted:\n",
         test=f"{AGAIN}::test_so_does_one_that_was_made_after_an_apply_was_killed",
     ),
     "a promote that was not saved counts as one": Bug(
         "reclaim.run.applying.editing",
-        right="        if not self._facts.get(PROMOTED) and may_have_edited:\n",
-        wrong="        promoted = self._record.may_be_promoted or self._facts.get(PROMOTED)\n"
-        "        if not promoted and may_have_edited:\n",
+        right="        if not self._writer.record.promoted and may_have_edited:\n",
+        wrong="        if self._writer.record.phase is Phase.STARTED and may_have_edited:\n",
         test=f"{STOPPED}::test_a_promote_that_was_not_saved_did_not_happen"
         "[another writer-sets aside]",
     ),
@@ -113,14 +112,14 @@ BUGS: dict[str, Bug] = {
     ),
     "an edit that no result says": Bug(
         "reclaim.run.applying.editing",
-        right="        self._facts |= (EditCounts.of_record(self._facts) + counts).record()\n",
-        wrong="",
+        right="self._writer.replace_edit(counts=self._writer.record.edit.counts + counts)\n",
+        wrong="pass\n",
         test=f"{ALONE}::test_so_does_the_result_and_the_record",
     ),
     "a run that only edited cannot be undone": Bug(
         "reclaim.run.undo_edit",
-        right="run.state not in ENDED",
-        wrong="run.state not in (*ENDED, RunState.DONE)",
+        right="of_kind and run.allows(Action.UNDO)",
+        wrong="of_kind and not run.finished",
         test=f"{ALONE}::test_it_is_undone_on_its_own",
     ),
     "a commit is hung on one that is gone": Bug(
@@ -131,7 +130,7 @@ BUGS: dict[str, Bug] = {
     ),
     "an undo does not wait for the edit of a later collection": Bug(
         "reclaim.catalog.collection.editors",
-        right="    return run.state == RunState.DONE and not gone_for_good(",
+        right="    return run.phase == Phase.DONE and not gone_for_good(",
         wrong="    return not run.id and not gone_for_good(",
         test=f"{ALONE}::test_an_older_expiration_waits_for_it",
     ),

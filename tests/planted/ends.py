@@ -112,14 +112,14 @@ BUGS: dict[str, Bug] = {
     ),
     "what may have been promoted counts as stopped": Bug(
         "reclaim.run.apply",
-        right="        except LockLost:\n            self._record.may_be_promoted = False",
-        wrong="        except Exception:\n            self._record.may_be_promoted = False",
+        right="        except LockLost:\n            self._writer.not_promoted()",
+        wrong="        except Exception:\n            self._writer.not_promoted()",
         test=f"{PARTIAL}::test_nor_can_the_store_be_asked[after promote]",
     ),
     "a partial run that counts as stopped after a second try": Bug(
         "reclaim.run.apply",
-        right="partial = self._record.may_be_promoted or self._context.begun",
-        wrong="partial = self._record.may_be_promoted",
+        right="partial = self._record.phase is not Phase.STARTED or self._context.begun",
+        wrong="partial = self._record.phase is not Phase.STARTED",
         test=f"{PARTIAL}::test_a_second_apply_that_stops_early_leaves_the_run_partial",
     ),
     "marks of a run that works taken for left over": Bug(
@@ -162,8 +162,8 @@ BUGS: dict[str, Bug] = {
     ),
     "an edit that stays when its run stops": Bug(
         "reclaim.run.applying.editing",
-        right="        if not self._facts.get(PROMOTED) and may_have_edited:\n",
-        wrong="        if self._record.may_be_promoted and may_have_edited:\n",
+        right="        if not self._writer.record.promoted and may_have_edited:\n",
+        wrong="        if self._writer.may_have_promoted and may_have_edited:\n",
         test=f"{EDIT_THEN_STOP}::test_one_that_stops_takes_its_edit_back[after condemn-sets aside]",
     ),
     "an edit that stays when its run is killed": Bug(
@@ -182,14 +182,14 @@ BUGS: dict[str, Bug] = {
     ),
     "a run that set something aside rolled back": Bug(
         "reclaim.catalog.collection.provisional",
-        right="        if not run.promoted and not has_condemned(",
+        right="        if run.is_provisional and not has_condemned(",
         wrong="        if not has_condemned(",
         test=f"{EDIT_THEN_STOP}::test_a_quarantine_without_dead_commits_is_not_forgotten",
     ),
     "a run that condemned something rolled back": Bug(
         "reclaim.catalog.collection.provisional",
-        right="        if not run.promoted and not has_condemned(connection, repo_uid, run.id)",
-        wrong="        if not run.promoted",
+        right="        if run.is_provisional and not has_condemned(connection, repo_uid, run.id)",
+        wrong="        if run.is_provisional",
         test=f"{EDIT_THEN_STOP}::test_what_was_promoted_is_not_rolled_back[after promote]",
     ),
     "an edit that stays and is not told": Bug(

@@ -40,8 +40,8 @@ BUGS: dict[str, Bug] = {
     ),
     "an apply that is not finished takes what it left out": Bug(
         "reclaim.run.admission",
-        right="    left_out = run.summary.get(EXCLUDE) or []\n",
-        wrong="    left_out: list[str] = []\n",
+        right="    left_out = run.left_out.globs\n",
+        wrong="    left_out: tuple[str, ...] = ()\n",
         test=f"{EXCLUDE}::test_an_apply_that_is_not_finished_leaves_out_the_same[deleted]",
     ),
     "the hint of an apply forgets what is left out": Bug(

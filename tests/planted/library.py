@@ -41,14 +41,14 @@ BUGS: dict[str, Bug] = {
     ),
     "a library that fails counts as one that did nothing": Bug(
         "reclaim.run.library_notes",
-        right="self.edited = self._facts[EDITED_BY_LIBRARY] = True",
-        wrong="self._facts[EDITED_BY_LIBRARY] = True",
+        right="            self.edited = True\n",
+        wrong="",
         test=f"{EXPIRES}::test_a_library_that_fails_halfway[True-deletes]",
     ),
     "what a library has edited counts as taken back": Bug(
         "reclaim.run.undo_edit",
-        right="        if run.summary.get(EDITED_BY_LIBRARY) and _is_irreversible(store, held):\n",
-        wrong="        if run.summary.get('none'):\n",
+        right="        if run.edit.by_library and _is_irreversible(store, held):\n",
+        wrong="        if not run.id:\n",
         test=f"{EXPIRES}::test_a_library_that_fails_halfway[True-deletes]",
     ),
     "what a library released for a run that was killed is taken by others": Bug(
@@ -101,8 +101,8 @@ BUGS: dict[str, Bug] = {
     ),
     "an edit that a library did not make counts as made": Bug(
         "reclaim.run.library_notes",
-        right="        self._facts |= noted\n        self.edited = False\n",
-        wrong="        self._facts |= noted\n",
+        right="        self.edited = False\n        self._writer.write(edit=before)\n",
+        wrong="        self._writer.write(edit=before)\n",
         test=f"{RELEASED}::test_a_tag_that_the_library_would_delete_and_nobody_saw",
     ),
     "an undo forgets what a library took too much": Bug(

@@ -81,7 +81,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a changed memory counts": Bug(
         PROTECTION,
-        right='        if hashlib.sha256(data).hexdigest() != newest["sha256"]:\n',
+        right="        if hashlib.sha256(data).hexdigest() != newest.sha256:\n",
         wrong="        if False:\n",
         test=f"{TEST}::test_a_memory_that_is_damaged_stops_every_plan[changed-protected.json]",
     ),
@@ -98,9 +98,9 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_a_container_that_cannot_be_read_keeps_everything",
     ),
     "a run that goes on forgets what is protected": Bug(
-        "reclaim.run.applying.first_facts",
-        right="    if earlier is not None and PROTECTED in earlier.summary:\n",
-        wrong="    if False:\n",
+        "reclaim.run.applying.first_record",
+        right="        protected=earlier.protected,\n",
+        wrong="",
         test=f"{TEST}::test_a_run_that_died_and_goes_on",
     ),
     "protected paths since the plan are not asked for": Bug(
@@ -150,7 +150,7 @@ BUGS: dict[str, Bug] = {
     ),
     "an undone run has given the memory up": Bug(
         PROTECTION,
-        right="        and (run.state != RunState.UNDONE or ADDRESS in run.summary[PROTECTED])\n",
+        right=" and (run.phase is not Phase.UNDONE or run.protected.address)",
         wrong="",
         test=f"{SINCE}::test_a_memory_that_an_undone_run_gave_up_is_still_there",
     ),

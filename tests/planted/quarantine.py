@@ -16,6 +16,7 @@ COMMITS = "tests/collect/test_promised_commits.py"
 BROKEN = "tests/collect/test_promised_broken.py"
 LATE = "tests/collect/test_late_tasks.py"
 PURGE_BEGUN = "tests/collect/test_purge_begun.py"
+RECORD = "reclaim.run_record"
 
 BUGS: dict[str, Bug] = {
     "a window is shortened unasked": Bug(
@@ -25,9 +26,9 @@ BUGS: dict[str, Bug] = {
         test=f"{WINDOWS}::test_a_window_is_not_shortened_unasked[sweep data]",
     ),
     "a window that came to nothing is shortened": Bug(
-        "reclaim.run.applying.first_facts",
-        right="        return earlier.quarantine or Quarantine.of_record(earlier.summary)\n",
-        wrong="        return earlier.quarantine\n",
+        "reclaim.run.applying.first_record",
+        right="    return None if earlier is None else earlier.promised\n",
+        wrong="    return None if earlier is None else earlier.quarantine\n",
         test=f"{WINDOWS}::test_a_window_is_not_shortened_unasked[before promote]",
     ),
     "what was set aside promises nothing at home": Bug(
@@ -69,9 +70,9 @@ BUGS: dict[str, Bug] = {
         test=f"{PURGE_BEGUN}::test_what_another_run_promised_stays",
     ),
     "a run of which a purge has begun to delete is undone": Bug(
-        "reclaim.run.undo",
-        right="    if run.purging:\n",
-        wrong="    if False:\n",
+        RECORD,
+        right="    Phase.PURGING: (_PURGE_BEGUN, _PURGE_BEGUN, _BEING_PURGED, None, None),\n",
+        wrong="    Phase.PURGING: (_PURGE_BEGUN, _PURGE_BEGUN, None, None, None),\n",
         test=f"{PURGE_BEGUN}::test_a_purge_that_died_before_it_deleted_anything",
     ),
     "a commit that no ref reaches holds what an undo brings back": Bug(
@@ -132,7 +133,7 @@ BUGS: dict[str, Bug] = {
         right="""    assert removal is not None
 """,
         wrong="""    assert removal is not None
-    store.finish(run.id, RunState.PURGED, run.summary)
+    held.finish(replace(run, phase=Phase.PURGED))
 """,
         test="tests/collect/test_crash.py::test_a_purge_that_dies_at_any_step[embedded]",
     ),
@@ -152,9 +153,9 @@ BUGS: dict[str, Bug] = {
         besides=(NO_COMMITS,),
     ),
     "what an unfinished run is about to take is anybody's": Bug(
-        "reclaim.model",
-        right="whole = self.state == RunState.DONE and not self.undoing",
-        wrong="whole = not self.undoing",
+        RECORD,
+        right="        return self.phase in (*EARLY, Phase.PARTIAL, Phase.UNDOING) and (",
+        wrong="        return self.phase is Phase.UNDOING and (",
         test=f"{WINDOWS}::test_a_list_of_what_was_intended_that_is_lost[missing]",
     ),
     "what is intended is written down after the first object went": Bug(
@@ -264,9 +265,9 @@ BUGS: dict[str, Bug] = {
         sequence="other bytes at a home",
     ),
     "what an apply that ended halfway left is anybody's": Bug(
-        "reclaim.model",
-        right="whole = self.state == RunState.DONE and not self.undoing",
-        wrong="whole = not self.undoing",
+        RECORD,
+        right="        return self.phase in (*EARLY, Phase.PARTIAL, Phase.UNDOING) and (",
+        wrong="        return self.phase is Phase.UNDOING and (",
         sequence="an apply that ended halfway, and a collection",
         besides=(NO_COMMITS,),
     ),

@@ -25,8 +25,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a list is recorded that is not written yet, and the one before it forgotten": Bug(
         "reclaim.run.journal",
-        right="self.known[name] = [*before, hash_of(body)]",
-        wrong="self.known[name] = [hash_of(body)]",
+        right="self._known[name] = [*before, hash_of(body)]",
+        wrong="self._known[name] = [hash_of(body)]",
         test=f"{LISTS}::test_an_apply_that_dies_at_its_journal_knows_the_waves_before",
     ),
     "a note alone makes an object the run's": Bug(
@@ -45,8 +45,8 @@ BUGS: dict[str, Bug] = {
     ),
     "lists that are shorter than the record says": Bug(
         "reclaim.run.removal",
-        right="return not self.journal.lost and self.journal.intended_rows() >= intended",
-        wrong="return intended >= 0",
+        right="return not self.journal.lost and self.journal.intended_rows() >= self.run.intended",
+        wrong="return self.run.intended >= 0",
         test=f"{DAMAGED_LISTS}::test_a_list_of_an_earlier_apply_that_is_gone",
     ),
     "a list that was given up had nothing of its own": Bug(
@@ -56,9 +56,9 @@ BUGS: dict[str, Bug] = {
         test=f"{DAMAGED_LISTS}::test_what_only_a_list_had_that_was_given_up",
     ),
     "a list is given up before another has what it had": Bug(
-        "reclaim.run.applying.first_facts",
-        right="for name in (CONDEMNED, COLLECTED, INTENDED)}",
-        wrong="for name in (CONDEMNED, COLLECTED)} | {INTENDED: 0}",
+        "reclaim.run.applying.first_record",
+        right="        intended=earlier.intended,\n",
+        wrong="",
         test=f"{DAMAGED_LISTS}::test_an_apply_again_that_dies_before_it_has_new_lists",
     ),
     "a repeated apply keeps a damaged list": Bug(
@@ -106,9 +106,9 @@ BUGS: dict[str, Bug] = {
         "::test_an_undo_in_a_copy_of_everything_writes_nothing_into_the_original",
     ),
     "a plan that was only compared vouches for itself": Bug(
-        "reclaim.run.applying.first_facts",
-        right="    if not context.basis.compared:\n",
-        wrong="    if True:\n",
+        "reclaim.run.applying.first_record",
+        right="        vouched=not context.basis.compared,\n",
+        wrong="        vouched=True,\n",
         test="tests/collect/test_trust.py::test_a_plan_without_a_record_vouches_for_nothing",
     ),
     "markers are forgotten by a plan that was made anew": Bug(
@@ -149,14 +149,14 @@ BUGS: dict[str, Bug] = {
     ),
     "a plan goes on with a run that was made from another": Bug(
         "reclaim.run.admission",
-        right="    if noted != planned.digest and not (trusted and noted is None):\n",
+        right="    if run.plan != planned.digest and not (trusted and not run.plan):\n",
         wrong="    if False:\n",
         test=f"{LISTS}::test_another_plan_in_the_place_of_a_finished_run_s",
     ),
     "a window ends with its repository": Bug(
-        "reclaim.run.orphans",
-        right="    return run.quarantine is not None or",
-        wrong="    return",
+        "reclaim.run_record",
+        right="        return self.quarantine is not None or",
+        wrong="        return",
         test=f"{ORPHANS}::test_a_window_of_a_deleted_repository_stays_open",
     ),
     "orphans outlive their repository": Bug(

@@ -56,15 +56,15 @@ BUGS: dict[str, Bug] = {
         test=LATE,
     ),
     "a run that is being given up is finished": Bug(
-        "reclaim.run.admission",
-        right="    if run.undoing or run.given_up:\n",
-        wrong="    if run.undoing:\n",
+        "reclaim.run_record",
+        right="    Phase.UNDOING: (_UNDO_BEGUN, _UNDO_BEGUN, None, None, None),\n",
+        wrong="    Phase.UNDOING: (None, None, None, None, None),\n",
         test=f"{TEST}::test_what_could_not_be_asked_for_stays_claimed",
     ),
     "the next run finishes one that is being given up": Bug(
         UNFINISHED,
-        right="        if not (run.undoing or run.purging or run.given_up):\n",
-        wrong="        if not (run.undoing or run.purging):\n",
+        right="        if run.allows(Action.APPLY):\n",
+        wrong="        if not run.purging:\n",
         test=f"{TEST}::test_what_could_not_be_asked_for_stays_claimed",
     ),
     "a run by rules that changed since is finished": Bug(

@@ -277,8 +277,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a run whose record cannot be read has nothing aside": Bug(
         "reclaim.stores.sidecar.records",
-        right="            return Run(run_id, UNREADABLE, UNREADABLE",
-        wrong="            return None and Run(run_id, UNREADABLE, UNREADABLE",
+        right="            return unreadable(run_id, when",
+        wrong="            return None and unreadable(run_id, when",
         test=f"{HERE}/test_sidecar.py::test_a_record_that_cannot_be_read[empty]",
         sequence="a record that is lost",
         machine=TROUBLED_MACHINE,

@@ -65,7 +65,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a checkpoint that somebody changed counts": Bug(
         CHECKPOINTS,
-        right='    if hashlib.sha256(data).hexdigest() != noted["sha256"]:\n',
+        right="    if hashlib.sha256(data).hexdigest() != noted.sha256:\n",
         wrong="    if False:\n",
         test=f"{OF_CHECKPOINTS}::TestInvalid::test_that_somebody_changed",
     ),

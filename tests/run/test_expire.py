@@ -169,7 +169,7 @@ def test_undo_takes_it_back(repo: Repository, numbers: dict[str, int]) -> None:
     assert repo.undo(recorded.id) == []
     assert shape(repo, numbers) == before
     assert not any(commit.marked for name in AFTER for commit in repo.log(name))
-    assert repo.runs()[0].state == "undone"
+    assert repo.runs()[0].phase == "undone"
     with pytest.raises(Conflict, match="undone already"):
         repo.undo(recorded.id)
     with pytest.raises(NotFound):
@@ -246,7 +246,7 @@ def test_a_branch_in_use_is_not_deleted(repo: Repository, how: str) -> None:
         qa.commit("new")
     run = apply_expire(repo, plan)
     assert run is not None
-    assert "qa" not in run.summary["deleted_refs"]
+    assert "qa" not in run.edit.counts.deleted_refs
     assert "qa" in [ref.name for ref in repo.branches()]
     if how != "moved":
         again = plan_expire(repo, all_old, delete_expired_branches=True)

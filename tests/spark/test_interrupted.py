@@ -103,7 +103,7 @@ def test_an_interrupted_sweep(spark: SparkSession, tmp_path: Path) -> None:
         [note] = caught.value.__notes__
         assert note.startswith(f"run {plan.document.run} may still be working on executors until")
         [run] = store.runs()
-        assert (run.state, run.summary["error"]) == ("partial", "interrupted")
+        assert (run.phase, run.error) == ("partial", "interrupted")
         with pytest.raises(Conflict, match="may still be working on executors until") as error:
             apply_plan(store, engine, plan.place)
         assert error.value.details["run"] == plan.document.run

@@ -10,10 +10,10 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from reclaim.errors import Refused
-from reclaim.model import RunState
 from reclaim.run.plan import PlanOptions, make_plan
 from reclaim.run.removal import MoveToQuarantine
 from reclaim.run.undo import undo_run
+from reclaim.run_record import Phase
 from reclaim.testing import FakeClock
 from tests.stores.shelf.store import ShelfStore
 from tests.stores.shelf.world import NAME, World, older_than
@@ -71,5 +71,5 @@ def test_the_list_of_what_a_library_released_is_the_copys_own(world: World) -> N
     assert any("leases hold" in sentence for sentence in undone.left)
     found = copy.find_run(run)
     assert found is not None
-    assert found.state == RunState.UNDONE
+    assert found.phase == Phase.UNDONE
     assert not make_plan(copy, world.engine(), PlanOptions(), opener=world.opener).document.dead

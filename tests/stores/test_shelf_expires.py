@@ -9,7 +9,7 @@ import pytest
 
 from reclaim.engine.tasks.parts import read_part
 from reclaim.errors import Partial, PlanRefused, Refused
-from reclaim.model import EDITED_BY_LIBRARY, RunState, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.policy import Match, Policy, Rules
 from reclaim.run import plan_snapshots
 from reclaim.run.plan import Plan
@@ -17,6 +17,7 @@ from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run.snapshot_reasons import CUT_OFF
 from reclaim.run.undo import undo_run
+from reclaim.run_record import Phase
 from reclaim.stores.abilities import Expiration, HistorySeen
 from reclaim.testing import FakeClock
 from tests.stores.shelf.held import HeldShelf
@@ -199,7 +200,7 @@ def test_a_history_that_changed_is_planned_again(world: World) -> None:
         world.apply(plan)
     assert (world.there(), world.shelf.history("main")) == (before, history)
     [run] = world.store().runs()
-    assert (run.state, run.summary.get(EDITED_BY_LIBRARY)) == (RunState.STOPPED, None)
+    assert (run.phase, run.edit.by_library) == (Phase.STOPPED, False)
     assert world.apply(world.plan(older_than("10d"))).collected > 1
 
 
@@ -223,8 +224,8 @@ def test_a_library_that_fails_halfway(
     assert world.there() == before
     store = world.store()
     [run] = store.runs()
-    state = RunState.STARTED if removal.name else RunState.STOPPED
-    assert (run.state, run.summary[EDITED_BY_LIBRARY]) == (state, True)
+    state = Phase.STARTED if removal.name else Phase.STOPPED
+    assert (run.phase, run.edit.by_library) == (state, True)
     if removal is DELETE:
         with pytest.raises(Refused, match="cannot be taken back"):
             undo_run(store, world.engine(), run.id, opener=world.opener)

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from reclaim.errors import Partial, PlanRefused, Refused
-from reclaim.model import EDITED_BY_LIBRARY, RELEASED_BY_LIBRARY, RunState, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.run import plan_snapshots
 from reclaim.run.apply import CollectionApplying, apply_plan
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run_record import Phase
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.abilities import Expiration, HistorySeen
 from reclaim.stores.sidecar.held import HeldSidecar
@@ -83,7 +84,7 @@ def killed(world: World, plan: Plan, removal: Removal = WEEK) -> str:
             world.apply(plan, removal)
     world.clock.advance(minutes=30)
     [run] = world.store().runs()
-    assert (run.state, run.summary[EDITED_BY_LIBRARY]) == (RunState.STARTED, True)
+    assert (run.phase, run.edit.by_library) == (Phase.STARTED, True)
     return run.id
 
 
@@ -165,7 +166,7 @@ def test_an_undo_of_a_killed_run_holds_what_was_released(world: World) -> None:
     run = killed(world, plan)
     said = " ".join(world.undo(run).left)
     assert "edited; leases hold" in said
-    assert [one.state for one in world.store().runs()] == [RunState.UNDONE]
+    assert [one.phase for one in world.store().runs()] == [Phase.UNDONE]
     world.clock.advance(days=6)
     assert not going(world, world.plan())
     whole(world, released)
@@ -237,7 +238,7 @@ def test_a_list_that_is_gone_stops_other_runs(world: World) -> None:
     plan = world.plan(older_than("10d"))
     run = killed(world, plan)
     [record] = world.store().runs()
-    world.storage.delete(record.summary[RELEASED_BY_LIBRARY])
+    world.storage.delete(record.edit.released_file)
     with pytest.raises(Refused, match=f"run {run} let the library"):
         world.plan()
     world.clock.advance(days=8)
@@ -285,7 +286,7 @@ def test_a_tag_that_the_library_would_delete_and_nobody_saw(
         world.apply(plan, WEEK)
     assert world.shelf.read().tags == {"v1": old, "late": old}
     [run] = world.store().runs()
-    assert (run.state, run.summary.get(EDITED_BY_LIBRARY)) == (RunState.STOPPED, None)
+    assert (run.phase, run.edit.by_library) == (Phase.STOPPED, False)
 
 
 def test_a_tag_that_was_made_meanwhile_is_seen(

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from reclaim.engine.tasks.parts import Place
-from reclaim.model import RunState, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.run.journal import Journal
 from reclaim.run.removal import MoveToQuarantine
+from reclaim.run_record import Phase
 from tests.support.dying import Died
 from tests.terminus.world import World
 
@@ -59,7 +60,7 @@ def files_of(world: World) -> set[Path]:
 def state_of(world: World, run: str) -> str:
     found = world.store().find_run(run)
     assert found is not None
-    return found.state
+    return found.phase
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -77,7 +78,7 @@ def test_an_undo_in_a_copy(world: World, name: str, cut: bool, out: bool) -> Non
     assert {path for path in files_of(world) if copy.folder not in path.parents} == before
     assert world.undo(run).snapshots == 2
     assert dead in world.there()
-    assert state_of(copy, run) == state_of(world, run) == RunState.UNDONE
+    assert state_of(copy, run) == state_of(world, run) == Phase.UNDONE
 
 
 def test_a_copy_without_times(world: World) -> None:
@@ -108,4 +109,4 @@ def test_a_purge_in_a_copy_that_needs_a_layer_again(world: World) -> None:
     assert purged.summary()["rescued"] == 2
     assert dead in copy.there()
     copy.check()
-    assert state_of(copy, run) == RunState.PURGED
+    assert state_of(copy, run) == Phase.PURGED

@@ -8,9 +8,10 @@ from functools import partial
 
 import pytest
 
-from reclaim.model import RunState, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, Removal
+from reclaim.run_record import Phase
 from tests.support.dying import again, each_death
 from tests.terminus.dying import dies
 from tests.terminus.world import MOVE, Frozen, Past, World, bury
@@ -57,7 +58,7 @@ def scene(world: World) -> Scene:
 def end(world: World, run: str) -> tuple[object, ...]:
     """All that a run leaves that a later one, or a reader, could see."""
     store = world.store()
-    [state] = [one.state for one in store.runs() if one.id == run]
+    [state] = [one.phase for one in store.runs() if one.id == run]
     lists = {path.name: path.read_text() for path in world.folder.glob(".reclaim/condemned/*")}
     return world.there(), world.aside(), state, lists
 
@@ -95,7 +96,7 @@ def applied(world: World) -> Scene:
 def state(world: World, run: str) -> str:
     found = world.store().find_run(run)
     assert found is not None
-    return found.state
+    return found.phase
 
 
 def test_an_undo_that_dies_at_any_step(world: World, applied: Scene) -> None:
@@ -108,9 +109,9 @@ def test_an_undo_that_dies_at_any_step(world: World, applied: Scene) -> None:
         # Half of it back is a store like any other: what came back is young.
         half = world.plan()
         assert half.document.candidates == 0, fatal
-        if state(world, applied.run) != RunState.UNDONE:
+        if state(world, applied.run) != Phase.UNDONE:
             again(world, work)
-        assert end(world, applied.run) == (applied.every, set(), RunState.UNDONE, {}), fatal
+        assert end(world, applied.run) == (applied.every, set(), Phase.UNDONE, {}), fatal
         world.check()
 
 
@@ -132,9 +133,9 @@ def test_a_purge_that_dies_at_any_step(world: World, applied: Scene) -> None:
         assert there | world.aside() >= whole, fatal
         for layer in world.contents().layers.values():
             assert {layer.parent, layer.rollup} - {None} <= there, fatal
-        if state(world, applied.run) != RunState.PURGED:
+        if state(world, applied.run) != Phase.PURGED:
             again(world, work)
-        assert end(world, applied.run) == (whole, set(), RunState.PURGED, {}), fatal
+        assert end(world, applied.run) == (whole, set(), Phase.PURGED, {}), fatal
         world.check()
 
 
@@ -150,6 +151,6 @@ def test_an_apply_that_died_can_be_undone(world: World, scene: Scene) -> None:
         world.undo(scene.run)
         undone += 1
         assert world.there() == scene.every, fatal
-        assert end(world, scene.run) == (scene.every, set(), RunState.UNDONE, {}), fatal
+        assert end(world, scene.run) == (scene.every, set(), Phase.UNDONE, {}), fatal
         world.check()
     assert undone > 20

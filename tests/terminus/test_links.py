@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from reclaim.errors import Conflict, Partial, ReclaimError, Refused
-from reclaim.model import RunState
 from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run_record import Phase
 from reclaim.stores.terminus.folder import StoreFolder
 from reclaim.stores.terminus.labels import file_name
 from tests.terminus.world import At, Past, World, bury
@@ -168,7 +168,7 @@ def test_a_link_in_the_place_of_a_layer_in_quarantine(world: World, past: Past, 
         assert error.value.hint
         found = world.store().find_run(run)
         assert found is not None
-        assert found.state == RunState.PARTIAL
+        assert found.phase == Phase.UNDOING
     path.unlink()
     path.write_bytes(whole)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))

@@ -305,7 +305,7 @@ def test_a_run_that_lost_its_lock_does_not_touch_what_others_do(
     with pytest.raises(Partial if step == "sweep" else LockLost):
         world.apply(plan, store=stepped(sleeper, asleep), step=asleep)
     [run] = world.store().runs()
-    assert run.state == "done"
+    assert run.phase == "done"
 
 
 def test_marks_of_a_run_that_died_are_taken_off(world: World) -> None:

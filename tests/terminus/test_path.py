@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from reclaim.errors import Conflict, Partial, PlanRefused, Refused
-from reclaim.model import RunState
 from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run_record import Phase
 from reclaim.stores.terminus.garbage import Garbage
 from tests.terminus.world import World, bury
 
@@ -27,7 +27,7 @@ def test_what_is_dead_is_set_aside_and_comes_back(world: World) -> None:
     world.check()
     [run] = world.store().runs()
     assert run.quarantine is not None
-    assert (run.state, run.quarantine.removal) == (RunState.DONE, "moved")
+    assert (run.phase, run.quarantine.removal) == (Phase.DONE, "moved")
 
     undone = world.undo(run.id)
     assert undone.snapshots == len(past.dead) - 1
@@ -138,8 +138,8 @@ def test_a_purge_ends_the_window(world: World) -> None:
     assert purged.summary()["rescued"] == 0
     assert world.aside() == set()
     assert world.there() == past.live
-    states = {one.id: one.state for one in world.store().runs()}
-    assert states == {run: RunState.PURGED, purged.run: RunState.DONE}
+    states = {one.id: one.phase for one in world.store().runs()}
+    assert states == {run: Phase.PURGED, purged.run: Phase.DONE}
     with pytest.raises(Refused, match="purged"):
         world.undo(run)
     assert world.purge() is None

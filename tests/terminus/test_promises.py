@@ -9,9 +9,10 @@ from datetime import timedelta
 import pytest
 
 from reclaim.errors import Partial, Refused
-from reclaim.model import RunState, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.run.plan import Plan
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run_record import Phase
 from tests.support.dying import Died
 from tests.terminus.world import MOVE, At, World, stepped, taking_what_others_need
 
@@ -53,7 +54,7 @@ def check_undone(world: World, run: str, child: SnapshotId) -> None:
     assert child in world.there()
     assert not undone.left
     world.check()
-    assert world.store().find_run(run).state == RunState.UNDONE  # type: ignore[union-attr]
+    assert world.store().find_run(run).state == Phase.UNDONE  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("later", [DELETE, SHORT], ids=["deletes", "moves"])
@@ -271,7 +272,7 @@ def test_what_an_earlier_run_left_is_promised_if_it_is_whole(world: World, dies:
     assert broken not in promised
     undone = world.undo(again.document.run)
     assert (undone.snapshots, undone.left) == (1, ())
-    assert world.store().find_run(again.document.run).state == RunState.UNDONE  # type: ignore[union-attr]
+    assert world.store().find_run(again.document.run).state == Phase.UNDONE  # type: ignore[union-attr]
     # Objects of the broken ones came back with the rest, and are garbage.
     world.age()
     world.apply(plan(world), removal=DELETE)

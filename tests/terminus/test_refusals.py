@@ -22,9 +22,9 @@ from reclaim.errors import (
     TooMuch,
     UnknownVersion,
 )
-from reclaim.model import RunState
 from reclaim.policy import Policy, Rules
 from reclaim.run.plan import Plan
+from reclaim.run_record import Phase
 from reclaim.stores.sidecar import leases
 from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.labels import SYSTEM, file_name
@@ -311,7 +311,7 @@ def test_an_apply_that_stops_after_its_marks_takes_them_off(world: World, past: 
     assert step.done
     assert list(world.folder.glob(".reclaim/condemned/*")) == []
     [run] = world.store().runs()
-    assert (run.state, run.summary["error"]) == (RunState.STOPPED, "corrupt")
+    assert (run.phase, run.error) == (Phase.STOPPED, "corrupt")
     path.write_bytes(whole)
     world.apply(plan)
     assert world.there() == past.live

@@ -13,10 +13,11 @@ import pytest
 
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import Corrupt, Gone, OutOfTime, Partial
-from reclaim.model import RunState, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.run.plan import Plan
 from reclaim.run.purge import Purged
 from reclaim.run.removal import MoveToQuarantine
+from reclaim.run_record import Phase
 from reclaim.stores.base import HeldLock
 from reclaim.stores.terminus.addresses import layer_of
 from reclaim.stores.terminus.held import HeldTerminus
@@ -61,7 +62,7 @@ def test_a_label_that_was_moved_to_it(world: World, past: Past) -> None:
     world.check()
     contents = world.contents()
     assert contents.layers[past.old[1]].rollup == past.old_rollup
-    assert world.store().find_run(run).state == RunState.PURGED  # type: ignore[union-attr]
+    assert world.store().find_run(run).state == Phase.PURGED  # type: ignore[union-attr]
     # It is a layer like others again: it can be held, and goes when it is dead and old.
     with world.store().lease(past.old[1]):
         pass

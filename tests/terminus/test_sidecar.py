@@ -14,8 +14,8 @@ from reclaim.clock import SKEW
 from reclaim.errors import Conflict, Corrupt, InvalidInput, LeaseLapsed, Refused
 from reclaim.lease import LONGEST
 from reclaim.lock import LENGTH, REQUEST
-from reclaim.model import RunState
 from reclaim.run.removal import MoveToQuarantine
+from reclaim.run_record import Phase
 from reclaim.stores.sidecar import files
 from reclaim.testing.faults import FaultyStorage
 from tests.terminus.world import Past, World, bury, taking_what_others_need
@@ -192,7 +192,7 @@ def test_a_record_that_cannot_be_read(world: World, past: Past, data: bytes) -> 
     run = world.apply(plan).run
     path = put(world, f"runs/{run}/run.json", data)
     [found] = world.store().runs()
-    assert (found.id, found.state) == (run, "unreadable")
+    assert (found.id, found.phase) == (run, "unreadable")
     world.clock.advance(MoveToQuarantine().keep)
     assert world.purge() is None
     # What it has promised is not known, so that nobody takes anything.
@@ -207,7 +207,7 @@ def test_a_record_that_cannot_be_read(world: World, past: Past, data: bytes) -> 
     world.apply(plan)
     world.undo(run)
     assert world.there() == past.live | past.dead
-    assert [one.state for one in world.store().runs()] == [RunState.UNDONE]
+    assert [one.phase for one in world.store().runs()] == [Phase.UNDONE]
 
 
 def test_what_an_unreadable_run_has_aside_still_needs_its_parents(world: World, past: Past) -> None:

@@ -11,7 +11,6 @@ from reclaim.engine.tasks.deleting import JOURNAL
 from reclaim.engine.tasks.judging import CANDIDATES, count_kinds
 from reclaim.engine.tasks.parts import Place, read_part, write_part
 from reclaim.errors import PlanRefused
-from reclaim.model import LISTS
 from reclaim.run import plan_file
 from reclaim.run.plan import Plan
 from reclaim.run.plan_document import File, Group, PlanDocument
@@ -104,6 +103,6 @@ def test_a_forged_journal_of_a_plan_elsewhere(world: World) -> None:
     assert world.there() != before
     record = world.store().find_run(plan.document.run)
     assert record is not None
-    assert all(len(hashes) == 1 for hashes in record.summary[LISTS].values())
+    assert all(len(hashes) == 1 for hashes in (record.lists or {}).values())
     world.undo(plan.document.run)
     assert world.there() == before

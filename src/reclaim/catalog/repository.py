@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import islice
@@ -19,7 +19,8 @@ from reclaim.catalog.refs.refs import NamedRef
 from reclaim.catalog.staging import cleaner
 from reclaim.catalog.staging.cleaner import Cleaned
 from reclaim.catalog.workspace import Workspace
-from reclaim.model import Lease, Run
+from reclaim.model import Lease
+from reclaim.run_record import EditCounts, RunRecord
 from reclaim.storage import Storage
 
 if TYPE_CHECKING:
@@ -161,15 +162,15 @@ class Repository:
         return policies.stored_policy(self._workspace)
 
     def edit_history(
-        self, edit: HistoryEdit, read: HistoryRead, *, kind: str, summary: Mapping[str, Any]
-    ) -> Run | None:
+        self, edit: HistoryEdit, read: HistoryRead, *, kind: str, counts: EditCounts
+    ) -> RunRecord | None:
         """Apply an edit of the history whole, and record how to undo it.
 
         None, with nothing done, if the history is not the one that was read any more.
         """
         from reclaim.catalog.collection import history_edit
 
-        return history_edit.apply_edit(self._workspace, edit, read, kind=kind, summary=summary)
+        return history_edit.apply_edit(self._workspace, edit, read, kind=kind, counts=counts)
 
     def release_left_over(self) -> int:
         """Take back the marks and edits of runs that died, unless a run is at work."""
@@ -185,7 +186,7 @@ class Repository:
             leftovers.release_under(self._workspace, lock)
             return undoing.undo_expire(self._workspace, run_id)
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[RunRecord]:
         """Runs that changed the history, the newest first."""
         from reclaim.catalog.collection import records
 

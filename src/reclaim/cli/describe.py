@@ -11,7 +11,7 @@ from reclaim.cli.documents import CommitDocument, EntryDocument, NamedKind, RefD
 if TYPE_CHECKING:
     from reclaim.catalog import Commit, Entry, NamedRef
     from reclaim.history import Holder
-    from reclaim.run.edit_counts import EditCounts
+    from reclaim.run_record import EditCounts
 
 SHORT = 12
 """How much of a commit's id people are shown."""

@@ -31,9 +31,9 @@ from reclaim.cli.snapshot_rows import (
 from reclaim.cli.store_names import STORE
 
 if TYPE_CHECKING:
-    from reclaim.model import Run
     from reclaim.policy import Policy
     from reclaim.run.expire import ExpirePlan
+    from reclaim.run_record import RunRecord
     from reclaim.stores.base import Store
 
 
@@ -85,7 +85,7 @@ class Expired:
     """The answer: every decision, and what was or would be edited."""
 
     plan: ExpirePlan
-    run: Run | None
+    run: RunRecord | None
     only_planned: bool
     policy_source: str
     noun: str

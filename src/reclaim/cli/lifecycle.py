@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 import typer
 
@@ -16,7 +16,7 @@ from reclaim.cli.documents import RulesRemoved
 from reclaim.cli.output import Block, Done, Table
 from reclaim.cli.rules import read_text
 from reclaim.cli.session import Session, login_name
-from reclaim.model import RunState
+from reclaim.run_record import Phase
 
 if TYPE_CHECKING:
     from reclaim.policy.lifecycle import LifecycleRule, StoredLifecycle
@@ -53,7 +53,7 @@ class LifecycleRunDocument(TypedDict):
     """A run that deleted by lifecycle rules."""
 
     id: str
-    state: RunState
+    state: Phase
     started_at: datetime
     today: str
     """The day that the dates of the rules were counted from."""
@@ -205,15 +205,15 @@ class HistoryAnswer:
             "runs": [
                 {
                     "id": one.run.id,
-                    "state": cast(RunState, one.run.state),
+                    "state": one.run.phase,
                     "started_at": one.run.started_at,
                     "today": one.today,
                     "mode": one.mode,
                     "rules": list(one.rules),
-                    "objects": one.run.summary.get("objects", 0),
-                    "bytes": one.run.summary.get("bytes", 0),
-                    "dropped": one.run.summary.get("dropped", 0),
-                    "failed": one.run.summary.get("failed", 0),
+                    "objects": one.run.counts.objects,
+                    "bytes": one.run.counts.bytes,
+                    "dropped": one.run.counts.dropped,
+                    "failed": one.run.counts.failed,
                     "held": one.held,
                     "plan": one.run.place or None,
                     "until": one.run.quarantine.until if one.run.quarantine else None,
@@ -229,7 +229,7 @@ class HistoryAnswer:
         rows = (
             (
                 one.run.id,
-                one.run.state,
+                one.run.phase,
                 one.today,
                 ", ".join(one.rules),
                 self._what(one),
@@ -240,5 +240,5 @@ class HistoryAnswer:
         yield Table(("run", "state", "day", "rules", "took", "held"), rows, frozenset({"held"}))
 
     def _what(self, one: LifecycleRun) -> str:
-        done = one.run.summary
-        return f"{objects(done.get('objects', 0))} ({size(done.get('bytes', 0))})"
+        counts = one.run.counts
+        return f"{objects(counts.objects)} ({size(counts.bytes)})"

@@ -112,7 +112,7 @@ def _store_of(run_id: str, stores: Iterable[Store]) -> Store:
             continue
         if run.quarantine is None:
             raise Refused(
-                f"run {run_id} ({run.kind}, {run.state}) has nothing in quarantine",
+                f"run {run_id} ({run.kind}, {run.phase}) has nothing in quarantine",
                 hint="see `reclaim runs`",
             )
         return store

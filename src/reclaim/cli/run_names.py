@@ -10,7 +10,7 @@ from reclaim.cli.describe import SHORT, instant
 from reclaim.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from reclaim.model import Run
+    from reclaim.run_record import RunRecord
     from reclaim.stores.base import Store
 
 LATEST = "latest"
@@ -55,5 +55,5 @@ def find_id(stores: Sequence[Store], name: str) -> str:
     return fitting[0][1].id
 
 
-def _described(store: Store, run: Run) -> str:
+def _described(store: Store, run: RunRecord) -> str:
     return f"{run.id[:SHORT]} ({run.kind} of {store.name}, {instant(run.started_at)} UTC)"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
 
@@ -16,24 +15,11 @@ from reclaim.cli.describe import history_edit, instant, objects, size
 from reclaim.cli.output import Block, Table
 from reclaim.cli.session import Session
 from reclaim.cli.store_names import STORE
-from reclaim.model import (
-    CHECKPOINT,
-    EDITED_BY_LIBRARY,
-    LIFECYCLE,
-    LISTS,
-    PLAN_DIGEST,
-    RELEASED_BY_LIBRARY,
-    RunState,
-)
+from reclaim.run_record import COLLECT, EARLY, PURGE, Phase, RunRecord
 
 if TYPE_CHECKING:
     from reclaim.lock import LockState
-    from reclaim.model import Run
     from reclaim.stores.abilities import OnlineDeletes
-
-FILES = (CHECKPOINT, LISTS, PLAN_DIGEST, RELEASED_BY_LIBRARY)
-"""Facts in a record that name files of the run."""
-_OFFSET = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?\+00:00")
 
 
 def register(app: typer.Typer) -> None:
@@ -58,7 +44,7 @@ class RunDocument(TypedDict):
     repository: str
     kind: str
     """collect, expire, purge or adopt; unreadable if its record is damaged."""
-    state: RunState
+    state: Phase
     started_at: datetime
     summary: Mapping[str, Any]
     """Its record: counts, and facts that later runs need."""
@@ -105,7 +91,7 @@ class RunsDocument(TypedDict):
 class Runs:
     """The answer that lists runs, by repository."""
 
-    runs: Sequence[tuple[str, Run]]
+    runs: Sequence[tuple[str, RunRecord]]
     named: bool
     """Whether all are of one repository, which was named."""
     nouns: Mapping[str, str]
@@ -124,11 +110,11 @@ class Runs:
                     "id": run.id,
                     "repository": repository,
                     "kind": run.kind,
-                    "state": cast(RunState, run.state),
+                    "state": run.phase,
                     "started_at": run.started_at,
-                    "summary": _in_utc(dict(run.summary)),
+                    "summary": run.summary(),
                     "operators": [
-                        cast(OperatorDocument, operator.record()) for operator in run.operators
+                        cast(OperatorDocument, operator.document()) for operator in run.operators
                     ],
                     "plan": run.place or None,
                     "quarantine": cast(Quarantined, run.quarantine.removal)
@@ -159,7 +145,7 @@ class Runs:
             ],
         }
 
-    def _lock_of(self, repository: str, run: Run) -> LockState | None:
+    def _lock_of(self, repository: str, run: RunRecord) -> LockState | None:
         """The lock that a run holds."""
         lock = self.locks.get(repository)
         return lock if lock is not None and lock.run == run.id else None
@@ -170,7 +156,7 @@ class Runs:
                 run.id,
                 *([] if self.named else [repository]),
                 run.kind,
-                run.state,
+                run.phase,
                 instant(run.started_at),
                 _described(run, self.nouns[repository], self._lock_of(repository, run)),
             )
@@ -188,47 +174,43 @@ class Runs:
             yield f"Note: {repository}: {said}; {hint}."
 
 
-def _in_utc(value: Any) -> Any:
-    """A record in which every time ends with Z; those of older versions ended with an offset."""
-    if isinstance(value, dict):
-        return {name: _in_utc(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_in_utc(item) for item in value]
-    if isinstance(value, str) and _OFFSET.fullmatch(value):
-        return value.removesuffix("+00:00") + "Z"
-    return value
+def _is_empty(run: RunRecord) -> bool:
+    """Whether a run took nothing, and edited no history."""
+    named = replace(run, lists=None, plan="", checkpoint=None)
+    return named == RunRecord(run.id, run.kind, run.phase, run.started_at, run.place)
 
 
-def _described(run: Run, noun: str, lock: LockState | None) -> str:
+def _described(run: RunRecord, noun: str, lock: LockState | None) -> str:
     return ", ".join(filter(None, (_what(run, noun), _unfinished(run, lock))))
 
 
-def _what(run: Run, noun: str) -> str:
-    from reclaim.run.edit_counts import EditCounts
+def _what(run: RunRecord, noun: str) -> str:
 
-    done = run.summary
-    if run.kind not in ("collect", "purge"):
-        return ", ".join(f"{key} {_short(value)}" for key, value in done.items() if value)
-    if not done:
-        return ""
-    if done.get(EDITED_BY_LIBRARY) and not run.promoted:
+    if run.kind not in (COLLECT, PURGE):
+        return ", ".join(f"{key} {_short(value)}" for key, value in run.summary().items() if value)
+    if run.edit.by_library and not run.promoted:
         more = " or undo it" if run.quarantine else ""
         return f"the store's library edited the history; not finished: apply it again{more}"
-    if run.state == RunState.STARTED and not any(done.get(name) for name in ("objects", "bytes")):
+    counts = run.counts
+    if (
+        run.phase in EARLY
+        and run.phase is not Phase.STOPPED
+        and not (counts.objects or counts.bytes)
+    ):
         return ""
-    if not any(value for name, value in done.items() if name not in FILES):
+    if _is_empty(run):
         return "nothing to collect"
-    what = f"{objects(done.get('objects', 0))} ({size(done.get('bytes', 0))})"
-    said = [f"moved {what} to quarantine" if done.get("quarantine") else f"deleted {what}"]
-    others = ("failed", "dropped", "collected")
-    said += [f"{name} {done[name]}" for name in others if done.get(name)]
-    if edit := history_edit(EditCounts.of_record(done), noun):
-        took_back = run.state == "undone" and run.quarantine is None
+    what = f"{objects(counts.objects)} ({size(counts.bytes)})"
+    said = [f"moved {what} to quarantine" if run.promised else f"deleted {what}"]
+    others = {"failed": counts.failed, "dropped": counts.dropped, "collected": counts.collected}
+    said += [f"{name} {count}" for name, count in others.items() if count]
+    if edit := history_edit(run.edit.counts, noun):
+        took_back = run.phase is Phase.UNDONE and run.quarantine is None
         said.append(f"{edit}, taken back" if took_back else edit)
-    if isinstance(by_rules := done.get(LIFECYCLE), dict):
-        said.append(f"by lifecycle rules {', '.join(map(str, by_rules.get('rules', ())))}")
-    if globs := done.get("exclude"):
-        said.append(f"left out {done.get('excluded', 0)} by --exclude {' '.join(globs)}")
+    if run.lifecycle is not None:
+        said.append(f"by lifecycle rules {', '.join(run.lifecycle.rules)}")
+    if globs := run.left_out.globs:
+        said.append(f"left out {run.left_out.objects} by --exclude {' '.join(globs)}")
     if run.purging:
         said.append("being purged: purge again to finish it")
     elif run.quarantine is not None and run.quarantine.until is not None:
@@ -236,21 +218,20 @@ def _what(run: Run, noun: str) -> str:
     return ", ".join(said)
 
 
-def _unfinished(run: Run, lock: LockState | None) -> str:
+def _unfinished(run: RunRecord, lock: LockState | None) -> str:
     """The rest that a run has left to do, and its lock."""
     if lock is not None and (why := lock.why_not_released()):
         return f"holds the lock until {instant(lock.free_at)}: {why}"
-    unfinished = run.state in (RunState.STARTED, RunState.PARTIAL)
-    if lock is None and (not unfinished or run.purging or run.kind not in ("collect", "purge")):
+    if lock is None and (not run.unfinished or run.purging or run.kind not in (COLLECT, PURGE)):
         return ""
-    if lock is None and run.summary.get(EDITED_BY_LIBRARY) and not run.promoted:
+    if lock is None and run.edit.by_library and not run.promoted:
         # Said with what the library did.
         return ""
-    if run.kind == "purge":
+    if run.kind == PURGE:
         # The next purge has a run of its own.
-        again = "purge again" if run.state == RunState.STARTED else ""
+        again = "purge again" if run.phase is Phase.STARTED else ""
     else:
-        again = "undo it again" if run.undoing or run.given_up else "apply it again"
+        again = "undo it again" if run.undoing else "apply it again"
     if lock is not None:
         free = f"or wait until {instant(lock.free_at)}"
         return f"died: release its lock (reclaim lock release) {free}; then {again}"

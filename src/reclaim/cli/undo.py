@@ -21,8 +21,8 @@ from reclaim.errors import NotFound
 
 if TYPE_CHECKING:
     from reclaim.catalog import Repository
-    from reclaim.model import Run
     from reclaim.run.undo import Undone
+    from reclaim.run_record import RunRecord
     from reclaim.stores.base import Store
 
 
@@ -125,7 +125,7 @@ class UndoAnswer:
     store: str
     noun: str
     done: Undone
-    edited: Run | None = None
+    edited: RunRecord | None = None
     """The run, where nothing but its edit of the history could be taken back."""
     given_up: bool = False
     """Whether it is a lifecycle run that was cut off, of which the rest was released."""
@@ -136,7 +136,7 @@ class UndoAnswer:
 
     @classmethod
     def of(
-        cls, store: Store, done: Undone, edited: Run | None = None, *, given_up: bool = False
+        cls, store: Store, done: Undone, edited: RunRecord | None = None, *, given_up: bool = False
     ) -> UndoAnswer:
         from reclaim.run.released import find_hold, release_command
         from reclaim.stores.registry import name_of
@@ -150,12 +150,11 @@ class UndoAnswer:
         """Objects, bytes and snapshots that the run deleted for good."""
         if self.edited is None:
             return {"objects": 0, "bytes": 0, "snapshots": 0}
-        told = self.edited.summary
-        removed = max(told.get("condemned", 0), told.get("collected", 0))
+        counts = self.edited.counts
         return {
-            "objects": told.get("objects", 0),
-            "bytes": told.get("bytes", 0),
-            "snapshots": removed,
+            "objects": counts.objects,
+            "bytes": counts.bytes,
+            "snapshots": max(counts.condemned, counts.collected),
         }
 
     def document(self) -> UndoDocument:
@@ -208,7 +207,7 @@ def _naming_other_stores() -> Iterator[None]:
         raise NotFound(error.message, hint=hint, **error.details) from error
 
 
-def _undo_history(store: Store, repository: Repository, run: Run) -> Sequence[str]:
+def _undo_history(store: Store, repository: Repository, run: RunRecord) -> Sequence[str]:
     """Take back a run that did nothing but edit history; needs no Spark."""
     from reclaim.catalog.collection.editors import EXPIRE
     from reclaim.run.undo_edit import undo_edit

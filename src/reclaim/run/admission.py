@@ -7,15 +7,12 @@ from shlex import quote
 
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import PlanRefused, TooMuch
-from reclaim.model import PLAN_DIGEST, Run, RunState, instant_text
-from reclaim.run.exclusion import EXCLUDE
+from reclaim.model import instant_text
 from reclaim.run.plan_document import PlanDocument
 from reclaim.run.removal import OPTIONS, Removal
+from reclaim.run_record import COLLECT, Action, Phase, RunRecord
 from reclaim.safety import SAFETY
 from reclaim.stores.base import Store
-
-COLLECT = "collect"
-"""The kind of run that an apply is."""
 
 
 def check_plan(planned: PlanDocument, store: Store) -> None:
@@ -44,7 +41,7 @@ def check_plan(planned: PlanDocument, store: Store) -> None:
 
 
 def check_begun(
-    run: Run | None,
+    run: RunRecord | None,
     removal: Removal,
     place: Place,
     planned: PlanDocument,
@@ -56,40 +53,23 @@ def check_begun(
     made from another plan."""
     if run is None:
         return
+    run.check(Action.APPLY)
     if run.kind != COLLECT:
         raise PlanRefused(
             f"the plan has the id of run {run.id}, which is of another kind ({run.kind})",
             hint="the plan was changed; plan it again",
         )
     _check_same_plan(run, place, planned, trusted=trusted)
-    if run.state in (RunState.UNDONE, RunState.PURGED):
-        raise PlanRefused(
-            f"the plan was applied, and its run was {run.state} since", hint="plan it again"
-        )
-    if run.purging:
-        raise PlanRefused(
-            f"a purge has begun to delete what run {run.id} moved to quarantine",
-            hint=f"finish that with `reclaim purge STORE --run {run.id}`, and plan it again",
-        )
-    if run.undoing or run.given_up:
-        raise PlanRefused(
-            f"run {run.id} has begun to be undone",
-            hint=f"finish that with `reclaim undo {run.id}`, and plan it again",
-        )
     begun_with = run.quarantine.removal if run.quarantine else None
-    if run.state != RunState.STOPPED and begun_with != removal.name:
+    if run.phase is not Phase.STOPPED and begun_with != removal.name:
         option = OPTIONS[begun_with]
         raise PlanRefused(
             f"this plan was first applied with {option}",
             hint=f"repeat it with {option}, or make a new plan",
         )
-    left_out = run.summary.get(EXCLUDE) or []
-    if run.state not in (RunState.STOPPED, RunState.DONE) and not set(left_out) <= set(globs):
-        options = exclude_options(left_out)
-        raise PlanRefused(
-            f"this plan was begun with {options}, and is not finished",
-            hint=f"finish it with {options}; what was left out would go otherwise",
-        )
+    left_out = run.left_out.globs
+    if not set(left_out) <= set(globs):
+        run.check(Action.EXCLUDE_LESS, options=exclude_options(left_out))
 
 
 def exclude_options(globs: Iterable[str]) -> str:
@@ -97,7 +77,7 @@ def exclude_options(globs: Iterable[str]) -> str:
     return " ".join(f"--exclude {quote(glob)}" for glob in globs)
 
 
-def _check_same_plan(run: Run, place: Place, planned: PlanDocument, *, trusted: bool) -> None:
+def _check_same_plan(run: RunRecord, place: Place, planned: PlanDocument, *, trusted: bool) -> None:
     """Refuse a plan that carries the id of a run which was made from another one.
 
     Who vouches for a plan vouches for its id. Of any other the record of the run must know it.
@@ -107,8 +87,7 @@ def _check_same_plan(run: Run, place: Place, planned: PlanDocument, *, trusted: 
             f"the plan at {place} has the id of run {run.id}, whose plan is at {run.place}",
             hint=f"plan it again, or apply that one: reclaim apply {run.place}",
         )
-    noted = run.summary.get(PLAN_DIGEST)
-    if noted != planned.digest and not (trusted and noted is None):
+    if run.plan != planned.digest and not (trusted and not run.plan):
         raise PlanRefused(
             f"the plan at {place} has the id of run {run.id}, and is not the plan that the run "
             "was made from",

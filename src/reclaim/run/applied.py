@@ -9,16 +9,9 @@ from typing import Any
 from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, Outcome
 from reclaim.engine.tasks.parts import Place
 from reclaim.engine.tasks.quarantine import QUARANTINED
-from reclaim.model import RunState, instant_text
-from reclaim.run.edit_counts import NO_EDIT, EditCounts
-from reclaim.run.exclusion import NOTHING_LEFT_OUT, LeftOut
+from reclaim.model import instant_text
 from reclaim.run.trust import COMPARED
-
-FINISHED_AT = "finished_at"
-"""A fact in a run's record: when its last apply came to its end."""
-UNPLANNED, SPARED = "unplanned", "spared"
-"""Names of counts in a run's record, of an edit by the store's own library: snapshots that it took
-out of history beyond the plan, and those that the plan names and that stay."""
+from reclaim.run_record import NO_EDIT, NOTHING_LEFT_OUT, EditCounts, LeftOut, Phase, RunCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +49,35 @@ class Applied:
         return self.outcome.counts[FAILED]
 
     @property
-    def state(self) -> RunState:
-        """The state that it leaves the run in."""
-        return RunState.PARTIAL if self.failed else RunState.DONE
+    def phase(self) -> Phase:
+        """The phase that it leaves the run in."""
+        return Phase.PARTIAL if self.failed else Phase.DONE
+
+    @property
+    def counts(self) -> RunCounts:
+        objects, size = self.outcome.only(DELETED, QUARANTINED)
+        return RunCounts(
+            objects,
+            size,
+            self.failed,
+            self.outcome.counts[MISSING],
+            self.dropped,
+            self.condemned,
+            self.collected,
+        )
 
     def summary(self) -> dict[str, Any]:
         aside = {} if self.until is None else {"until": instant_text(self.until)}
         compared: dict[str, Any] = {"compared": COMPARED} if self.compared else {}
-        library = {UNPLANNED: self.unplanned, SPARED: self.spared}
+        library = {"unplanned": self.unplanned, "spared": self.spared}
         compared |= {name: count for name, count in library.items() if count}
-        objects, size = self.outcome.only(DELETED, QUARANTINED)
         counts = {
-            "objects": objects,
-            "bytes": size,
-            "failed": self.failed,
-            "missing": self.outcome.counts[MISSING],
+            "objects": self.counts.objects,
+            "bytes": self.counts.bytes,
+            "failed": self.counts.failed,
+            "missing": self.counts.missing,
             "dropped": self.dropped,
             "condemned": self.condemned,
             "collected": self.collected,
-        } | self.edit.record()
-        return aside | compared | counts | self.left_out.record()
+        } | self.edit.document()
+        return aside | compared | counts | self.left_out.document()

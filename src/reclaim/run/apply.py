@@ -19,7 +19,7 @@ from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import LockLost, PlanRefused, ReclaimError
 from reclaim.globs import check_globs
 from reclaim.ids import new_uid
-from reclaim.model import CHECKPOINT, PROMOTED, PROTECTED, RunState, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.run import plan_file, plan_snapshots
 from reclaim.run.admission import check_begun, check_plan
 from reclaim.run.applied import Applied
@@ -29,7 +29,6 @@ from reclaim.run.applying.condemning import condemn
 from reclaim.run.applying.confirming import confirm
 from reclaim.run.applying.context import ApplyContext
 from reclaim.run.applying.editing import Editing
-from reclaim.run.applying.first_facts import COLLECTED, CONDEMNED
 from reclaim.run.applying.left_out import list_left_out
 from reclaim.run.applying.taking_over import find_left_whole
 from reclaim.run.checks import check_budget, check_protected
@@ -44,6 +43,7 @@ from reclaim.run.removal import DELETE, MARKED, Removal
 from reclaim.run.stages import Silent, Watcher
 from reclaim.run.trust import find_basis, is_trusted
 from reclaim.run.uncommitted.saving import save_checkpoint
+from reclaim.run_record import Phase
 from reclaim.stores.abilities import HeldBackups, HeldQuarantine
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation
@@ -125,9 +125,7 @@ class CollectionApplying(Applying):
 
     def __init__(self, context: ApplyContext) -> None:
         super().__init__(context)
-        if context.begun and context.earlier is not None and context.earlier.promoted:
-            self._facts[PROMOTED] = True
-        self._editing = Editing(context, self._record)
+        self._editing = Editing(context, self._writer)
 
     def _apply(self) -> Applied:
         decided, left_whole = self._check()
@@ -143,9 +141,9 @@ class CollectionApplying(Applying):
     def _has_changed(self) -> bool:
         return super()._has_changed() or self._editing.has_edited()
 
-    def _take_back(self) -> RunState:
-        partial = self._record.may_be_promoted or self._context.begun
-        return self._editing.take_back(RunState.PARTIAL if partial else RunState.STOPPED)
+    def _take_back(self) -> Phase:
+        partial = self._record.phase is not Phase.STARTED or self._context.begun
+        return self._editing.take_back(Phase.PARTIAL if partial else Phase.STOPPED)
 
     # The steps
 
@@ -159,7 +157,7 @@ class CollectionApplying(Applying):
             decided = plan_snapshots.read(context.storage, document.snapshots.part)
             self._give_up_damaged()
             context.held.begin()
-            self._record.start()
+            self._writer.start()
             # Before the roots are read: it lists the store, which may take longer than what was
             # read may be old. Under the lock nobody else takes anything of them.
             left_whole = find_left_whole(context)
@@ -182,7 +180,7 @@ class CollectionApplying(Applying):
                 hint="give the digest that `reclaim plan` printed (--digest SHA256), or restore "
                 "the lists from a backup",
             )
-        self._journal.give_up(damaged)
+        self._give_up(damaged)
 
     def _expire(self, decided: PlannedSnapshots) -> None:
         """Take out of the history what expires."""
@@ -198,8 +196,7 @@ class CollectionApplying(Applying):
             check_protected(context.store, context.planned, seen)
             self._editing.compare(decided, now)
             done = self._journal.parts()
-            self._left_out = list_left_out(context, done=done, closed=seen.closed)
-            self._facts |= self._left_out.record()
+            self._writer.replace(left_out=list_left_out(context, done=done, closed=seen.closed))
         return seen, now
 
     def _confirm(
@@ -211,7 +208,7 @@ class CollectionApplying(Applying):
         with self._stages.stage("confirm", unit=OBJECTS, total=going) as confirming:
             seen, candidates = confirm(context, decided, seen, now, done=self._journal.parts())
             confirmed = sum(part.rows for part in candidates)
-            planned = context.planned.candidates - self._left_out.objects
+            planned = context.planned.candidates - self._record.left_out.objects
             confirming.facts["dropped"] = planned - confirmed
         return seen, candidates
 
@@ -226,27 +223,26 @@ class CollectionApplying(Applying):
             check_budget(context.store, held.lock, seen.read_at, so_far="nothing was deleted")
             self._intend(candidates)
             self._remember_protected(seen)
-            self._record.write()
-            self._facts[CONDEMNED] += self._promote_marks()
-            self._facts[PROMOTED] = True
-            self._record.write()
+            before = self._record.counts
+            self._writer.write_promoting()
+            condemned = before.condemned + self._promote_marks()
+            self._writer.write(phase=Phase.PROMOTED, counts=replace(before, condemned=condemned))
             if left_whole and isinstance(held, HeldQuarantine):
                 # Before the first of their objects goes: from then on they are not whole at home.
                 held.take_over(left_whole)
 
     def _promote_marks(self) -> int:
         """Make the marks terminal. An error need not mean that they are not; see ``_take_back``."""
-        self._record.may_be_promoted = True
         try:
             return self._context.held.promote()
         except LockLost:
-            self._record.may_be_promoted = False
+            self._writer.not_promoted()
             raise
 
     def _remember_protected(self, seen: Observation) -> None:
         """Remember what is protected by containers that are about to go."""
         context = self._context
-        fact = remember(
+        memory = remember(
             context.store,
             context.engine,
             context.basis.document,
@@ -254,8 +250,8 @@ class CollectionApplying(Applying):
             seen,
             opener=context.opener,
         )
-        if fact is not None:
-            self._facts[PROTECTED] = fact
+        if memory is not None:
+            self._writer.replace(protected=memory)
 
     def _collect(
         self, outcome: Outcome, decided: PlannedSnapshots, seen: Observation, now: Decided
@@ -265,7 +261,8 @@ class CollectionApplying(Applying):
             collected = 0
             if not outcome.counts[FAILED]:
                 collected = collect(self._context, self._journal, decided, seen, now)
-            self._facts[COLLECTED] += collected
+            counts = self._record.counts
+            self._writer.replace(counts=replace(counts, collected=counts.collected + collected))
             recording.facts["snapshots"] = collected
 
     def _finish(self, decided: PlannedSnapshots) -> Applied:
@@ -281,7 +278,7 @@ class CollectionApplying(Applying):
         Whatever stops that: the next run starts from the older one.
         """
         context, planned = self._context, self._context.planned
-        if planned.uncommitted is None or context.basis.compared or CHECKPOINT in self._facts:
+        if planned.uncommitted is None or context.basis.compared or self._record.checkpoint:
             return
         with self._stages.stage("checkpoint"):
             try:
@@ -298,11 +295,11 @@ class CollectionApplying(Applying):
                 log.warning("run %s leaves no checkpoint: %s", context.run, error)
                 return
         if saved is not None:
-            self._facts[CHECKPOINT] = saved
+            self._writer.replace(checkpoint=saved)
 
     def _remove_work(self) -> None:
         super()._remove_work()
-        if CHECKPOINT in self._facts:
+        if self._record.checkpoint:
             # Copied to where the next run finds it; it may be large.
             storage = self._context.storage
             for stored in list(storage.list(self._context.place.at("index"))):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -18,8 +18,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from reclaim.engine.tasks.parts import Part, Place, write_hashed
 from reclaim.errors import Corrupt, NotFound, PlanRefused
-from reclaim.model import ADOPT, Quarantine, Run, RunState
 from reclaim.run.plan_document import File, IndexFile
+from reclaim.run_record import ADOPT, Phase, RunRecord, SavedManifest
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
@@ -94,39 +94,40 @@ class Checkpoint(Generic[M]):
 class CheckpointKind(Generic[M]):
     """The checkpoints of one kind of run."""
 
-    fact: str
-    """The name in the record of a run."""
+    name: str
+    noted: Callable[[RunRecord], SavedManifest | None]
+    """The part of the record of a run that names its checkpoint."""
     format: int
     """The version that is read and written."""
     manifest: type[M]
 
-    def newest(self, runs: Sequence[Run]) -> Run | None:
+    def newest(self, runs: Sequence[RunRecord]) -> RunRecord | None:
         """The newest run that ended well and left a checkpoint."""
-        ended = (RunState.DONE, RunState.PURGED)
-        left = [run for run in runs if run.state in ended and run.summary.get(self.fact)]
+        left = [run for run in runs if run.finished and self.noted(run) is not None]
         return max(left, key=lambda run: run.started_at, default=None)
 
-    def newest_id(self, runs: Sequence[Run]) -> str | None:
+    def newest_id(self, runs: Sequence[RunRecord]) -> str | None:
         run = self.newest(runs)
         return None if run is None else run.id
 
-    def is_next(self, runs: Sequence[Run], base: str | None, barriers: Sequence[str]) -> bool:
+    def is_next(self, runs: Sequence[RunRecord], base: str | None, barriers: Sequence[str]) -> bool:
         """Whether nothing came since a plan: no other checkpoint, and no undo or adoption.
 
         ``base`` is the run whose checkpoint was the newest then.
         """
         return self.newest_id(runs) == base and find_barriers(runs) <= frozenset(barriers)
 
-    def find(self, runs: Sequence[Run], storage: Storage) -> FoundManifest[M] | str:
+    def find(self, runs: Sequence[RunRecord], storage: Storage) -> FoundManifest[M] | str:
         """The manifest of the newest checkpoint, or why there is none that can be used."""
         run = self.newest(runs)
         if run is None:
             return NONE
         try:
-            noted = run.summary[self.fact]
-            address = str(noted["address"])
+            noted = self.noted(run)
+            assert noted is not None
+            address = noted.address
             data = storage.get(address)
-            if hashlib.sha256(data).hexdigest() != noted["sha256"]:
+            if hashlib.sha256(data).hexdigest() != noted.sha256:
                 return f"the checkpoint of run {run.id} was changed after it was written"
             # Nothing else is known of another version.
             body: Any = json.loads(data)
@@ -153,7 +154,7 @@ class CheckpointKind(Generic[M]):
         if isinstance(found, str):
             return seen
         rows = pa.table({"address": pa.array(found.addresses(), pa.string())})
-        part = write_hashed(own, place.at(self.fact), rows)
+        part = write_hashed(own, place.at(self.name), rows)
         held = (*seen.held, part.address)
         return replace(seen, held=held, held_count=seen.held_count + part.rows)
 
@@ -163,13 +164,13 @@ def damaged(run_id: str) -> str:
     return f"the checkpoint of run {run_id} is damaged, or not there any more"
 
 
-def write_manifest(storage: Storage, place: Place, manifest: CheckpointManifest) -> dict[str, str]:
-    """Write a manifest; returns the fact for the record of its run."""
+def write_manifest(storage: Storage, place: Place, manifest: CheckpointManifest) -> SavedManifest:
+    """Write a manifest; returns the part for the record of its run."""
     data = json.dumps(manifest.model_dump(mode="json"), indent=2).encode()
     address = place.at(MANIFEST)
     storage.put(address, data)
     storage.flush([address])
-    return {"address": address, "sha256": hashlib.sha256(data).hexdigest()}
+    return SavedManifest(address, hashlib.sha256(data).hexdigest())
 
 
 def store_name(store: Store) -> str:
@@ -177,12 +178,12 @@ def store_name(store: Store) -> str:
     return f"{store.storage.url} {store.uid}"
 
 
-def find_barriers(runs: Sequence[Run]) -> frozenset[str]:
+def find_barriers(runs: Sequence[RunRecord]) -> frozenset[str]:
     """Events after which no checkpoint of before counts: what was gone may be there again."""
     return frozenset(_barriers(runs))
 
 
-def find_passed_barriers(runs: Sequence[Run]) -> frozenset[str]:
+def find_passed_barriers(runs: Sequence[RunRecord]) -> frozenset[str]:
     """Barriers that a plan made now comes after; those of an undo that is not finished are none.
 
     Such an undo may still bring objects back. So a plan made meanwhile leaves no checkpoint that
@@ -191,13 +192,13 @@ def find_passed_barriers(runs: Sequence[Run]) -> frozenset[str]:
     return find_barriers([run for run in runs if not run.undoing])
 
 
-def _barriers(runs: Sequence[Run]) -> Iterator[str]:
+def _barriers(runs: Sequence[RunRecord]) -> Iterator[str]:
     for run in runs:
         if run.kind == ADOPT:
             yield f"adoption {run.id}"
-        if run.state == RunState.UNDONE:
+        if run.phase is Phase.UNDONE:
             yield f"undo {run.id}"
-        if run.state == RunState.UNREADABLE:
+        if run.phase is Phase.UNREADABLE:
             yield f"damage {run.id}"
-        elif (aside := Quarantine.of_record(run.summary)) is not None:
-            yield from (f"undo {run.id} {number}" for number in range(len(aside.undos)))
+        elif run.promised is not None:
+            yield from (f"undo {run.id} {number}" for number in range(len(run.promised.undos)))

@@ -14,15 +14,14 @@ from reclaim.catalog.database import migrations
 from reclaim.clock import SKEW, Clock
 from reclaim.errors import ClockSkew, ReclaimError
 from reclaim.ids import new_uid
-from reclaim.model import Run, RunState
 from reclaim.policy import unmatched_rules
 from reclaim.run import environment
-from reclaim.run.admission import COLLECT
 from reclaim.run.lateness import find_last, find_lateness
 from reclaim.run.lifecycle.cut_off import can_be_given_up, find_cut_off
 from reclaim.run.orphans import find_orphans
 from reclaim.run.promises import unreadable_record
 from reclaim.run.stored_policy import find_stored
+from reclaim.run_record import COLLECT, Action, RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.abilities import Examines, ShowsHistory
 from reclaim.stores.base import Store
@@ -140,7 +139,7 @@ def _policy(store: Store) -> Iterator[Finding]:
 def _unreadable_records(store: Store) -> Iterator[Finding]:
     """The records of runs that cannot be read: every plan is refused until they can."""
     for run in store.runs():
-        if run.state == RunState.UNREADABLE:
+        if not run.allows(Action.ANOTHER):
             yield failed("records", unreadable_record(run), store.name)
 
 
@@ -172,7 +171,7 @@ def _runs(store: Store) -> Finding:
         sentence = f"a purge of what run {purging[0]} moved to quarantine was begun, not finished"
         hint = f"finish it: reclaim purge {named} --run {purging[0]}"
         return Finding(Level.WARNING, "runs", sentence, hint, store.name)
-    unfinished = [newest] if newest and newest.state in (RunState.STARTED, RunState.PARTIAL) else []
+    unfinished = [newest] if newest and newest.unfinished else []
     # Lifecycle runs that were cut off stay unfinished beside later runs.
     unfinished += find_cut_off(store)
     if unfinished and not at_work:
@@ -185,18 +184,18 @@ def _runs(store: Store) -> Finding:
     return Finding(Level.OK, "runs", said, "", store.name)
 
 
-def _unfinished(store: Store, run: Run) -> Finding:
+def _unfinished(store: Store, run: RunRecord) -> Finding:
     """A run that did not come to its end, and how to finish it."""
     named = name_of(store.kind, store.name, store.uid)
     where = "" if named == store.name else f" --store {named}"
     # An apply is refused once an undo has begun.
-    if run.undoing or run.given_up:
+    if run.undoing:
         hint = f"finish it: reclaim undo {run.id}{where}"
     else:
         hint = f"finish it: reclaim apply {run.place}{where}"
         if run.undoable or can_be_given_up(store, run):
             hint += f"; or undo it: reclaim undo {run.id}{where}"
-    sentence = f"run {run.id} is unfinished ({run.state})"
+    sentence = f"run {run.id} is unfinished ({run.phase})"
     return Finding(Level.WARNING, "runs", sentence, hint, store.name)
 
 

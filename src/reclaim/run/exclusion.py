@@ -21,15 +21,13 @@ from reclaim.engine.tasks.deleting import Outcome
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
 from reclaim.errors import Corrupt, IncompleteRead, NotFound, PlanRefused, Refused, StorageDenied
 from reclaim.ids import new_uid
-from reclaim.model import Run
 from reclaim.run import plan_file
 from reclaim.run.known_lists import decode, encode
+from reclaim.run_record import RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.abilities import NeedsOtherSnapshots
 from reclaim.stores.base import Store
 
-EXCLUDE = "exclude"
-"""The globs, in the record of a run."""
 FOLDER = "excluded"
 """The folder of an apply with the list of what was left out."""
 FILES = "excluded.json"
@@ -49,28 +47,6 @@ class Exclusion:
     excluded: Sequence[Part]
     needing: Sequence[str] = ()
     """Addresses of what was left out, where snapshots need others."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """The objects left out, as the record of a run has them."""
-
-    globs: Sequence[str] = ()
-    objects: int = 0
-    size: int = 0
-    place: str = ""
-    """The folder with the list of them."""
-
-    def record(self) -> dict[str, object]:
-        return {
-            EXCLUDE: list(self.globs),
-            "excluded": self.objects,
-            "excluded_bytes": self.size,
-            "excluded_list": self.place,
-        }
-
-
-NOTHING_LEFT_OUT = LeftOut()
 
 
 def exclude(
@@ -131,7 +107,7 @@ def write_files(storage: Storage, own: Place, parts: Sequence[Part]) -> None:
 
 def _find_earlier(store: Store, own: Place, opener: Opener) -> Iterator[Part]:
     """The files with what earlier runs left out, in the storage of this apply."""
-    leaving = (run for run in store.runs() if run.summary.get("excluded_list"))
+    leaving = (run for run in store.runs() if run.left_out.place)
     for run in islice(leaving, LATEST_RUNS):
         listed = _read_files(run, opener)
         if listed is None:
@@ -151,12 +127,12 @@ def _find_earlier(store: Store, own: Place, opener: Opener) -> Iterator[Part]:
                 yield write_part(opener(own.url), copy, read_part(storage, part))
 
 
-def _read_files(run: Run, opener: Opener) -> tuple[Place, Sequence[Part]] | None:
+def _read_files(run: RunRecord, opener: Opener) -> tuple[Place, Sequence[Part]] | None:
     """The files with what a run left out, and where; None if its plan is not there any more."""
     try:
         place, planned = plan_file.find_run(opener(run.place), run.place)
         # Its folder has the id of the apply.
-        apply_id = str(run.summary["excluded_list"]).rstrip("/").split("/")[-2]
+        apply_id = run.left_out.place.rstrip("/").split("/")[-2]
         own = place.below("apply").below(apply_id)
         if planned.run == run.id:
             body = opener(own.url).get(own.at(FILES))

@@ -13,12 +13,13 @@ from reclaim.catalog import HistoryEdit, HistoryRead, Repository
 from reclaim.catalog.collection.editors import EXPIRE
 from reclaim.history import Edit
 from reclaim.lock import edit_in_progress
-from reclaim.model import Run, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.policy import Decisions, Policy, require_rules, unmatched_sentences
 from reclaim.run.decide import Decided, check_counts, decide
-from reclaim.run.edit_counts import EditCounts
+from reclaim.run.edit_counts import count_edit
 from reclaim.run.plan_document import LibraryEdit
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
+from reclaim.run_record import RunRecord
 from reclaim.stores.abilities import HistorySeen
 
 
@@ -81,18 +82,19 @@ def plan_expire(
     return ExpirePlan(read, decided, reviewed)
 
 
-def apply_expire(repository: Repository, plan: ExpirePlan) -> Run | None:
+def apply_expire(repository: Repository, plan: ExpirePlan) -> RunRecord | None:
     """Apply a plan; None when there was nothing to do."""
     # Commits that a run has marked cannot be edited; one that died has no more use for its marks.
     repository.release_left_over()
-    runs: list[Run] = []
+    runs: list[RunRecord] = []
 
     def make(again: EditAgain, seen: HistorySeen) -> bool:
         assert isinstance(seen, HistoryRead)
         edit = again.edit
-        summary = EditCounts.of(edit, again.released).record()
         written = HistoryEdit.of(seen, edit.reparent, edit.delete_refs)
-        run = repository.edit_history(written, seen, kind=EXPIRE, summary=summary)
+        run = repository.edit_history(
+            written, seen, kind=EXPIRE, counts=count_edit(edit, again.released)
+        )
         if run is not None:
             runs.append(run)
         return run is not None

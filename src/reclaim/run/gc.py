@@ -10,8 +10,6 @@ import pyarrow.compute as pc
 
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, open_storage
-from reclaim.model import Run, RunState
-from reclaim.run.admission import COLLECT
 from reclaim.run.applied import Applied
 from reclaim.run.apply import apply_plan
 from reclaim.run.limits import NO_LIMITS, Limits
@@ -21,6 +19,7 @@ from reclaim.run.plan_document import OF_RUNS
 from reclaim.run.removal import DELETE, Removal
 from reclaim.run.settled import is_empty
 from reclaim.run.stages import Watcher
+from reclaim.run_record import COLLECT, Phase, RunRecord
 from reclaim.stores.base import Store
 from reclaim.stores.format import QUARANTINE
 
@@ -59,9 +58,8 @@ def collect(
         plan = make_plan(store, engine, options, watcher=watcher, opener=opener)
     if is_empty(plan.document, plan.place, opener):
         made = plan.document
-        nothing = {"objects": 0, "bytes": 0}
         where = str(plan.place)
-        store.add_run(Run(made.run, COLLECT, RunState.DONE, made.started_at, nothing, where))
+        store.add_run(RunRecord(made.run, COLLECT, Phase.DONE, made.started_at, where))
         return Collected(plan, None)
     limits.check(
         plan.document,

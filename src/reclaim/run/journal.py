@@ -21,6 +21,7 @@ from reclaim.run.known_lists import (
     INTENTIONS,
     OUTCOMES,
     Hashes,
+    Lists,
     encode,
     hash_of,
     log,
@@ -29,14 +30,14 @@ from reclaim.run.known_lists import (
 from reclaim.storage import Storage
 
 
-def _unrecorded() -> None:
+def _unrecorded(lists: Lists) -> None:
     """The journal of an undo or a purge: nobody reads it after its own run."""
 
 
 class Journal:
     """The notes of this apply and earlier ones of the same plan.
 
-    ``known`` are the lists that the record of the run has, and ``record`` writes them there.
+    ``known`` are the lists in the record of the run; ``record`` writes the lists of now there.
     """
 
     def __init__(
@@ -46,22 +47,23 @@ class Journal:
         own: Place,
         *,
         known: Hashes | None,
-        record: Callable[[], None] = _unrecorded,
+        record: Callable[[Lists], None] = _unrecorded,
     ) -> None:
         self._storage = storage
         self._applies = applies
         self.own = own
         self._record = record
         self._lists = read_lists(storage, applies, known)
+        self._known = self._lists.known
         self.begun = known is None or bool(known)
         """Whether an earlier apply was about to take something."""
         self._new_intended: list[Part] = []
         self._outcomes: list[tuple[Part, Outcome]] = []
 
     @property
-    def known(self) -> Hashes:
+    def lists(self) -> Lists:
         """The lists that are believed, as the record of the run is to have them."""
-        return self._lists.known
+        return {name: tuple(hashes) for name, hashes in self._known.items()}
 
     @property
     def lost(self) -> Sequence[str]:
@@ -71,7 +73,7 @@ class Journal:
     @property
     def given_up(self) -> bool:
         """Whether a list was lost or damaged when the plan was applied again."""
-        return any(not hashes for hashes in self.known.values())
+        return any(not hashes for hashes in self._known.values())
 
     def find_damaged(self, engine: Engine, place: Place) -> Sequence[str]:
         """The lists that are lost, or of which a file is not as it was written."""
@@ -99,7 +101,7 @@ class Journal:
         self._storage.flush(part.address for part in parts)
         body = encode([(part, Outcome()) for part in parts])
         self._write(INTENTIONS, body)
-        self.known[self._name(INTENTIONS)] = [hash_of(body)]
+        self._known[self._name(INTENTIONS)] = [hash_of(body)]
 
     def intended_rows(self) -> int:
         """How many objects were about to be taken, by all applies together."""
@@ -121,12 +123,12 @@ class Journal:
             self._outcomes.append((replace(part, group=kind), counted))
         self._storage.flush(part.address for part in parts)
         body, name = encode(self._outcomes), self._name(OUTCOMES)
-        before = self.known.get(name, [ABSENT])
+        before = self._known.get(name, [ABSENT])
         # Recorded first: cut off at any point, the list that is there is one that is known.
-        self.known[name] = [*before, hash_of(body)]
-        self._record()
+        self._known[name] = [*before, hash_of(body)]
+        self._record(self.lists)
         self._write(OUTCOMES, body)
-        self.known[name] = [hash_of(body)]
+        self._known[name] = [hash_of(body)]
 
     def total(self) -> Outcome:
         """The outcome of all applies together. A failure counts once, as the last one left it."""

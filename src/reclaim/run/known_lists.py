@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from reclaim.engine.tasks.deleting import Outcome
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.errors import Corrupt, NotFound
-from reclaim.model import LISTS, Run
 from reclaim.operators import current_operator
+from reclaim.run_record import RunRecord
 from reclaim.storage import Storage
 
 ABSENT = ""
@@ -29,21 +29,20 @@ Hashes = dict[str, list[str]]
 
 Two while it is being written over. None of them if a later apply gave the list up.
 """
+Lists = Mapping[str, tuple[str, ...]]
+"""The same, in the record of a run."""
 Rows = list[tuple[Part, Outcome]]
 
 log = logging.getLogger(__name__)
 
 
-def known_lists(run: Run | None) -> Hashes | None:
+def known_lists(run: RunRecord | None) -> Hashes | None:
     """The lists in the record of a run; None of a run of an older version, which recorded none."""
     if run is None:
         return {}
-    noted = run.summary.get(LISTS)
-    if noted is None:
+    if run.lists is None:
         return None
-    if not isinstance(noted, Mapping):
-        return {}
-    return {str(name): [str(one) for one in hashes] for name, hashes in noted.items()}
+    return {name: list(hashes) for name, hashes in run.lists.items()}
 
 
 @dataclass(slots=True)
@@ -116,7 +115,7 @@ def encode(rows: Sequence[tuple[Part, Outcome]]) -> bytes:
         }
         for part, outcome in rows
     ]
-    return json.dumps({"operator": current_operator().record(), "files": files}).encode()
+    return json.dumps({"operator": current_operator().document(), "files": files}).encode()
 
 
 def decode(body: bytes, address: str) -> Rows:

@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from reclaim.model import LIFECYCLE, Run, RunState
-from reclaim.run.admission import COLLECT
+from reclaim.run_record import COLLECT, RunRecord
 from reclaim.stores.base import Store
 from reclaim.stores.registry import name_of
 
 TOO_OLD = timedelta(days=30)
-FINISHED = (RunState.DONE, RunState.PURGED)
-"""One whose quarantine has ended since was finished as well."""
 
 
-def find_last(runs: Sequence[Run]) -> datetime | None:
+def find_last(runs: Sequence[RunRecord]) -> datetime | None:
     """When the last run began that finished, and that takes what nothing reaches.
 
     One by lifecycle rules takes what is too old, and leaves the rest.
     """
-    collections = (run for run in runs if run.kind == COLLECT and LIFECYCLE not in run.summary)
-    return max((run.started_at for run in collections if run.state in FINISHED), default=None)
+    collections = (run for run in runs if run.kind == COLLECT and run.lifecycle is None)
+    return max((run.started_at for run in collections if run.finished), default=None)
 
 
-def find_lateness(store: Store, runs: Sequence[Run]) -> tuple[str, str] | None:
+def find_lateness(store: Store, runs: Sequence[RunRecord]) -> tuple[str, str] | None:
     """A sentence on what is late in a store, and a hint; None if its last finished run is young."""
     done = find_last(runs)
     since = done or getattr(store, "created_at", None)

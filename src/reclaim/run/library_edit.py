@@ -16,11 +16,12 @@ from reclaim.history import Edit, build
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy, evaluate
 from reclaim.run.decide import Predict, find_cut_off, find_released
-from reclaim.run.edit_counts import EditCounts
+from reclaim.run.edit_counts import count_edit
 from reclaim.run.library_notes import LibraryNotes
 from reclaim.run.plan_document import LibraryEdit
 from reclaim.run.plan_snapshots import PlannedSnapshots
 from reclaim.run.reviewed_edit import ROUNDS
+from reclaim.run_record import EditCounts
 from reclaim.stores.abilities import BY_REF, EditsHistory, Expiration, ExpiresItself, HeldExpiration
 from reclaim.stores.base import Held, Store
 
@@ -111,7 +112,7 @@ def edit_by_library(
         if edit.empty:
             return EditCounts()
         if held.expire_by_library(expiration, seen):
-            return EditCounts.of(edit, released)
+            return count_edit(edit, released)
         notes.unchanged()
     raise OutOfTime(
         f"refs of {store.name} changed faster than its library could be asked to expire them",

@@ -1,4 +1,4 @@
-"""The notes of an apply about the edits that it lets the store's own library make.
+"""The notes of a run about the edits that it lets the store's own library make.
 
 They are in the run's record before the library is asked: an error of a library need not mean that
 it did nothing, and whoever goes on with the run has to know what was predicted of each edit.
@@ -8,33 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from collections.abc import Set as AbstractSet
-from typing import Any
 
-from reclaim.model import EDITED_BY_LIBRARY, RELEASED_BY_LIBRARY, Run, RunState, SnapshotId
+from reclaim.model import SnapshotId
+from reclaim.run.record_writer import RecordWriter
 from reclaim.run.released import Released, read_released, write_released
-from reclaim.stores.base import Held, Store
-
-NOTES = (EDITED_BY_LIBRARY, RELEASED_BY_LIBRARY)
+from reclaim.run_record import RecordedEdit, RunRecord
+from reclaim.stores.base import Store
 
 
 class LibraryNotes:
-    """The library's edits as they were predicted, and as they are seen.
+    """The library's edits as they were predicted, and as they are seen."""
 
-    ``facts`` is the record of the run as the apply keeps it.
-    """
-
-    def __init__(
-        self, store: Store, held: Held, run_id: str, facts: dict[str, Any], earlier: Run | None
-    ) -> None:
+    def __init__(self, store: Store, writer: RecordWriter, earlier: RunRecord | None) -> None:
         self._store = store
-        self._held = held
-        self._run = run_id
-        self._facts = facts
+        self._writer = writer
         self._earlier = earlier
         self._released: Released | None = None
-        self._before: tuple[Released | None, dict[str, Any]] = (None, {})
-        if earlier is not None:
-            facts |= {name: earlier.summary[name] for name in NOTES if name in earlier.summary}
+        self._before: tuple[Released | None, RecordedEdit] = (None, writer.record.edit)
         self.edited = False
         """Whether this apply has asked the library."""
 
@@ -50,20 +40,18 @@ class LibraryNotes:
         plan names. If the library ``edits``, this is the last that is done before it is asked."""
         reviewed = frozenset(dead) - stays
         known = self._released or read_released(self._store, self._earlier)
-        self._before = (known, {name: self._facts[name] for name in NOTES if name in self._facts})
+        self._before = (known, self._writer.record.edit)
         self._released = (known or Released(reviewed)).edited_again(reviewed, released)
         if edits:
-            self.edited = self._facts[EDITED_BY_LIBRARY] = True
+            self.edited = True
+            self._writer.replace_edit(by_library=True)
             self._write()
 
     def unchanged(self) -> None:
         """Take that back: the library was asked, and did nothing."""
-        self._released, noted = self._before
-        for name in NOTES:
-            self._facts.pop(name, None)
-        self._facts |= noted
+        self._released, before = self._before
         self.edited = False
-        self._held.finish(self._run, RunState.STARTED, self._facts)
+        self._writer.write(edit=before)
 
     def find_unplanned(self, dead: AbstractSet[SnapshotId]) -> frozenset[SnapshotId]:
         """Snapshots of those that nothing reaches now that nobody has reviewed: the plan does not
@@ -79,5 +67,7 @@ class LibraryNotes:
 
     def _write(self) -> None:
         assert self._released is not None
-        self._facts[RELEASED_BY_LIBRARY] = write_released(self._store, self._run, self._released)
-        self._held.finish(self._run, RunState.STARTED, self._facts)
+        run = self._writer.record.id
+        file = write_released(self._store, run, self._released)
+        self._writer.replace_edit(released_file=file)
+        self._writer.write()

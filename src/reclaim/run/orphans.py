@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reclaim.model import Run, RunState
 from reclaim.stores.base import Store
 
 UNKNOWN = "unknown"
@@ -29,7 +28,7 @@ class Orphans:
 
 def protected_folders(store: Store) -> Sequence[str]:
     """The folders of runs that can be undone or purged: their quarantine, and their records."""
-    runs = [run for run in store.runs() if _is_open(run)]
+    runs = [run for run in store.runs() if run.may_quarantine]
     return [
         folder
         for run in runs
@@ -47,15 +46,10 @@ def find_orphans(store: Store) -> Sequence[Orphans]:
     for folder in folders:
         name = folder.rpartition("/")[2]
         run = runs.get(name)
-        if run is not None and _is_open(run):
+        if run is not None and run.may_quarantine:
             continue
         sizes = [stored.size for stored in store.storage.list(folder)]
         if sizes:
-            state = UNKNOWN if run is None else run.state
+            state = UNKNOWN if run is None else run.phase
             orphans.append(Orphans(name, state, len(sizes), sum(sizes)))
     return orphans
-
-
-def _is_open(run: Run) -> bool:
-    """Whether a run may still have something aside; one that cannot be read may."""
-    return run.quarantine is not None or run.state == RunState.UNREADABLE

@@ -26,11 +26,12 @@ from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_has
 from reclaim.engine.tasks.promised import COVERED, PROMISED, Unread, promised_containers
 from reclaim.errors import Conflict, Corrupt, IncompleteRead, PlanRefused, Refused
 from reclaim.ids import new_uid
-from reclaim.model import Run, RunState, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.run.decide import Decided
 from reclaim.run.lifecycle.cut_off import find_cut_off
 from reclaim.run.released import still_promised
 from reclaim.run.removal import MARKED, find_record
+from reclaim.run_record import Action, RunRecord
 from reclaim.stores.abilities import (
     KeepsParents,
     NeedsMoreOnceEdited,
@@ -161,7 +162,7 @@ def keep_for_edited(
 
 
 def _not_read(
-    store: Store, unread: Unread, runs: Iterable[Run], *, besides: str
+    store: Store, unread: Unread, runs: Iterable[RunRecord], *, besides: str
 ) -> IncompleteRead | Conflict:
     """The refusal to go on while containers of promised snapshots are away or damaged.
 
@@ -201,31 +202,31 @@ def _holding(seen: Observation, parts: Sequence[Part]) -> Observation:
     )
 
 
-def _aside(store: Store, run: Run) -> str:
+def _aside(store: Store, run: RunRecord) -> str:
     """Where a run has set objects aside."""
     covered = run.quarantine is not None and run.quarantine.removal == MARKED
     return COVERED if covered else store.format.quarantine_path(run.id)
 
 
-def _promising(store: Store) -> Iterator[Run]:
+def _promising(store: Store) -> Iterator[RunRecord]:
     """The runs that have something in quarantine. One whose record cannot be read may be one."""
     for run in store.runs():
-        if run.state == RunState.UNREADABLE:
+        if not run.allows(Action.ANOTHER):
             raise unreadable_record(run)
         if run.quarantine:
             yield run
 
 
-def unreadable_record(run: Run) -> Refused:
+def unreadable_record(run: RunRecord) -> Refused:
     """The refusal to delete anything beside a run whose record cannot be read."""
     return Refused(
-        f"{run.summary['error']}; nothing is deleted while the needs of its undo are unknown",
-        hint=str(run.summary["hint"]),
+        f"{run.error}; nothing is deleted while the needs of its undo are unknown",
+        hint=run.hint,
         run=run.id,
     )
 
 
-def _taking(store: Store, run: Run, opener: Opener) -> Iterator[pa.Table]:
+def _taking(store: Store, run: RunRecord, opener: Opener) -> Iterator[pa.Table]:
     """The addresses that a run was about to take, some hundred thousand at a time.
 
     Of one that is done they are not where they were, but for what markers cover. One that is being
@@ -245,7 +246,7 @@ def _taking(store: Store, run: Run, opener: Opener) -> Iterator[pa.Table]:
             raise _not_known(run) from error
 
 
-def _not_known(run: Run) -> Refused:
+def _not_known(run: RunRecord) -> Refused:
     assert run.quarantine is not None
     again = f"apply its plan again (`reclaim apply {run.place}`)"
     if run.quarantine.removal != MARKED:
@@ -257,7 +258,7 @@ def _not_known(run: Run) -> Refused:
     )
 
 
-def _record(store: Store, run: Run) -> pa.Table:
+def _record(store: Store, run: RunRecord) -> pa.Table:
     """The files of a run's own folder: its journal tells what to bring back."""
     folder = store.place(run.id)[1].rstrip("/")
     addresses = [stored.address for stored in store.storage.list(folder)]

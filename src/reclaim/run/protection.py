@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -28,9 +27,10 @@ from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, 
 from reclaim.engine.uncommitted import CopyRequest
 from reclaim.errors import IncompleteRead, NotFound, PlanRefused
 from reclaim.ids import new_uid
-from reclaim.model import PROTECTED, Run, RunState, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.run.causes import dead_containers
 from reclaim.run.plan_document import File, PlanDocument
+from reclaim.run_record import Phase, ProtectedMemory, RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation
@@ -81,7 +81,7 @@ NO_PROTECTION = Protection()
 def find_memory(store: Store, storage: Storage) -> Memory:
     """The newest memory of a store; refused if it cannot be read."""
     runs = store.runs()
-    if damaged := [run.id for run in runs if run.state == RunState.UNREADABLE]:
+    if damaged := [run.id for run in runs if run.phase is Phase.UNREADABLE]:
         raise PlanRefused(
             f"the record of run {damaged[0]} is damaged, and may name what `protect` keeps",
             hint="nothing was planned; restore the database from a backup, or unset `protect` "
@@ -89,12 +89,12 @@ def find_memory(store: Store, storage: Storage) -> Memory:
         )
     _check_known(store, storage, runs)
     newest = _newest(runs)
-    generation, address = int(newest[GENERATION]), str(newest.get(ADDRESS, ""))
+    generation, address = newest.generation, newest.address
     if not address:
         return Memory(generation)
     try:
         data = storage.get(address)
-        if hashlib.sha256(data).hexdigest() != newest["sha256"]:
+        if hashlib.sha256(data).hexdigest() != newest.sha256:
             raise _damaged(address)
         files = _Manifest.model_validate_json(data).files
     except (NotFound, ValidationError) as error:
@@ -102,7 +102,7 @@ def find_memory(store: Store, storage: Storage) -> Memory:
     return Memory(generation, address, [file.part for file in files])
 
 
-def _check_known(store: Store, storage: Storage, runs: Sequence[Run]) -> None:
+def _check_known(store: Store, storage: Storage, runs: Sequence[RunRecord]) -> None:
     """Refuse where a run has remembered something that the store has no record of: its records are
     older than that."""
     folder = f"{store.format.prefix}{FOLDER}/"
@@ -118,18 +118,17 @@ def _check_known(store: Store, storage: Storage, runs: Sequence[Run]) -> None:
             )
 
 
-def _newest(runs: Sequence[Run]) -> Mapping[str, Any]:
-    """The newest of the facts that records have of a memory.
+def _newest(runs: Sequence[RunRecord]) -> ProtectedMemory:
+    """The newest memory that records name.
 
     A run that gave the memory up and was undone has not given it up.
     """
     noted = [
-        run.summary[PROTECTED]
+        run.protected
         for run in runs
-        if run.summary.get(PROTECTED)
-        and (run.state != RunState.UNDONE or ADDRESS in run.summary[PROTECTED])
+        if run.protected is not None and (run.phase is not Phase.UNDONE or run.protected.address)
     ]
-    return max(noted, key=lambda fact: int(fact[GENERATION]), default={GENERATION: 0})
+    return max(noted, key=lambda memory: memory.generation, default=ProtectedMemory(0))
 
 
 def _damaged(address: str) -> PlanRefused:
@@ -259,10 +258,10 @@ def remember(
     seen: Observation,
     *,
     opener: Opener,
-) -> dict[str, Any] | None:
+) -> ProtectedMemory | None:
     """Remember what a plan found to be protected, before its containers go.
 
-    Returns the fact for the record of the run; None if the memory stays as it is. ``place`` is
+    Returns the part for the record of the run; None if the memory stays as it is. ``place`` is
     where the plan is. To be called under the lock.
     """
     storage = opener(store.storage.url)
@@ -271,7 +270,7 @@ def remember(
     if not seen.protect:
         # What was kept by globs that are gone is forgotten with them.
         newest = _newest(store.runs())
-        return {GENERATION: newest[GENERATION] + 1} if ADDRESS in newest else None
+        return ProtectedMemory(newest.generation + 1) if newest.address else None
     if not planned.protected:
         return None
     memory = find_memory(store, storage)
@@ -287,8 +286,4 @@ def remember(
     address = own.at(MANIFEST)
     storage.put(address, data)
     storage.flush([*(part.address for part in parts), address])
-    return {
-        GENERATION: memory.generation + 1,
-        ADDRESS: address,
-        "sha256": hashlib.sha256(data).hexdigest(),
-    }
+    return ProtectedMemory(memory.generation + 1, address, hashlib.sha256(data).hexdigest())

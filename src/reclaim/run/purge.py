@@ -22,7 +22,6 @@ from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, read_p
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import Corrupt, LockLost, Partial, ReclaimError, Refused
 from reclaim.ids import new_run_id, new_uid
-from reclaim.model import Quarantine, Run, RunState
 from reclaim.run.checks import check_budget, check_clock
 from reclaim.run.ends import cause_of, lock_left, sentence_of, told_as_partial
 from reclaim.run.journal import Journal
@@ -30,14 +29,13 @@ from reclaim.run.lifecycle.settling import has_claims, settle
 from reclaim.run.removal import UndoableRemoval, note_undo_begun, removal_of, setting_aside
 from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
+from reclaim.run_record import PURGE, Action, Phase, Quarantine, RecordedPurge, RunCounts, RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.abilities import ReportsRereferenced
 from reclaim.stores.base import Held, HeldLock, Store
 from reclaim.stores.format import QUARANTINE
 from reclaim.stores.observation import BUDGET
 
-PURGE = "purge"
-"""The kind of run that this is."""
 SHOWN = 3
 """How many of the objects that could not be deleted a message names."""
 
@@ -59,6 +57,19 @@ class Purged:
     def failed(self) -> int:
         return self.outcome.counts[FAILED]
 
+    def record(self, started: RunRecord, phase: Phase) -> RunRecord:
+        """The record of the purge with its result."""
+        objects, size = self.outcome.only(DELETED)
+        counts = RunCounts(
+            objects,
+            size,
+            self.failed,
+            collected=self.collected,
+            rescued=self.outcome.counts[RESTORED],
+        )
+        ended = RecordedPurge(tuple(self.runs), tuple(self.skipped))
+        return replace(started, phase=phase, counts=counts, purge=ended)
+
     def summary(self) -> dict[str, Any]:
         objects, size = self.outcome.only(DELETED)
         return {
@@ -72,7 +83,9 @@ class Purged:
         }
 
 
-def due(store: Store, older_than: timedelta | None, run_id: str | None = None) -> Sequence[Run]:
+def due(
+    store: Store, older_than: timedelta | None, run_id: str | None = None
+) -> Sequence[RunRecord]:
     """The runs whose quarantine is to end: by the time they were given, or by their age; or the
     one that somebody names, whatever its time. What a purge has begun, the next one goes on with.
 
@@ -83,6 +96,7 @@ def due(store: Store, older_than: timedelta | None, run_id: str | None = None) -
         (run.quarantine.since or run.started_at, run)
         for run in store.runs()
         if run.quarantine
+        and run.allows(Action.PURGE)
         and (_is_due(run.quarantine, now, older_than) if run_id is None else run.id == run_id)
     ]
     return [run for _, run in sorted(ending, key=lambda dated: dated[0])]
@@ -122,7 +136,8 @@ def purge(
         check_clock(store, store.storage, place)
         held.begin()
         now = store.clock.now()
-        held.start(Run(done.run, PURGE, RunState.STARTED, now, {}, str(place)))
+        record = RunRecord(done.run, PURGE, Phase.STARTED, now, str(place))
+        held.start(record)
         try:
             ending = due(store, older_than, run_id)
             for run in ending:
@@ -138,12 +153,12 @@ def purge(
                             raise
                         done.skipped[run.id] = error
                     purging.facts["objects"] = done.summary()["objects"] - before
-            state = RunState.PARTIAL if done.failed or done.skipped else RunState.DONE
-            held.finish(done.run, state, done.summary())
+            phase = Phase.PARTIAL if done.failed or done.skipped else Phase.DONE
+            held.finish(done.record(record, phase))
         except BaseException as error:
             with suppress(Exception):
-                said = done.summary() | {"error": cause_of(error)}
-                held.finish(done.run, RunState.PARTIAL, said)
+                partial = done.record(record, Phase.PARTIAL)
+                held.finish(replace(partial, error=cause_of(error)))
             if not isinstance(error, Exception) or not (done.runs or done.skipped):
                 raise
             raise _partial(done, place, held.lock, stopped=error) from error
@@ -189,7 +204,7 @@ def _purge(
     store: Store,
     held: Held,
     engine: Engine,
-    run: Run,
+    run: RunRecord,
     place: Place,
     done: Purged,
     opener: Opener,
@@ -223,7 +238,7 @@ def _purge(
                 failed=settled.unknown,
             )
     done.collected += setting_aside(held).forget(run.id)
-    held.finish(run.id, RunState.PURGED, {**run.summary, "purged_by": done.run})
+    held.finish(replace(run, phase=Phase.PURGED, purged_by=done.run))
     done.runs.append(run.id)
 
 
@@ -237,7 +252,7 @@ class _Ending:
     store: Store
     held: Held
     engine: Engine
-    run: Run
+    run: RunRecord
     removal: UndoableRemoval
     journal: Journal
     place: Place
@@ -311,16 +326,13 @@ class _Ending:
             self.done.failures[self.run.id] = self.journal.failures(SHOWN)
 
 
-def _note_begun(store: Store, held: Held, run: Run) -> Run:
+def _note_begun(store: Store, held: Held, run: RunRecord) -> RunRecord:
     """Note in a run's record that it is being purged, before the first object is deleted."""
-    aside = run.quarantine
-    assert aside is not None
-    if aside.purge_begun is not None:
+    if run.purging:
         return run
-    begun = replace(aside, purge_begun=store.clock.now())
-    summary = {**run.summary, **begun.record()}
-    held.finish(run.id, RunState(run.state), summary)
-    return replace(run, summary=summary)
+    begun = run.purge_begun(store.clock.now())
+    held.finish(begun)
+    return begun
 
 
 def _split(

@@ -18,7 +18,8 @@ from reclaim.engine.tasks.parts import Place
 from reclaim.errors import Corrupt, NotFound, PlanRefused, Refused
 from reclaim.history import build
 from reclaim.history.graph import reachable
-from reclaim.model import RELEASED_BY_LIBRARY, UNDO_HOLDER, Run, SnapshotId
+from reclaim.model import UNDO_HOLDER, SnapshotId
+from reclaim.run_record import RunRecord
 from reclaim.safety import SAFETY
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import HeldExpiration, Quarantines
@@ -71,14 +72,13 @@ def write_released(store: Store, run_id: str, released: Released) -> str:
     return address
 
 
-def read_released(store: Store, run: Run | None) -> Released | None:
+def read_released(store: Store, run: RunRecord | None) -> Released | None:
     """The record of what a run's library edits released; None if it has asked no library."""
-    noted = None if run is None else run.summary.get(RELEASED_BY_LIBRARY)
-    if run is None or noted is None:
+    if run is None or not run.edit.released_file:
         return None
     # By its name in the run's own folder: in a copy of the store the record has the address that
     # it has in the original.
-    address = Place(*store.place(run.id)).at(str(noted).rpartition("/")[2])
+    address = Place(*store.place(run.id)).at(run.edit.released_file.rpartition("/")[2])
     try:
         rows = hashed_files.read(store.storage, address)
     except (NotFound, PlanRefused, Corrupt) as error:
@@ -94,7 +94,7 @@ def read_released(store: Store, run: Run | None) -> Released | None:
     return Released(chosen("reviewed"), chosen("released"))
 
 
-def still_promised(store: Store, run: Run) -> frozenset[SnapshotId]:
+def still_promised(store: Store, run: RunRecord) -> frozenset[SnapshotId]:
     """Snapshots that a run's library released and that the run itself has not taken.
 
     They are promised for all of its window. It may have been cut off before it took them, a lease
@@ -106,7 +106,7 @@ def still_promised(store: Store, run: Run) -> frozenset[SnapshotId]:
     return frozenset() if released is None else released.released.difference(store.taken(run.id))
 
 
-def hold_released(store: Store, held: Held, run: Run) -> tuple[str, ...]:
+def hold_released(store: Store, held: Held, run: RunRecord) -> tuple[str, ...]:
     """Hold what the library released and no ref reaches, until the end of the run's window.
 
     Only under the lock, and before the run counts as undone. Returns sentences about it.

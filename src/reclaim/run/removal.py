@@ -23,13 +23,14 @@ from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
 from reclaim.engine.tasks.restoring import BringBack
 from reclaim.errors import Corrupt, NotFound, PlanRefused, ReclaimError, Refused, StorageDenied
 from reclaim.ids import new_uid
-from reclaim.model import Quarantine, Run, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.run import plan_file
 from reclaim.run.damaged_notes import recall_without
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
 from reclaim.run.plan_document import PlanDocument
 from reclaim.run.plan_file import PlannedRun
+from reclaim.run_record import Quarantine, RunRecord
 from reclaim.safety import SAFETY
 from reclaim.storage import KeyRange, buckets
 from reclaim.stores.abilities import HeldQuarantine, Quarantines
@@ -85,7 +86,7 @@ class UndoableRemoval(Removal, Protocol):
         ...
 
     def quarantined(
-        self, store: Store, engine: Engine, run: Run, place: Place, opener: Opener
+        self, store: Store, engine: Engine, run: RunRecord, place: Place, opener: Opener
     ) -> Sequence[Part]:
         """Objects in the quarantine of a run, and nothing else, each with its identity."""
         ...
@@ -94,11 +95,11 @@ class UndoableRemoval(Removal, Protocol):
         """Where a run sets objects aside; None if they stay where they are."""
         ...
 
-    def restorer(self, store: Store, run: Run, opener: Opener) -> Deleter:
+    def restorer(self, store: Store, run: RunRecord, opener: Opener) -> Deleter:
         """Brings objects back; what it notes of them is found by ``quarantined``."""
         ...
 
-    def purger(self, store: Store, run: Run) -> Deleter: ...
+    def purger(self, store: Store, run: RunRecord) -> Deleter: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ class MoveToQuarantine:
         return 2 * objects if store.storage.at_once > 1 else 0
 
     def quarantined(
-        self, store: Store, engine: Engine, run: Run, place: Place, opener: Opener
+        self, store: Store, engine: Engine, run: RunRecord, place: Place, opener: Opener
     ) -> Sequence[Part]:
         record = find_record(store, run, opener)
         if record is None or not record.tells_all:
@@ -168,7 +169,7 @@ class MoveToQuarantine:
             log.warning("the record of run %s is damaged: %s", run.id, error.message)
             return self._listed(store, engine, run, place)
 
-    def _listed(self, store: Store, engine: Engine, run: Run, place: Place) -> Sequence[Part]:
+    def _listed(self, store: Store, engine: Engine, run: RunRecord, place: Place) -> Sequence[Part]:
         folder = store.format.quarantine_path(run.id).rstrip("/")
         inside, objects = store.storage.folders(folder)
         ranges = [KeyRange(one) for one in (inside if not objects else [folder])]
@@ -190,11 +191,11 @@ class MoveToQuarantine:
     def aside(self, store: Store, run_id: str) -> Aside:
         return _aside(store, run_id)
 
-    def restorer(self, store: Store, run: Run, opener: Opener) -> Deleter:
+    def restorer(self, store: Store, run: RunRecord, opener: Opener) -> Deleter:
         undos = _undos(run) or (store.clock.now(),)
         return BringBack(_aside(store, run.id), undos, _new_notes(store, run, opener))
 
-    def purger(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
+    def purger(self, store: Store, run: RunRecord) -> Deleter:  # noqa: ARG002
         return Discard(_undos(run))
 
 
@@ -235,7 +236,7 @@ class DeleteMarkers:
         self,
         store: Store,
         engine: Engine,
-        run: Run,
+        run: RunRecord,
         place: Place,
         opener: Opener,
     ) -> Sequence[Part]:
@@ -259,7 +260,7 @@ class DeleteMarkers:
         engine: Engine,
         request: RecallRequest,
         opener: Opener,
-        run: Run,
+        run: RunRecord,
         error: ReclaimError,
     ) -> Sequence[Part]:
         try:
@@ -273,10 +274,10 @@ class DeleteMarkers:
     def aside(self, store: Store, run_id: str) -> None:
         pass
 
-    def restorer(self, store: Store, run: Run, opener: Opener) -> Deleter:
+    def restorer(self, store: Store, run: RunRecord, opener: Opener) -> Deleter:
         return Unmark(_new_notes(store, run, opener))
 
-    def purger(self, store: Store, run: Run) -> Deleter:  # noqa: ARG002
+    def purger(self, store: Store, run: RunRecord) -> Deleter:  # noqa: ARG002
         return Expunge()
 
 
@@ -293,7 +294,7 @@ def _window(
     return Quarantine(removal.name, now, until)
 
 
-def removal_of(run: Run) -> UndoableRemoval | None:
+def removal_of(run: RunRecord) -> UndoableRemoval | None:
     """How a run set its objects aside; None when it did not, or they are not there any more."""
     return REMOVALS.get(run.quarantine.removal) if run.quarantine else None
 
@@ -302,16 +303,14 @@ def removal_of(run: Run) -> UndoableRemoval | None:
 class Record:
     """Where the plan of a run is, with the journal of its applies."""
 
-    run: Run
+    run: RunRecord
     place: Place
     journal: Journal
 
     @property
     def is_whole(self) -> bool:
         """Whether every list is there that the run recorded, and has as much as it must."""
-        aside = self.run.quarantine
-        intended = 0 if aside is None else aside.intended
-        return not self.journal.lost and self.journal.intended_rows() >= intended
+        return not self.journal.lost and self.journal.intended_rows() >= self.run.intended
 
     @property
     def tells_all(self) -> bool:
@@ -337,7 +336,7 @@ class Record:
         return RecallRequest(intended, journal, notes, self.place, aside, place)
 
 
-def _markers_unknown(run: Run, why: str) -> Refused:
+def _markers_unknown(run: RunRecord, why: str) -> Refused:
     return Refused(
         f"the record of run {run.id} at {run.place} is damaged, and it alone tells which markers "
         f"are the run's: {why}",
@@ -349,7 +348,7 @@ def _markers_unknown(run: Run, why: str) -> Refused:
     )
 
 
-def find_record(store: Store, run: Run, opener: Opener) -> Record | None:
+def find_record(store: Store, run: RunRecord, opener: Opener) -> Record | None:
     """The record of a run; None if its plan is not there any more, or cannot be read.
 
     Another plan in its place is not the run's. One for another store is that of the store which
@@ -376,7 +375,7 @@ def _is_for(planned: PlannedRun, store: Store) -> bool:
     return same_storage and planned.uid in (None, store.uid)
 
 
-def _new_notes(store: Store, run: Run, opener: Opener) -> Place | None:
+def _new_notes(store: Store, run: RunRecord, opener: Opener) -> Place | None:
     """Where an undo of a run notes what it does: beside the plan, as all that is recalled."""
     record = find_record(store, run, opener)
     if record is None:
@@ -439,5 +438,5 @@ def _grouped(parts: Sequence[Part]) -> Sequence[Part]:
     return [replace(part, group=QUARANTINE) for part in parts]
 
 
-def _undos(run: Run) -> tuple[datetime, ...]:
+def _undos(run: RunRecord) -> tuple[datetime, ...]:
     return run.quarantine.undos if run.quarantine else ()

@@ -10,15 +10,13 @@ from datetime import datetime
 from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, Outcome
 from reclaim.engine.tasks.parts import Opener, Place, open_storage
 from reclaim.engine.tasks.quarantine import QUARANTINED
-from reclaim.model import PLAN_DIGEST, Run, RunState
 from reclaim.run import plan_snapshots
-from reclaim.run.admission import COLLECT, check_begun, check_plan
-from reclaim.run.applied import FINISHED_AT, SPARED, UNPLANNED, Applied
-from reclaim.run.edit_counts import EditCounts
-from reclaim.run.exclusion import EXCLUDE, LeftOut
+from reclaim.run.admission import check_begun, check_plan
+from reclaim.run.applied import Applied
 from reclaim.run.plan_document import PlanDocument
 from reclaim.run.removal import Removal
 from reclaim.run.trust import is_trusted
+from reclaim.run_record import COLLECT, Phase, RunRecord
 from reclaim.stores.base import Store
 
 
@@ -57,58 +55,53 @@ def settle_plan(
     run = store.find_run(planned.run)
     check_begun(run, removal, place, planned, exclude, trusted=trusted)
     if run is not None:
-        whole = run.state == RunState.DONE and not run.undoing
         # An apply without these globs takes what was left out.
-        left_out = run.summary.get("excluded") and set(run.summary[EXCLUDE]) != set(exclude)
+        left_out = run.left_out.objects and set(run.left_out.globs) != set(exclude)
         window = removal.quarantine(store.clock.now(), run.quarantine)
         # Another --keep changes how long a quarantine lasts.
         same_window = run.quarantine is None or (
             window is not None and window.until == run.quarantine.until
         )
-        if not whole or left_out or not same_window:
+        if run.phase is not Phase.DONE or left_out or not same_window:
             return None
-        finished_at = run.summary.get(FINISHED_AT)
-        return FinishedPlan(
-            _applied_by(run, store, place),
-            None if finished_at is None else datetime.fromisoformat(finished_at),
-            before=True,
-        )
+        return FinishedPlan(_applied_by(run, store, place), run.finished_at, before=True)
     # Other plans leave a checkpoint for the next one.
     if not trusted or planned.uncommitted is not None or planned.lifecycle is not None:
         return None
     if not is_empty(planned, place):
         return None
-    summary = {"objects": 0, "bytes": 0, PLAN_DIGEST: planned.digest}
-    made = Run(planned.run, COLLECT, RunState.DONE, planned.started_at, summary, str(place))
+    made = RunRecord(
+        planned.run,
+        COLLECT,
+        Phase.DONE,
+        planned.started_at,
+        str(place),
+        plan=planned.digest,
+    )
     store.add_run(made)
     return FinishedPlan(_applied_by(made, store, place))
 
 
-def _applied_by(run: Run, store: Store, place: Place) -> Applied:
+def _applied_by(run: RunRecord, store: Store, place: Place) -> Applied:
     """The result of a finished run, by its record."""
-    told = run.summary
-    outcome = Outcome(Counter(), Counter())
+    counts = run.counts
     taken = QUARANTINED if run.quarantine else DELETED
-    for name, field in ((taken, "objects"), (MISSING, "missing"), (FAILED, "failed")):
-        outcome.counts[name] = told.get(field, 0)
-    outcome.sizes[taken] = told.get("bytes", 0)
+    outcome = Outcome(
+        Counter({taken: counts.objects, MISSING: counts.missing, FAILED: counts.failed}),
+        Counter({taken: counts.bytes}),
+    )
     return Applied(
         run.id,
         place,
         outcome,
-        told.get("dropped", 0),
-        told.get("condemned", 0),
-        told.get("collected", 0),
+        counts.dropped,
+        counts.condemned,
+        counts.collected,
         run.quarantine.until if run.quarantine else None,
         store.noun,
-        unplanned=told.get(UNPLANNED, 0),
-        spared=told.get(SPARED, 0),
-        edit=EditCounts.of_record(told),
-        left_out=LeftOut(
-            told.get(EXCLUDE) or (),
-            told.get("excluded", 0),
-            told.get("excluded_bytes", 0),
-            told.get("excluded_list", ""),
-        ),
-        by_lifecycle_rules="lifecycle" in told,
+        unplanned=run.edit.unplanned,
+        spared=run.edit.spared,
+        edit=run.edit.counts,
+        left_out=run.left_out,
+        by_lifecycle_rules=run.lifecycle is not None,
     )

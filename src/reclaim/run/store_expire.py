@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from reclaim.catalog.collection.editors import EXPIRE
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import Refused
 from reclaim.ids import new_run_id
-from reclaim.model import Run, RunState
 from reclaim.policy import Policy, require_rules
 from reclaim.run.checks import check_clock
 from reclaim.run.decide import decide
-from reclaim.run.edit_counts import EditCounts
+from reclaim.run.edit_counts import count_edit
 from reclaim.run.ends import cause_of
 from reclaim.run.expire import ExpirePlan
 from reclaim.run.library_edit import check_library, edit_by_library, find_library_edit, predicting
 from reclaim.run.library_notes import LibraryNotes
 from reclaim.run.plan_document import LibraryEdit
 from reclaim.run.plan_snapshots import PlannedSnapshots
+from reclaim.run.record_writer import RecordWriter
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
+from reclaim.run_record import EditCounts, Phase, RunRecord
 from reclaim.stores.abilities import EditsHistory, Expiration, HistorySeen, ShowsHistory
 from reclaim.stores.base import Held, Store
 
@@ -96,7 +96,7 @@ def _find_library_edit(
     )
 
 
-def apply_store_expire(store: Store, plan: ExpirePlan) -> Run | None:
+def apply_store_expire(store: Store, plan: ExpirePlan) -> RunRecord | None:
     """Make the edit of a plan; None when there was nothing to do."""
     if plan.edit.empty:
         return None
@@ -105,23 +105,21 @@ def apply_store_expire(store: Store, plan: ExpirePlan) -> Run | None:
         store.check()
         check_clock(store, store.storage, Place(*store.place(run_id)).below("work"))
         held.begin()
-        facts: dict[str, Any] = EditCounts().record()
-        held.start(Run(run_id, EXPIRE, RunState.STARTED, store.clock.now(), facts))
+        writer = RecordWriter(held, RunRecord(run_id, EXPIRE, Phase.STARTED, store.clock.now()))
+        writer.start()
         try:
-            counts = _edit(store, held, plan, run_id, facts)
+            counts = _edit(store, held, plan, writer)
             # What the library took away with it, and that nobody has condemned.
             held.abandon()
         except BaseException as error:
-            _stop(held, plan, run_id, facts | {"error": cause_of(error)})
+            _stop(held, plan, writer, cause_of(error))
             raise
-        state = RunState.DONE if counts else RunState.STOPPED
-        held.finish(run_id, state, facts | counts.record())
+        writer.replace_edit(counts=counts)
+        writer.write(phase=Phase.DONE if counts else Phase.STOPPED)
     return store.find_run(run_id) if counts else None
 
 
-def _edit(
-    store: Store, held: Held, plan: ExpirePlan, run_id: str, facts: dict[str, Any]
-) -> EditCounts:
+def _edit(store: Store, held: Held, plan: ExpirePlan, writer: RecordWriter) -> EditCounts:
     reviewed, library_edit = plan.reviewed, plan.library_edit
     if library_edit is not None:
         expiration = Expiration(
@@ -138,7 +136,7 @@ def _edit(
             reparent={},
             delete_refs=tuple(reviewed.delete_refs),
         )
-        notes = LibraryNotes(store, held, run_id, facts, None)
+        notes = LibraryNotes(store, writer, None)
         return edit_by_library(store, held, expiration, planned, notes)
     assert isinstance(held, EditsHistory)
     editing = held
@@ -147,10 +145,10 @@ def _edit(
         return editing.edit_history(again.edit.reparent, again.edit.delete_refs, seen)
 
     again = make_edit(reviewed, editing.read_history, make)
-    return EditCounts.of(again.edit, again.released)
+    return count_edit(again.edit, again.released)
 
 
-def _stop(held: Held, plan: ExpirePlan, run_id: str, facts: dict[str, Any]) -> None:
+def _stop(held: Held, plan: ExpirePlan, writer: RecordWriter, error: str) -> None:
     """Take back what can be, as far as that is possible, and note how it ended."""
     if plan.library_edit is None and isinstance(held, EditsHistory):
         try:
@@ -161,4 +159,4 @@ def _stop(held: Held, plan: ExpirePlan, run_id: str, facts: dict[str, Any]) -> N
     with suppress(Exception):
         held.abandon()
     with suppress(Exception):
-        held.finish(run_id, RunState.STOPPED, facts)
+        writer.write(phase=Phase.STOPPED, error=error)

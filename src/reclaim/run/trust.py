@@ -16,7 +16,6 @@ from datetime import timedelta
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, Part, Place
 from reclaim.errors import InvalidInput, PlanRefused, TooMuch
-from reclaim.model import PLAN_DIGEST, VOUCHED
 from reclaim.run import plan_snapshots
 from reclaim.run.plan import MOST, PlanOptions, find_candidates
 from reclaim.run.plan_document import OF_RUNS, PlanDocument
@@ -88,9 +87,7 @@ def _is_recorded(store: Store, planned: PlanDocument) -> bool:
     was only compared vouches for nothing: anybody may have written that.
     """
     run = store.find_run(planned.run)
-    if run is None or not run.summary.get(VOUCHED):
-        return False
-    return bool(run.summary.get(PLAN_DIGEST) == planned.digest)
+    return run is not None and run.vouched and run.plan == planned.digest
 
 
 def find_basis(

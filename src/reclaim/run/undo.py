@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -18,9 +18,9 @@ from reclaim.engine.base import Engine
 from reclaim.engine.tasks.deleting import FAILED, RESTORED
 from reclaim.engine.tasks.parts import Opener, Place, open_storage
 from reclaim.engine.tasks.tally import OBJECTS
-from reclaim.errors import Conflict, NotFound, Partial, Refused
+from reclaim.errors import NotFound, Partial, Refused
 from reclaim.ids import new_uid
-from reclaim.model import ADOPT, Lease, Run, RunState, instant_text
+from reclaim.model import Lease, instant_text
 from reclaim.run.checks import check_clock
 from reclaim.run.ends import told_as_partial
 from reclaim.run.journal import Journal
@@ -33,6 +33,7 @@ from reclaim.run.stages import Silent, Stages, Watcher
 from reclaim.run.sweep import sweep
 from reclaim.run.undo_edit import edits_alone, undo_edit
 from reclaim.run.wholeness import find_whole
+from reclaim.run_record import ADOPT, Action, RunRecord
 from reclaim.stores.abilities import EditsHistory, Quarantines
 from reclaim.stores.base import Held, Store
 from reclaim.stores.findings import some
@@ -119,22 +120,13 @@ def undo_run(
         return _Undoing(store, held, engine, run, removal, stages).undo(opener)
 
 
-def check_undo(run: Run) -> UndoableRemoval:
+def check_undo(run: RunRecord) -> UndoableRemoval:
     """How a run set its objects aside; refused when there is nothing to bring back."""
     if run.kind == ADOPT:
         raise Refused(
             f"run {run.id} registered partitions and deleted nothing: nothing can be brought back"
         )
-    if run.state == RunState.UNDONE:
-        raise Conflict(f"run {run.id} was undone already", hint="see `reclaim runs`")
-    if run.state == RunState.PURGED:
-        raise Refused(f"the quarantine of run {run.id} was purged, and cannot be brought back")
-    if run.purging:
-        raise Refused(
-            f"a purge has begun to delete what run {run.id} moved to quarantine, so the run cannot "
-            "be undone any more",
-            hint=f"finish the purge: reclaim purge STORE --run {run.id}",
-        )
+    run.check(Action.UNDO)
     removal = removal_of(run)
     if removal is None:
         raise Refused(
@@ -153,7 +145,7 @@ class _Undoing:
         store: Store,
         held: Held,
         engine: Engine,
-        run: Run,
+        run: RunRecord,
         removal: UndoableRemoval,
         stages: Stages,
     ) -> None:
@@ -252,12 +244,8 @@ class _Undoing:
         """
         just_now = self._store.clock.now() - timedelta(seconds=1)
         now = just_now.replace(microsecond=secrets.randbelow(1_000_000))
-        aside = self._run.quarantine
-        assert aside is not None
-        begun = replace(aside, undos=(*aside.undos, now))
-        summary = {**self._run.summary, **begun.record()}
-        self._held.finish(self._run.id, RunState.PARTIAL, summary)
-        self._run = replace(self._run, state=RunState.PARTIAL, summary=summary)
+        self._run = self._run.undo_begun(now)
+        self._held.finish(self._run)
         # Then for the tasks of an apply that may wake up late. In this order, because from the
         # record on no other apply can count on what such a task puts back.
         note_undo_begun(self._store, self._run.id, now)

@@ -10,18 +10,16 @@ from collections.abc import Sequence
 
 from reclaim.catalog.collection.editors import EXPIRE
 from reclaim.errors import Conflict, NotFound, Refused
-from reclaim.model import EDITED_BY_LIBRARY, Run, RunState
-from reclaim.run.admission import COLLECT
 from reclaim.run.removal import removal_of
+from reclaim.run_record import COLLECT, Action, RunRecord
 from reclaim.stores.abilities import EditsHistory, ExpiresItself
 from reclaim.stores.base import Held, Store
 
-ENDED = (RunState.UNDONE, RunState.PURGED)
 
-
-def edits_alone(run: Run) -> bool:
+def edits_alone(run: RunRecord) -> bool:
     """Whether an edit of the history is all of a run that could be taken back."""
-    return run.kind in (COLLECT, EXPIRE) and run.state not in ENDED and removal_of(run) is None
+    of_kind = run.kind in (COLLECT, EXPIRE)
+    return of_kind and run.allows(Action.UNDO) and removal_of(run) is None
 
 
 def undo_edit(store: Store, run_id: str) -> Sequence[str]:
@@ -36,8 +34,8 @@ def undo_edit(store: Store, run_id: str) -> Sequence[str]:
         if run is None:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
         if not edits_alone(run):
-            raise Conflict(f"run {run_id} is {run.state} now", hint="see `reclaim runs`")
-        if run.summary.get(EDITED_BY_LIBRARY) and _is_irreversible(store, held):
+            raise Conflict(f"run {run_id} is {run.phase} now", hint="see `reclaim runs`")
+        if run.edit.by_library and _is_irreversible(store, held):
             edited = (
                 f"run {run_id} let the library of {store.name} edit the history, which cannot be "
                 "taken back"

@@ -11,11 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 from reclaim.clock import Clock
 from reclaim.lock import LockState
-from reclaim.model import Lease, Run, RunState, SnapshotId
+from reclaim.model import Lease, SnapshotId
+from reclaim.run_record import RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.declared import Declared
 from reclaim.stores.format import Format
@@ -85,12 +86,12 @@ class Held(Declared, ABC):
         """Remove snapshots that are condemned and whose objects are gone."""
 
     @abstractmethod
-    def start(self, run: Run) -> None:
+    def start(self, run: RunRecord) -> None:
         """Record that a run has started; one that was started before goes on."""
 
     @abstractmethod
-    def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
-        """Record how far a run came."""
+    def finish(self, run: RunRecord) -> None:
+        """Record how far a run came, if it was started."""
 
 
 class Store(Declared, ABC):
@@ -161,14 +162,14 @@ class Store(Declared, ABC):
         """The digest of a plan, from when it was made; None when not recorded, or long ago."""
 
     @abstractmethod
-    def add_run(self, run: Run) -> None:
+    def add_run(self, run: RunRecord) -> None:
         """Record a run that ended and changed nothing; it needs no lock."""
 
     @abstractmethod
-    def find_run(self, run_id: str) -> Run | None: ...
+    def find_run(self, run_id: str) -> RunRecord | None: ...
 
     @abstractmethod
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[RunRecord]:
         """All of them, the newest first."""
 
     @abstractmethod

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from reclaim.clock import Clock
-from reclaim.model import EDITED_BY_LIBRARY, Lease, Ref, RefKind, Run, Snapshot, SnapshotId
+from reclaim.model import Lease, Ref, RefKind, Snapshot, SnapshotId
+from reclaim.run_record import RunRecord
 from reclaim.stores.abilities import (
     Expiration,
     HeldExpiration,
@@ -234,5 +235,5 @@ def _withdraw(index: Index, listed: Collection[str]) -> bool:
     return True
 
 
-def _edited_by_library(run: Run | None) -> bool:
-    return run is not None and bool(run.summary.get(EDITED_BY_LIBRARY))
+def _edited_by_library(run: RunRecord | None) -> bool:
+    return run is not None and run.edit.by_library

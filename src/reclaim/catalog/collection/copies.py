@@ -11,7 +11,7 @@ from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.staging import partitions
 from reclaim.clock import from_micros
 from reclaim.ids import new_uid
-from reclaim.model import ADOPT, Run, RunState
+from reclaim.run_record import ADOPT, Phase, RunRecord
 
 
 def check(access: RepositoryAccess) -> None:
@@ -46,8 +46,7 @@ def adopt(access: RepositoryAccess, run_id: str, unknown: Collection[str]) -> No
         partitions.adopt(connection, access.uid, unknown, now)
         # With it: a checkpoint of before does not count any more.
         if records.find_run(connection, access.uid, run_id) is None:
-            adopted = {"partitions": len(unknown)}
-            run = Run(run_id, ADOPT, RunState.DONE, from_micros(now), adopted)
+            run = RunRecord(run_id, ADOPT, Phase.DONE, from_micros(now), partitions=len(unknown))
             records.insert_run(connection, workspace, run)
 
     workspace.database.transact(register)

@@ -17,7 +17,7 @@ from reclaim.catalog.collection.provisional import TAKEN
 from reclaim.catalog.database.schema import CommitState, branches, run_edits, run_refs, tags
 from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.refs.commits import STANDING
-from reclaim.model import Run
+from reclaim.run_record import RunRecord
 
 Parents = Mapping[str, Sequence[str]]
 
@@ -26,7 +26,7 @@ def find_covering(
     connection: Connection,
     repo_uid: str,
     edited: Collection[str],
-    later: Sequence[Run],
+    later: Sequence[RunRecord],
     *,
     undone: bool = False,
 ) -> dict[str, list[str]]:

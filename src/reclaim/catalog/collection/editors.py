@@ -14,11 +14,10 @@ from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.refs import commits
 from reclaim.clock import to_micros
 from reclaim.errors import TransactionFailed
-from reclaim.model import Run, RunState
+from reclaim.run_record import EARLY, Action, Phase, RunRecord
 
 EXPIRE = "expire"
 """The kind of run that only edits history."""
-EARLY = (RunState.STARTED, RunState.STOPPED)
 
 
 def find_editor(
@@ -46,7 +45,7 @@ def is_detour(
 
 def _editors(
     connection: Connection, repo_uid: str, run_id: str, commit_id: str, parents: str | None
-) -> Iterator[tuple[Run, list[str]]]:
+) -> Iterator[tuple[RunRecord, list[str]]]:
     """Other runs that gave a commit the parents that it has now, and those that it had before."""
     query = (
         select(runs, run_edits.c.old_parents)
@@ -64,7 +63,7 @@ def _editors(
 
 
 def find_deleter(
-    connection: Connection, repo_uid: str, run: Run, name: str, commit_id: str
+    connection: Connection, repo_uid: str, run: RunRecord, name: str, commit_id: str
 ) -> str | None:
     """A later run that deleted a ref of the same name at another commit, and can be undone.
 
@@ -88,25 +87,20 @@ def find_deleter(
 
 
 def can_be_undone(
-    connection: Connection, repo_uid: str, run: Run, *, needs: Collection[str]
+    connection: Connection, repo_uid: str, run: RunRecord, *, needs: Collection[str]
 ) -> bool:
     """Whether a part of a run's edit, which ``needs`` some commits, can still be taken back.
 
     An expiration, and a run that stopped, is taken back whole or refused, so not if a part of it
     is gone. One that is done and put nothing in quarantine is taken back in parts.
     """
-    if not is_open(run):
+    if not run.allows(Action.UNDO):
         return False
     if run.quarantine is not None:
         return True
-    if run.kind == EXPIRE or run.state in EARLY:
+    if run.kind == EXPIRE or run.phase in EARLY:
         return not _leads_to_gone(connection, repo_uid, run.id)
-    return run.state == RunState.DONE and not gone_for_good(connection, repo_uid, needs)
-
-
-def is_open(run: Run) -> bool:
-    """Whether a run is neither undone nor purged, and no purge of it has begun."""
-    return run.state not in (RunState.UNDONE, RunState.PURGED) and not run.purging
+    return run.phase == Phase.DONE and not gone_for_good(connection, repo_uid, needs)
 
 
 def _leads_to_gone(connection: Connection, repo_uid: str, run_id: str) -> bool:
@@ -137,7 +131,7 @@ def stands(connection: Connection, repo_uid: str, ids: list[str]) -> bool:
     return True
 
 
-def is_waited_for(run: Run, later: Run) -> bool:
+def is_waited_for(run: RunRecord, later: RunRecord) -> bool:
     """Whether an undo of a run waits for that of a later one that hides what it would bring back.
 
     One that was begun may lack something for good, and has brought back what it could. What it

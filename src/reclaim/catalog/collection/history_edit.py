@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection, delete, exists, func, insert, literal, select, update
 
@@ -39,7 +38,8 @@ from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros
 from reclaim.errors import Conflict, TransactionFailed
 from reclaim.ids import new_run_id
-from reclaim.model import Lease, Ref, RefKind, Run, RunState, Snapshot, SnapshotId
+from reclaim.model import Lease, Ref, RefKind, Snapshot, SnapshotId
+from reclaim.run_record import EditCounts, Phase, RecordedEdit, RunRecord
 
 BATCH = 5_000
 MESSAGE_LENGTH = 1_000
@@ -164,19 +164,20 @@ def apply_edit(
     read: HistoryRead,
     *,
     kind: str,
-    summary: Mapping[str, Any],
-) -> Run | None:
+    counts: EditCounts,
+) -> RunRecord | None:
     """Apply an edit whole, and record what it takes to undo it.
 
     None, with nothing done, if the history is not the one that was read any more.
     """
 
-    def work(connection: Connection) -> Run | None:
+    def work(connection: Connection) -> RunRecord | None:
         if not history_compare.is_as_read(connection, workspace.repo_uid, read):
             return None
         check_settled(connection, workspace.repo_uid)
         now = workspace.clock.now()
-        run = Run(new_run_id(now), kind, RunState.DONE, now, summary)
+        edit_part = RecordedEdit(counts)
+        run = RunRecord(new_run_id(now), kind, Phase.DONE, now, edit=edit_part)
         records.insert_run(connection, workspace, run)
         edit_history(connection, workspace, run.id, edit)
         return run

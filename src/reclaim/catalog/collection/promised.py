@@ -19,7 +19,8 @@ from reclaim.catalog.database.schema import run_edits, run_refs
 from reclaim.catalog.database.sets import among
 from reclaim.catalog.refs.commits import STANDING
 from reclaim.catalog.workspace import Workspace
-from reclaim.model import RunState, SnapshotId
+from reclaim.model import SnapshotId
+from reclaim.run_record import Phase
 
 
 def find_metaranges(workspace: Workspace, runs: Collection[str]) -> dict[str, list[str]]:
@@ -61,7 +62,7 @@ def find_released(workspace: Workspace, ids: Collection[str]) -> set[SnapshotId]
         return set()
     with workspace.database.read() as connection:
         every = records.list_runs(connection, workspace.repo_uid)
-        edits = {run.id for run in every if run.state not in (RunState.UNDONE, RunState.PURGED)}
+        edits = {run.id for run in every if run.phase not in (Phase.UNDONE, Phase.PURGED)}
         named = (SnapshotId(one) for one in _replaced(connection, edits))
         return {one for one in named if one in ids}
 

@@ -12,7 +12,7 @@ from reclaim.catalog.collection import records
 from reclaim.catalog.database.schema import CommitState, run_edits, run_refs, runs
 from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.lock import edit_in_progress
-from reclaim.model import Run, RunState
+from reclaim.run_record import RunRecord
 
 TAKEN = (CommitState.CONDEMNED, CommitState.QUARANTINED)
 
@@ -27,7 +27,7 @@ def has_condemned(connection: Connection, repo_uid: str, run_id: str) -> bool:
     return connection.execute(condemned.limit(1)).first() is not None
 
 
-def find_editors(connection: Connection, repo_uid: str) -> list[Run]:
+def find_editors(connection: Connection, repo_uid: str) -> list[RunRecord]:
     """The runs that edited history and are at work, or died, before they promoted anything.
 
     The newest first.
@@ -35,13 +35,13 @@ def find_editors(connection: Connection, repo_uid: str) -> list[Run]:
     edited = [exists().where(table.c.run_id == runs.c.id) for table in (run_edits, run_refs)]
     query = (
         select(runs)
-        .where(runs.c.repo_uid == repo_uid, runs.c.state == RunState.STARTED, or_(*edited))
+        .where(runs.c.repo_uid == repo_uid, or_(*edited))
         .order_by(runs.c.started_at.desc(), runs.c.id)
     )
     return [
         run
         for run in map(records.decode, connection.execute(query))
-        if not run.promoted and not has_condemned(connection, repo_uid, run.id)
+        if run.is_provisional and not has_condemned(connection, repo_uid, run.id)
     ]
 
 

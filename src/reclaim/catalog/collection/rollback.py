@@ -18,7 +18,6 @@ from reclaim.catalog.collection.taking_back import take_back
 from reclaim.catalog.refs import refs
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import NotFound
-from reclaim.model import EDIT_TAKEN_BACK, RunState
 
 
 def roll_back(workspace: Workspace, lock: RepositoryLock, run_id: str) -> Sequence[str] | None:
@@ -61,8 +60,7 @@ def roll_back_left_over(workspace: Workspace, lock: RepositoryLock) -> int:
         # The newest first: an edit is taken back only from what the run itself left.
         for run in left_over:
             left = _roll_back(connection, workspace, run.id)
-            facts = {**run.summary, EDIT_TAKEN_BACK: True, "left": list(left)}
-            records.finish_run(connection, workspace.repo_uid, run.id, RunState.STOPPED, facts)
+            records.save_run(connection, workspace.repo_uid, run.rolled_back(tuple(left)))
         return len(left_over)
 
     return workspace.database.transact(work)

@@ -23,7 +23,6 @@ from reclaim.catalog.collection.editors import (
     find_editor,
     find_named,
     is_detour,
-    is_open,
     is_waited_for,
     stands,
 )
@@ -33,7 +32,8 @@ from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.refs import commits, refs
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import to_micros
-from reclaim.model import RefKind, Run, SnapshotId
+from reclaim.model import RefKind, SnapshotId
+from reclaim.run_record import Action, RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,9 @@ def _goes_on(detour: Sequence[str] | None) -> str:
     return f"; its history goes on at {', '.join(detour)}" if detour else "; its history ends there"
 
 
-def _find_covering(connection: Connection, repo_uid: str, run: Run, outcome: TakenBack) -> None:
+def _find_covering(
+    connection: Connection, repo_uid: str, run: RunRecord, outcome: TakenBack
+) -> None:
     """Wait for later runs that hide what is taken back: nothing would reach it."""
     query = (
         select(runs)
@@ -168,7 +170,7 @@ def _find_covering(connection: Connection, repo_uid: str, run: Run, outcome: Tak
     lasting = [
         one
         for one in above
-        if one not in later and is_open(one) and (one.kind == EXPIRE or one.undoing)
+        if one not in later and one.allows(Action.UNDO) and (one.kind == EXPIRE or one.undoing)
     ]
     for hidden in find_covering(connection, repo_uid, edited, lasting).values():
         outcome.changed.extend(f"the history above {one}: no ref reaches it" for one in hidden)
@@ -255,7 +257,7 @@ def _take_back_refs(
     connection: Connection,
     workspace: Workspace,
     run_id: str,
-    run: Run | None,
+    run: RunRecord | None,
     outcome: TakenBack,
     *,
     forget: bool,

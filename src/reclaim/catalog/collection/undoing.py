@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -28,7 +28,8 @@ from reclaim.catalog.database.sets import among
 from reclaim.catalog.refs import leases, refs
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import Conflict, NotFound, Refused
-from reclaim.model import EDIT_TAKEN_BACK, UNDO_HOLDER, Lease, Run, RunState, SnapshotId
+from reclaim.model import UNDO_HOLDER, Lease, SnapshotId
+from reclaim.run_record import Phase, RunRecord
 from reclaim.safety import SAFETY
 
 SHOWN = 3
@@ -71,7 +72,7 @@ def undo_expire(workspace: Workspace, run_id: str) -> list[str]:
         run = find(connection, workspace.repo_uid, run_id)
         if run.kind != EXPIRE:
             raise Refused(f"run {run_id} is a {run.kind}, not an expiration")
-        if run.state != RunState.DONE:
+        if run.phase != Phase.DONE:
             raise Conflict(f"run {run_id} was undone already", hint="see `reclaim runs`")
         return _undo_edit(connection, workspace, run_id)
 
@@ -90,7 +91,7 @@ def undo_edit(workspace: Workspace, lock: RepositoryLock, run_id: str) -> list[s
         refs.check_repository(connection, workspace.repo_uid, lock=True)
         run = find(connection, workspace.repo_uid, run_id)
         condemned = has_condemned(connection, workspace.repo_uid, run_id)
-        done = run.state == RunState.DONE
+        done = run.phase == Phase.DONE
         if condemned and not done:
             raise Refused(
                 f"run {run_id} put nothing in quarantine and has deleted something, which cannot "
@@ -98,8 +99,8 @@ def undo_edit(workspace: Workspace, lock: RepositoryLock, run_id: str) -> list[s
                 hint="finish it: apply its plan again; then its edit of the history can be undone, "
                 "as far as commits are left",
             )
-        if not has_edited(connection, run_id) and EDIT_TAKEN_BACK not in run.summary:
-            if condemned or run.summary.get("objects"):
+        if not has_edited(connection, run_id) and not run.edit.taken_back:
+            if condemned or run.counts.objects:
                 raise Refused(
                     f"run {run_id} put nothing in quarantine and edited no history: what it "
                     "deleted cannot be brought back",
@@ -161,7 +162,7 @@ def _taken_since(connection: Connection, repo_uid: str, run_id: str) -> list[str
     return [f"what lifecycle rules have taken since stays gone (run {named}{more})"]
 
 
-def find(connection: Connection, repo_uid: str, run_id: str) -> Run:
+def find(connection: Connection, repo_uid: str, run_id: str) -> RunRecord:
     """The record of a run."""
     run = records.find_run(connection, repo_uid, run_id)
     if run is None:
@@ -345,8 +346,8 @@ def _holder(run_id: str) -> str:
 
 
 def _end(connection: Connection, repo_uid: str, run_id: str) -> None:
-    summary = find(connection, repo_uid, run_id).summary
-    records.finish_run(connection, repo_uid, run_id, RunState.UNDONE, summary)
+    run = find(connection, repo_uid, run_id)
+    records.save_run(connection, repo_uid, replace(run, phase=Phase.UNDONE))
 
 
 def _parents(row: Any) -> tuple[SnapshotId, ...]:

@@ -6,6 +6,7 @@ opened, each step in its own transaction; a newer one is refused.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from sqlalchemy import Connection, insert, select, text, update
@@ -27,7 +28,9 @@ from reclaim.catalog.database.schema import (
     repository_settings,
 )
 from reclaim.catalog.database.transactions import Database
+from reclaim.clock import from_micros
 from reclaim.errors import Corrupt, UnknownVersion
+from reclaim.model import instant_text
 
 Step = Callable[[Connection], None]
 
@@ -97,6 +100,33 @@ def _lock_process(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE locks ADD COLUMN process TEXT"))
 
 
+def _run_records(connection: Connection) -> None:
+    """The record of a run in one column. A record is migrated when it is read."""
+    connection.execute(text("ALTER TABLE runs RENAME COLUMN summary TO record"))
+    columns = "id, kind, state, started_at, place, record"
+    for row in connection.execute(text(f"SELECT {columns} FROM runs")).all():
+        try:
+            summary = json.loads(row.record)
+            operators = summary.pop("operators", [])
+        except (ValueError, AttributeError, TypeError):
+            # It cannot be read, and stays as it is.
+            continue
+        record = {
+            "kind": row.kind,
+            "state": row.state,
+            "started_at": instant_text(from_micros(row.started_at)),
+            "summary": summary,
+            "place": row.place,
+            "operators": operators,
+        }
+        connection.execute(
+            text("UPDATE runs SET record = :record WHERE id = :id"),
+            {"record": json.dumps(record), "id": row.id},
+        )
+    for column in ("kind", "state", "place"):
+        connection.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
+
+
 STEPS: tuple[Step, ...] = (
     _collecting,
     _evidence,
@@ -107,6 +137,7 @@ STEPS: tuple[Step, ...] = (
     _protected_paths,
     _lifecycle,
     _lock_process,
+    _run_records,
 )
 """``STEPS[n]`` brings version ``FIRST_VERSION + n`` to the one after it."""
 

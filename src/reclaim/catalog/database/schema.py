@@ -327,12 +327,9 @@ runs = Table(
     metadata,
     Column("id", Word, primary_key=True),
     Column("repo_uid", Word, nullable=False),
-    Column("kind", Word, nullable=False),
-    Column("state", Word, nullable=False),
     Column("started_at", BigInteger, nullable=False),
-    Column("summary", Text, nullable=False),
-    # Where the plan and the record of the run are.
-    Column("place", Text, nullable=False, server_default=""),
+    # As JSON; see ``reclaim.run_record``.
+    Column("record", Text, nullable=False),
     Index("runs_by_repository", "repo_uid", "started_at"),
 )
 

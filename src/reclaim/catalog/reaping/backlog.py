@@ -10,7 +10,6 @@ from sqlalchemy import Connection, Select, func, insert, select, update
 from reclaim.catalog.collection.records import list_runs
 from reclaim.catalog.database.schema import LedgerState, ledger, reaped
 from reclaim.clock import MICROSECOND, from_micros, to_micros
-from reclaim.model import RunState
 from reclaim.safety import SAFETY
 
 MARGIN = SAFETY.reap_margin
@@ -46,9 +45,7 @@ def promised_until(connection: Connection, repo_uid: str) -> int:
     condemned says nothing: of a reset branch the cleaner does it, later.
     """
     undoable = (
-        to_micros(run.started_at)
-        for run in list_runs(connection, repo_uid)
-        if run.quarantine or run.state == RunState.UNREADABLE
+        to_micros(run.started_at) for run in list_runs(connection, repo_uid) if run.may_quarantine
     )
     return max(undoable, default=0)
 

@@ -12,19 +12,17 @@ from reclaim.engine.tasks.parts import Part
 from reclaim.engine.tasks.quarantine import QUARANTINED
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import Partial
-from reclaim.model import INTENDED, LISTS, Quarantine, RunState, instant_text
-from reclaim.run.applied import FINISHED_AT, SPARED, UNPLANNED, Applied
+from reclaim.run.applied import Applied
 from reclaim.run.applying.context import ApplyContext
-from reclaim.run.applying.first_facts import COLLECTED, CONDEMNED
-from reclaim.run.applying.run_record import RunRecord
+from reclaim.run.applying.first_record import first_record
 from reclaim.run.checks import check_files
-from reclaim.run.edit_counts import EditCounts
 from reclaim.run.ends import cause_of, told_as_partial
-from reclaim.run.exclusion import NOTHING_LEFT_OUT
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
+from reclaim.run.record_writer import RecordWriter
 from reclaim.run.stages import Stages
 from reclaim.run.sweep import sweep
+from reclaim.run_record import Phase, RunRecord
 
 RESULT = "result.json"
 
@@ -36,18 +34,20 @@ class Applying(ABC):
     def __init__(self, context: ApplyContext) -> None:
         self._context = context
         self._stages = Stages(context.run, context.watcher)
-        self._record = RunRecord(context)
-        self._facts = self._record.facts
+        self._writer = RecordWriter(context.held, first_record(context))
         # Only lists that the store knows are believed, so they are recorded as they are written.
         self._journal = Journal(
             context.storage,
             context.place.below("apply"),
             context.own,
             known=known_lists(context.earlier),
-            record=self._record.write,
+            record=lambda lists: self._writer.write(lists=lists),
         )
-        self._facts[LISTS] = self._journal.known
-        self._left_out = NOTHING_LEFT_OUT
+        self._writer.replace(lists=self._journal.lists)
+
+    @property
+    def _record(self) -> RunRecord:
+        return self._writer.record
 
     def run(self) -> Applied:
         context = self._context
@@ -70,7 +70,7 @@ class Applying(ABC):
         return f"apply the plan again: {self._context.command}"
 
     def _has_changed(self) -> bool:
-        return self._record.may_be_promoted
+        return self._writer.may_have_promoted
 
     def _stop(self, error: BaseException) -> None:
         """Note how far it came, as far as that can be noted, and take back what is provisional."""
@@ -78,13 +78,13 @@ class Applying(ABC):
             self._context.held.abandon()
         if isinstance(error, Partial):
             return
-        state = self._take_back()
+        phase = self._take_back()
         with suppress(Exception):
-            self._record.end(state, {"error": cause_of(error)})
+            self._writer.write(phase=phase, lists=self._journal.lists, error=cause_of(error))
 
     @abstractmethod
-    def _take_back(self) -> RunState:
-        """Take back what can be taken back beside that; returns what the run is then."""
+    def _take_back(self) -> Phase:
+        """Take back what can be taken back beside that; returns the phase of the run then."""
 
     # Steps
 
@@ -95,13 +95,18 @@ class Applying(ABC):
         context.check_clock()
         check_files(context.engine, context.storage, context.place, context.planned)
 
+    def _give_up(self, lists: Sequence[str]) -> None:
+        """Believe damaged lists no longer; it counts once that is recorded."""
+        self._journal.give_up(lists)
+        self._writer.replace(lists=self._journal.lists)
+
     def _intend(self, parts: Sequence[Part]) -> None:
         """Write down what is about to be taken; it counts once that is recorded.
 
         What is promised from then on is known, wherever this run is cut off.
         """
         self._journal.intend(parts)
-        self._facts[INTENDED] = self._journal.intended_rows()
+        self._writer.replace(intended=self._journal.intended_rows(), lists=self._journal.lists)
 
     def _deleter(self) -> Deleter:
         context = self._context
@@ -139,36 +144,41 @@ class Applying(ABC):
     # The end
 
     def _result(self) -> Applied:
-        context, facts = self._context, self._facts
-        aside = Quarantine.of_record(facts)
+        context, record = self._context, self._record
+        aside, left_out = record.promised, record.left_out
         total = self._journal.total()
         return Applied(
             context.run,
             context.place,
             total,
-            context.planned.candidates - total.counts.total() - self._left_out.objects,
-            facts[CONDEMNED],
-            facts[COLLECTED],
+            context.planned.candidates - total.counts.total() - left_out.objects,
+            record.counts.condemned,
+            record.counts.collected,
             None if aside is None else aside.until,
             context.store.noun,
             context.removal.requests(context.store, total.only(QUARANTINED)[0]),
             context.basis.compared,
-            facts.get(UNPLANNED, 0),
-            facts.get(SPARED, 0),
-            EditCounts.of_record(facts),
-            self._left_out,
+            record.edit.unplanned,
+            record.edit.spared,
+            record.edit.counts,
+            left_out,
             by_lifecycle_rules=context.planned.lifecycle is not None,
         )
 
     def _write_result(self, applied: Applied) -> None:
-        body = json.dumps({"state": applied.state} | applied.summary()).encode()
+        body = json.dumps({"state": applied.phase} | applied.summary()).encode()
         self._context.storage.put(self._context.own.at(RESULT), body)
 
     def _end(self, applied: Applied) -> Applied:
         """Record the result, and remove what was needed on the way; ``Partial`` if some objects
         could not be deleted."""
-        finished_at = instant_text(self._context.store.clock.now())
-        self._record.end(applied.state, applied.summary() | {FINISHED_AT: finished_at})
+        self._writer.write(
+            phase=applied.phase,
+            counts=applied.counts,
+            compared=applied.compared,
+            lists=self._journal.lists,
+            finished_at=self._context.store.clock.now(),
+        )
         self._remove_work()
         if applied.failed:
             raise Partial(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, Place
-from reclaim.model import Run, RunState
 from reclaim.run.admission import exclude_options
 from reclaim.run.checks import check_clock
 from reclaim.run.exclusion import Exclusion
@@ -16,6 +15,7 @@ from reclaim.run.promises import observe_again
 from reclaim.run.removal import Removal
 from reclaim.run.stages import Watcher
 from reclaim.run.trust import Basis
+from reclaim.run_record import Phase, RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.base import Held, Store
 from reclaim.stores.observation import Observation
@@ -41,7 +41,7 @@ class ApplyContext:
     removal: Removal
     watcher: Watcher
     opener: Opener
-    earlier: Run | None
+    earlier: RunRecord | None
     """The record that earlier applies of the plan have left."""
 
     @property
@@ -62,7 +62,7 @@ class ApplyContext:
     def begun(self) -> bool:
         """Whether an earlier apply may have taken something, even if this one does not get so
         far."""
-        return self.earlier is not None and self.earlier.state != RunState.STOPPED
+        return self.earlier is not None and self.earlier.phase != Phase.STOPPED
 
     @property
     def globs(self) -> Sequence[str]:

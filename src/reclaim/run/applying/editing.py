@@ -8,18 +8,18 @@ can take back: what it took out and nobody has reviewed is spared.
 from __future__ import annotations
 
 from reclaim.errors import PlanRefused
-from reclaim.model import EDIT_TAKEN_BACK, EDITED_BY_LIBRARY, PROMOTED, RunState, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.policy import Policy, parse_policy
-from reclaim.run.applied import SPARED, UNPLANNED
 from reclaim.run.applying.context import ApplyContext
-from reclaim.run.applying.run_record import RunRecord
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
-from reclaim.run.edit_counts import NO_EDIT, EditCounts
+from reclaim.run.edit_counts import count_edit
 from reclaim.run.library_edit import edit_by_library
 from reclaim.run.library_notes import LibraryNotes
 from reclaim.run.plan_document import LibraryEdit
 from reclaim.run.plan_snapshots import PlannedSnapshots
+from reclaim.run.record_writer import RecordWriter
 from reclaim.run.reviewed_edit import EditAgain, ReviewedEdit, make_edit
+from reclaim.run_record import NO_EDIT, EditCounts, Phase
 from reclaim.stores.abilities import EditsHistory, Expiration, HistorySeen
 from reclaim.stores.base import Held
 from reclaim.stores.observation import Observation
@@ -28,15 +28,12 @@ from reclaim.stores.observation import Observation
 class Editing:
     """The edit of one apply, made and, if the run stops, taken back."""
 
-    def __init__(self, context: ApplyContext, record: RunRecord) -> None:
+    def __init__(self, context: ApplyContext, writer: RecordWriter) -> None:
         self._context = context
-        self._record = record
-        self._facts = record.facts
+        self._writer = writer
         self._document = context.basis.document
         self._library_edit = self._document.library_edit
-        self._library_notes = LibraryNotes(
-            context.store, context.held, context.run, record.facts, context.earlier
-        )
+        self._library_notes = LibraryNotes(context.store, writer, context.earlier)
         self._unplanned: frozenset[SnapshotId] = frozenset()
         # Whether history may be edited by a run that has promoted nothing.
         self._edited = False
@@ -54,7 +51,7 @@ class Editing:
             counts = self._edit_by_library(policy, decided, self._library_edit)
         else:
             counts = self._edit(policy, decided)
-        self._facts |= (EditCounts.of_record(self._facts) + counts).record()
+        self._writer.replace_edit(counts=self._writer.record.edit.counts + counts)
         return counts
 
     def _edit_by_library(
@@ -73,12 +70,12 @@ class Editing:
 
     def _edit(self, policy: Policy, decided: PlannedSnapshots) -> EditCounts:
         held = _editing(self._context.held)
-        if self._context.begun and not self._facts.get(PROMOTED):
+        if self._context.begun and not self._writer.record.promoted:
             self._roll_own_edit_back(held)
 
         def make(again: EditAgain, seen: HistorySeen) -> bool:
             # An error need not mean that it was not saved.
-            self._edited = not self._facts.get(PROMOTED)
+            self._edited = not self._writer.record.promoted
             return held.edit_history(again.edit.reparent, again.edit.delete_refs, seen)
 
         reviewed = ReviewedEdit(
@@ -89,14 +86,14 @@ class Editing:
             decided.delete_refs,
         )
         again = make_edit(reviewed, held.read_history, make)
-        return EditCounts.of(again.edit, again.released)
+        return count_edit(again.edit, again.released)
 
     def _roll_own_edit_back(self, held: EditsHistory) -> None:
         """Take back the edit of an apply that died: it would hide from the rules what it took."""
         if held.roll_back() is None:
-            self._facts[PROMOTED] = True
+            self._writer.replace(phase=Phase.PROMOTED)
         else:
-            self._facts |= NO_EDIT.record()
+            self._writer.replace_edit(counts=NO_EDIT)
 
     # What the library did, as it is seen
 
@@ -118,53 +115,54 @@ class Editing:
             spared = sum(1 for one in decided.dead if one in now.live)
             # By the plan these get out of reach, and stay all the same.
             left = decided.live & decided.released
-            self._facts |= {UNPLANNED: len(self._unplanned - left), SPARED: spared}
+            self._writer.replace_edit(unplanned=len(self._unplanned - left), spared=spared)
             self._library_notes.note_unplanned(self._unplanned)
 
     # The end of a run that stops
 
-    def take_back(self, state: RunState) -> RunState:
-        """Take the edit of a run that stops back, unless it has promoted; returns what the run is
-        then, which would be in ``state`` without an edit."""
+    def take_back(self, phase: Phase) -> Phase:
+        """Take the edit of a run that stops back, unless it has promoted; returns the phase of the
+        run then, which would be ``phase`` without an edit."""
         may_have_edited = not self._context.store.deleted and not self._library_edit
-        if not self._facts.get(PROMOTED) and may_have_edited:
-            state = self._roll_back(state)
+        if not self._writer.record.promoted and may_have_edited:
+            phase = self._roll_back(phase)
         if self._promises_library_edit():
             # Nobody can take that edit back: for as long as the run can be finished or undone, it
             # promises what the library released.
-            return RunState.STARTED
-        return state
+            return Phase.STARTED
+        return phase
 
-    def _roll_back(self, state: RunState) -> RunState:
+    def _roll_back(self, phase: Phase) -> Phase:
         """Roll back what this run has edited. The store knows whether what is not known here was
         saved."""
-        held = self._context.held
+        held, writer = self._context.held, self._writer
         if not isinstance(held, EditsHistory):
-            return state
+            return phase
         try:
             left = held.roll_back()
         except Exception:
             # Left as started, it is rolled back by whoever has the lock next.
-            return RunState.STARTED if self._edited or self._context.begun else state
+            return writer.record.phase if self._edited or self._context.begun else phase
         if left is None:
-            self._record.may_be_promoted = self._facts[PROMOTED] = True
-            return RunState.PARTIAL
-        self._record.may_be_promoted = False
-        self._facts |= NO_EDIT.record()
-        if self._edited or self._context.begun:
-            self._facts[EDIT_TAKEN_BACK] = True
-        if left:
-            self._facts["left"] = list(left)
-        else:
+            writer.may_have_promoted = True
+            writer.replace(phase=Phase.PROMOTED)
+            return Phase.PARTIAL
+        writer.not_promoted()
+        writer.replace_edit(
+            counts=NO_EDIT,
+            taken_back=self._edited or self._context.begun,
+            left=tuple(left),
+        )
+        if not left:
             self._edited = False
-        return RunState.STOPPED
+        return Phase.STOPPED
 
     def _promises_library_edit(self) -> bool:
         """Whether a library has edited for this run, which was to set objects aside and has not
         come so far."""
-        came_further = self._record.may_be_promoted or self._facts.get(PROMOTED)
-        edited = bool(self._facts.get(EDITED_BY_LIBRARY))
-        return edited and not came_further and self._context.removal.name is not None
+        record = self._writer.record
+        edited = record.edit.by_library and record.phase is Phase.STARTED
+        return edited and self._context.removal.name is not None
 
 
 def _editing(held: Held) -> EditsHistory:

@@ -8,7 +8,8 @@ from reclaim.engine.answers import NO_CONTAINERS
 from reclaim.engine.requests import ConfirmRequest
 from reclaim.engine.tasks.parts import Part
 from reclaim.run.applying.context import ApplyContext
-from reclaim.run.exclusion import FOLDER, NOTHING_LEFT_OUT, LeftOut, write_files
+from reclaim.run.exclusion import FOLDER, write_files
+from reclaim.run_record import NOTHING_LEFT_OUT, LeftOut
 
 
 def list_left_out(
@@ -35,4 +36,4 @@ def list_left_out(
     write_files(context.storage, context.own, parts)
     counted = context.engine.verify(parts, place).values()
     objects, size = (sum(counts[at] for counts in counted) for at in range(2))
-    return LeftOut(context.globs, objects, size, str(place))
+    return LeftOut(tuple(context.globs), objects, size, str(place))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from reclaim.engine.answers import NO_CONTAINERS
 from reclaim.engine.requests import ConfirmRequest
@@ -18,19 +19,18 @@ from reclaim.engine.tasks.deleting import Deleter
 from reclaim.engine.tasks.parts import Part
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import PlanRefused, ReclaimError, Refused
-from reclaim.model import LIFECYCLE, LIFECYCLE_CHECKPOINT, PROMOTED, RunState
 from reclaim.run.admission import exclude_options
 from reclaim.run.applied import Applied
 from reclaim.run.applying.base import Applying
 from reclaim.run.applying.context import ApplyContext
 from reclaim.run.applying.left_out import list_left_out
-from reclaim.run.exclusion import EXCLUDE
 from reclaim.run.lifecycle.forgetting import forget_unreferenced
 from reclaim.run.lifecycle.promotion import Promotion, count_rows
 from reclaim.run.lifecycle.saving import leave_results
 from reclaim.run.lifecycle.statistics import write_statistics
 from reclaim.run.plan_document import PlanDocument
 from reclaim.run.removal import until_undone
+from reclaim.run_record import Phase, RecordedLifecycle
 from reclaim.stores.abilities import HeldClaims
 from reclaim.stores.base import Store
 
@@ -66,13 +66,17 @@ class LifecycleApplying(Applying):
         assert section is not None
         super().__init__(context)
         self._claims: HeldClaims = context.held
-        self._facts[LIFECYCLE] = {
-            "today": section.today.isoformat(),
-            "rules": sorted({rule.rule_id for rule in section.rules}),
-            "mode": section.mode,
-            "held": section.held_count,
-        }
-        self._promotion = Promotion(context, self._record)
+        earlier = self._record.lifecycle or RecordedLifecycle()
+        self._writer.replace(
+            lifecycle=replace(
+                earlier,
+                today=section.today.isoformat(),
+                rules=tuple(sorted({rule.rule_id for rule in section.rules})),
+                mode=section.mode,
+                held=section.held_count,
+            )
+        )
+        self._promotion = Promotion(context, self._writer)
 
     def run(self) -> Applied:
         if self._claims.has_promoted():
@@ -81,8 +85,7 @@ class LifecycleApplying(Applying):
 
     def _apply(self) -> Applied:
         promoted = self._check()
-        self._left_out = list_left_out(self._context)
-        self._facts |= self._left_out.record()
+        self._writer.replace(left_out=list_left_out(self._context))
         # Up to the promotion nothing is deleted; then nothing but what was promoted is.
         going = self._resume() if promoted else self._claim_and_promote()
         self._sweep(going, {part.group for part in going if part.rows})
@@ -92,15 +95,12 @@ class LifecycleApplying(Applying):
     def _way_on(self) -> str:
         return f"{super()._way_on()}; or undo the run: reclaim undo {self._context.run}"
 
-    def _take_back(self) -> RunState:
-        record = self._record
+    def _take_back(self) -> Phase:
+        writer = self._writer
         with suppress(Exception):
             # Where that cannot be asked, it counts as promoted if it was tried.
-            record.may_be_promoted = self._claims.has_promoted()
-        if not record.may_be_promoted:
-            return RunState.STOPPED
-        self._facts[PROMOTED] = True
-        return RunState.PARTIAL
+            writer.may_have_promoted = self._claims.has_promoted()
+        return Phase.PARTIAL if writer.may_have_promoted else Phase.STOPPED
 
     # Before anything is claimed
 
@@ -111,19 +111,18 @@ class LifecycleApplying(Applying):
         with self._stages.stage("check"):
             self._verify()
             damaged = self._journal.find_damaged(context.engine, context.place)
-            self._journal.give_up(damaged)
+            self._give_up(damaged)
             context.held.begin()
-            promoted = self._record.may_be_promoted = self._claims.has_promoted()
-            if promoted:
-                self._facts[PROMOTED] = True
-            self._record.start()
+            promoted = self._writer.may_have_promoted = self._claims.has_promoted()
+            self._writer.replace(phase=Phase.PROMOTED if promoted else Phase.STARTED)
+            self._writer.start()
         return promoted
 
     def _check_same_exclusion(self) -> None:
         """Refuse to go on with other exclusions: what was claimed is gone for readers already, and
         what was not can only be claimed by another plan."""
         earlier = self._context.earlier
-        before = set(earlier.summary.get(EXCLUDE) or ()) if earlier else set()
+        before = set(earlier.left_out.globs) if earlier else set()
         if before == set(self._context.globs):
             return
         options = exclude_options(sorted(before)) or "no --exclude"
@@ -139,12 +138,11 @@ class LifecycleApplying(Applying):
             rules = promotion.stored_rules()
             candidates = promotion.find_unneeded(self._journal.parts())
             self._intend(candidates)
-            self._record.write()
+            self._writer.write()
             claiming.facts["claimed"] = promotion.claim(candidates)
         with stage("confirm", unit=OBJECTS, total=count_rows(candidates)) as confirming:
             confirming.facts["rounds"] = promotion.confirm_until_promoted(rules)
-        self._facts[PROMOTED] = True
-        self._record.write()
+        self._writer.write(phase=Phase.PROMOTED)
         return promotion.claimed(candidates)
 
     # Once it is promoted
@@ -156,7 +154,7 @@ class LifecycleApplying(Applying):
             claimed = self._promotion.claimed(self._context.basis.candidates)
             going = self._without_done(claimed, closed)
             self._intend(going)
-            self._record.write()
+            self._writer.write()
             resuming.facts["left"] = count_rows(going)
         return going
 
@@ -186,8 +184,10 @@ class LifecycleApplying(Applying):
             write_statistics(context.store, context.planned, applied)
         except ReclaimError as error:
             log.warning("the statistics of run %s were not written: %s", context.run, error)
-        if not applied.failed and LIFECYCLE_CHECKPOINT not in self._facts:
-            self._facts |= leave_results(
+        lifecycle = self._record.lifecycle
+        assert lifecycle is not None
+        if not applied.failed and lifecycle.checkpoint is None:
+            dates, checkpoint = leave_results(
                 context.store,
                 context.engine,
                 context.planned,
@@ -195,16 +195,21 @@ class LifecycleApplying(Applying):
                 journal=self._journal.parts(),
                 opener=context.opener,
             )
-            self._forget()
+            self._writer.replace(
+                lifecycle=replace(
+                    lifecycle, dates=dates, checkpoint=checkpoint, forgotten=self._forget()
+                )
+            )
         return self._end(applied)
 
-    def _forget(self) -> None:
-        """Forget what earlier runs took and no commit has any more, if this run can tell."""
+    def _forget(self) -> int:
+        """Forget what earlier runs took and no commit has any more, if this run can tell; returns
+        how many addresses."""
         context, seen = self._context, self._promotion.seen
         if seen is None:
-            return
+            return 0
         try:
-            forgotten = forget_unreferenced(
+            return forget_unreferenced(
                 context.store,
                 self._claims,
                 context.engine,
@@ -215,5 +220,4 @@ class LifecycleApplying(Applying):
             )
         except ReclaimError as error:
             log.warning("what no commit has any more was not forgotten: %s", error)
-        else:
-            self._facts["forgotten"] = forgotten
+            return 0

@@ -8,7 +8,7 @@ from datetime import date
 
 from reclaim.engine.tasks.lifecycle import ReachNames
 from reclaim.engine.tasks.parts import Part, read_part
-from reclaim.model import LIFECYCLE_CHECKPOINT, Run, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.run.checkpoints import (
     UNREADABLE,
@@ -20,6 +20,7 @@ from reclaim.run.checkpoints import (
     store_name,
 )
 from reclaim.run.plan_document import File, LifecycleRuleDate
+from reclaim.run_record import RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
 
@@ -47,7 +48,12 @@ class LifecycleManifest(CheckpointManifest):
         return (self.commits, *self.ranges, *self.carried, *self.index)
 
 
-LIFECYCLE_CHECKPOINTS = CheckpointKind(LIFECYCLE_CHECKPOINT, FORMAT, LifecycleManifest)
+LIFECYCLE_CHECKPOINTS = CheckpointKind(
+    "lifecycle_checkpoint",
+    lambda run: run.lifecycle.checkpoint if run.lifecycle else None,
+    FORMAT,
+    LifecycleManifest,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ class LifecycleCheckpoint(Checkpoint[LifecycleManifest]):
 
 
 def find_lifecycle_checkpoint(
-    store: Store, storage: Storage, runs: Sequence[Run]
+    store: Store, storage: Storage, runs: Sequence[RunRecord]
 ) -> LifecycleCheckpoint | str:
     """The newest checkpoint of a store, or why there is none that can be used."""
     found = LIFECYCLE_CHECKPOINTS.find(runs, storage)

@@ -13,25 +13,22 @@ from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, Place
 from reclaim.errors import Conflict, Partial
 from reclaim.ids import new_uid
-from reclaim.model import GIVEN_UP, Run, RunState, instant_text
 from reclaim.run.checks import check_clock
 from reclaim.run.lifecycle.cut_off import can_be_given_up
 from reclaim.run.lifecycle.settling import Settled, settle
 from reclaim.run.removal import note_undo_begun
 from reclaim.run.stages import Stages
+from reclaim.run_record import GivenUp, Phase, RunRecord
 from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import Held, Store
 
-CLAIMED, RELEASED, GONE = "claimed", "released", "gone"
-"""Facts in the record of such a run: how many addresses it had claimed, and what came of them."""
-
 
 def give_up(
-    store: Store, held: Held, engine: Engine, run: Run, stages: Stages, opener: Opener
+    store: Store, held: Held, engine: Engine, run: RunRecord, stages: Stages, opener: Opener
 ) -> Settled:
     """Release what a run has not deleted, under its lock; says how many of all that it claimed."""
     if not can_be_given_up(store, run):
-        raise Conflict(f"run {run.id} is {run.state} now", hint="see `reclaim runs`")
+        raise Conflict(f"run {run.id} is {run.phase} now", hint="see `reclaim runs`")
     place = Place(*store.place(run.id)).below("undo").below(new_uid())
     with stages.stage("check"):
         store.check()
@@ -41,12 +38,13 @@ def give_up(
     with stages.stage("settle") as settling:
         found = settle(store, held, engine, run.id, place=place, opener=opener)
         # With what an undo that was cut off had released before.
-        released = run.summary[CLAIMED] - found.gone - found.unknown
+        assert run.given_up is not None
+        released = run.given_up.claimed - found.gone - found.unknown
         settled = replace(found, released=released)
-        settling.facts |= {RELEASED: released, GONE: found.gone}
-    said = {**run.summary, RELEASED: released, GONE: found.gone}
+        settling.facts |= {"released": released, "gone": found.gone}
+    run = replace(run, given_up=replace(run.given_up, released=released, gone=found.gone))
     if found.unknown:
-        held.finish(run.id, RunState.PARTIAL, said)
+        held.finish(run)
         raise Partial(
             f"of what run {run.id} claimed, {released} objects were released, {found.gone} are "
             f"gone for good, and {found.unknown} could not be asked for; the journal at {place} "
@@ -56,18 +54,18 @@ def give_up(
             gone=found.gone,
             failed=found.unknown,
         )
-    held.finish(run.id, RunState.UNDONE, said)
+    held.finish(replace(run, phase=Phase.UNDONE))
     return settled
 
 
-def _note(store: Store, held: Held, run: Run) -> Run:
+def _note(store: Store, held: Held, run: RunRecord) -> RunRecord:
     """Note that nobody may finish it, before the first address is released."""
     assert isinstance(store, TakesReferenced)
     now = store.clock.now()
-    begun = {CLAIMED: store.count_expired(run.id), GIVEN_UP: instant_text(now)}
     # What was noted first stays: it counts what was claimed before anything was released.
-    summary = {**begun, **run.summary}
-    held.finish(run.id, RunState.PARTIAL, summary)
+    given_up = run.given_up or GivenUp(now, store.count_expired(run.id))
+    run = replace(run, phase=Phase.UNDOING, given_up=given_up)
+    held.finish(run)
     # Then for its tasks: from the record on no other apply can begin.
     note_undo_begun(store, run.id, now)
-    return replace(run, state=RunState.PARTIAL, summary=summary)
+    return run

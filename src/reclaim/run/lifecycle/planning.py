@@ -410,7 +410,7 @@ class LifecyclePlanning(Planning):
         where much of what is known goes, everything is listed.
         """
         since = (run for run in self._runs if run.started_at >= checkpoint.manifest.made_at)
-        taken = sum(int(run.summary.get("objects", 0)) for run in since)
+        taken = sum(run.counts.objects for run in since)
         objects = max(0, checkpoint.manifest.objects - taken)
         if going > MUCH * objects:
             raise _NeedsFullRun(f"{going} of at least {objects} objects would go")

@@ -16,7 +16,6 @@ from reclaim.ids import new_uid
 from reclaim.policy.lifecycle import decode_lifecycle, lifecycle_document
 from reclaim.run import plan_snapshots
 from reclaim.run.applying.context import ApplyContext
-from reclaim.run.applying.run_record import RunRecord
 from reclaim.run.causes import find_dead_ids
 from reclaim.run.checks import check_budget, check_protected, find_newly_protected
 from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
@@ -24,6 +23,7 @@ from reclaim.run.lifecycle.rejudging import rejudge
 from reclaim.run.lifecycle.released import keep_released
 from reclaim.run.promises import keep_needed
 from reclaim.run.protection import hold_protected
+from reclaim.run.record_writer import RecordWriter
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import HeldClaims, HeldGuards, TakesReferenced
 from reclaim.stores.observation import Observation
@@ -35,11 +35,11 @@ ROUNDS = 20
 class Promotion:
     """The claims of one apply, under the lock."""
 
-    def __init__(self, context: ApplyContext, record: RunRecord) -> None:
+    def __init__(self, context: ApplyContext, writer: RecordWriter) -> None:
         assert isinstance(context.held, HeldClaims)
         assert context.planned.lifecycle is not None
         self._context = context
-        self._record = record
+        self._writer = writer
         self._store = context.store
         self._engine = context.engine
         self._claims: HeldClaims = context.held
@@ -144,11 +144,11 @@ class Promotion:
             context.check_clock()
             lock = context.held.lock
             check_budget(self._store, lock, seen.read_at, so_far="nothing was deleted")
-            self._record.may_be_promoted = True
+            self._writer.promoting()
             if self._claims.promote_claims(seen, rules):
                 self.seen = seen
                 return number
-            self._record.may_be_promoted = False
+            self._writer.not_promoted()
         raise OutOfTime(
             "branches, tags or leases changed faster than the plan could be confirmed",
             hint="nothing was deleted; apply it again when fewer commits are being made",

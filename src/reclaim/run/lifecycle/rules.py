@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from reclaim.errors import NotFound, Refused
-from reclaim.model import LIFECYCLE, RefKind, Run
+from reclaim.model import RefKind
 from reclaim.policy.lifecycle import (
     LifecyclePolicy,
     StoredLifecycle,
     decode_lifecycle,
     encode_lifecycle,
 )
+from reclaim.run_record import RunRecord
 from reclaim.stores.abilities import ShowsHistory, TakesReferenced
 from reclaim.stores.base import Store
 
@@ -22,7 +22,7 @@ from reclaim.stores.base import Store
 class LifecycleRun:
     """A run that deleted by lifecycle rules, as its record tells."""
 
-    run: Run
+    run: RunRecord
     today: str
     """The day that the dates of its rules were counted from."""
     rules: tuple[str, ...]
@@ -32,19 +32,12 @@ class LifecycleRun:
     """Addresses that a rule matched and that something held."""
 
     @classmethod
-    def of(cls, run: Run) -> LifecycleRun | None:
+    def of(cls, run: RunRecord) -> LifecycleRun | None:
         """None if it was made by no lifecycle rules."""
-        noted = run.summary.get(LIFECYCLE)
-        if not isinstance(noted, dict):
+        noted = run.lifecycle
+        if noted is None:
             return None
-        rules: Any = noted.get("rules") or ()
-        return cls(
-            run,
-            str(noted.get("today", "")),
-            tuple(map(str, rules)),
-            str(noted.get("mode", "")),
-            int(noted.get("held", 0)),
-        )
+        return cls(run, noted.today, noted.rules, noted.mode, noted.held)
 
 
 def keeping_lifecycle(store: Store) -> TakesReferenced:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
 
 from reclaim.engine.base import Engine
 from reclaim.engine.lifecycle import LifecycleCarryRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, copy_part
 from reclaim.engine.uncommitted import CopyRequest
 from reclaim.errors import ReclaimError
-from reclaim.model import LIFECYCLE_CHECKPOINT, LIFECYCLE_DATES
 from reclaim.run.checkpoints import store_name, write_manifest
 from reclaim.run.lifecycle.checkpoint import LIFECYCLE_CHECKPOINTS, LifecycleManifest
 from reclaim.run.lifecycle.tables import FOLDER, publish_tables
 from reclaim.run.plan_document import File, IndexFile, PlanDocument
+from reclaim.run_record import RecordedRule, SavedManifest
 from reclaim.stores.base import Store
 
 log = logging.getLogger(__name__)
@@ -35,16 +34,18 @@ def leave_results(
     *,
     journal: Sequence[Part],
     opener: Opener,
-) -> dict[str, Any]:
+) -> tuple[tuple[RecordedRule, ...], SavedManifest | None]:
     """Publish the tables of a run that has come to its end, and leave its checkpoint.
 
-    Returns facts for its record. Whatever stops that: the run is done all the same, and the next
-    one starts from the older checkpoint.
+    Returns its rules at their dates and the checkpoint, for its record. Whatever stops that: the
+    run is done all the same, and the next one starts from the older checkpoint.
     """
     section = planned.lifecycle
     assert section is not None
-    dates = [rule.model_dump(mode="json") for rule in section.rules]
-    facts: dict[str, Any] = {LIFECYCLE_DATES: dates}
+    dates = tuple(
+        RecordedRule(rule.rule_id, rule.prefix, rule.branch, rule.date_to_be_deleted)
+        for rule in section.rules
+    )
     try:
         publish_tables(store, engine, planned, place, opener=opener)
     except ReclaimError as error:
@@ -55,8 +56,8 @@ def leave_results(
         )
     except ReclaimError as error:
         log.warning("run %s leaves no checkpoint: %s", planned.run, error)
-        return facts
-    return facts if saved is None else facts | {LIFECYCLE_CHECKPOINT: saved}
+        return dates, None
+    return dates, saved
 
 
 def lifecycle_place(store: Store, folder: str) -> Place:
@@ -72,8 +73,8 @@ def save_lifecycle_checkpoint(
     *,
     journal: Sequence[Part],
     opener: Opener,
-) -> dict[str, str] | None:
-    """Write the checkpoint of a run; the fact for its record, or None if it leaves none.
+) -> SavedManifest | None:
+    """Write the checkpoint of a run; the part for its record, or None if it leaves none.
 
     ``place`` is where the plan is; ``journal`` has what became of its objects.
     """

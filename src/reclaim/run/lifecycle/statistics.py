@@ -44,7 +44,7 @@ def write_statistics(store: Store, planned: PlanDocument, applied: Applied) -> N
     outcome = applied.outcome
     row = {
         "run_id": planned.run,
-        "state": applied.state,
+        "state": applied.phase,
         "finished_at": instant_text(store.clock.now()),
         "mode": section.mode,
         "rules": " ".join(sorted({rule.rule_id for rule in section.rules})),

@@ -16,12 +16,13 @@ import pyarrow as pa
 from reclaim.engine.base import Engine
 from reclaim.engine.lifecycle import PublishRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, copy_part, write_part
-from reclaim.model import LIFECYCLE_DATES, Run, RunState, Snapshot, SnapshotId
+from reclaim.model import Snapshot, SnapshotId
 from reclaim.policy.lifecycle import Bounds, DatedRule, current_rules
 from reclaim.policy.lifecycle.classes import HOLDER
 from reclaim.run.decide import Decided
 from reclaim.run.lifecycle.reach import Reach
-from reclaim.run.plan_document import LifecycleRuleDate, PlanDocument
+from reclaim.run.plan_document import PlanDocument
+from reclaim.run_record import RunRecord
 from reclaim.stores.base import Store
 
 FOLDER = "_reclaim/lifecycle"
@@ -54,12 +55,12 @@ POTENTIAL_COMMITS = pa.schema(
 )
 
 
-def finished_rules(runs: Iterable[Run]) -> Iterator[DatedRule]:
+def finished_rules(runs: Iterable[RunRecord]) -> Iterator[DatedRule]:
     """The rules of runs that finished and deleted, at their dates."""
     for run in runs:
-        if run.state in (RunState.DONE, RunState.PURGED):
-            for rule in run.summary.get(LIFECYCLE_DATES) or ():
-                yield LifecycleRuleDate.model_validate(rule).dated
+        if run.finished and run.lifecycle is not None:
+            for rule in run.lifecycle.dates:
+                yield DatedRule(rule.rule_id, rule.prefix, rule.branch, rule.date_to_be_deleted)
 
 
 def policy_table(run: str, rules: Sequence[DatedRule]) -> pa.Table:

@@ -15,14 +15,12 @@ from reclaim.engine.base import Engine
 from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.parts import Opener, Place, open_storage
 from reclaim.errors import Corrupt, NotFound, Partial, PlanRefused, Refused, TooMuch, UnknownVersion
-from reclaim.model import Run
 from reclaim.policy.lifecycle import decode_lifecycle, lifecycle_document
 from reclaim.run import plan_file
 from reclaim.run.admission import exclude_options
 from reclaim.run.applied import Applied
 from reclaim.run.apply import apply_plan
 from reclaim.run.checks import check_files
-from reclaim.run.exclusion import EXCLUDE
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
 from reclaim.run.lifecycle.cut_off import find_cut_off
@@ -30,19 +28,20 @@ from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.plan_document import PlanDocument
 from reclaim.run.removal import DELETE, OPTIONS, Removal, removal_of
 from reclaim.run.stages import Watcher
+from reclaim.run_record import Action, RunRecord
 from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import Store
 
 log = logging.getLogger(__name__)
 
 
-def find_unfinished(store: Store) -> Iterator[Run]:
+def find_unfinished(store: Store) -> Iterator[RunRecord]:
     """The runs that were cut off and that somebody may finish, the oldest first.
 
     Not one that was begun to be undone or purged: that is to be finished.
     """
     for run in find_cut_off(store):
-        if not (run.undoing or run.purging or run.given_up):
+        if run.allows(Action.APPLY):
             yield run
 
 
@@ -63,7 +62,7 @@ def finish_unfinished(
     finished = []
     for run in list(find_unfinished(store)):
         removal: Removal = removal_of(run) or DELETE
-        globs = [str(glob) for glob in run.summary.get(EXCLUDE) or ()]
+        globs = run.left_out.globs
         try:
             place, planned = plan_file.find(opener(run.place), run.place)
             check_files(engine, opener(place.url), place, planned)
@@ -107,7 +106,7 @@ class _Unfinished:
     """A run that was cut off, with its plan."""
 
     store: Store
-    run: Run
+    run: RunRecord
     place: Place
     planned: PlanDocument
 
@@ -157,9 +156,8 @@ class _Unfinished:
 
     def _ways_out(self) -> str:
         removal = removal_of(self.run)
-        globs = [str(glob) for glob in self.run.summary.get(EXCLUDE) or ()]
         how = OPTIONS[removal.name] if removal is not None else ""
-        command = ("reclaim apply", str(self.place), how, exclude_options(globs))
+        command = ("reclaim apply", str(self.place), how, exclude_options(self.run.left_out.globs))
         return (
             f"finish it: {' '.join(filter(None, command))}; or release what it has not taken: "
             f"reclaim undo {self.run.id}"

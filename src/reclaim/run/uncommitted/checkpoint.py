@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from reclaim.engine.tasks.indexing import CountedReads
 from reclaim.engine.tasks.parts import Part, read_part
-from reclaim.model import CHECKPOINT
 from reclaim.run.checkpoints import (
     UNREADABLE,
     Checkpoint,
@@ -51,7 +50,9 @@ class UncommittedManifest(CheckpointManifest):
         return (self.partitions, self.snapshots, *self.containers, *self.carried, *self.index)
 
 
-UNCOMMITTED_CHECKPOINTS = CheckpointKind(CHECKPOINT, FORMAT, UncommittedManifest)
+UNCOMMITTED_CHECKPOINTS = CheckpointKind(
+    "checkpoint", lambda run: run.checkpoint, FORMAT, UncommittedManifest
+)
 
 
 @dataclass(frozen=True, slots=True)

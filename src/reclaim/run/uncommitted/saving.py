@@ -23,6 +23,7 @@ from reclaim.run.uncommitted.checkpoint import (
     UNCOMMITTED_CHECKPOINTS,
     UncommittedManifest,
 )
+from reclaim.run_record import SavedManifest
 from reclaim.stores.base import Store
 
 FOLDER, INDEX = "_reclaim/uncommitted", "_reclaim/index"
@@ -37,7 +38,7 @@ def save_checkpoint(
     live: Collection[str],
     journal: Sequence[Part],
     opener: Opener,
-) -> dict[str, str] | None:
+) -> SavedManifest | None:
     """Write the checkpoint of a run; the fact for its record, or None if it leaves none.
 
     ``place`` is where the plan is; ``journal`` has what became of its objects.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 from reclaim.catalog import HistoryEdit, HistoryRead
 from reclaim.catalog.collection import (
@@ -25,7 +24,8 @@ from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.reaping import empty_partitions, needless_rows, taken_rows
 from reclaim.catalog.staging.upload_expiry import expire_uploads
 from reclaim.errors import ReclaimError
-from reclaim.model import Ref, Run, RunState, SnapshotId
+from reclaim.model import Ref, SnapshotId
+from reclaim.run_record import Phase, RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.abilities import (
     AddressFiles,
@@ -187,12 +187,12 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
 
     # Records
 
-    def start(self, run: Run) -> None:
+    def start(self, run: RunRecord) -> None:
         records.start(self._workspace, self.lock, run)
 
-    def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
-        records.finish(self._workspace, self.lock, run_id, state, summary)
-        if state == RunState.DONE:
+    def finish(self, run: RunRecord) -> None:
+        records.finish(self._workspace, self.lock, run)
+        if run.phase == Phase.DONE:
             self._remove_needless_rows()
 
     def _remove_needless_rows(self) -> None:

@@ -29,7 +29,8 @@ from reclaim.catalog.settings import read_settings
 from reclaim.catalog.staging import claims, cleaner
 from reclaim.clock import to_micros
 from reclaim.lock import LockState
-from reclaim.model import Lease, Run, SnapshotId
+from reclaim.model import Lease, SnapshotId
+from reclaim.run_record import RunRecord
 from reclaim.storage import Storage
 from reclaim.storage.buckets import Upload
 from reclaim.stores.abilities import (
@@ -208,13 +209,13 @@ class CatalogStore(
             self._workspace, self._access.default_branch, messages=True
         )
 
-    def add_run(self, run: Run) -> None:
+    def add_run(self, run: RunRecord) -> None:
         records.add(self._workspace, run)
 
-    def find_run(self, run_id: str) -> Run | None:
+    def find_run(self, run_id: str) -> RunRecord | None:
         return records.find(self._workspace, run_id)
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[RunRecord]:
         return records.all_runs(self._workspace)
 
     def leases(self) -> Sequence[tuple[Lease, bool]]:

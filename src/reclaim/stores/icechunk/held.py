@@ -13,7 +13,8 @@ from datetime import datetime
 
 from reclaim.errors import PlanRefused
 from reclaim.history import build
-from reclaim.model import EDITED_BY_LIBRARY, Ref, Run, SnapshotId
+from reclaim.model import Ref, SnapshotId
+from reclaim.run_record import RunRecord
 from reclaim.stores.abilities import (
     Expiration,
     HeldBackups,
@@ -125,11 +126,11 @@ class HeldIcechunk(HeldSidecar, HeldBackups, HeldExpiration, HeldQuarantine):
         left = self._left_of_edit(run_id, run)
         return replace(restored, left=(*restored.left, *left))
 
-    def _has_edited(self, run_id: str, run: Run | None) -> bool:  # noqa: ARG002
-        return run is not None and bool(run.summary.get(EDITED_BY_LIBRARY))
+    def _has_edited(self, run_id: str, run: RunRecord | None) -> bool:  # noqa: ARG002
+        return run is not None and run.edit.by_library
 
     @abstractmethod
-    def _left_of_edit(self, run_id: str, run: Run | None) -> Sequence[str]:
+    def _left_of_edit(self, run_id: str, run: RunRecord | None) -> Sequence[str]:
         """The parts of the run's edit of the history that could not be taken back, in sentences."""
 
 
@@ -168,7 +169,7 @@ class HeldFiles(HeldIcechunk):
     def _those_there(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
         return [one for one in ids if self._observer.is_there(one)]
 
-    def _left_of_edit(self, run_id: str, run: Run | None) -> Sequence[str]:
+    def _left_of_edit(self, run_id: str, run: RunRecord | None) -> Sequence[str]:
         if not self._has_edited(run_id, run):
             return ()
         return (

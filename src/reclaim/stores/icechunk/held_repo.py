@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from reclaim.errors import Conflict, Refused
 from reclaim.history import build
-from reclaim.model import EDIT_TAKEN_BACK, Ref, Run, RunState, Snapshot, SnapshotId
+from reclaim.model import Ref, Snapshot, SnapshotId
+from reclaim.run_record import Phase, RunRecord
 from reclaim.safety import SAFETY
 from reclaim.stores.abilities import EditsHistory, Expiration, HistorySeen, Restored
 from reclaim.stores.icechunk import history as histories
@@ -60,8 +61,7 @@ class HeldRepo(HeldIcechunk, EditsHistory):
                 continue
             left = self._take_back(record).left
             if (run := self._records.find(run_id)) is not None:
-                facts = {**run.summary, EDIT_TAKEN_BACK: True, "left": left}
-                self.finish(run_id, RunState.STOPPED, facts)
+                self.finish(run.rolled_back(tuple(left)))
             if not left:
                 self._edits.remove(run_id)
         for run_id in self._observer.ended_edits():
@@ -193,7 +193,7 @@ class HeldRepo(HeldIcechunk, EditsHistory):
     def undo_edit(self) -> Sequence[str]:
         run_id = self._working()
         run, record = self._records.find(run_id), self._edits.read(run_id)
-        is_done = run is not None and run.state == RunState.DONE
+        is_done = run is not None and run.phase == Phase.DONE
         if run is not None and run.promoted and not is_done:
             raise Refused(
                 f"run {run_id} put nothing in quarantine and has deleted something, which cannot "
@@ -291,10 +291,10 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         super()._end(run_id)
         self._edits.remove(run_id)
 
-    def _has_edited(self, run_id: str, run: Run | None) -> bool:
+    def _has_edited(self, run_id: str, run: RunRecord | None) -> bool:
         return super()._has_edited(run_id, run) or self._edits.read(run_id) is not None
 
-    def _left_of_edit(self, run_id: str, run: Run | None) -> Sequence[str]:  # noqa: ARG002
+    def _left_of_edit(self, run_id: str, run: RunRecord | None) -> Sequence[str]:  # noqa: ARG002
         return self._left
 
     # The file ``repo``

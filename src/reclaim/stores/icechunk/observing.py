@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from reclaim.clock import Clock
 from reclaim.errors import Conflict, Corrupt, NotFound, ReclaimError, Refused
-from reclaim.model import Lease, RunState, Snapshot, SnapshotId
+from reclaim.model import Lease, Snapshot, SnapshotId
+from reclaim.run_record import Phase
 from reclaim.safety import SAFETY
 from reclaim.storage import Storage, hashed_files
 from reclaim.stores.format import Reader
@@ -40,7 +41,7 @@ NAMED_BY_SNAPSHOT = 2
 """The containers that each snapshot names: its file and its transaction log."""
 NOT_IN_HISTORY = "(not in the history)"
 """Stands for the message of a snapshot that nobody has told."""
-ENDED = (RunState.UNDONE, RunState.PURGED)
+ENDED = (Phase.UNDONE, Phase.PURGED)
 _HELD = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
@@ -280,15 +281,14 @@ class IcechunkObserver:
             for run_id, run in runs.items()
             if run is not None
             and run.quarantine is None
-            and (run.state in ENDED or (run.state == RunState.DONE and run.started_at < long_ago))
+            and (run.phase in ENDED or (run.phase == Phase.DONE and run.started_at < long_ago))
         ]
 
     def _is_unfinished(self, run_id: str) -> bool:
         run = self.sidecar.records.find(run_id)
         if run is None:
             return True
-        early = run.state == RunState.STARTED and not run.promoted
-        return early and not self.sidecar.lists.taken_by(run_id)
+        return run.is_provisional and not self.sidecar.lists.taken_by(run_id)
 
     def _unlisted(
         self,

@@ -7,9 +7,10 @@ the lock, so that a run that lost it cannot touch what the one that took it over
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
-from reclaim.model import Run, RunState, SnapshotId
+from reclaim.model import SnapshotId
+from reclaim.run_record import Phase, RunRecord
 from reclaim.stores.abilities import Restored
 from reclaim.stores.base import Held
 from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists, Rules
@@ -195,8 +196,8 @@ class HeldSidecar(Held):
         """
 
     def _end(self, run_id: str) -> None:
-        run = self._records.find(run_id)
-        self.finish(run_id, RunState.UNDONE, run.summary if run else {})
+        if (run := self._records.find(run_id)) is not None:
+            self.finish(replace(run, phase=Phase.UNDONE))
 
     def forget(self, run_id: str) -> int:
         """Let a run's lists go, and what an undo that was cut off would have held of them."""
@@ -209,13 +210,13 @@ class HeldSidecar(Held):
 
     # Records
 
-    def start(self, run: Run) -> None:
+    def start(self, run: RunRecord) -> None:
         self._working()
         self._records.start(run)
 
-    def finish(self, run_id: str, state: RunState, summary: Mapping[str, Any]) -> None:
+    def finish(self, run: RunRecord) -> None:
         self._working()
-        self._records.finish(run_id, state, summary)
+        self._records.finish(run)
 
 
 def _without(rules: Rules, ids: Collection[SnapshotId]) -> Rules:

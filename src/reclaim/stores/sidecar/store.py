@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from reclaim.lock import LockState
-from reclaim.model import Lease, Run
+from reclaim.model import Lease
+from reclaim.run_record import RunRecord
 from reclaim.stores.base import Store
 from reclaim.stores.sidecar.sidecar import Sidecar
 
@@ -34,13 +35,13 @@ class SidecarStore(Store):
     def recorded_plan(self, run_id: str) -> str | None:
         return self._sidecar.plans.find(run_id)
 
-    def add_run(self, run: Run) -> None:
+    def add_run(self, run: RunRecord) -> None:
         self._sidecar.records.start(run)
 
-    def find_run(self, run_id: str) -> Run | None:
+    def find_run(self, run_id: str) -> RunRecord | None:
         return self._sidecar.records.find(run_id)
 
-    def runs(self) -> Sequence[Run]:
+    def runs(self) -> Sequence[RunRecord]:
         return self._sidecar.records.all()
 
     # The policy

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from reclaim.clock import Clock, SystemClock
 from reclaim.errors import InvalidInput, NotFound, Refused
-from reclaim.model import Lease, RunState, SnapshotId
+from reclaim.model import Lease, SnapshotId
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.abilities import (
     HoldsLeases,
@@ -159,9 +159,7 @@ class TerminusStore(
         that a purge has begun to delete, only what is still in quarantine counts.
         """
         runs = self.runs()
-        ended = {
-            run.id for run in runs if run.quarantine is None and run.state != RunState.UNREADABLE
-        }
+        ended = {run.id for run in runs if not run.may_quarantine}
         promising = {*self._view.quarantined_runs(), *(run.id for run in runs)} - ended
         purging = {run.id for run in runs if run.purging}
         return {

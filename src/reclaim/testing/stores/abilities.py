@@ -11,8 +11,9 @@ from reclaim.errors import Gone, NotFound, ReclaimError
 from reclaim.history import Edit, build
 from reclaim.history.graph import reachable
 from reclaim.ids import new_uid
-from reclaim.model import Ref, Run, RunState, SnapshotId
+from reclaim.model import Ref, SnapshotId
 from reclaim.policy import Duration, Match, Policy, Rules, evaluate
+from reclaim.run_record import Phase, RunRecord
 from reclaim.stores.abilities import (
     BY_REF,
     DeletesOnline,
@@ -436,7 +437,7 @@ def _begin(held: Held, store: Store) -> tuple[HistorySeen, EditsHistory]:
     held.begin()
     lock = store.lock_state()
     assert lock is not None
-    held.start(Run(lock.run, "collect", RunState.STARTED, store.clock.now()))
+    held.start(RunRecord(lock.run, "collect", Phase.STARTED, store.clock.now()))
     return held.read_history(), held
 
 

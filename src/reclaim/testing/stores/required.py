@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -23,11 +24,12 @@ from reclaim.errors import (
     Refused,
 )
 from reclaim.ids import new_uid
-from reclaim.model import Run, RunState, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.process import Process
 from reclaim.run.causes import live_containers
 from reclaim.run.decide import KEEPS_ALL, decide_seen
 from reclaim.run.plan import make_plan
+from reclaim.run_record import Phase, RunCounts, RunRecord
 from reclaim.safety import SAFETY
 from reclaim.storage import KeyRange, hashed_files
 from reclaim.stores.abilities import HeldQuarantine, HoldsLeases
@@ -293,7 +295,7 @@ class StoreContract(Contract):
             with subject.another().lock(second) as other:
                 other.begin()
                 other.condemn({dead: "a rule"})
-                run = Run(first, "collect", RunState.STARTED, subject.store.clock.now())
+                run = RunRecord(first, "collect", Phase.STARTED, subject.store.clock.now())
                 calls: list[Callable[[], object]] = [
                     held.lock.check,
                     held.begin,
@@ -303,7 +305,7 @@ class StoreContract(Contract):
                     held.abandon,
                     partial(held.collect, [dead]),
                     partial(held.start, run),
-                    partial(held.finish, first, RunState.DONE, {}),
+                    partial(held.finish, replace(run, phase=Phase.DONE)),
                 ]
                 if isinstance(held, HeldQuarantine):
                     calls += [
@@ -356,21 +358,21 @@ class StoreContract(Contract):
         first, second = new_uid(), new_uid()
         assert store.find_run(first) is None
         with store.lock(first) as held:
-            held.start(Run(first, "collect", RunState.STARTED, started, {}, "somewhere"))
-            assert _run(other.find_run(first)) == ("collect", RunState.STARTED, {}, "somewhere")
-            held.finish(first, RunState.DONE, {"objects": 3})
-            # One that goes on keeps when it began.
-            held.start(Run(first, "collect", RunState.STARTED, store.clock.now(), {"objects": 3}))
-            held.finish(first, RunState.PARTIAL, {"objects": 4})
-        done = _run(other.find_run(first))
-        assert done == ("collect", RunState.PARTIAL, {"objects": 4}, "somewhere")
+            run = RunRecord(first, "collect", Phase.STARTED, started, "somewhere")
+            # A run that was never started is not recorded as ended.
+            held.finish(replace(run, phase=Phase.STOPPED))
+            assert other.find_run(first) is None
+            held.start(run)
+            assert other.find_run(first) == run
+            held.finish(replace(run, phase=Phase.DONE, counts=RunCounts(3)))
+            held.start(replace(run, counts=RunCounts(3)))
+            partial_run = replace(run, phase=Phase.PARTIAL, counts=RunCounts(4))
+            held.finish(partial_run)
+        assert other.find_run(first) == partial_run
         subject.age()
-        later = Run(second, "collect", RunState.DONE, store.clock.now(), {"objects": 0})
+        later = RunRecord(second, "collect", Phase.DONE, store.clock.now())
         store.add_run(later)
         assert [run.id for run in other.runs()][:2] == [second, first]
-        found = other.find_run(first)
-        assert found is not None
-        assert found.started_at == started
 
     def test_a_plan_is_vouched_for(self, subject: Subject) -> None:
         run = new_uid()
@@ -401,7 +403,3 @@ class StoreContract(Contract):
 
 def _is_in(keys: KeyRange, address: str) -> bool:
     return address.startswith(f"{keys.prefix}/") and address in keys
-
-
-def _run(run: Run | None) -> tuple[str, str, Mapping[str, Any], str] | None:
-    return None if run is None else (run.kind, run.state, run.summary, run.place)

@@ -9,7 +9,7 @@ from functools import partial
 from reclaim.engine.tasks.parts import read_part
 from reclaim.errors import InvalidInput, Partial, ReclaimError, Refused
 from reclaim.ids import new_uid
-from reclaim.model import RunState, SnapshotId
+from reclaim.model import SnapshotId
 from reclaim.policy import Duration, Match, Policy, Rules
 from reclaim.run import plan_snapshots
 from reclaim.run.applied import Applied
@@ -18,6 +18,7 @@ from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.purge import Purged, purge
 from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run.undo import Undone, undo_run
+from reclaim.run_record import Phase
 from reclaim.storage import ObjectStorage
 from reclaim.stores.abilities import (
     EditsHistory,
@@ -229,7 +230,7 @@ class RunContract(Contract):
         assert subject.usable(dead)
         found = store.find_run(run)
         assert found is not None
-        assert (found.state, found.quarantine) == (RunState.UNDONE, None)
+        assert (found.phase, found.quarantine) == (Phase.UNDONE, None)
 
     def test_another_run_leaves_what_was_promised(self, subject: Subject) -> None:
         """What a run took a snapshot of, and left for its age, is not for the next one."""
@@ -291,7 +292,7 @@ class RunContract(Contract):
         found = store.find_run(run)
         assert found is not None
         assert found.quarantine
-        assert found.state == RunState.PARTIAL
+        assert found.phase == Phase.UNDOING
         storage.move(elsewhere, lost, size=size)
         self.undo(subject, run)
         assert subject.objects() == before
@@ -312,7 +313,7 @@ class RunContract(Contract):
             held.restore(run, list(store.taken(run)), complete=False)
         found = store.find_run(run)
         assert found is not None
-        assert found.state != RunState.UNDONE
+        assert found.phase != Phase.UNDONE
         self.undo(subject, run)
         assert subject.objects() == before
         assert subject.usable(dead)

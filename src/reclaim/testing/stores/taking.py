@@ -8,7 +8,7 @@ from functools import partial
 
 from reclaim.errors import Conflict, Gone, LockLost, PlanRefused
 from reclaim.ids import new_uid
-from reclaim.model import Run, RunState
+from reclaim.run_record import Phase, RunRecord
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import AddressFiles, EditsHistory, HeldClaims, TakesReferenced
 from reclaim.stores.base import Held, Store
@@ -188,7 +188,7 @@ class TakingContract(Contract):
         with store.lock(run) as held:
             held.begin()
             assert isinstance(held, EditsHistory)
-            held.start(Run(run, "collect", RunState.STARTED, store.clock.now()))
+            held.start(RunRecord(run, "collect", Phase.STARTED, store.clock.now()))
             seen = held.read_history()
             above = next(one.parents for one in seen.snapshots if one.id == line[1])
             assert held.edit_history({line[2]: above}, (), seen)
