@@ -119,7 +119,7 @@ BUGS: dict[str, Bug] = {
     "a partial run that counts as stopped after a second try": Bug(
         "reclaim.run.apply",
         right="partial = self._record.phase is not Phase.STARTED or self._context.begun",
-        wrong="partial = self._record.phase is not Phase.STARTED",
+        wrong="partial = self._writer.may_have_promoted",
         test=f"{PARTIAL}::test_a_second_apply_that_stops_early_leaves_the_run_partial",
     ),
     "marks of a run that works taken for left over": Bug(
