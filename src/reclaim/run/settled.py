@@ -57,15 +57,7 @@ def settle_plan(
     run = store.find_run(planned.run)
     check_begun(run, removal, place, planned, exclude, trusted=trusted)
     if run is not None:
-        whole = run.state == RunState.DONE and not run.undoing
-        # An apply without these globs takes what was left out.
-        left_out = run.summary.get("excluded") and set(run.summary[EXCLUDE]) != set(exclude)
-        window = removal.quarantine(store.clock.now(), run.quarantine)
-        # Another --keep changes how long a quarantine lasts.
-        same_window = run.quarantine is None or (
-            window is not None and window.until == run.quarantine.until
-        )
-        if not whole or left_out or not same_window:
+        if not _leaves_nothing(run, exclude):
             return None
         finished_at = run.summary.get(FINISHED_AT)
         return Settled(
@@ -82,6 +74,21 @@ def settle_plan(
     made = Run(planned.run, COLLECT, RunState.DONE, planned.started_at, summary, str(place))
     store.add_run(made)
     return Settled(_applied_by(made, store, place))
+
+
+def _leaves_nothing(run: Run, exclude: Sequence[str]) -> bool:
+    """Whether another apply of the plan of a run has nothing to do."""
+    told = run.summary
+    if run.state != RunState.DONE or run.undoing:
+        return False
+    if run.quarantine is not None:
+        # Another apply starts the window anew, and finds again what damaged lists do not tell.
+        return False
+    if told.get("dropped") or told.get(SPARED):
+        # What was live then, or was only compared, may go now.
+        return False
+    # An apply without these globs takes what was left out.
+    return not told.get("excluded") or set(told[EXCLUDE]) == set(exclude)
 
 
 def _applied_by(run: Run, store: Store, place: Place) -> Applied:
