@@ -1,8 +1,9 @@
 """The identity of a process, by which another process of the same machine knows that it has ended.
 
 A process id alone is not enough: ids are used again, and containers share host names. So a process
-is known by its id together with the time of its start, the boot of its machine and its namespace of
-process ids. What cannot be read is never taken for the end of a process.
+is known by its id together with the time of its start, the boot of its machine and its namespaces,
+without which ids, times and users mean something else. What cannot be read is never taken for the
+end of a process.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ DRIVER_VARIABLE = "RECLAIM_DRIVER"
 """In the environment of every process that works for another one here: the ``mark`` of that."""
 _PROC = Path("/proc")
 _ZOMBIE = ("Z", "X")
+_NAMESPACES = ("pid", "user", "time")
 
 _remote_work = False
 
@@ -34,13 +36,14 @@ class Process:
     """When the process started, in clock ticks since the boot."""
     boot: str
     namespace: str
+    """The namespaces in which ids of processes, users and times are told."""
     user: int
     remote_work: bool = False
 
     @classmethod
     def current(cls) -> Process | None:
         """This process; None on a system that does not tell enough of it."""
-        return _current(os.getpid(), _remote_work)
+        return _current(os.getpid(), os.geteuid(), _remote_work)
 
     @classmethod
     def decode(cls, text: object) -> Process | None:
@@ -79,7 +82,11 @@ class Process:
             return f"executors on other machines may still work for {self}"
         if here.user not in (0, self.user):
             return f"{self} is of another user"
-        if _start_of(self.pid) == self.started:
+        try:
+            running = _start_of(self.pid) == self.started
+        except OSError:
+            return f"{self} cannot be looked at"
+        if running:
             return f"{self} is running"
         # Twice: a process may end right after it has started another one.
         for _ in range(2):
@@ -96,16 +103,35 @@ def note_remote_work() -> None:
 
 
 @lru_cache(maxsize=8)
-def _current(pid: int, remote_work: bool) -> Process | None:
+def _current(pid: int, user: int, remote_work: bool) -> Process | None:
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
-        namespace = str((_PROC / "self/ns/pid").readlink())
+        namespace = " ".join(_namespaces())
+        started = _start_of(pid)
+        # They differ where processes are shown by the ids of another namespace, or where a library
+        # makes users up.
+        shown = (_PROC / "self").readlink().name, _user_shown()
     except OSError:
         return None
-    started = _start_of(pid)
-    if not boot or started is None:
+    if not boot or started is None or shown != (str(pid), user):
         return None
-    return Process(socket.gethostname(), pid, started, boot, namespace, os.geteuid(), remote_work)
+    return Process(socket.gethostname(), pid, started, boot, namespace, user, remote_work)
+
+
+def _namespaces() -> Iterator[str]:
+    """The namespaces of this process. Of what a system has only one, it tells none."""
+    for name in _NAMESPACES:
+        with suppress(FileNotFoundError):
+            yield str((_PROC / "self/ns" / name).readlink())
+
+
+def _user_shown() -> int | None:
+    """The effective user of this process by the system's own word."""
+    for line in (_PROC / "self/status").read_text(errors="replace").splitlines():
+        name, _, users = line.partition(":")
+        if name == "Uid":
+            return int(users.split()[1])
+    return None
 
 
 def _start_of(pid: int) -> int | None:

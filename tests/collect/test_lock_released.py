@@ -225,6 +225,84 @@ def test_a_process_of_another_user_keeps_its_lock(monkeypatch: pytest.MonkeyPatc
     assert "another user" in replace(own, started=1).why_not_ended()
 
 
+class Shown:
+    """What a system shows of this process, in a folder that stands for ``/proc``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._own = folder / str(os.getpid())
+        self._self = folder / "self"
+        boot = folder / "sys/kernel/random/boot_id"
+        for parent in (boot.parent, self._own / "ns"):
+            parent.mkdir(parents=True)
+        boot.write_text("a boot\n")
+        self._self.symlink_to(self._own)
+        (self._own / "stat").write_text(f"{os.getpid()} (python) S {' '.join(['1'] * 30)}\n")
+        self.user(os.geteuid())
+        for namespace in ("pid", "user", "time"):
+            self.namespace(namespace, 1)
+
+    def user(self, effective: int) -> None:
+        (self._own / "status").write_text(f"Name:\tpython\nUid:\t7\t{effective}\t7\t7\n")
+
+    def namespace(self, name: str, number: int) -> None:
+        link = self._own / "ns" / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(f"{name}:[{number}]")
+
+    def as_process(self, pid: int) -> None:
+        self._self.unlink()
+        self._self.symlink_to(str(pid))
+
+    def current(self) -> Process | None:
+        processes._current.cache_clear()
+        return Process.current()
+
+
+@pytest.fixture
+def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
+    with monkeypatch.context() as patch:
+        patch.setattr(processes, "_PROC", tmp_path)
+        yield Shown(tmp_path)
+    processes._current.cache_clear()
+
+
+@pytest.mark.parametrize("namespace", ["pid", "user", "time"])
+def test_ids_times_and_users_of_other_namespaces_tell_nothing(shown: Shown, namespace: str) -> None:
+    """A process that runs may have another user there, or have started at another time."""
+    before = shown.current()
+    assert before is not None
+    assert "is running" in before.why_not_ended()
+    assert replace(before, started=0).why_not_ended() == ""
+    shown.namespace(namespace, 2)
+    after = shown.current()
+    assert after is not None
+    assert "another machine, container" in replace(before, started=0).why_not_ended()
+
+
+def test_processes_that_are_shown_by_other_ids_tell_nothing(shown: Shown) -> None:
+    shown.as_process(os.getpid() + 1)
+    assert shown.current() is None
+
+
+def test_a_user_that_is_made_up_tells_nothing(shown: Shown) -> None:
+    """As by fakeroot, where processes of the user seem to be of another one."""
+    shown.user(os.geteuid() + 1)
+    assert shown.current() is None
+
+
+def test_a_process_that_cannot_be_looked_at_keeps_its_lock(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = shown.current()
+    assert own is not None
+
+    def denied(_pid: int) -> int | None:
+        raise PermissionError
+
+    monkeypatch.setattr(processes, "_start_of", denied)
+    assert "cannot be looked at" in own.why_not_ended()
+
+
 @pytest.mark.parametrize("text", [None, "", "[]", "{}", "7", '{"pid": 1}', "x"])
 def test_a_damaged_process_is_none(text: str | None) -> None:
     assert Process.decode(text) is None

@@ -45,18 +45,19 @@ def test_what_a_plan_lists_is_set_aside_and_comes_back(world: World) -> None:
         world.apply(plan, removal=MOVE)
 
 
-def test_what_came_back_is_safe_for_a_day_and_goes_then(world: World) -> None:
+def test_what_came_back_is_safe_until_the_window_is_over_and_goes_then(world: World) -> None:
     past = bury(world)
     plan = world.plan()
     run = world.apply(plan, removal=MOVE).run
     before = world.undo(run)
     assert before.snapshots == 2
-    world.clock.advance(hours=23)
+    world.clock.advance(days=6, hours=23)
     again = world.plan()
     assert again.document.candidates == 0
     world.apply(again)
     for commit, files in past.files.items():
         assert whole(world.other(), commit) == files
+    world.clock.advance(hours=1)
     world.quiet()
     with pytest.raises(Gone):
         whole(world.other(), past.first)
@@ -119,6 +120,7 @@ def test_what_is_shared_stays_until_the_window_is_over(world: World) -> None:
     assert (undone.snapshots, undone.left) == (2, ())
     for commit, files in past.files.items():
         assert whole(world.other(), commit) == files
+    world.clock.advance(days=7)
     world.quiet()
     with pytest.raises(Gone):
         whole(world.other(), past.keep)

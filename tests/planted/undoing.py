@@ -184,7 +184,7 @@ BUGS: dict[str, Bug] = {
         right="returned = dropped | back",
         wrong="returned = set(dropped)",
         test="tests/collect/test_quarantine.py"
-        "::test_what_came_back_is_safe_for_a_day_and_goes_then[embedded]",
+        "::test_what_came_back_is_safe_until_the_window_is_over_and_goes_then[embedded]",
     ),
     "a run of which something waits counts as undone": Bug(
         "reclaim.catalog.collection.undoing",

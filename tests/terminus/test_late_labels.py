@@ -11,8 +11,9 @@ import pytest
 from reclaim.engine.tasks import deleting
 from reclaim.errors import Partial, ReclaimError
 from reclaim.model import SnapshotId
-from reclaim.run.purge import purge
+from reclaim.run.purge import Purged, purge
 from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run_record import PURGE
 from reclaim.stores.base import HeldLock
 from reclaim.stores.terminus.held import HeldTerminus
 from reclaim.testing.faults import FaultyStorage
@@ -95,6 +96,42 @@ def test_a_label_on_a_new_layer_during_a_long_purge(
 ) -> None:
     """Its parent is in quarantine, and no label names that: it comes back within a quarter hour."""
     monkeypatch.setattr(deleting, "PAGE", 1)
+    line = set_line_aside(world)
+    child: list[SnapshotId] = []
+
+    def label() -> None:
+        child.append(world.write.layer(line[9], values=["new"]))
+        world.write.label("new", child[0])
+
+    done = purge_slowly(world, label)
+    assert done is not None
+    # Children go first, and none goes for longer than what the first wave may take beyond that.
+    assert {*line[:10], *child} <= world.there()
+    assert done.summary()["rescued"] == 10
+    assert done.summary()["objects"] == 31
+    assert world.aside() == set()
+    world.check()
+
+
+def test_a_purge_that_stops_between_waves_tells_what_it_deleted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deleting, "PAGE", 1)
+    line = set_line_aside(world)
+
+    def label() -> None:
+        world.write.label("new", world.write.layer(line[-1], values=["new"]))
+
+    with pytest.raises(Partial, match=f"the layer {line[-1]} is missing"):
+        purge_slowly(world, label)
+    gone = len(line) - len(world.aside())
+    [told] = [run.counts for run in world.store().runs() if run.kind == PURGE]
+    assert 0 < gone == told.objects
+    assert told.bytes > 0
+
+
+def set_line_aside(world: World) -> list[SnapshotId]:
+    """A line of layers that is in quarantine for as long as it has to be."""
     write = world.write
     for number in range(9):
         write.label(f"keep {number}", write.layer(values=[str(number)]))
@@ -105,16 +142,22 @@ def test_a_label_on_a_new_layer_during_a_long_purge(
     world.apply(world.plan())
     assert world.aside() == set(line)
     world.clock.advance(WEEK)
-    child: list[SnapshotId] = []
+    return line
+
+
+def purge_slowly(world: World, first: Callable[[], None]) -> Purged | None:
+    """A purge of which each delete takes a minute; something is done with the first."""
     held: list[HeldLock] = []
+    deletes = 0
 
     def pass_time(call: str, address: str) -> None:
+        nonlocal deletes
         if call == "delete" and "/quarantine/" in address:
             world.clock.advance(minutes=1)
             held[0].renew()
-            if not child:
-                child.append(write.layer(line[9], values=["new"]))
-                write.label("new", child[0])
+            deletes += 1
+            if deletes == 1:
+                first()
 
     storage = FaultyStorage(world.storage, pass_time)
     store = world.store(lambda _: storage)
@@ -127,18 +170,7 @@ def test_a_label_on_a_new_layer_during_a_long_purge(
             yield handle
 
     store.lock = remembered  # type: ignore[method-assign]
-    done = purge(
-        store,
-        world.engine(storage=storage),
-        opener=world.opener(storage),
-    )
-    assert done is not None
-    # Children go first, and none goes for longer than what the first wave may take beyond that.
-    assert {*line[:10], *child} <= world.there()
-    assert done.summary()["rescued"] == 10
-    assert done.summary()["objects"] == 31
-    assert world.aside() == set()
-    world.check()
+    return purge(store, world.engine(storage=storage), opener=world.opener(storage))
 
 
 def test_a_label_on_other_bytes_while_it_is_purged(world: World, past: Past) -> None:

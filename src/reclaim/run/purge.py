@@ -221,8 +221,12 @@ def _purge(
         done.skipped[run.id] = error
         return
     ending = _Ending(store, held, engine, run, removal, journal, place, done, opener)
-    if not ending.take(rows):
-        return
+    try:
+        if not ending.take(rows):
+            return
+    finally:
+        # Also where something stopped it between two waves.
+        done.outcome.add(journal.total())
     run = ending.run
     if run.unfinished and has_claims(store, run.id):
         # Nobody can finish or undo it any more: what it did not take is of use again.
@@ -321,7 +325,6 @@ class _Ending:
             storage=self.opener(self.place.url),
             renewed=renewed,
         )
-        self.done.outcome.add(outcome)
         if outcome.counts[FAILED]:
             self.done.failures[self.run.id] = self.journal.failures(SHOWN)
 

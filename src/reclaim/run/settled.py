@@ -55,14 +55,7 @@ def settle_plan(
     run = store.find_run(planned.run)
     check_begun(run, removal, place, planned, exclude, trusted=trusted)
     if run is not None:
-        # An apply without these globs takes what was left out.
-        left_out = run.left_out.objects and set(run.left_out.globs) != set(exclude)
-        window = removal.quarantine(store.clock.now(), run.quarantine)
-        # Another --keep changes how long a quarantine lasts.
-        same_window = run.quarantine is None or (
-            window is not None and window.until == run.quarantine.until
-        )
-        if run.phase is not Phase.DONE or left_out or not same_window:
+        if not _leaves_nothing(run, exclude):
             return None
         return FinishedPlan(_applied_by(run, store, place), run.finished_at, before=True)
     # Other plans leave a checkpoint for the next one.
@@ -80,6 +73,20 @@ def settle_plan(
     )
     store.add_run(made)
     return FinishedPlan(_applied_by(made, store, place))
+
+
+def _leaves_nothing(run: RunRecord, exclude: Sequence[str]) -> bool:
+    """Whether another apply of the plan of a run has nothing to do."""
+    if run.phase is not Phase.DONE:
+        return False
+    if run.quarantine is not None:
+        # Another apply starts the window anew, and finds again what damaged lists do not tell.
+        return False
+    if run.counts.dropped or run.edit.spared:
+        # What was live then, or was only compared, may go now.
+        return False
+    # An apply without these globs takes what was left out.
+    return not run.left_out.objects or set(run.left_out.globs) == set(exclude)
 
 
 def _applied_by(run: RunRecord, store: Store, place: Place) -> Applied:
