@@ -6,15 +6,17 @@ from collections import Counter
 
 import pytest
 
-from reclaim.errors import InvalidInput, NotFound
+from reclaim.errors import InvalidInput, NotFound, TooMuch
 from reclaim.policy import from_options
 from reclaim.run.lifecycle.collecting import CollectedByRules, collect_by_rules
+from reclaim.run.limits import NO_LIMITS, Limits
 from reclaim.run.plan import PlanOptions
 from reclaim.storage import Storage
 from reclaim.testing import StorageWrapper
 from tests.collect.world import NAME, World, opening
 from tests.lifecycle.logs import LOGS, OLD, missing, week
 from tests.lifecycle.ruled import plan_rules, section, set_rules
+from tests.lifecycle.test_afterwards import cut_off
 
 
 class CountsRanges(StorageWrapper):
@@ -36,7 +38,12 @@ def logs(local: World) -> World:
     return local
 
 
-def run(world: World, storage: Storage | None = None, **rules: object) -> CollectedByRules:
+def run(
+    world: World,
+    storage: Storage | None = None,
+    limits: Limits = NO_LIMITS,
+    **rules: object,
+) -> CollectedByRules:
     found = storage or world.storage
     options = PlanOptions(
         policy=from_options(**rules),
@@ -44,7 +51,7 @@ def run(world: World, storage: Storage | None = None, **rules: object) -> Collec
         allowed_fraction=1.0,
     )
     engine = world.engine(storage=found)
-    return collect_by_rules(world.store(), engine, options, opener=opening(found))
+    return collect_by_rules(world.store(), engine, options, limits=limits, opener=opening(found))
 
 
 def test_each_range_is_read_once(logs: World) -> None:
@@ -81,6 +88,38 @@ def test_only_commits_that_stay_count(logs: World) -> None:
     done = run(logs, keep_last=1)
     assert done.plan.document.candidates == 1
     assert "logs/1" in missing(logs)
+
+
+def waste(world: World) -> None:
+    """An object that nothing refers to."""
+    with world.opened() as catalog:
+        main = catalog.repository(NAME).branch("main")
+        main.put("data/never", b"never committed")
+        main.reset()
+    world.clock.advance(hours=2)
+
+
+def test_a_refusal_of_the_rules_tells_what_was_collected(logs: World) -> None:
+    waste(logs)
+    with pytest.raises(TooMuch) as told:
+        run(logs, limits=Limits(4))
+    [collected] = [one.id for one in logs.store().runs() if one.kind == "collect"]
+    hint = told.value.hint or ""
+    assert hint.startswith(f"run {collected} has deleted 1 objects (15 bytes)")
+    assert "; since then nothing was changed; review the plan: reclaim show" in hint
+    assert told.value.details["before"] == [collected]
+    assert missing(logs) == set()
+    assert run(logs, limits=Limits(5)).applied.outcome.counts.total() == 5
+
+
+def test_a_refusal_tells_of_a_run_that_was_finished_before(local: World) -> None:
+    first = cut_off(local)
+    waste(local)
+    with pytest.raises(TooMuch) as told:
+        run(local, limits=Limits(5), keep_last=1)
+    hint = told.value.hint or ""
+    assert hint.startswith(f"run {first} has deleted 5 objects (25 bytes); since then nothing was")
+    assert missing(local) == OLD
 
 
 def test_what_it_refuses(logs: World) -> None:

@@ -205,10 +205,9 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_applied_again_it_takes_and_counts_nothing_twice",
     ),
     "a run that was cut off is not finished by the next": Bug(
-        "reclaim.run.lifecycle.running",
-        right="    finish_unfinished(store, engine, limits=limits, watcher=watcher, "
-        "opener=opener)\n",
-        wrong="",
+        "reclaim.run.lifecycle.unfinished",
+        right="for run in list(find_unfinished(store)):",
+        wrong="for run in ():",
         test=f"{AFTERWARDS}::test_the_next_run_finishes_one_that_was_cut_off[deleted]",
     ),
     "what a dead commit has is forgotten": Bug(

@@ -9,6 +9,7 @@ UNFINISHED = "reclaim.run.lifecycle.unfinished"
 GIVING_UP = "reclaim.run.lifecycle.giving_up"
 TEST = "tests/lifecycle/test_settling.py"
 LATER = "tests/lifecycle/test_later.py"
+TOGETHER = "tests/lifecycle/test_together.py"
 RELEASED = "tests/lifecycle/test_released.py"
 LATE = f"{TEST}::test_a_task_that_wakes_up_after_an_undo_deletes_nothing"
 
@@ -81,13 +82,19 @@ BUGS: dict[str, Bug] = {
     ),
     "a collection with rules finishes a run without limits": Bug(
         "reclaim.run.lifecycle.collecting",
-        right="    finish_unfinished(store, engine, limits=limits, ",
-        wrong="    finish_unfinished(store, engine, ",
+        right="finish_unfinished(store, engine, limits=limits, ",
+        wrong="finish_unfinished(store, engine, ",
         test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[gc --lifecycle]",
+    ),
+    "a refused run denies what was done before it": Bug(
+        "reclaim.run.done_before",
+        right="            if self._runs:\n",
+        wrong="            if False:\n",
+        test=f"{TOGETHER}::test_a_refusal_of_the_rules_tells_what_was_collected",
     ),
     "a run is finished by a damaged plan": Bug(
         UNFINISHED,
-        right="            check_files(engine, opener(place.url), place, planned)\n",
+        right="        check_files(engine, opener(place.url), place, planned)\n",
         wrong="",
         test=f"{TEST}::test_a_damaged_plan_of_a_run_that_was_cut_off_stops_no_later_run[objects]",
     ),

@@ -12,7 +12,7 @@ from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, open_storage
 from reclaim.run.applied import Applied
 from reclaim.run.apply import apply_plan
-from reclaim.run.limits import NO_LIMITS, Limits
+from reclaim.run.limits import NO_LIMITS, Limits, review_hint
 from reclaim.run.orphans import protected_folders
 from reclaim.run.plan import Plan, PlanOptions, make_plan
 from reclaim.run.plan_document import OF_RUNS
@@ -61,11 +61,7 @@ def collect(
         where = str(plan.place)
         store.add_run(RunRecord(made.run, COLLECT, Phase.DONE, made.started_at, where))
         return Collected(plan, None)
-    limits.check(
-        plan.document,
-        hint=f"nothing was changed; review the plan: reclaim show {plan.place}, then apply it, or "
-        "allow more",
-    )
+    limits.check(plan.document, hint=review_hint(plan.place))
     done = apply_plan(
         store,
         engine,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reclaim.engine.tasks.parts import Place
 from reclaim.errors import TooMuch
 from reclaim.run.plan_document import PlanDocument
 
@@ -33,3 +34,10 @@ class Limits:
 
 
 NO_LIMITS = Limits()
+
+
+def review_hint(place: Place) -> str:
+    """What to do about a plan beyond the limits, which stays."""
+    return (
+        f"nothing was changed; review the plan: reclaim show {place}, then apply it, or allow more"
+    )

@@ -32,7 +32,7 @@ from reclaim.run.lifecycle.planning import (
 )
 from reclaim.run.lifecycle.rules import find_lifecycle
 from reclaim.run.lifecycle.unfinished import finish_unfinished
-from reclaim.run.limits import NO_LIMITS, Limits
+from reclaim.run.limits import NO_LIMITS, Limits, review_hint
 from reclaim.run.plan import Plan, Planning, PlanOptions, record_plan
 from reclaim.run.removal import DELETE, Removal
 from reclaim.run.stages import Silent, Watcher
@@ -129,7 +129,7 @@ def collect_by_rules(
             "--lifecycle makes two plans, by a listing of its own",
             hint="leave --out and --inventory out",
         )
-    finish_unfinished(store, engine, limits=limits, watcher=watcher, opener=opener)
+    before = finish_unfinished(store, engine, limits=limits, watcher=watcher, opener=opener)
     watching = watcher or Silent()
     run_id = new_run_id(store.clock.now())
     planning = _IndexingPlanning(store, engine, options, run_id, None, watching, opener)
@@ -137,35 +137,38 @@ def collect_by_rules(
     def plan() -> Plan:
         return record_plan(store, planning.run())
 
-    collected = collect(
-        store,
-        engine,
-        options,
-        removal=removal,
-        limits=limits,
-        watcher=watcher,
-        opener=opener,
-        make=plan,
-    )
-    assert collected.plan is not None
-    before = IndexedBefore(planning.index, collected.plan.place.url)
-    by_rules = plan_lifecycle(
-        store,
-        engine,
-        LifecycleOptions(policy, indexed=before),
-        PlanOptions(margins=options.margins, allowed_fraction=options.allowed_fraction),
-        watcher=watcher,
-        opener=opener,
-    )
-    applied = apply_plan(
-        store,
-        engine,
-        by_rules.place,
-        planned=by_rules.document,
-        digest=by_rules.document.digest,
-        removal=removal,
-        limits=limits,
-        watcher=watcher,
-        opener=opener,
-    )
+    with before.telling():
+        collected = collect(
+            store,
+            engine,
+            options,
+            removal=removal,
+            limits=limits,
+            watcher=watcher,
+            opener=opener,
+            make=plan,
+        )
+        if collected.applied is not None:
+            before.add(collected.applied)
+        assert collected.plan is not None
+        indexed = IndexedBefore(planning.index, collected.plan.place.url)
+        by_rules = plan_lifecycle(
+            store,
+            engine,
+            LifecycleOptions(policy, indexed=indexed),
+            PlanOptions(margins=options.margins, allowed_fraction=options.allowed_fraction),
+            watcher=watcher,
+            opener=opener,
+        )
+        limits.check(by_rules.document, hint=review_hint(by_rules.place))
+        applied = apply_plan(
+            store,
+            engine,
+            by_rules.place,
+            planned=by_rules.document,
+            digest=by_rules.document.digest,
+            removal=removal,
+            watcher=watcher,
+            opener=opener,
+        )
     return CollectedByRules(collected, by_rules, applied)

@@ -9,7 +9,7 @@ from reclaim.run.gc import Collected
 from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
 from reclaim.run.lifecycle.rules import find_lifecycle
 from reclaim.run.lifecycle.unfinished import finish_unfinished
-from reclaim.run.limits import NO_LIMITS, Limits
+from reclaim.run.limits import NO_LIMITS, Limits, review_hint
 from reclaim.run.plan import Plan, PlanOptions
 from reclaim.run.removal import DELETE, Removal
 from reclaim.run.stages import Watcher
@@ -47,22 +47,19 @@ def run_lifecycle(
     ``limits`` is refused, and stays to be reviewed. A run that was cut off after it had promoted
     what it takes is finished first, or it stops this one; see ``unfinished``.
     """
-    finish_unfinished(store, engine, limits=limits, watcher=watcher, opener=opener)
-    plan = plan_stored_rules(store, engine, options, full=full, watcher=watcher, opener=opener)
-    limits.check(
-        plan.document,
-        hint=f"nothing was changed; review the plan: reclaim show {plan.place}, then apply it, or "
-        "allow more",
-    )
-    applied = apply_plan(
-        store,
-        engine,
-        plan.place,
-        # What was planned a moment ago, whatever lies in its place by now.
-        planned=plan.document,
-        digest=plan.document.digest,
-        removal=removal,
-        watcher=watcher,
-        opener=opener,
-    )
+    before = finish_unfinished(store, engine, limits=limits, watcher=watcher, opener=opener)
+    with before.telling():
+        plan = plan_stored_rules(store, engine, options, full=full, watcher=watcher, opener=opener)
+        limits.check(plan.document, hint=review_hint(plan.place))
+        applied = apply_plan(
+            store,
+            engine,
+            plan.place,
+            # What was planned a moment ago, whatever lies in its place by now.
+            planned=plan.document,
+            digest=plan.document.digest,
+            removal=removal,
+            watcher=watcher,
+            opener=opener,
+        )
     return Collected(plan, applied)

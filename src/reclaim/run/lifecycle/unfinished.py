@@ -18,9 +18,9 @@ from reclaim.errors import Corrupt, NotFound, Partial, PlanRefused, Refused, Too
 from reclaim.policy.lifecycle import decode_lifecycle, lifecycle_document
 from reclaim.run import plan_file
 from reclaim.run.admission import exclude_options
-from reclaim.run.applied import Applied
 from reclaim.run.apply import apply_plan
 from reclaim.run.checks import check_files
+from reclaim.run.done_before import DoneBefore
 from reclaim.run.journal import Journal
 from reclaim.run.known_lists import known_lists
 from reclaim.run.lifecycle.cut_off import find_cut_off
@@ -52,53 +52,67 @@ def finish_unfinished(
     limits: Limits = NO_LIMITS,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
-) -> list[Applied]:
-    """Finish every such run in the way that it was begun; returns what each came to.
+) -> DoneBefore:
+    """Finish every such run in the way that it was begun; returns what was done.
 
     A run whose plan, or a file of it, is gone or damaged is left and logged: only ``undo`` ends
     such a run. So is a run of which some objects cannot be taken, which waits for the next one. A
     run by other rules than those of now, or beyond the ``limits``, is refused.
     """
-    finished = []
-    for run in list(find_unfinished(store)):
-        removal: Removal = removal_of(run) or DELETE
-        globs = run.left_out.globs
-        try:
-            place, planned = plan_file.find(opener(run.place), run.place)
-            check_files(engine, opener(place.url), place, planned)
-        except (NotFound, PlanRefused, UnknownVersion, Corrupt) as error:
-            log.warning(
-                "lifecycle run %s cannot be finished: %s; undo it: reclaim undo %s",
-                run.id,
-                error.message,
-                run.id,
-            )
-            continue
-        _Unfinished(store, run, place, planned).check(limits, opener)
-        try:
-            applied = apply_plan(
-                store,
-                engine,
-                place,
-                planned=planned,
-                removal=removal,
-                exclude=globs,
-                watcher=watcher,
-                opener=opener,
-            )
-        except Partial as error:
-            if not error.details.get("failed"):
-                raise
-            log.warning(
-                "lifecycle run %s is not finished: %s; release what it has not taken: reclaim "
-                "undo %s",
-                run.id,
-                error.message,
-                run.id,
-            )
-        else:
-            finished.append(applied)
-    return finished
+    done = DoneBefore()
+    with done.telling():
+        for run in list(find_unfinished(store)):
+            _finish(store, engine, run, done, limits=limits, watcher=watcher, opener=opener)
+    return done
+
+
+def _finish(
+    store: Store,
+    engine: Engine,
+    run: RunRecord,
+    done: DoneBefore,
+    *,
+    limits: Limits,
+    watcher: Watcher | None,
+    opener: Opener,
+) -> None:
+    removal: Removal = removal_of(run) or DELETE
+    globs = run.left_out.globs
+    try:
+        place, planned = plan_file.find(opener(run.place), run.place)
+        check_files(engine, opener(place.url), place, planned)
+    except (NotFound, PlanRefused, UnknownVersion, Corrupt) as error:
+        log.warning(
+            "lifecycle run %s cannot be finished: %s; undo it: reclaim undo %s",
+            run.id,
+            error.message,
+            run.id,
+        )
+        return
+    _Unfinished(store, run, place, planned).check(limits, opener)
+    try:
+        applied = apply_plan(
+            store,
+            engine,
+            place,
+            planned=planned,
+            removal=removal,
+            exclude=globs,
+            watcher=watcher,
+            opener=opener,
+        )
+    except Partial as error:
+        if not error.details.get("failed"):
+            raise
+        log.warning(
+            "lifecycle run %s is not finished: %s; release what it has not taken: reclaim undo %s",
+            run.id,
+            error.message,
+            run.id,
+        )
+        done.add_partial(run.id, error)
+    else:
+        done.add(applied)
 
 
 @dataclass(frozen=True, slots=True)
