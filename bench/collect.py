@@ -21,8 +21,8 @@ from bench.objects import SIZE, Made, make
 from reclaim.catalog import Catalog
 from reclaim.engine.tasks.inventory import find_inventory
 from reclaim.engine.tasks.parts import Place
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import Plan, PlanOptions, make_plan
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
 from reclaim.storage import ObjectStorage
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins

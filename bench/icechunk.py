@@ -30,11 +30,11 @@ from bench.figure import Figure, Timer, rate
 from bench.icechunk_repository import SPECS, LargeRepository
 from reclaim.engine.tasks.parts import Place
 from reclaim.policy import Policy, Rules
-from reclaim.run.apply import apply_plan
-from reclaim.run.decide import KEEPS_ALL
-from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.run.removal import DELETE
-from reclaim.run.store_expire import plan_store_expire
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.expire.store_expire import plan_store_expire
+from reclaim.run.plan.decide import KEEPS_ALL
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.sweep.removal import DELETE
 from reclaim.stores.icechunk.envelope import FileType, unwrap
 from reclaim.stores.icechunk.manifest_file import decode_manifest, decode_payload
 from reclaim.stores.icechunk.object_ids import ID_BYTES

@@ -11,7 +11,7 @@ from datetime import timedelta
 from bench.peak import peak_megabytes
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.spark.session import build_session
-from reclaim.run.plan import PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, make_plan
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
 

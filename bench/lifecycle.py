@@ -27,10 +27,10 @@ from reclaim.catalog.database.schema import PartitionState, commits, partitions
 from reclaim.clock import to_micros
 from reclaim.engine.tasks.parts import Place
 from reclaim.policy.lifecycle import StoredLifecycle, date_rules, encode_lifecycle, read_lifecycle
-from reclaim.run.apply import apply_plan
+from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.lifecycle import planning
 from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
-from reclaim.run.plan import Plan, PlanOptions
+from reclaim.run.plan.planning import Plan, PlanOptions
 from reclaim.stores.catalog import CatalogStore
 
 COMMITS = 500

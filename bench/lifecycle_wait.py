@@ -15,7 +15,7 @@ from bench.figure import Figure
 from bench.lifecycle import History, _make, _plan, _store
 from bench.objects import _write_files
 from reclaim.catalog import Branch, Catalog
-from reclaim.run.apply import apply_plan
+from reclaim.run.apply.apply_plan import apply_plan
 from tests.support.servers import postgresql
 
 ENTRIES = 1_800_000

@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.figure import Figure, Timer
 from reclaim.engine.tasks.parts import Place
-from reclaim.run.plan import PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, make_plan
 from reclaim.stores.terminus.store import TerminusStore
 from tests.support.terminus import StoreWriter, populate
 

@@ -20,8 +20,8 @@ from bench.objects import SIZE, Made, make
 from reclaim.catalog.database.schema import branches as branch_rows
 from reclaim.catalog.database.schema import staged_entries
 from reclaim.engine.tasks.parts import Place
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import Plan, PlanOptions
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import Plan, PlanOptions
 from reclaim.run.uncommitted.planning import UncommittedOptions, plan_uncommitted
 from reclaim.run.uncommitted.scope import Mode
 from reclaim.storage import KeyRange, ObjectStorage

@@ -14,7 +14,8 @@ from typing import Any, TypedDict, is_typeddict
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from reclaim.cli import (
+from reclaim.cli import version
+from reclaim.cli.commands import (
     clean,
     commit,
     config,
@@ -35,10 +36,7 @@ from reclaim.cli import (
     ls,
     merge,
     mv,
-    plan_export,
-    plan_view,
     policy,
-    policy_view,
     purge,
     put,
     reap,
@@ -49,9 +47,9 @@ from reclaim.cli import (
     show,
     uncommitted,
     undo,
-    version,
 )
-from reclaim.cli.documents import (
+from reclaim.cli.views import plan_export, plan_view, policy_view
+from reclaim.cli.views.documents import (
     INSTANT_PATTERN,
     ApplyDocument,
     CommitDocument,
@@ -64,7 +62,7 @@ from reclaim.cli.documents import (
     RulesRemoved,
 )
 from reclaim.demo import Report
-from reclaim.run.plan_document import PlanDocument, Uncommitted
+from reclaim.run.plan.plan_document import PlanDocument, Uncommitted
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 
 from reclaim.catalog import Branch, Catalog, Repository
-from reclaim.catalog.collection import observing
+from reclaim.catalog.collection.roots import observing
 from reclaim.catalog.content.ranges import decode_metarange
 from reclaim.clock import Clock
 from reclaim.engine.base import Engine
@@ -24,12 +24,12 @@ from reclaim.engine.tasks.parts import open_storage
 from reclaim.errors import Corrupt
 from reclaim.model import StoredObject
 from reclaim.policy import from_options
-from reclaim.run.applied import Applied
-from reclaim.run.apply import apply_plan
-from reclaim.run.decide import KEEPS_ALL, decide
-from reclaim.run.expire import apply_expire, plan_expire
-from reclaim.run.plan import Plan, make_plan
-from reclaim.run.plan_document import Group
+from reclaim.run.apply.applied import Applied
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.expire.expire import apply_expire, plan_expire
+from reclaim.run.plan.decide import KEEPS_ALL, decide
+from reclaim.run.plan.plan_document import Group
+from reclaim.run.plan.planning import Plan, make_plan
 from reclaim.storage import ObjectStorage, Storage, hashed_files
 from reclaim.stores.registry import find
 from reclaim.testing import ClockedStorage, FakeClock

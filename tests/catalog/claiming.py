@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from reclaim.catalog import Repository
-from reclaim.catalog.collection import claimed_addresses, locks
+from reclaim.catalog.collection import locks
+from reclaim.catalog.collection.condemn import claimed_addresses
 from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.model import Lease, Ref, SnapshotId
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from reclaim.catalog import Repository
-from reclaim.catalog.collection import claimed_addresses
+from reclaim.catalog.collection.condemn import claimed_addresses
 from reclaim.catalog.refs import committing, leases, refs
 from reclaim.catalog.staging import claims, reference_lock, tokens
 from reclaim.errors import Conflict, Gone

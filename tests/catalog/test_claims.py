@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import update
 
 from reclaim.catalog import Branch, Repository
-from reclaim.catalog.collection import claimed_addresses, leftovers, locks, policies
+from reclaim.catalog.collection import locks, policies
+from reclaim.catalog.collection.condemn import claimed_addresses, leftovers
 from reclaim.catalog.database.schema import ClaimState, LedgerState, claims, ledger
 from reclaim.errors import Conflict, Gone, LockLost, OwnedAddress, PlanRefused
 from reclaim.testing import FakeClock

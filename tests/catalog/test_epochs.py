@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import delete
 
 from reclaim.catalog import Branch, Catalog, Repository, addresses
-from reclaim.catalog.collection import copies
-from reclaim.catalog.collection.epochs import LOOKS, Epochs, check_epoch
+from reclaim.catalog.collection.clones import copies
+from reclaim.catalog.collection.clones.epochs import LOOKS, Epochs, check_epoch
 from reclaim.catalog.database.schema import epoch_writers
 from reclaim.errors import MergeConflict, StorageAhead, StorageUnavailable
 from reclaim.storage import Payload, Storage

@@ -11,13 +11,13 @@ import pytest
 from sqlalchemy import delete, text
 
 from reclaim.catalog import Catalog, addresses
-from reclaim.catalog.collection import copies
-from reclaim.catalog.collection.homes import REGISTERED
+from reclaim.catalog.collection.clones import copies
+from reclaim.catalog.collection.clones.homes import REGISTERED
 from reclaim.catalog.database.identity import same
 from reclaim.catalog.database.schema import catalog_info
 from reclaim.errors import AnotherDatabase
 from reclaim.ids import new_uid
-from reclaim.run.doctor import examine
+from reclaim.run.doctor.doctor import examine
 from reclaim.storage import Payload
 from reclaim.stores.findings import Level
 from reclaim.testing import FakeClock, StorageWrapper

@@ -13,7 +13,7 @@ from sqlalchemy import update
 from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.addresses import HOME
 from reclaim.catalog.collection import locks
-from reclaim.catalog.collection.homes import REGISTERED
+from reclaim.catalog.collection.clones.homes import REGISTERED
 from reclaim.catalog.database.schema import (
     LedgerState,
     catalog_info,
@@ -31,7 +31,7 @@ from reclaim.errors import (
     OwnedAddress,
     StorageUnavailable,
 )
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.safety import SAFETY
 from reclaim.testing import FakeClock, StorageWrapper
 from tests.catalog import raw

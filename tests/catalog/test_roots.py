@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from reclaim.catalog import Branch, Catalog, Import, Repository, Roots
-from reclaim.catalog.collection import observing
-from reclaim.catalog.collection.observing import HELD, PENDING, STAGED
+from reclaim.catalog.collection.roots import observing
+from reclaim.catalog.collection.roots.observing import HELD, PENDING, STAGED
 from reclaim.catalog.database.schema import partitions
 from reclaim.clock import SystemClock
 from reclaim.errors import PlanRefused

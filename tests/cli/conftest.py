@@ -17,7 +17,7 @@ import pytest
 import reclaim
 from reclaim.catalog import Catalog
 from reclaim.cli.main import main
-from reclaim.cli.watching import MinuteLines
+from reclaim.cli.progress.watching import MinuteLines
 from tests.support.json_schema import check_answer
 
 SOURCE = Path(reclaim.__file__).resolve().parents[1]

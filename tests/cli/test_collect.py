@@ -21,7 +21,7 @@ from reclaim.cli.running import RunOptions
 from reclaim.engine.tasks.deleting import Remove
 from reclaim.engine.tasks.parts import open_storage
 from reclaim.errors import StorageDenied
-from reclaim.run import plan_file
+from reclaim.run.plan import plan_file
 from reclaim.storage import ObjectStorage
 from tests.cli.conftest import CommandLine
 

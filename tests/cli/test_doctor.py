@@ -12,8 +12,8 @@ from sqlalchemy import update
 from reclaim.catalog import Catalog
 from reclaim.catalog.database.schema import runs
 from reclaim.model import SnapshotId
-from reclaim.run import doctor as examining
-from reclaim.run import environment
+from reclaim.run.doctor import doctor as examining
+from reclaim.run.doctor import environment
 from reclaim.run_record import Phase, RunRecord
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.findings import Finding, Level

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from reclaim.cli import exits
-from reclaim.cli.failure import Failure
 from reclaim.cli.signals import Terminated
+from reclaim.cli.views import exits
+from reclaim.cli.views.failure import Failure
 from reclaim.errors import StorageUnavailable
 from reclaim.stores.catalog import HeldRepository
 from tests.cli.conftest import SOURCE, CommandLine, Spawn

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reclaim.catalog import Catalog
-from reclaim.cli.describe import expired
+from reclaim.cli.views.describe import expired
 from reclaim.history import Holder
 from tests.cli.conftest import CommandLine
 

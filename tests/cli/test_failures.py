@@ -16,7 +16,7 @@ import pytest
 from reclaim.catalog import Catalog
 from reclaim.catalog.database import transactions
 from reclaim.cli import main as entry
-from reclaim.cli.failure import Failure, from_system
+from reclaim.cli.views.failure import Failure, from_system
 from reclaim.errors import InvalidInput, OutOfSpace, ReclaimError, StorageDenied
 from tests.cli.conftest import CommandLine
 from tests.cli.test_help import all_errors

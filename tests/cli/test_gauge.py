@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from reclaim.cli.gauge import Gauge, span
+from reclaim.cli.progress.gauge import Gauge, span
 from reclaim.engine.base import Tasks
-from reclaim.run.stages import Stage
+from reclaim.run.record.stages import Stage
 
 
 class SetMeter:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reclaim import __version__
-from reclaim.cli import exits
-from reclaim.cli.settings import SETTINGS
+from reclaim.cli.config.settings import SETTINGS
+from reclaim.cli.views import exits
 from reclaim.errors import ReclaimError
 from tests.cli.commands import ALL, LEAVES
 from tests.cli.conftest import CommandLine

@@ -10,8 +10,8 @@ import pytest
 
 from reclaim.catalog import Catalog
 from reclaim.catalog.reaping import backlog
-from reclaim.cli import reap
-from reclaim.cli.ages import parse_age
+from reclaim.cli.commands import reap
+from reclaim.cli.options.ages import parse_age
 from tests.cli.conftest import CommandLine
 
 

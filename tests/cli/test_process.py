@@ -39,7 +39,7 @@ def _loaded_commands(*args: str) -> set[str]:
         [sys.executable, "-c", script, *args], capture_output=True, env=environment, check=True
     )
     modules = set(done.stderr.decode().splitlines())
-    return {name for name in COMMANDS if f"reclaim.cli.{name}" in modules}
+    return {name for name in COMMANDS if f"reclaim.cli.commands.{name}" in modules}
 
 
 def test_help_loads_nothing_heavy(spawn: Spawn) -> None:

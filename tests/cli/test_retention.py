@@ -139,7 +139,9 @@ def test_a_name_that_fits_several_runs_undoes_none(
 ) -> None:
     before = messages(cli)
     ids = iter(f"abcd{number:028x}" for number in range(9))
-    monkeypatch.setattr("reclaim.catalog.collection.history_edit.new_run_id", lambda _: next(ids))
+    monkeypatch.setattr(
+        "reclaim.catalog.collection.edit.history_edit.new_run_id", lambda _: next(ids)
+    )
     for count in ("3", "2"):
         cli.ok("expire", "sales", "--keep-last", count)
     after = messages(cli)
@@ -156,7 +158,7 @@ def test_a_folder_is_held_while_it_is_downloaded(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from reclaim.cli import get
+    from reclaim.cli.commands import get
 
     held: list[str] = []
     below = get._get_below

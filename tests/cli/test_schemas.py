@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from reclaim.cli.apply import NOTHING_APPLIED
-from reclaim.run.plan_document import PlanDocument, StoreName
-from reclaim.run.removal import OPTIONS
+from reclaim.cli.commands.apply import NOTHING_APPLIED
+from reclaim.run.plan.plan_document import PlanDocument, StoreName
+from reclaim.run.sweep.removal import OPTIONS
 from reclaim.run_record import Phase
 from reclaim.stores.catalog.format import CatalogFormat
 from reclaim.stores.terminus.format import TerminusFormat

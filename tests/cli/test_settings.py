@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reclaim.cli.settings import SETTINGS, current, find_settings
+from reclaim.cli.config.settings import SETTINGS, current, find_settings
 from reclaim.errors import InvalidInput
 from tests.cli.conftest import CommandLine
 

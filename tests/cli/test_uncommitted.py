@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reclaim.catalog import Catalog
-from reclaim.catalog.collection import final_partitions
+from reclaim.catalog.collection.roots import final_partitions
 from reclaim.run_record import COLLECT, Phase, RunRecord
 from reclaim.stores.registry import find
 from tests.cli.conftest import CommandLine

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from reclaim.cli.logs import logging_to_stderr
-from reclaim.cli.verbosity import CURRENT, Verbosity
-from reclaim.cli.watching import LogLines, MinuteLines, Nothing, Watch, watching
-from reclaim.run.stages import Stage, Stages
+from reclaim.cli.options.verbosity import CURRENT, Verbosity
+from reclaim.cli.progress.logs import logging_to_stderr
+from reclaim.cli.progress.watching import LogLines, MinuteLines, Nothing, Watch, watching
+from reclaim.run.record.stages import Stage, Stages
 from tests.cli.conftest import CommandLine
 from tests.cli.test_gauge import SetMeter
 

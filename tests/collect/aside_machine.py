@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from reclaim.errors import Partial, PlanRefused, Refused
-from reclaim.run.applied import Applied
-from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, MARKED, MoveToQuarantine, Removal
+from reclaim.run.apply.applied import Applied
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import DELETE, MARKED, MoveToQuarantine, Removal
 from reclaim.run_record import Phase, RunRecord
 from tests.collect.promised import Promises
 from tests.collect.removals import ENABLED, OFF, SUSPENDED, Driver

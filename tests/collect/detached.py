@@ -11,12 +11,12 @@ from reclaim.engine.answers import Swept
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.requests import SweepRequest
 from reclaim.errors import ReclaimError, StorageUnavailable
-from reclaim.run.applied import Applied
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import Plan
-from reclaim.run.purge import Purged, purge
-from reclaim.run.removal import DELETE, Removal
-from reclaim.run.undo import Undone, undo_run
+from reclaim.run.apply.applied import Applied
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import Plan
+from reclaim.run.purge.purge import Purged, purge
+from reclaim.run.sweep.removal import DELETE, Removal
+from reclaim.run.undo.undo_run import Undone, undo_run
 from tests.collect.world import World, opening
 
 

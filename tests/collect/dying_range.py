@@ -13,7 +13,7 @@ from threading import Barrier, Event
 
 from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.errors import Gone, TransactionFailed
-from reclaim.run.plan import Plan
+from reclaim.run.plan.planning import Plan
 from tests.collect.world import World, commit_states
 from tests.support.rounds import Orders, run_together
 from tests.support.stalling import stall_inserts

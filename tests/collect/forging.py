@@ -11,9 +11,9 @@ from sqlalchemy import delete, update
 from reclaim.catalog.database.schema import plans
 from reclaim.engine.tasks.judging import count_kinds
 from reclaim.engine.tasks.parts import read_part, write_part
-from reclaim.run import plan_file
-from reclaim.run.plan import Plan
-from reclaim.run.plan_document import File, Group, PlanDocument
+from reclaim.run.plan import plan_file
+from reclaim.run.plan.plan_document import File, Group, PlanDocument
+from reclaim.run.plan.planning import Plan
 from tests.collect.world import World
 
 Row = dict[str, Any]

@@ -14,7 +14,7 @@ from reclaim.catalog import Repository
 from reclaim.catalog.database.schema import commits
 from reclaim.errors import Conflict, Gone, InvalidInput, NotFound
 from reclaim.policy import from_options
-from reclaim.run.plan import Plan
+from reclaim.run.plan.planning import Plan
 from tests.catalog import raw
 from tests.collect.world import NAME, Files, World, whole
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from reclaim.policy import Policy, Rules
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from tests.collect.test_promises import aside_of
 from tests.collect.world import NAME, Files, World, whole
 

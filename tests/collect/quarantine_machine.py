@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from reclaim.errors import Conflict, Partial, Refused
-from reclaim.run.purge import Purged
-from reclaim.run.removal import MARKED
-from reclaim.run.undo import Undone
+from reclaim.run.purge.purge import Purged
+from reclaim.run.sweep.removal import MARKED
+from reclaim.run.undo.undo_run import Undone
 from reclaim.run_record import Phase, Quarantine
 from reclaim.storage import Storage
 from reclaim.testing.faults import FaultyStorage, ListingStorage

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from reclaim.errors import ReclaimError
-from reclaim.run.plan import Plan
+from reclaim.run.plan.planning import Plan
 from reclaim.run_record import Phase
 from tests.collect.world import World
 

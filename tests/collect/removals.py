@@ -18,7 +18,7 @@ import boto3  # type: ignore[import-untyped]
 import pytest
 
 from reclaim.errors import NotFound, StorageDenied
-from reclaim.run.removal import DeleteMarkers, MoveToQuarantine, UndoableRemoval
+from reclaim.run.sweep.removal import DeleteMarkers, MoveToQuarantine, UndoableRemoval
 from reclaim.storage.buckets import Bucket
 from reclaim.testing import FakeClock
 from tests.collect.world import World

@@ -15,8 +15,8 @@ from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.parts import Place, read_part
 from reclaim.errors import Gone, TransactionFailed
 from reclaim.policy import from_options
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import PlanOptions, make_plan
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import PlanOptions, make_plan
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.testing import ClockedStorage
 from reclaim.urls import normalize

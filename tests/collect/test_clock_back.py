@@ -9,7 +9,7 @@ from sqlalchemy import update
 
 from reclaim.catalog.database.schema import leases
 from reclaim.errors import Corrupt, TransactionFailed
-from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from tests.collect.changes import assert_gone
 from tests.collect.refusing import refused
 from tests.collect.world import World, bury, whole

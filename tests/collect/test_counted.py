@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection
 
-from reclaim.catalog.collection import history_edit, observing
-from reclaim.catalog.collection.history_edit import HistoryRead
+from reclaim.catalog.collection.edit import history_edit
+from reclaim.catalog.collection.edit.history_edit import HistoryRead
+from reclaim.catalog.collection.roots import observing
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import IncompleteRead
 from reclaim.policy import Policy, Rules
-from reclaim.run.expire import plan_expire
+from reclaim.run.expire.expire import plan_expire
 from tests.collect.refusing import refused
 from tests.collect.world import Past, World, bury, commit_states
 

@@ -10,8 +10,8 @@ import pytest
 
 from reclaim.engine.tasks import deleting
 from reclaim.policy import from_options
-from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run_record import Phase
 from tests.collect.dying import End, Frozen, dies
 from tests.collect.world import Files, World, bury, whole

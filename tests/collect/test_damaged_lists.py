@@ -12,8 +12,8 @@ from reclaim.engine.tasks.deleting import JOURNAL
 from reclaim.engine.tasks.notes import RETURNED
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import LockLost, Partial, Refused, StorageDenied
-from reclaim.run.plan import Plan
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import Phase
 from reclaim.storage import hashed_files
 from reclaim.testing.faults import FaultyStorage

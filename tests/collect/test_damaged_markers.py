@@ -12,9 +12,9 @@ from reclaim.catalog.database.schema import CommitState
 from reclaim.engine.tasks import deleting
 from reclaim.engine.tasks.notes import COVERING, RETURNED, find_notes
 from reclaim.errors import Partial, PlanRefused, Refused
-from reclaim.run.journal import Journal
-from reclaim.run.plan import Plan
-from reclaim.run.removal import DeleteMarkers
+from reclaim.run.plan.planning import Plan
+from reclaim.run.record.journal import Journal
+from reclaim.run.sweep.removal import DeleteMarkers
 from reclaim.storage.buckets import Bucket, open_bucket
 from tests.collect.forging import forget
 from tests.collect.test_promises import run_of
@@ -144,7 +144,7 @@ def test_a_damaged_note_of_an_undo(
 
     with monkeypatch.context() as patch:
         patch.setattr(Bucket, "_copy", copied)
-        patch.setattr("reclaim.run.undo.find_whole", died)
+        patch.setattr("reclaim.run.undo.undo_run.find_whole", died)
         with pytest.raises(Died):
             world.undo(run)
     world.clock.advance(minutes=30)

@@ -11,9 +11,9 @@ import pytest
 from reclaim.errors import Conflict, OutOfTime, StorageUnavailable
 from reclaim.model import RefKind
 from reclaim.policy import Match, Policy, Rules, from_options
-from reclaim.run.expire import apply_expire, plan_expire
-from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.expire.expire import apply_expire, plan_expire
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from tests.collect.test_edit_then_stop import kill
 from tests.collect.world import At, Files, World, stepped, whole
 

@@ -13,8 +13,8 @@ from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.errors import InvalidInput, Partial
 from reclaim.model import instant_text
 from reclaim.policy import Policy, from_options
-from reclaim.run.expire import apply_expire, plan_expire
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.expire.expire import apply_expire, plan_expire
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.stores.observation import Margins
 from tests.collect.older import heedless
 from tests.collect.test_promises import aside_of

@@ -9,10 +9,10 @@ import pytest
 from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Conflict, PlanRefused, Refused
 from reclaim.policy import Policy, from_options
-from reclaim.run.applied import Applied
-from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.run.apply.applied import Applied
+from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
-from reclaim.run.plan import PlanOptions
+from reclaim.run.plan.planning import PlanOptions
 from reclaim.run_record import EditCounts, Phase
 from tests.collect.world import At, World, commit_states, opening, stepped, whole
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from reclaim.catalog.collection import locks
-from reclaim.catalog.collection.history_edit import set_parents
+from reclaim.catalog.collection.edit.history_edit import set_parents
 from reclaim.catalog.database.schema import CommitState, run_edits, run_refs
 from reclaim.errors import (
     Conflict,
@@ -21,11 +21,11 @@ from reclaim.errors import (
     StorageUnavailable,
 )
 from reclaim.policy import Policy, from_options
-from reclaim.run.apply import CollectionApplying
-from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.run.apply.apply_plan import CollectionApplying
+from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
-from reclaim.run.plan import Plan, PlanOptions
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.plan.planning import Plan, PlanOptions
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run_record import Phase, RecordedEdit, RunCounts
 from reclaim.stores.catalog import HeldRepository
 from tests.catalog import raw

@@ -8,9 +8,9 @@ import pytest
 
 from reclaim.errors import Partial, Refused
 from reclaim.policy import Policy, from_options
-from reclaim.run.doctor import examine_store
-from reclaim.run.expire import apply_expire, plan_expire
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.doctor.doctor import examine_store
+from reclaim.run.expire.expire import apply_expire, plan_expire
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import Phase
 from tests.collect.world import World, whole
 

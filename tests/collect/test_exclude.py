@@ -13,10 +13,10 @@ from reclaim.engine.tasks.excluding import matching
 from reclaim.engine.tasks.parts import read_part
 from reclaim.errors import InvalidInput, Partial, PlanRefused, TooMuch
 from reclaim.globs import check_globs
+from reclaim.run.apply.limits import Limits
 from reclaim.run.gc import collect
-from reclaim.run.limits import Limits
-from reclaim.run.plan import Plan, PlanOptions
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.plan.planning import Plan, PlanOptions
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run_record import NOTHING_LEFT_OUT
 from tests.collect.world import (
     NAME,

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reclaim.errors import Partial, StorageDenied, StorageUnavailable
-from reclaim.run.plan import Plan
+from reclaim.run.plan.planning import Plan
 from reclaim.run_record import Phase
 from reclaim.testing.faults import Denied, FaultyStorage, Nth
 from tests.collect.refusing import finishes

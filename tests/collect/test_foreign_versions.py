@@ -23,7 +23,7 @@ from reclaim.engine.tasks.notes import RETURNED, find_notes
 from reclaim.engine.tasks.parts import Place, read_part
 from reclaim.engine.tasks.quarantine import QUARANTINED, UNTOUCHED
 from reclaim.errors import Conflict, Partial, Refused, VersioningOff
-from reclaim.run.removal import DeleteMarkers
+from reclaim.run.sweep.removal import DeleteMarkers
 from reclaim.storage import ObjectStorage
 from reclaim.storage.buckets import Bucket, open_bucket
 from reclaim.storage.pace import Pace

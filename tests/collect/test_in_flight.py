@@ -11,7 +11,7 @@ import pytest
 from reclaim.catalog.refs import committing
 from reclaim.errors import TokenExpired, TransactionFailed
 from reclaim.policy import from_options
-from reclaim.run.plan import Plan
+from reclaim.run.plan.planning import Plan
 from reclaim.stores.observation import Margins
 from tests.collect.changes import assert_gone, assert_gone_commit, ranges_of
 from tests.collect.world import NAME, At, Interrupting, World, bury, stepped, whole

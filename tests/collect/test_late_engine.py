@@ -10,11 +10,11 @@ import pytest
 from reclaim.engine.base import Engine
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import ClockSkew, PlanRefused, ReclaimError
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import PlanOptions, make_plan
-from reclaim.run.purge import purge
-from reclaim.run.removal import MoveToQuarantine
-from reclaim.run.undo import undo_run
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import PlanOptions, make_plan
+from reclaim.run.purge.purge import purge
+from reclaim.run.sweep.removal import MoveToQuarantine
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.testing import ClockedStorage
 from tests.collect.world import World, bury, opening
 

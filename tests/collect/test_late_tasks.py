@@ -13,7 +13,7 @@ from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
 from reclaim.engine.tasks.restoring import BringBack
 from reclaim.errors import Partial, StorageDenied
 from reclaim.model import StoredObject
-from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run_record import Phase
 from reclaim.storage import LastCheck, ObjectStorage, Storage, unchecked
 from reclaim.storage.pace import TimeOver

@@ -8,10 +8,10 @@ from reclaim.catalog.collection import locks
 from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Conflict
 from reclaim.policy import Policy, from_options
-from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
-from reclaim.run.plan import PlanOptions
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.plan.planning import PlanOptions
+from reclaim.run.sweep.removal import MoveToQuarantine
 from tests.catalog import raw
 from tests.collect.world import At, World, bury, commit_states, opening, stepped
 

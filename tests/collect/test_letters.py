@@ -17,7 +17,7 @@ from reclaim.catalog.addresses import LONGEST_SEGMENT, segment
 from reclaim.catalog.names import check_ref_name
 from reclaim.errors import InvalidName
 from reclaim.model import StoredObject
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.storage import LastCheck, Payload, Storage, unchecked
 from reclaim.testing import StorageWrapper
 from tests.collect.world import NAME, World, whole

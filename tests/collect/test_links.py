@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reclaim.errors import Partial, UnsafeFolder
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.stores.catalog import CatalogStore
 from reclaim.urls import path_of
 from tests.collect.world import NAME, World, bury

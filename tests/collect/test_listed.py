@@ -14,7 +14,7 @@ from reclaim.engine.tasks import sampling
 from reclaim.engine.tasks.sampling import Sample, count_sampled
 from reclaim.errors import IncompleteRead
 from reclaim.model import StoredObject
-from reclaim.run.plan import Plan
+from reclaim.run.plan.planning import Plan
 from reclaim.run.uncommitted.scope import Mode
 from reclaim.storage import Storage
 from reclaim.testing import StorageWrapper

@@ -14,11 +14,11 @@ from reclaim.engine.tasks.deleting import JOURNAL
 from reclaim.engine.tasks.notes import RETURNED, Noted, write_note
 from reclaim.engine.tasks.parts import Part, Place, read_part, write_part
 from reclaim.errors import Partial, PlanRefused, Refused, StorageDenied
-from reclaim.run import plan_file
-from reclaim.run.plan import Plan
-from reclaim.run.purge import purge
-from reclaim.run.removal import MoveToQuarantine, find_record
-from reclaim.run.undo import undo_run
+from reclaim.run.plan import plan_file
+from reclaim.run.plan.planning import Plan
+from reclaim.run.purge.purge import purge
+from reclaim.run.sweep.removal import MoveToQuarantine, find_record
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.storage import Storage
 from reclaim.testing.faults import FaultyStorage
 from tests.collect.forging import forget

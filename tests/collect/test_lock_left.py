@@ -10,8 +10,8 @@ import pytest
 from reclaim.errors import Conflict, Partial
 from reclaim.lock import REQUEST
 from reclaim.model import instant_text
-from reclaim.run.removal import MoveToQuarantine
-from reclaim.run.sweep import FIRST_WAVE
+from reclaim.run.sweep.removal import MoveToQuarantine
+from reclaim.run.sweep.sweep import FIRST_WAVE
 from tests.collect.detached import DetachedEngine, apply, purge_all, undo
 from tests.collect.world import World, bury
 

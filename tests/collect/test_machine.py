@@ -24,9 +24,9 @@ from hypothesis.stateful import precondition, rule
 from reclaim.catalog.collection import locks
 from reclaim.errors import ClockSkew, Conflict
 from reclaim.policy import from_options
-from reclaim.run.applied import Applied
-from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, Removal
+from reclaim.run.apply.applied import Applied
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.stores.observation import Margins
 from reclaim.testing.faults import FaultyStorage
 from tests.collect.world import At, Interrupting, stepped

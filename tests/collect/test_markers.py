@@ -11,7 +11,7 @@ from reclaim.catalog.database.schema import CommitState
 from reclaim.engine.tasks import deleting
 from reclaim.errors import Conflict, Gone, Refused
 from reclaim.policy import from_options
-from reclaim.run.removal import DeleteMarkers, MoveToQuarantine
+from reclaim.run.sweep.removal import DeleteMarkers, MoveToQuarantine
 from reclaim.run_record import Phase
 from reclaim.storage.buckets import open_bucket
 from tests.collect.dying import dies

@@ -17,7 +17,7 @@ from reclaim.catalog import Repository, Side
 from reclaim.catalog.database.schema import CommitState, commits, run_edits
 from reclaim.errors import MergeConflict, NothingToCommit
 from reclaim.policy import Policy, from_options, parse_policy
-from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.run.expire.expire import apply_expire, plan_expire
 from tests.collect.world import World, whole
 
 PATHS = ("a", "b", "c")

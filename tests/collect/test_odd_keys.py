@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from reclaim.engine.tasks.judging import ODD
-from reclaim.run.plan import Plan
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run.uncommitted.scope import Mode
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.catalog.examination import unknown_partitions

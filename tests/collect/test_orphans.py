@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from reclaim.run.doctor import examine
+from reclaim.run.doctor.doctor import examine
 from reclaim.run.gc import Collected, collect
-from reclaim.run.plan import PlanOptions
-from reclaim.run.purge import purge
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.plan.planning import PlanOptions
+from reclaim.run.purge.purge import purge
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.stores.catalog import CatalogStore
 from tests.catalog import raw
 from tests.collect.world import NAME, World, bury, opening

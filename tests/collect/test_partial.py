@@ -16,7 +16,7 @@ from reclaim.errors import (
     Partial,
     StorageUnavailable,
 )
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import Phase
 from reclaim.stores.catalog import HeldRepository
 from reclaim.testing.faults import FaultyStorage, Nth

@@ -10,8 +10,8 @@ from sqlalchemy import update
 
 from reclaim.catalog.database.schema import runs
 from reclaim.errors import ReclaimError
-from reclaim.run.plan import Plan
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import ALLOWED, Action, LeftOut, Phase, Refusal, RunRecord
 from tests.collect.world import World, bury
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reclaim.errors import Corrupt, OutOfTime
-from reclaim.run.plan import ROUNDS
+from reclaim.run.plan.planning import ROUNDS
 from tests.collect.world import At, World, whole
 
 

@@ -11,11 +11,11 @@ import pytest
 from reclaim.engine.tasks.parts import read_part
 from reclaim.errors import UnknownVersion
 from reclaim.policy import Policy, Rules
-from reclaim.run import plan_document, plan_file, plan_snapshots
-from reclaim.run.decide import STAYS_BEHIND, UNREACHED
-from reclaim.run.plan import Plan
-from reclaim.run.removal import MoveToQuarantine, find_record
-from reclaim.run.snapshot_reasons import NEEDED_BY_LEASE, SnapshotVerdict
+from reclaim.run.plan import plan_document, plan_file, plan_snapshots
+from reclaim.run.plan.decide import STAYS_BEHIND, UNREACHED
+from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.snapshot_reasons import NEEDED_BY_LEASE, SnapshotVerdict
+from reclaim.run.sweep.removal import MoveToQuarantine, find_record
 from tests.collect.refusing import refused
 from tests.collect.world import NAME, World, bury, opening
 

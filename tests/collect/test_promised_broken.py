@@ -14,7 +14,7 @@ from reclaim.catalog.content import ranges as containers
 from reclaim.catalog.database.schema import CommitState, commits, run_edits
 from reclaim.errors import Conflict, IncompleteRead, Partial, UnknownVersion
 from reclaim.policy import from_options
-from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from tests.catalog import raw
 from tests.collect.promised_history import (
     DAY,

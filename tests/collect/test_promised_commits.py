@@ -6,8 +6,8 @@ import pytest
 
 from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Gone, Partial, StorageDenied
-from reclaim.run.plan import PlanOptions, find_candidates
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.plan.planning import PlanOptions, find_candidates
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run_record import Phase
 from reclaim.storage import Storage
 from reclaim.stores.observation import Margins

@@ -10,8 +10,8 @@ from reclaim.engine.tasks.parts import read_part
 from reclaim.errors import Gone, Partial
 from reclaim.policy import Policy, from_options
 from reclaim.run.gc import collect
-from reclaim.run.plan import PlanOptions
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.plan.planning import PlanOptions
+from reclaim.run.sweep.removal import MoveToQuarantine
 from tests.collect.older import heedless
 from tests.collect.promised_history import (
     DAY,

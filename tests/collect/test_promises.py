@@ -11,8 +11,8 @@ import pytest
 from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Partial, PlanRefused, Refused, StorageDenied
 from reclaim.policy import Policy, Rules
-from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run_record import Phase, RunRecord
 from reclaim.storage import Storage
 from reclaim.testing.faults import FaultyStorage

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from reclaim.catalog import Branch
-from reclaim.catalog.collection import staged_paths
+from reclaim.catalog.collection.roots import staged_paths
 from reclaim.catalog.database.schema import protected_paths, upload_tokens
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.judging import IN_DOUBT
 from reclaim.engine.tasks.shielding import Matches
 from reclaim.errors import IncompleteRead, InvalidInput, PlanRefused
 from reclaim.policy import from_options
-from reclaim.run import protection
-from reclaim.run.plan import Plan
-from reclaim.run.protection import find_memory
+from reclaim.run.plan import protection
+from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.protection import find_memory
 from reclaim.run.uncommitted.scope import Mode
 from tests.catalog import raw
 from tests.collect.uncommitted import address, begin, run, settle

@@ -8,8 +8,8 @@ from contextlib import suppress
 import pytest
 
 from reclaim.errors import Conflict, PlanRefused
-from reclaim.run.plan import Plan
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run.uncommitted.scope import Mode
 from tests.collect.test_protect import memory_files, protect
 from tests.collect.uncommitted import address, settle

@@ -8,9 +8,9 @@ import pytest
 
 from reclaim.engine.tasks.parts import open_storage
 from reclaim.errors import Partial, PlanRefused, Refused
-from reclaim.run import promises
-from reclaim.run.doctor import examine_store
-from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run.doctor.doctor import examine_store
+from reclaim.run.plan import promises
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run_record import Phase, Quarantine, RunRecord
 from tests.collect.promised_history import ONE, apply_all, shared_data
 from tests.collect.test_promises import aside_of, die, dies_at

@@ -9,7 +9,7 @@ import pytest
 from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Conflict, Gone, PlanRefused, Refused
 from reclaim.policy import Policy, Rules, from_options
-from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run_record import Phase
 from tests.collect.world import World, bury, commit_states, leftovers, whole
 

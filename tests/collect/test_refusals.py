@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import delete, select
 
 from reclaim.catalog import Catalog
-from reclaim.catalog.collection import copies
+from reclaim.catalog.collection.clones import copies
 from reclaim.catalog.database.schema import partitions
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import (
@@ -25,8 +25,7 @@ from reclaim.errors import (
     StorageUnavailable,
     UnknownVersion,
 )
-from reclaim.run import plan as planning
-from reclaim.run import plan_file
+from reclaim.run.plan import plan_file, planning
 from reclaim.storage.hashed_files import encode
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import ClockedStorage

@@ -7,8 +7,8 @@ import pytest
 
 from reclaim.engine.tasks.parts import Part, read_part, write_part
 from reclaim.errors import NotFound, OwnedAddress, Partial, PlanRefused, TooMuch
-from reclaim.run import plan_file
-from reclaim.run.plan_document import File, PlanDocument
+from reclaim.run.plan import plan_file
+from reclaim.run.plan.plan_document import File, PlanDocument
 from reclaim.storage.hashed_files import encode
 from reclaim.stores.catalog import CatalogStore
 from tests.collect.forging import vouch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
-from reclaim.run.settled import FinishedPlan, settle_plan
+from reclaim.run.apply.finished_plan import FinishedPlan, settle_plan
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.stores.observation import Margins
 from tests.collect.forging import forget
 from tests.collect.world import World, bury

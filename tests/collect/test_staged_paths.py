@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from reclaim.catalog.collection import staged_paths
+from reclaim.catalog.collection.roots import staged_paths
 from reclaim.engine.tasks.parts import read_part
-from reclaim.run.plan import Plan
+from reclaim.run.plan.planning import Plan
 from tests.collect.world import NAME, World
 
 

@@ -14,9 +14,9 @@ from reclaim.catalog import Catalog, Commit, Repository
 from reclaim.catalog.refs import committing
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import AnotherDatabase, Refused, StorageAhead
-from reclaim.run.journal import Journal
-from reclaim.run.removal import MoveToQuarantine
-from reclaim.run.undo import undo_run
+from reclaim.run.record.journal import Journal
+from reclaim.run.sweep.removal import MoveToQuarantine
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.storage import Storage
 from reclaim.testing import FakeClock
 from tests.collect.copies import Copy

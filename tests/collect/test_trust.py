@@ -15,13 +15,13 @@ from reclaim.catalog.database.schema import plans
 from reclaim.engine.tasks.parts import read_part, write_part
 from reclaim.errors import DatabaseUnavailable, InvalidInput, PlanRefused, TooMuch
 from reclaim.policy import from_options
-from reclaim.run import plan_file, plan_snapshots
-from reclaim.run.apply import apply_plan
-from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.apply.trust import COMPARED, PREFIX
+from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
-from reclaim.run.plan import Plan, PlanOptions
-from reclaim.run.plan_document import File, HistoryChange
-from reclaim.run.trust import COMPARED, PREFIX
+from reclaim.run.plan import plan_file, plan_snapshots
+from reclaim.run.plan.plan_document import File, HistoryChange
+from reclaim.run.plan.planning import Plan, PlanOptions
 from reclaim.storage.hashed_files import decode, encode
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins

@@ -11,8 +11,8 @@ import pytest
 
 from reclaim.catalog import Branch
 from reclaim.catalog.staging import tokens
-from reclaim.run.lateness import find_lateness
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.doctor.last_run import find_lateness
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run.uncommitted.scope import Mode
 from reclaim.stores.catalog import CatalogStore
 from reclaim.urls import path_of

@@ -20,8 +20,8 @@ from reclaim.errors import (
     Refused,
 )
 from reclaim.ids import new_uid
-from reclaim.run.plan import Plan
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run.uncommitted.checkpoint import find_checkpoint
 from reclaim.run.uncommitted.scope import Mode
 from reclaim.run_record import SavedManifest

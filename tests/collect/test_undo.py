@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from reclaim.errors import Conflict, Gone, Partial
 from reclaim.policy import Policy, Rules, from_options
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.testing import FakeClock
 from tests.collect.dying import Frozen
 from tests.collect.histories import HISTORIES, LATER, POLICIES, Deed, Readable, live, plan, start

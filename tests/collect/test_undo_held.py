@@ -9,11 +9,11 @@ import pytest
 
 from reclaim.model import SnapshotId
 from reclaim.policy import from_options
-from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.run.expire.expire import apply_expire, plan_expire
+from reclaim.run.expire.released import find_hold
 from reclaim.run.gc import collect
-from reclaim.run.plan import PlanOptions
-from reclaim.run.released import find_hold
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.plan.planning import PlanOptions
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run_record import RunRecord
 from reclaim.safety import SAFETY
 from tests.collect.world import World, opening, whole

@@ -13,10 +13,10 @@ import boto3  # type: ignore[import-untyped]
 import obstore
 import pytest
 
-from reclaim.catalog.collection import homes
+from reclaim.catalog.collection.clones import homes
 from reclaim.clock import SystemClock
 from reclaim.errors import AnotherDatabase
-from reclaim.run.doctor import examine
+from reclaim.run.doctor.doctor import examine
 from reclaim.storage import ObjectStorage, buckets
 from reclaim.storage.buckets import Bucket, Upload, open_bucket
 from reclaim.stores.findings import Level

@@ -13,9 +13,9 @@ import pytest
 
 from reclaim.errors import ClockSkew, Partial, Refused, StorageUnavailable, UnsafeFolder
 from reclaim.model import StoredObject
-from reclaim.run.journal import Journal
-from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal, find_record
+from reclaim.run.plan.planning import Plan
+from reclaim.run.record.journal import Journal
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal, find_record
 from reclaim.run_record import Phase
 from reclaim.storage import LastCheck, Storage, unchecked
 from reclaim.testing.storage import StorageWrapper

@@ -9,10 +9,10 @@ import pytest
 
 from reclaim.engine.tasks.parts import Place
 from reclaim.ids import age_by_id, new_run_id, new_uid
-from reclaim.run.plan import Plan
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.young_runs import YoungRuns
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run.uncommitted.scope import Mode
-from reclaim.run.young_runs import YoungRuns
 from reclaim.safety import SAFETY
 from reclaim.stores.observation import Margins
 from tests.collect.world import World, bury

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from reclaim.catalog import Branch
-from reclaim.run.applied import Applied
-from reclaim.run.plan import Plan
-from reclaim.run.plan_document import Uncommitted
+from reclaim.run.apply.applied import Applied
+from reclaim.run.plan.plan_document import Uncommitted
+from reclaim.run.plan.planning import Plan
 from reclaim.run.uncommitted.scope import Mode
 from tests.collect.world import World
 

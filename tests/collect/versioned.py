@@ -9,7 +9,7 @@ from typing import Any
 
 import boto3  # type: ignore[import-untyped]
 
-from reclaim.run.removal import DeleteMarkers
+from reclaim.run.sweep.removal import DeleteMarkers
 from reclaim.storage.buckets import open_bucket
 from reclaim.testing import FakeClock
 from tests.collect.world import Past, World, leftovers, whole

@@ -36,15 +36,15 @@ from reclaim.clock import to_micros
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.parts import Opener, open_storage, read_part
 from reclaim.policy import Policy
-from reclaim.run.applied import Applied
-from reclaim.run.apply import apply_plan
-from reclaim.run.decide import KEEPS_ALL
-from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.run.purge import Purged, purge
-from reclaim.run.removal import DELETE, Removal
+from reclaim.run.apply.applied import Applied
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.decide import KEEPS_ALL
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.purge.purge import Purged, purge
+from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.run.uncommitted.planning import UncommittedOptions, plan_uncommitted
 from reclaim.run.uncommitted.scope import Mode
-from reclaim.run.undo import Undone, undo_run
+from reclaim.run.undo.undo_run import Undone, undo_run
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
 from reclaim.stores.catalog import CatalogStore

@@ -30,7 +30,7 @@ from reclaim.errors import (
     TransactionFailed,
 )
 from reclaim.policy import from_options
-from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.testing import FakeClock
 from tests.collect.world import NAME, Files, World, commit_states, whole
 from tests.conftest import Backend

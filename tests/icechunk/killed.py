@@ -28,11 +28,11 @@ from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks import deleting
 from reclaim.engine.tasks.parts import Place
 from reclaim.policy import parse_policy
-from reclaim.run.apply import apply_plan
-from reclaim.run.purge import purge
-from reclaim.run.removal import DELETE, MoveToQuarantine
-from reclaim.run.store_expire import apply_store_expire, plan_store_expire
-from reclaim.run.undo import undo_run
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.expire.store_expire import apply_store_expire, plan_store_expire
+from reclaim.run.purge.purge import purge
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.stores.icechunk import held
 from reclaim.stores.icechunk.store import IcechunkStore
 

@@ -16,10 +16,10 @@ import zarr
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import Conflict
 from reclaim.model import SnapshotId
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, MoveToQuarantine
-from reclaim.run.undo import undo_run
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.testing.storage import StorageWrapper

@@ -12,10 +12,10 @@ import pytest
 
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import InvalidInput, PlanRefused
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
-from reclaim.run.undo import undo_run
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.stores.icechunk.format import OLD_BACKUP, SNAPSHOT
 from reclaim.stores.icechunk.repo_file import decode_repo
 from reclaim.stores.icechunk.store import IcechunkStore

@@ -19,11 +19,11 @@ import pytest
 
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks import deleting
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.run.purge import purge
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
-from reclaim.run.undo import undo_run
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.purge.purge import purge
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.run_record import Phase
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.icechunk.repo_document import RepoDocument

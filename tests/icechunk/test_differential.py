@@ -18,8 +18,8 @@ import pytest
 import zarr
 
 from reclaim.engine.local.engine import LocalEngine
-from reclaim.run.apply import apply_plan
-from reclaim.run.removal import DELETE
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.sweep.removal import DELETE
 from reclaim.stores.icechunk.store import IcechunkStore
 from tests.icechunk.random_repository import RandomRepository
 from tests.icechunk.repositories import FOLDERS, NEWEST_SPEC, WrittenRepository

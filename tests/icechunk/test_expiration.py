@@ -17,12 +17,12 @@ from reclaim.errors import PlanRefused, Refused, Unavailable
 from reclaim.history import Edit, build
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy, Rules
-from reclaim.run.applied import Applied
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
-from reclaim.run.store_expire import apply_store_expire, plan_store_expire
-from reclaim.run.undo import undo_run
+from reclaim.run.apply.applied import Applied
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.expire.store_expire import apply_store_expire, plan_store_expire
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.run_record import Phase
 from reclaim.stores.abilities import Expiration
 from reclaim.stores.icechunk import library

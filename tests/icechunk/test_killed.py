@@ -20,8 +20,8 @@ import pytest
 
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.policy import Policy, Rules, policy_document
-from reclaim.run.doctor import examine_store
-from reclaim.run.plan import Plan, PlanOptions, make_plan
+from reclaim.run.doctor.doctor import examine_store
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
 from reclaim.run_record import Phase
 from reclaim.stores.findings import Level
 from reclaim.stores.icechunk.store import IcechunkStore

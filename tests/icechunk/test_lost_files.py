@@ -14,10 +14,10 @@ import pytest
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import Conflict, Partial, Refused, StorageUnavailable
 from reclaim.model import SnapshotId
-from reclaim.run.apply import apply_plan
-from reclaim.run.purge import purge
-from reclaim.run.removal import MoveToQuarantine
-from reclaim.run.undo import Undone, undo_run
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.purge.purge import purge
+from reclaim.run.sweep.removal import MoveToQuarantine
+from reclaim.run.undo.undo_run import Undone, undo_run
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.icechunk.held import HeldIcechunk
 from reclaim.stores.icechunk.store import IcechunkStore

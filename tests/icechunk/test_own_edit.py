@@ -12,11 +12,11 @@ from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import Conflict, Refused
 from reclaim.model import SnapshotId
 from reclaim.policy import Duration, Match, Policy, Rules
-from reclaim.run.apply import apply_plan
-from reclaim.run.released import find_hold
-from reclaim.run.removal import DELETE, MoveToQuarantine
-from reclaim.run.store_expire import apply_store_expire, plan_store_expire
-from reclaim.run.undo import undo_run
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.expire.released import find_hold
+from reclaim.run.expire.store_expire import apply_store_expire, plan_store_expire
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.run_record import Phase, RunRecord
 from reclaim.safety import SAFETY
 from reclaim.storage import ObjectStorage

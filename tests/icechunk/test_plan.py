@@ -16,8 +16,8 @@ from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.parts import open_storage, read_part
 from reclaim.errors import Conflict, Corrupt, NotFound, ReclaimError, Refused, UnknownVersion
 from reclaim.model import StoredObject
-from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.run.snapshot_reasons import TOO_YOUNG
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.snapshot_reasons import TOO_YOUNG
 from reclaim.storage import Storage
 from reclaim.stores.icechunk.envelope import FileType
 from reclaim.stores.icechunk.format import IcechunkFormat

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from reclaim.engine.local.engine import LocalEngine
-from reclaim.run.apply import apply_plan
-from reclaim.run.removal import DELETE, MoveToQuarantine
-from reclaim.run.undo import undo_run
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.stores.icechunk.repo_document import RepoDocument
 from reclaim.stores.icechunk.repo_file import decode_repo
 from reclaim.stores.icechunk.store import IcechunkStore

@@ -11,9 +11,9 @@ import pytest
 import zarr
 
 from reclaim.engine.local.engine import LocalEngine
-from reclaim.run.apply import apply_plan
-from reclaim.run.removal import MoveToQuarantine
-from reclaim.run.undo import undo_run
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.sweep.removal import MoveToQuarantine
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.stores.icechunk.store import IcechunkStore
 from tests.icechunk.repositories import NEWEST_SPEC, WrittenRepository
 from tests.icechunk.world import bury, plan

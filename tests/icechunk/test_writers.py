@@ -11,9 +11,9 @@ import pytest
 
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import Conflict
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.run.removal import DELETE
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.sweep.removal import DELETE
 from reclaim.storage import Storage
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins

@@ -12,7 +12,7 @@ from typing import Any
 
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.parts import open_storage, read_part
-from reclaim.run.plan import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
 from tests.icechunk.repositories import FOLDERS, WrittenRepository

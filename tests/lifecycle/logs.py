@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from reclaim.run.plan import Plan
+from reclaim.run.plan.planning import Plan
 from reclaim.stores.observation import Margins
 from tests.collect.world import NAME, World
 from tests.lifecycle.ruled import Rules, plan_rules

@@ -10,7 +10,7 @@ from typing import Any
 
 from reclaim.engine.base import Engine
 from reclaim.errors import ReclaimError
-from reclaim.run.plan import Plan
+from reclaim.run.plan.planning import Plan
 from reclaim.stores.observation import Margins
 from tests.collect.histories import MORE_KINDS, NOT_NOW, PATHS, do
 from tests.collect.world import NAME, World

@@ -11,8 +11,8 @@ from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import read_part
 from reclaim.policy.lifecycle import StoredLifecycle, date_rules, encode_lifecycle, read_lifecycle
 from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
-from reclaim.run.plan import Plan, PlanOptions
-from reclaim.run.plan_document import Lifecycle
+from reclaim.run.plan.plan_document import Lifecycle
+from reclaim.run.plan.planning import Plan, PlanOptions
 from tests.catalog import raw
 from tests.collect.world import World, opening
 from tests.lifecycle.oracle import verdicts

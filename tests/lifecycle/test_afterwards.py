@@ -10,8 +10,8 @@ from reclaim.run.lifecycle.collecting import collect_by_rules
 from reclaim.run.lifecycle.rules import find_runs
 from reclaim.run.lifecycle.running import run_lifecycle
 from reclaim.run.lifecycle.unfinished import find_unfinished
-from reclaim.run.plan import PlanOptions
-from reclaim.run.removal import MoveToQuarantine, Removal
+from reclaim.run.plan.planning import PlanOptions
+from reclaim.run.sweep.removal import MoveToQuarantine, Removal
 from reclaim.run_record import Phase
 from tests.catalog import raw
 from tests.collect.dying import dies

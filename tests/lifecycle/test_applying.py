@@ -13,7 +13,7 @@ from reclaim.catalog import Repository
 from reclaim.catalog.database.schema import ClaimState, claimed_addresses, claims
 from reclaim.errors import Conflict, Gone, OutOfTime, Partial, PlanRefused, ReclaimError, Refused
 from reclaim.run.lifecycle.rules import find_runs
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import Phase
 from tests.catalog import raw
 from tests.collect.dying import Frozen, dies

@@ -9,8 +9,8 @@ import pytest
 
 from reclaim.engine.tasks import lifecycle_index
 from reclaim.errors import IncompleteRead, Partial
-from reclaim.run.plan import Plan
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import MoveToQuarantine
 from tests.collect.world import NAME, At, World, stepped
 from tests.lifecycle.logs import LOGS, OLD, missing, week
 from tests.lifecycle.ruled import Rules, held, plan_rules, section

@@ -88,7 +88,7 @@ def test_old_checkpoints_are_collected_and_the_newest_is_not(logs: World) -> Non
 
 
 def test_an_undo_ends_a_checkpoint(logs: World) -> None:
-    from reclaim.run.removal import MoveToQuarantine
+    from reclaim.run.sweep.removal import MoveToQuarantine
 
     plan = plan_rules(logs, LOGS)
     run = logs.apply(plan, removal=MoveToQuarantine()).run

@@ -9,7 +9,7 @@ import pytest
 
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import Gone, Partial, PlanRefused, TooMuch
-from reclaim.run.removal import MoveToQuarantine, Removal
+from reclaim.run.sweep.removal import MoveToQuarantine, Removal
 from reclaim.run_record import Phase
 from tests.collect.world import World
 from tests.lifecycle.logs import LOGS, OLD, missing, planned, week

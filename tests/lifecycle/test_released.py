@@ -10,7 +10,7 @@ import pytest
 from reclaim.catalog import HistoryEdit
 from reclaim.errors import Gone
 from reclaim.policy import from_options
-from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run_record import NO_EDIT
 from reclaim.stores.observation import Margins
 from tests.collect.world import World

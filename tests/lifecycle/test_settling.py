@@ -12,13 +12,13 @@ from reclaim.engine.answers import Swept
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.requests import SweepRequest
 from reclaim.errors import Gone, Partial, PlanRefused, Refused, StorageDenied, TooMuch
-from reclaim.run import plan_file
-from reclaim.run.apply import apply_plan
-from reclaim.run.doctor import examine
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.apply.limits import Limits
+from reclaim.run.doctor.doctor import examine
 from reclaim.run.lifecycle.rules import find_runs
 from reclaim.run.lifecycle.unfinished import find_unfinished
-from reclaim.run.limits import Limits
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.plan import plan_file
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import Phase
 from reclaim.storage import ObjectStorage
 from reclaim.stores.findings import Finding

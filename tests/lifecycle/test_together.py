@@ -8,9 +8,9 @@ import pytest
 
 from reclaim.errors import InvalidInput, NotFound, TooMuch
 from reclaim.policy import from_options
+from reclaim.run.apply.limits import NO_LIMITS, Limits
 from reclaim.run.lifecycle.collecting import CollectedByRules, collect_by_rules
-from reclaim.run.limits import NO_LIMITS, Limits
-from reclaim.run.plan import PlanOptions
+from reclaim.run.plan.planning import PlanOptions
 from reclaim.storage import Storage
 from reclaim.testing import StorageWrapper
 from tests.collect.world import NAME, World, opening

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.planted.bug import Bug, Change
 
-CLAIMS = "reclaim.catalog.collection.claimed_addresses"
+CLAIMS = "reclaim.catalog.collection.condemn.claimed_addresses"
 APPLYING = "reclaim.run.lifecycle.applying"
 PROMOTION = "reclaim.run.lifecycle.promotion"
 ROWS = "tests/catalog/test_claims.py"
@@ -144,7 +144,7 @@ BUGS: dict[str, Bug] = {
         test=f"{ROWS}::test_a_run_that_lost_its_lock_claims_and_promotes_nothing[embedded]",
     ),
     "claims of a run that died stay": Bug(
-        "reclaim.catalog.collection.leftovers",
+        "reclaim.catalog.collection.condemn.leftovers",
         right="        return marks, claimed_addresses.release_all(connection, uid, "
         "besides=lock.run_id)\n",
         wrong="        return marks, False\n",
@@ -193,7 +193,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_a_plan_that_nobody_vouches_for_is_refused",
     ),
     "an undo leaves what it brought back gone": Bug(
-        "reclaim.catalog.collection.undoing",
+        "reclaim.catalog.collection.undo.undoing",
         right="released_claims = claimed_addresses.release_undone(connection, run_id)\n",
         wrong="released_claims = False\n",
         test=f"{TEST}::test_an_undone_run_took_nothing[embedded]",
@@ -217,7 +217,7 @@ BUGS: dict[str, Bug] = {
         test=f"{AFTERWARDS}::test_what_no_commit_has_any_more_is_forgotten_by_a_full_run",
     ),
     "an undo misses what rules took": Bug(
-        "reclaim.run.wholeness",
+        "reclaim.run.undo.completeness",
         right='            _expired(store, place.below("expired"), opener),\n',
         wrong="",
         test=f"{TEST}::test_a_later_collection_and_its_undo_do_not_miss_what_expired",

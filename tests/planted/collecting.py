@@ -20,25 +20,25 @@ KEY_RANGES = "tests/storage/test_key_ranges.py"
 
 BUGS: dict[str, Bug] = {
     "commits that were counted are not compared": Bug(
-        "reclaim.run.decide",
+        "reclaim.run.plan.decide",
         right="        if expected != read:\n",
         wrong="        if False:\n",
         test="tests/collect/test_counted.py::test_an_apply_that_misses_a_commit",
     ),
     "metaranges are counted as they were read": Bug(
-        "reclaim.run.decide",
+        "reclaim.run.plan.decide",
         right="(seen.expected.containers, seen.read.containers)",
         wrong="(seen.read.containers, seen.read.containers)",
         test="tests/collect/test_counted.py::test_a_commit_whose_containers_are_missed",
     ),
     "an expiration does not count": Bug(
-        "reclaim.run.expire",
+        "reclaim.run.expire.expire",
         right="check_counts((read.expected[0], len(read.snapshots)))",
         wrong="check_counts((len(read.snapshots), len(read.snapshots)))",
         test="tests/collect/test_counted.py::test_an_expiration_that_misses_a_commit",
     ),
     "confirm skipped": Bug(
-        "reclaim.run.applying.confirming",
+        "reclaim.run.apply.confirming",
         right="fresh = live_containers(seen, kept)",
         wrong="""import dataclasses
     seen = dataclasses.replace(seen, held=(), held_count=0)
@@ -46,7 +46,7 @@ BUGS: dict[str, Bug] = {
         test=f"{BETWEEN}::test_what_is_referenced_again_stays[embedded-a tag]",
     ),
     "confirm by time instead of by id": Bug(
-        "reclaim.run.applying.confirming",
+        "reclaim.run.apply.confirming",
         right="kept = now.live - decided.live | torn",
         wrong="""kept = {
         snapshot.id for snapshot in seen.snapshots
@@ -55,7 +55,7 @@ BUGS: dict[str, Bug] = {
         test=f"{BETWEEN}::test_what_is_referenced_again_stays[embedded-a branch]",
     ),
     "database read before the listing": Bug(
-        "reclaim.run.plan",
+        "reclaim.run.plan.planning",
         right="""        with stage("list", unit=OBJECTS) as listing:
 """,
         wrong="""        request = ObserveRequest(
@@ -68,20 +68,20 @@ BUGS: dict[str, Bug] = {
         test=f"{IN_FLIGHT}::test_a_writer_at_work_while_a_plan_is_made[embedded]",
     ),
     "leases forgotten": Bug(
-        "reclaim.catalog.collection.observing",
+        "reclaim.catalog.collection.roots.observing",
         right="leases=valid,",
         wrong="leases=(),",
         test=f"{BETWEEN}::test_a_lease_keeps_what_it_reaches[embedded]",
     ),
     "a lease on a condemned commit still holds": Bug(
-        "reclaim.catalog.collection.observing",
+        "reclaim.catalog.collection.roots.observing",
         right="if lease.valid_at(now) and lease.id not in void",
         wrong="if lease.valid_at(now)",
         test="tests/collect/test_clock_back.py"
         "::test_a_lease_on_what_was_collected_holds_nothing[collected]",
     ),
     "a lease on a missing commit holds nothing": Bug(
-        "reclaim.catalog.collection.observing",
+        "reclaim.catalog.collection.roots.observing",
         right="if lease.valid_at(now) and lease.id not in void",
         wrong="if lease.valid_at(now) and lease.snapshot in {row.id for row in"
         " connection.execute(select(commits.c.id))}",
@@ -108,37 +108,37 @@ BUGS: dict[str, Bug] = {
         "::test_what_the_original_wrote_is_in_the_storage[stage for minutes, abandoned]",
     ),
     "only the newest epoch compared": Bug(
-        "reclaim.catalog.collection.epochs",
+        "reclaim.catalog.collection.clones.epochs",
         right="        if epoch > counted.get(writer, 0) or (\n",
         wrong="        if epoch > known.epoch or (\n",
         test=f"{STALE}::test_a_copy_that_counted_on_sees_what_the_original_counted",
     ),
     "an earlier epoch taken for a copy's": Bug(
-        "reclaim.catalog.collection.epochs",
+        "reclaim.catalog.collection.clones.epochs",
         right="        if epoch > counted.get(writer, 0) or (\n",
         wrong="        if epoch != known.epoch or (\n",
         test=f"{EPOCHS}::test_an_epoch_may_be_left_after_a_later_one[embedded]",
     ),
     "an epoch of another copy overwritten": Bug(
-        "reclaim.catalog.collection.epochs",
+        "reclaim.catalog.collection.clones.epochs",
         right="self._storage.put(mine, writer.encode(), create=True)",
         wrong="self._storage.put(mine, writer.encode())",
         test=f"{EPOCHS}::test_two_clones_that_open_at_once_are_noticed",
     ),
     "epochs that go while they are read are not there": Bug(
-        "reclaim.catalog.collection.epochs",
+        "reclaim.catalog.collection.clones.epochs",
         right="            continue\n    raise StorageUnavailable(",
         wrong="            return {}\n    raise StorageUnavailable(",
         test=f"{EPOCHS}::test_epochs_that_go_whenever_they_are_read[embedded]",
     ),
     "the partition of a commit in flight counted as overdue": Bug(
-        "reclaim.catalog.collection.observing",
+        "reclaim.catalog.collection.roots.observing",
         right='found["in flight" if row.id in in_flight else "overdue"].append(row.id)',
         wrong='found["overdue"].append(row.id)',
         test=f"{STALE}::test_a_commit_that_died_is_collected_once_its_changes_have_landed",
     ),
     "the partition of a commit in flight closed": Bug(
-        "reclaim.catalog.collection.commit_states",
+        "reclaim.catalog.collection.condemn.commit_states",
         right="partitions.c.id.not_in(tokens.partitions_in_flight(workspace.repo_uid)),",
         wrong="",
         test=f"{STALE}::test_in_flight_while_the_database_is_copied[commit]",
@@ -150,25 +150,25 @@ BUGS: dict[str, Bug] = {
         test=f"{STALE}::test_in_flight_while_the_database_is_copied[merge]",
     ),
     "a plan by any database": Bug(
-        "reclaim.catalog.collection.copies",
+        "reclaim.catalog.collection.clones.copies",
         right="    check_epoch(access)\n    access.workspace.home.check()\n",
         wrong="    check_epoch(access)\n",
         test=f"{STALE}::test_a_copy_may_not_plan",
     ),
     "an apply by any database": Bug(
-        "reclaim.catalog.collection.copies",
+        "reclaim.catalog.collection.clones.copies",
         right="    access.workspace.home.claim()\n    access.workspace.home.check()\n",
         wrong="    access.workspace.home.claim()\n",
         test=f"{STALE}::test_a_copy_may_not_apply_undo_or_purge",
     ),
     "a copy takes over the home": Bug(
-        "reclaim.catalog.collection.homes",
+        "reclaim.catalog.collection.clones.homes",
         right="            self._storage.put(HOME, self._encoded(identity), create=True)\n",
         wrong="            self._storage.put(HOME, self._encoded(identity))\n",
         test="tests/catalog/test_homes.py::test_a_copy_of_an_older_catalog_does_not_take_it_over",
     ),
     "sealed tokens forgotten": Bug(
-        "reclaim.catalog.collection.observing",
+        "reclaim.catalog.collection.roots.observing",
         right="staging_tokens.c.state.in_((TokenState.OPEN, TokenState.SEALED)),",
         wrong="staging_tokens.c.state.in_((TokenState.OPEN,)),",
         test=f"{IN_FLIGHT}::test_a_sealed_change_is_held[embedded]",
@@ -180,7 +180,7 @@ BUGS: dict[str, Bug] = {
         test=f"{BETWEEN}::test_a_tag_keeps_what_it_reaches[embedded]",
     ),
     "open partitions forgotten": Bug(
-        "reclaim.catalog.collection.observing",
+        "reclaim.catalog.collection.roots.observing",
         right='found["open"].append(row.id)',
         wrong='found["closed"].append(row.id)',
         test=f"{IN_FLIGHT}::test_bytes_in_flight_are_in_an_open_partition[embedded-put]",
@@ -202,19 +202,19 @@ SEEN: dict[str, RangeInfo] = {}""",
         test=f"{IN_FLIGHT}::test_a_reset_during_a_commit_wins[embedded]",
     ),
     "only the plan's dead commits condemned": Bug(
-        "reclaim.run.applying.condemning",
+        "reclaim.run.apply.condemning",
         right="if one not in now.live and one not in seen.marked",
         wrong="if one not in now.live and one not in seen.marked and one in decided.dead",
         test=f"{BETWEEN}::test_a_commit_on_a_dead_one_is_condemned_with_it",
     ),
     "overdue partitions counted as closed": Bug(
-        "reclaim.run.promises",
+        "reclaim.run.plan.promises",
         right="engine, margin, settled=True)",
         wrong="engine, margin)",
         test=f"{IN_FLIGHT}::test_a_partition_that_becomes_overdue_too_late_is_not_counted_as_closed",
     ),
     "one look instead of one after the marks": Bug(
-        "reclaim.run.applying.condemning",
+        "reclaim.run.apply.condemning",
         right="        held.condemn(unmarked)\n",
         wrong="        held.condemn(unmarked)\n        return seen, now\n",
         test=f"{RACES}::test_a_race_inside_apply[a branch-before the marks]",
@@ -248,7 +248,7 @@ SEEN: dict[str, RangeInfo] = {}""",
         "::test_a_damaged_container_of_a_live_commit[truncated-range]",
     ),
     "a plan applied again from the sweep, without what was journalled": Bug(
-        "reclaim.run.applying.collecting",
+        "reclaim.run.apply.collecting",
         right="journal.taken(kind)",
         wrong="frozenset()",
         test="tests/collect/test_crash.py"
@@ -379,7 +379,7 @@ SEEN: dict[str, RangeInfo] = {}""",
         test="tests/catalog/test_homes.py::test_facts_that_tell_nothing_are_nobodys[facts0]",
     ),
     "a home that is not looked at after it was claimed": Bug(
-        "reclaim.catalog.collection.copies",
+        "reclaim.catalog.collection.clones.copies",
         right="""    access.workspace.home.claim()
     access.workspace.home.check()
 """,
@@ -389,13 +389,13 @@ SEEN: dict[str, RangeInfo] = {}""",
         test="tests/catalog/test_homes.py::test_two_first_collectors_do_not_both_go_on",
     ),
     "a plan that goes on with a run of another kind": Bug(
-        "reclaim.run.admission",
+        "reclaim.run.apply.admission",
         right="    if run.kind != COLLECT:",
         wrong="    if not run.kind:",
         test="tests/collect/test_trust.py::test_a_plan_with_the_name_of_another_kind_of_run",
         besides=(
             Change(
-                "reclaim.run.admission",
+                "reclaim.run.apply.admission",
                 right="    _check_same_plan(run, place, planned, trusted=trusted)\n",
                 wrong="",
             ),

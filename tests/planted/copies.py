@@ -17,7 +17,7 @@ BUGS: dict[str, Bug] = {
         test=f"{HOMES}::test_a_database_named_from_the_working_folder",
     ),
     "a file that cannot be looked at counts as the home": Bug(
-        "reclaim.catalog.collection.homes",
+        "reclaim.catalog.collection.clones.homes",
         right="        if identity is None and self._database.is_sqlite:",
         wrong="        if identity is None and not self._uid:",
         test=f"{HOMES}::test_a_file_that_is_not_there_any_more_has_no_home",
@@ -35,19 +35,19 @@ BUGS: dict[str, Bug] = {
         test=f"{STALE}::test_an_empty_commit_that_takes_what_another_sealed",
     ),
     "a copy beside a store goes by the plan of the original": Bug(
-        "reclaim.run.removal",
+        "reclaim.run.sweep.removal",
         right="    return same_storage and planned.uid in (None, store.uid)\n",
         wrong="    return same_storage\n",
         test=f"{TERMINUS}::test_an_undo_in_a_copy[in it-whole-store2]",
     ),
     "an undo in a copy beside a store writes into the original": Bug(
-        "reclaim.run.removal",
+        "reclaim.run.sweep.removal",
         right="    return same_storage and planned.uid in (None, store.uid)\n",
         wrong="    return same_storage\n",
         test=f"{TERMINUS}::test_an_undo_in_a_copy[in it-cut-stor2]",
     ),
     "a copy goes by what a library released in the original": Bug(
-        "reclaim.run.released",
+        "reclaim.run.expire.released",
         right='address = Place(*store.place(run.id)).at(run.edit.released_file.rpartition("/")[2])',
         wrong="address = run.edit.released_file",
         test=f"{SHELF}::test_the_list_of_what_a_library_released_is_the_copys_own",

@@ -9,7 +9,7 @@ TERMINUS = "tests/terminus/test_exclude.py"
 
 BUGS: dict[str, Bug] = {
     "what is left out goes": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.apply.apply_plan",
         right="        basis = replace(basis, candidates=exclusion.included)\n",
         wrong="",
         test=f"{EXCLUDE}::test_it_stays_and_is_named[data-deleted]",
@@ -21,43 +21,43 @@ BUGS: dict[str, Bug] = {
         test=f"{EXCLUDE}::test_it_stays_and_is_named[range-moved]",
     ),
     "a glob that matches nothing": Bug(
-        "reclaim.run.exclusion",
+        "reclaim.run.apply.exclusion",
         right="    if idle:",
         wrong="    if False:",
         test=f"{EXCLUDE}::test_a_glob_that_matches_nothing_is_refused",
     ),
     "what was taken before is called left out": Bug(
-        "reclaim.run.applying.left_out",
+        "reclaim.run.apply.left_out",
         right="    if done:\n",
         wrong="    if False:\n",
         test=f"{EXCLUDE}::test_the_same_plan_takes_it_without_the_exclusion[deleted]",
     ),
     "layers that are left out lose what they need": Bug(
-        "reclaim.run.promises",
+        "reclaim.run.plan.promises",
         right="    taking = list(left_out)\n",
         wrong="    taking: list[str] = []\n",
         test=f"{TERMINUS}::test_what_it_needs_stays[parent-deleted]",
     ),
     "an apply that is not finished takes what it left out": Bug(
-        "reclaim.run.admission",
+        "reclaim.run.apply.admission",
         right="    left_out = run.left_out.globs\n",
         wrong="    left_out: tuple[str, ...] = ()\n",
         test=f"{EXCLUDE}::test_an_apply_that_is_not_finished_leaves_out_the_same[deleted]",
     ),
     "the hint of an apply forgets what is left out": Bug(
-        "reclaim.run.applying.context",
+        "reclaim.run.apply.context",
         right="exclude_options(self.globs)",
         wrong="exclude_options(())",
         test=f"{EXCLUDE}::test_an_apply_that_is_not_finished_leaves_out_the_same[deleted]",
     ),
     "what was left out by its path goes the next night": Bug(
-        "reclaim.run.exclusion",
+        "reclaim.run.apply.exclusion",
         right="    earlier = [*paths, *_find_earlier(store, own, opener)]\n",
         wrong="    earlier = [*paths]\n",
         test=f"{EXCLUDE}::test_the_same_glob_leaves_out_the_same_every_night",
     ),
     "a plan beyond the limits": Bug(
-        "reclaim.run.limits",
+        "reclaim.run.apply.limits",
         right="if most is not None and count > most:",
         wrong="if False:",
         test=f"{EXCLUDE}::test_a_plan_beyond_the_limits_changes_nothing[objects]",

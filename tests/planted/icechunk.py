@@ -136,7 +136,7 @@ OF_BOTH_SPECS: dict[str, Bug] = {
         test=f"{EXPIRATION}::test_the_library_does_what_is_predicted[spec 1-0]",
     ),
     "a library that is not installed counts as one that has edited": Bug(
-        "reclaim.run.library_edit",
+        "reclaim.run.expire.library_edit",
         right="    check_library(store)\n    for _ in range(ROUNDS):\n",
         wrong="    for _ in range(ROUNDS):\n",
         test=f"{EXPIRATION}::test_without_the_library[spec 1]",

@@ -108,7 +108,7 @@ BUGS: dict[str, Bug] = {
         test=f"{NETS}::test_a_protected_path_that_came_since_the_plan_holds",
     ),
     "one path of several tells what is excluded": Bug(
-        "reclaim.run.plan_document",
+        "reclaim.run.plan.plan_document",
         right="        return [] if self.lifecycle is None else "
         "[file.part for file in self.lifecycle.rows]\n",
         wrong="        return []\n",
@@ -121,7 +121,7 @@ BUGS: dict[str, Bug] = {
         test=f"{NETS}::test_a_later_run_that_would_take_nearly_all_lists_all",
     ),
     "a plan may be of a time to come": Bug(
-        "reclaim.run.admission",
+        "reclaim.run.apply.admission",
         right="    if ahead > SAFETY.clock_skew:\n",
         wrong="    if False:\n",
         test=f"{NETS}::test_a_plan_by_a_clock_that_runs_ahead_is_refused[rules]",

@@ -10,37 +10,37 @@ MOMENTS = "tests/catalog/test_moments.py"
 
 BUGS: dict[str, Bug] = {
     "a name that fits several runs is the first of them": Bug(
-        "reclaim.cli.run_names",
+        "reclaim.cli.options.run_names",
         right="    if len(fitting) > 1:\n",
         wrong="    if not fitting:\n",
         test=f"{RETENTION}::test_a_name_that_fits_several_runs_undoes_none",
     ),
     "the latest run is purged without a question": Bug(
-        "reclaim.cli.purge",
+        "reclaim.cli.commands.purge",
         right="    if run == LATEST and yes:\n",
         wrong="    if run == LATEST and not yes:\n",
         test="tests/cli/test_quarantine.py::test_a_purge_of_one_run",
     ),
     "leases of others are released without a question": Bug(
-        "reclaim.cli.lease",
+        "reclaim.cli.commands.lease",
         right="            if everything and found:\n",
         wrong="            if everything and not found:\n",
         test=f"{RETENTION}::test_leases_of_a_holder_and_all",
     ),
     "leases of others go with those of a holder": Bug(
-        "reclaim.cli.lease",
+        "reclaim.cli.commands.lease",
         right="if holder in (None, held.holder)]",
         wrong="if held.holder]",
         test=f"{RETENTION}::test_leases_of_a_holder_and_all",
     ),
     "a file that others write says where Spark runs": Bug(
-        "reclaim.cli.settings",
+        "reclaim.cli.config.settings",
         right="    if setting.guarded and not file.private:\n",
         wrong="    if setting.guarded and file is None:\n",
         test=f"{SETTINGS}::test_others_cannot_send_the_work_elsewhere",
     ),
     "a key that nobody knows is ignored": Bug(
-        "reclaim.cli.settings",
+        "reclaim.cli.config.settings",
         right="for entry in file.entries}",
         wrong="for entry in file.entries if entry.key in BY_KEY}",
         test=f"{SETTINGS}::test_what_is_close_is_suggested",

@@ -23,7 +23,7 @@ BUGS: dict[str, Bug] = {
         test=f"{DAMAGED}[newer]",
     ),
     "a stored policy that cannot be read counts as none": Bug(
-        "reclaim.run.stored_policy",
+        "reclaim.run.plan.stored_policy",
         right="    return None if document is None else decode_stored(document, "
         "repository=store.name)",
         wrong="    try:\n        return document and decode_stored(document, "

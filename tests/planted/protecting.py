@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.planted.bug import Bug, Change
 
 TEST = "tests/collect/test_protect.py"
-PROTECTION = "reclaim.run.protection"
+PROTECTION = "reclaim.run.plan.protection"
 STAGED = f"{TEST}::test_any_staged_path_protects"
 
 SINCE = "tests/collect/test_protect_since.py"
@@ -68,7 +68,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_the_first_path_of_what_was_committed_under_another",
     ),
     "a few staged paths are compared": Bug(
-        "reclaim.catalog.collection.staged_paths",
+        "reclaim.catalog.collection.roots.staged_paths",
         right="        for table in _tables(connection, query):\n            matching",
         wrong="        for table in _tables(connection, query.limit(MOST)):\n            matching",
         test=f"{TEST}::test_more_staged_paths_than_explain_a_plan",
@@ -92,19 +92,19 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_files_of_the_memory_are_kept_and_old_ones_go",
     ),
     "containers that cannot be read protect nothing": Bug(
-        "reclaim.run.plan",
+        "reclaim.run.plan.planning",
         right="            in_doubt=protection.matches.unread > 0,\n",
         wrong="",
         test=f"{TEST}::test_a_container_that_cannot_be_read_keeps_everything",
     ),
     "a run that goes on forgets what is protected": Bug(
-        "reclaim.run.applying.first_record",
+        "reclaim.run.apply.first_record",
         right="        protected=earlier.protected,\n",
         wrong="",
         test=f"{TEST}::test_a_run_that_died_and_goes_on",
     ),
     "protected paths since the plan are not asked for": Bug(
-        "reclaim.catalog.collection.observing",
+        "reclaim.catalog.collection.roots.observing",
         right="                files.append(file.removeprefix(prefix))\n"
         "                held += count\n",
         wrong="",
@@ -117,7 +117,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_containers_that_were_not_asked_are_missed",
     ),
     "commits that came and went since the plan are not asked": Bug(
-        "reclaim.run.protection",
+        "reclaim.run.plan.protection",
         right="    named = dead_containers(seen, unplanned)\n",
         wrong="    named = dead_containers(seen, ())\n",
         test=f"{SINCE}::test_a_commit_that_came_and_went_since_the_plan_tells[plan]",
@@ -136,7 +136,7 @@ BUGS: dict[str, Bug] = {
         test=f"{SINCE}::test_rules_ask_dead_commits",
     ),
     "a memory that no record tells of is ignored": Bug(
-        "reclaim.run.protection",
+        "reclaim.run.plan.protection",
         right="    _check_known(store, storage, runs)\n",
         wrong="",
         test=f"{SINCE}::test_a_memory_that_no_record_tells_of_stops_every_plan[plan]",
@@ -162,7 +162,7 @@ BUGS: dict[str, Bug] = {
         test=f"{SINCE}::test_what_is_protected_while_rules_are_confirmed_stays[a glob-confirm]",
     ),
     "a glob that comes right before a promotion keeps nothing": Bug(
-        "reclaim.catalog.collection.claimed_addresses",
+        "reclaim.catalog.collection.condemn.claimed_addresses",
         right="        if not frozenset(read_settings(connection, workspace.repo_uid).protect) "
         "<= {*protect}:\n",
         wrong="        if False:\n",

@@ -7,7 +7,7 @@ from tests.planted.bug import Bug, Change
 PROMISES = "tests/collect/test_promises.py"
 WINDOWS = "tests/collect/test_windows.py"
 NO_COMMITS = Change(
-    "reclaim.run.promises",
+    "reclaim.run.plan.promises",
     right="    if not promised.num_rows:\n",
     wrong="    if True:\n",
 )
@@ -20,19 +20,19 @@ RECORD = "reclaim.run_record"
 
 BUGS: dict[str, Bug] = {
     "a window is shortened unasked": Bug(
-        "reclaim.run.removal",
+        "reclaim.run.sweep.removal",
         right="        until = max(until, promised.until)\n",
         wrong="        until = until\n",
         test=f"{WINDOWS}::test_a_window_is_not_shortened_unasked[sweep data]",
     ),
     "a window that came to nothing is shortened": Bug(
-        "reclaim.run.applying.first_record",
+        "reclaim.run.apply.first_record",
         right="    return None if earlier is None else earlier.promised\n",
         wrong="    return None if earlier is None else earlier.quarantine\n",
         test=f"{WINDOWS}::test_a_window_is_not_shortened_unasked[before promote]",
     ),
     "what was set aside promises nothing at home": Bug(
-        "reclaim.catalog.collection.promised",
+        "reclaim.catalog.collection.roots.promised",
         right="commit_rows.c.state.in_(TAKEN),\n            commit_rows.c.metarange",
         wrong='commit_rows.c.state == "condemned",\n            commit_rows.c.metarange',
         test=f"{COMMITS}::test_what_was_too_young_to_be_set_aside_is_not_taken[deletes]",
@@ -51,19 +51,19 @@ BUGS: dict[str, Bug] = {
         test=f"{BROKEN}::test_a_promised_container_of_a_newer_version_stops_the_run",
     ),
     "a promised container that is away protects nothing": Bug(
-        "reclaim.run.promises",
+        "reclaim.run.plan.promises",
         right="    if needed.unread.count:\n",
         wrong="    if needed.unread.count > 1:\n",
         test=f"{BROKEN}::test_a_promised_container_that_cannot_be_read_stops_others[away-range]",
     ),
     "a purge deletes before its run stops to promise": Bug(
-        "reclaim.run.purge",
+        "reclaim.run.purge.purge",
         right="            self.run = _note_begun(self.store, self.held, self.run)\n",
         wrong="            pass\n",
         test=f"{PURGE_BEGUN}::test_a_purge_that_stops_at_a_changed_file_holds_up_no_other_run",
     ),
     "a run that is being purged takes the promises of others with it": Bug(
-        "reclaim.run.promises",
+        "reclaim.run.plan.promises",
         right="if run.undoable and run.id != besides}\n",
         wrong="if run.undoable and run.id != besides}\n"
         "    if any(run.purging for run in _promising(store)):\n        return seen\n",
@@ -76,7 +76,7 @@ BUGS: dict[str, Bug] = {
         test=f"{PURGE_BEGUN}::test_a_purge_that_died_before_it_deleted_anything",
     ),
     "a commit that no ref reaches holds what an undo brings back": Bug(
-        "reclaim.catalog.collection.undoing",
+        "reclaim.catalog.collection.undo.undoing",
         right="returned = dropped | back",
         wrong="returned = set[str]()",
         test=f"{DETOURS}::test_what_hangs_on_an_edited_commit_that_no_ref_reaches_is_held",
@@ -89,47 +89,47 @@ BUGS: dict[str, Bug] = {
         "::test_a_promised_container_that_cannot_be_read_stops_others[away-metarange]",
     ),
     "a purge of one run ends every quarantine": Bug(
-        "reclaim.run.purge",
+        "reclaim.run.purge.purge",
         right="if run_id is None else run.id == run_id)",
         wrong="if run_id is None else True)",
         test=f"{BROKEN}::test_a_promised_container_that_is_lost_and_the_way_out",
     ),
     "a plan without a record takes its own promise for another's": Bug(
-        "reclaim.run.trust",
+        "reclaim.run.apply.trust",
         right="besides=planned.run, ",
         wrong="",
         test=f"{COMMITS}::test_a_plan_without_a_record_goes_on_with_what_it_promised",
     ),
     "commits are taken over whether they are whole or not": Bug(
-        "reclaim.run.applying.taking_over",
+        "reclaim.run.apply.taking_over",
         right="return find_whole(store, context.engine, left, place, opener=context.opener)",
         wrong="return list(left)",
         test=f"{COMMITS}"
         "::test_a_commit_that_is_broken_is_not_promised_and_its_child_is[embedded-deleted]",
     ),
     "the store is listed between the read and the first delete": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.apply.apply_plan",
         right="        seen, candidates = self._confirm(decided, seen, now)\n",
         wrong="        seen, candidates = self._confirm(decided, seen, now)\n"
         "        left_whole = find_left_whole(self._context)\n",
         test=f"{COMMITS}::test_the_store_is_listed_for_them_before_the_roots_are_read",
     ),
     "commits are taken over after their objects": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.apply.apply_plan",
         right="if left_whole and isinstance(held, HeldQuarantine):",
         wrong="if False and isinstance(held, HeldQuarantine):",
         test=f"{COMMITS}"
         "::test_whole_commits_of_a_run_that_died_come_back_with_the_run_that_takes_them",
     ),
     "the record of a run of an older plan is not found": Bug(
-        "reclaim.run.plan_file",
+        "reclaim.run.plan.plan_file",
         right='    body = _body(storage, Place(storage.url, ""))\n',
         wrong='    body = _body(storage, Place(storage.url, ""))\n'
         '    read(storage, Place(storage.url, ""))\n',
         test="tests/collect/test_plan_snapshots.py::test_a_run_of_an_older_plan_can_be_undone",
     ),
     "a run called purged before its objects are gone": Bug(
-        "reclaim.run.purge",
+        "reclaim.run.purge.purge",
         right="""    assert removal is not None
 """,
         wrong="""    assert removal is not None
@@ -145,7 +145,7 @@ BUGS: dict[str, Bug] = {
         sequence="an apply that died before it settled, and a shorter window",
     ),
     "what an unfinished undo brought back is anybody's": Bug(
-        "reclaim.run.promises",
+        "reclaim.run.plan.promises",
         right="if run.purging or (aside.removal != MARKED and not run.unfinished):",
         wrong="if (not run.unfinished or run.undoing) and aside.removal != MARKED:",
         test=f"{PROMISES}::test_what_a_cut_off_undo_brought_back_is_not_taken",
@@ -159,7 +159,7 @@ BUGS: dict[str, Bug] = {
         test=f"{WINDOWS}::test_a_list_of_what_was_intended_that_is_lost[missing]",
     ),
     "what is intended is written down after the first object went": Bug(
-        "reclaim.run.applying.base",
+        "reclaim.run.apply.applying",
         right="        self._journal.intend(parts)\n",
         wrong="",
         test=f"{PROMISES}::test_an_undo_does_not_go_by_a_listing",
@@ -173,7 +173,7 @@ BUGS: dict[str, Bug] = {
         sequence="other bytes at a home",
     ),
     "what lies where nothing came back counts as there": Bug(
-        "reclaim.run.undo",
+        "reclaim.run.undo.undo_run",
         right="not_back=journal.own_parts() if failed else (),",
         wrong="not_back=(),",
         test=f"{PROMISES}::test_a_foreign_object_at_a_home_stops_nothing_else[embedded-other]",
@@ -186,26 +186,26 @@ BUGS: dict[str, Bug] = {
         test=f"{PROMISES}::test_other_bytes_in_quarantine_are_neither_brought_back_nor_purged",
     ),
     "the journal goes before the window ends": Bug(
-        "reclaim.run.promises",
+        "reclaim.run.plan.promises",
         right="for rows in (*others, _record(store, run)):",
         wrong="for rows in others:",
         test=f"{PROMISES}::test_the_journal_stays_as_long_as_the_window",
     ),
     "a run that is done promises nothing more": Bug(
-        "reclaim.run.promises",
+        "reclaim.run.plan.promises",
         right="    if not promised.num_rows:\n",
         wrong="    if True:\n",
         test=f"{WINDOWS}::test_a_commit_of_which_a_run_took_a_part_is_its_own[deletes]",
         sequence="a part of a commit, and a collection",
     ),
     "any plan in its place is the run's": Bug(
-        "reclaim.run.removal",
+        "reclaim.run.sweep.removal",
         right="if planned.run != run.id or ",
         wrong="if ",
         test=f"{WINDOWS}::test_another_plan_in_its_place_is_not_the_run_s",
     ),
     "a purge goes by any clock": Bug(
-        "reclaim.run.purge",
+        "reclaim.run.purge.purge",
         right="        check_clock(store, store.storage, place)\n",
         wrong="",
         test=f"{WINDOWS}::test_a_purge_by_a_clock_that_is_ahead",
@@ -259,7 +259,7 @@ BUGS: dict[str, Bug] = {
         test=f"{LATE}::test_one_by_one_nothing_is_taken_too_late",
     ),
     "one object in the way holds up every commit": Bug(
-        "reclaim.run.undo",
+        "reclaim.run.undo.undo_run",
         right="            whole = find_whole(\n",
         wrong="            whole = [] if failed else find_whole(\n",
         sequence="other bytes at a home",
@@ -272,7 +272,7 @@ BUGS: dict[str, Bug] = {
         besides=(NO_COMMITS,),
     ),
     "a repeated apply tells only what it did itself": Bug(
-        "reclaim.run.journal",
+        "reclaim.run.record.journal",
         right="            total.add(outcome.without(FAILED))",
         wrong="            pass",
         sequence="an apply and an undo that were repeated",

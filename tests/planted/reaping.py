@@ -86,7 +86,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_a_clock_that_jumped[clean]",
     ),
     "a branch deleted under a writer": Bug(
-        "reclaim.catalog.collection.history_edit",
+        "reclaim.catalog.collection.edit.history_edit",
         right="        tokens.lock_tokens(connection, view)\n",
         wrong="",
         test="tests/catalog/test_isolation.py"
@@ -117,14 +117,14 @@ BUGS: dict[str, Bug] = {
         test="tests/storage/test_relics.py::test_a_folder_of_objects_that_are_gone",
     ),
     "a folder that is gone hides an object in an unknown partition": Bug(
-        "reclaim.run.plan",
+        "reclaim.run.plan.planning",
         right="        check_partitions(self._store, listed | strangers, seen)\n",
         wrong="        check_partitions(self._store, listed, seen)\n",
         test="tests/collect/test_refusals.py"
         "::test_an_unknown_partition_with_an_object_is_not_empty",
     ),
     "an unknown partition is taken for empty": Bug(
-        "reclaim.run.plan",
+        "reclaim.run.plan.planning",
         right="all(is_relic(self._store.storage, folder) for folder in folders)\n",
         wrong="True\n",
         test="tests/collect/test_refusals.py::test_an_unknown_partition_in_which_all_is_live",

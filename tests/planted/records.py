@@ -12,19 +12,19 @@ ORPHANS = "tests/collect/test_orphans.py"
 
 BUGS: dict[str, Bug] = {
     "lists are believed that no record knows": Bug(
-        "reclaim.run.known_lists",
+        "reclaim.run.record.known_lists",
         right="    if known is None:\n        return _read_all(storage, applies)",
         wrong="    if True:\n        return _read_all(storage, applies)",
         test=f"{LISTS}::test_a_forged_journal_does_not_count[embedded]",
     ),
     "a list is known by its name": Bug(
-        "reclaim.run.known_lists",
+        "reclaim.run.record.known_lists",
         right="        if digest not in hashes:\n",
         wrong="        if not hashes:\n",
         test=f"{LISTS}::test_a_forged_list_of_the_same_length",
     ),
     "a list is recorded that is not written yet, and the one before it forgotten": Bug(
-        "reclaim.run.journal",
+        "reclaim.run.record.journal",
         right="self._known[name] = [*before, hash_of(body)]",
         wrong="self._known[name] = [hash_of(body)]",
         test=f"{LISTS}::test_an_apply_that_dies_at_its_journal_knows_the_waves_before",
@@ -36,7 +36,7 @@ BUGS: dict[str, Bug] = {
         test=f"{LISTS}::test_a_forged_note_adds_no_object",
     ),
     "a damaged file of a record stops an undo": Bug(
-        "reclaim.run.removal",
+        "reclaim.run.sweep.removal",
         right="""        except (Refused, Corrupt) as error:
             log.warning(""",
         wrong="""        except NotFound as error:
@@ -44,42 +44,42 @@ BUGS: dict[str, Bug] = {
         test=f"{DAMAGED_LISTS}::test_a_damaged_file_of_a_record_and_an_undo[journal-missing]",
     ),
     "lists that are shorter than the record says": Bug(
-        "reclaim.run.removal",
+        "reclaim.run.sweep.removal",
         right="return not self.journal.lost and self.journal.intended_rows() >= self.run.intended",
         wrong="return self.run.intended >= 0",
         test=f"{DAMAGED_LISTS}::test_a_list_of_an_earlier_apply_that_is_gone",
     ),
     "a list that was given up had nothing of its own": Bug(
-        "reclaim.run.removal",
+        "reclaim.run.sweep.removal",
         right="return self.is_whole and not self.journal.given_up and",
         wrong="return self.is_whole and",
         test=f"{DAMAGED_LISTS}::test_what_only_a_list_had_that_was_given_up",
     ),
     "a list is given up before another has what it had": Bug(
-        "reclaim.run.applying.first_record",
+        "reclaim.run.apply.first_record",
         right="        intended=earlier.intended,\n",
         wrong="",
         test=f"{DAMAGED_LISTS}::test_an_apply_again_that_dies_before_it_has_new_lists",
     ),
     "a repeated apply keeps a damaged list": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.apply.apply_plan",
         right="            self._give_up_damaged()\n",
         wrong="",
         test=f"{DAMAGED_LISTS}::test_a_damaged_file_of_an_unfinished_run[journal]",
     ),
     "lists that are gone were never there": Bug(
-        "reclaim.run.journal",
+        "reclaim.run.record.journal",
         right="self.begun = known is None or bool(known)",
         wrong="self.begun = bool(self._lists.rows)",
         test=f"{DAMAGED_LISTS}::test_lists_that_are_gone_and_an_apply_again",
     ),
     "a run that cannot be purged holds up all others": Bug(
-        "reclaim.run.purge",
+        "reclaim.run.purge.purge",
         right="                        if len(ending) == 1:\n",
         wrong="                        if True:\n",
         besides=(
             Change(
-                "reclaim.run.purge",
+                "reclaim.run.purge.purge",
                 right="    except (Refused, Corrupt) as error:\n",
                 wrong="    except Partial as error:\n",
             ),
@@ -87,44 +87,44 @@ BUGS: dict[str, Bug] = {
         test=f"{DAMAGED_LISTS}::test_a_run_that_cannot_be_purged_holds_up_no_other",
     ),
     "an error of one run that nobody foresaw stops a purge": Bug(
-        "reclaim.run.purge",
+        "reclaim.run.purge.purge",
         right="                    except Exception as error:\n                        # Whatever",
         wrong="                    except Refused as error:\n                        # Whatever",
         test=f"{DAMAGED_LISTS}::test_whatever_stops_one_run_the_others_are_purged",
     ),
     "a purge that lost its lock goes on": Bug(
-        "reclaim.run.purge",
+        "reclaim.run.purge.purge",
         right="                    except LockLost:\n",
         wrong="                    except ZeroDivisionError:\n",
         test=f"{DAMAGED_LISTS}::test_a_purge_that_loses_its_lock_says_what_it_did",
     ),
     "a copy of everything writes into the original": Bug(
-        "reclaim.run.removal",
+        "reclaim.run.sweep.removal",
         right="    same_storage = planned.storage in (None, store.storage.url)\n",
         wrong="    same_storage = True\n",
         test="tests/collect/test_stale_copies.py"
         "::test_an_undo_in_a_copy_of_everything_writes_nothing_into_the_original",
     ),
     "a plan that was only compared vouches for itself": Bug(
-        "reclaim.run.applying.first_record",
+        "reclaim.run.apply.first_record",
         right="        vouched=not context.basis.compared,\n",
         wrong="        vouched=True,\n",
         test="tests/collect/test_trust.py::test_a_plan_without_a_record_vouches_for_nothing",
     ),
     "markers are forgotten by a plan that was made anew": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.apply.apply_plan",
         right="if damaged and context.basis.compared and context.removal.name == MARKED:\n",
         wrong="if False:\n",
         test=f"{DAMAGED_MARKERS}::test_a_damaged_record_and_a_plan_without_one",
     ),
     "a damaged note of an undo is passed over": Bug(
-        "reclaim.run.damaged_notes",
+        "reclaim.run.record.damaged_notes",
         right="        if folder_of(note) == RETURNED:\n",
         wrong="        if False:\n",
         test=f"{DAMAGED_MARKERS}::test_a_damaged_note_of_an_undo[False]",
     ),
     "a note that may tell of something is passed over": Bug(
-        "reclaim.run.damaged_notes",
+        "reclaim.run.record.damaged_notes",
         right="    if unknown:\n",
         wrong="    if False:\n",
         test=f"{DAMAGED_MARKERS}::test_a_damaged_note_that_is_needed",
@@ -136,19 +136,19 @@ BUGS: dict[str, Bug] = {
         test=f"{DAMAGED_LISTS}::test_a_note_that_no_task_wrote[other columns]",
     ),
     "a purge that left a run looks done": Bug(
-        "reclaim.run.purge",
+        "reclaim.run.purge.purge",
         right="        if done.failed or done.skipped:\n            raise",
         wrong="        if done.failed:\n            raise",
         test=f"{DAMAGED_LISTS}::test_a_run_that_cannot_be_purged_holds_up_no_other",
     ),
     "a plan goes on with a run whose plan is elsewhere": Bug(
-        "reclaim.run.admission",
+        "reclaim.run.apply.admission",
         right="    if run.place != str(place):\n",
         wrong="    if False:\n",
         test=f"{LISTS}::test_a_plan_with_the_id_of_a_finished_run",
     ),
     "a plan goes on with a run that was made from another": Bug(
-        "reclaim.run.admission",
+        "reclaim.run.apply.admission",
         right="    if run.plan != planned.digest and not (trusted and not run.plan):\n",
         wrong="    if False:\n",
         test=f"{LISTS}::test_another_plan_in_the_place_of_a_finished_run_s",

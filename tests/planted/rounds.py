@@ -14,7 +14,7 @@ TRIES = 4
 
 BUGS: dict[str, Bug] = {
     "a run that lost its lock promotes": Bug(
-        "reclaim.catalog.collection.commit_states",
+        "reclaim.catalog.collection.condemn.commit_states",
         right="""    def work(connection: Connection) -> int:
         lock.assure(connection)
         return connection.execute(
@@ -30,7 +30,7 @@ BUGS: dict[str, Bug] = {
         tries=TRIES,
     ),
     "one look, while commits are reverted": Bug(
-        "reclaim.run.applying.condemning",
+        "reclaim.run.apply.condemning",
         right="        held.condemn(unmarked)\n",
         wrong="        held.condemn(unmarked)\n        return seen, now\n",
         test=DYING_RANGE,

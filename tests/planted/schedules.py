@@ -132,7 +132,7 @@ BUGS: dict[str, Bug] = {
         test=f"{RACE}[revert into a dying range]",
     ),
     "confirm skipped, between the steps of a lease": Bug(
-        "reclaim.run.applying.confirming",
+        "reclaim.run.apply.confirming",
         right="fresh = live_containers(seen, kept)",
         wrong="""import dataclasses
     seen = dataclasses.replace(seen, held=(), held_count=0)
@@ -140,14 +140,14 @@ BUGS: dict[str, Bug] = {
         test=f"{RACE}[a lease while its commit dies]",
     ),
     "an open partition protects nothing from a run on uncommitted data": Bug(
-        "reclaim.run.plan",
+        "reclaim.run.plan.planning",
         right="            closed=seen.closed,\n            open=seen.open,\n",
         wrong="            closed=seen.closed | seen.open,\n            open=frozenset(),\n",
         test="tests/schedules/test_uncommitted_runs.py::test_a_writer_waits_while_a_run_goes_by"
         "[an upload begun before the run and staged during it]",
         besides=(
             Change(
-                "reclaim.run.applying.confirming",
+                "reclaim.run.apply.confirming",
                 "            seen.held,\n            seen.closed,\n",
                 "            seen.held,\n            seen.closed | seen.open,\n",
             ),

@@ -11,7 +11,7 @@ OTHERS_STORES = (
 
 BUGS: dict[str, Bug] = {
     "strangers say which catalog": Bug(
-        "reclaim.cli.settings",
+        "reclaim.cli.config.settings",
         right="""        DEFAULT_CATALOG,
         guarded=True,
 """,
@@ -21,31 +21,31 @@ BUGS: dict[str, Bug] = {
         "::test_others_cannot_say_what_is_deleted[catalog = 'elsewhere']",
     ),
     "the margin is taken from a file of others": Bug(
-        "reclaim.cli.settings",
+        "reclaim.cli.config.settings",
         right='        "24h",\n        guarded=True,\n',
         wrong='        "24h",\n',
         test=f"{STRANGERS}[min_age = '0s']",
     ),
     "that nothing is put in quarantine is taken from a file of others": Bug(
-        "reclaim.cli.settings",
+        "reclaim.cli.config.settings",
         right='without it as the store does",\n        guarded=True,\n',
         wrong='without it as the store does",\n',
         test=f"{STRANGERS}[quarantine = false]",
     ),
     "the time in quarantine is taken from a file of others": Bug(
-        "reclaim.cli.settings",
+        "reclaim.cli.config.settings",
         right='        "7d",\n        guarded=True,\n',
         wrong='        "7d",\n',
         test=f"{STRANGERS}[keep = '1s']",
     ),
     "a setting shortens the margin of a store that others write": Bug(
-        "reclaim.cli.plan_options",
+        "reclaim.cli.options.plan_options",
         right="margins=margins if by_option else _safe_margins(margins, store),",
         wrong="margins=margins,",
         test=OTHERS_STORES,
     ),
     "a setting ends the quarantine of a store that others write": Bug(
-        "reclaim.cli.quarantining",
+        "reclaim.cli.options.quarantining",
         right="        if store.quarantine_by_default and current()",
         wrong="        if False and current()",
         test=OTHERS_STORES,

@@ -27,19 +27,19 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_what_an_undo_brought_back_is_of_use_whatever_it_could_not",
     ),
     "what an undo brought back in part stays gone": Bug(
-        "reclaim.run.undo",
+        "reclaim.run.undo.undo_run",
         right="            if failed or restored.waits:\n                # What",
         wrong="            if False:\n                # What",
         test=f"{TEST}::test_what_an_undo_brought_back_is_of_use_whatever_it_could_not",
     ),
     "what a purge found at home stays gone": Bug(
-        "reclaim.run.purge",
+        "reclaim.run.purge.purge",
         right="    if run.unfinished and has_claims(store, run.id):\n",
         wrong="    if False:\n",
         test=f"{TEST}::test_a_purge_of_a_run_that_was_cut_off_releases_what_is_at_home",
     ),
     "a purge leaves no note for late tasks": Bug(
-        "reclaim.run.purge",
+        "reclaim.run.purge.purge",
         right="        note_undo_begun(store, run.id, store.clock.now())\n",
         wrong="",
         test=f"{TEST}::test_a_task_that_wakes_up_after_a_purge_puts_back_what_it_moves",
@@ -87,7 +87,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[gc --lifecycle]",
     ),
     "a refused run denies what was done before it": Bug(
-        "reclaim.run.done_before",
+        "reclaim.run.lifecycle.done_before",
         right="            if self._runs:\n",
         wrong="            if False:\n",
         test=f"{TOGETHER}::test_a_refusal_of_the_rules_tells_what_was_collected",
@@ -99,13 +99,13 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_a_damaged_plan_of_a_run_that_was_cut_off_stops_no_later_run[objects]",
     ),
     "a checkpoint made during an undo counts": Bug(
-        "reclaim.run.checkpoints",
+        "reclaim.run.record.checkpoints",
         right="[run for run in runs if not run.undoing]",
         wrong="runs",
         test=f"{LATER}::test_a_checkpoint_made_during_an_undo_does_not_count",
     ),
     "the plan of a run that was cut off is collected": Bug(
-        "reclaim.run.promises",
+        "reclaim.run.plan.promises",
         right="    for run in find_cut_off(store):\n",
         wrong="    for run in ():\n",
         test=f"{TEST}::test_the_plan_of_a_run_that_was_cut_off_is_not_collected",

@@ -24,7 +24,7 @@ BUGS: dict[str, Bug] = {
         test=f"{HERE}/test_counted.py::test_a_layer_that_is_listed_and_not_read",
     ),
     "what is kept of layers is not counted": Bug(
-        "reclaim.run.checks",
+        "reclaim.run.plan.checks",
         right="    if kept < expected:\n",
         wrong="    if kept < 0:\n",
         test=f"{HERE}/test_counted.py"
@@ -79,7 +79,7 @@ BUGS: dict[str, Bug] = {
         "::test_a_run_that_lost_its_lock_does_not_touch_what_others_do[before condemn]",
     ),
     "children come back before parents": Bug(
-        "reclaim.run.sweep",
+        "reclaim.run.sweep.sweep",
         right="    if back:\n",
         wrong="    if False:\n",
         test=f"{HERE}/test_crash.py::test_an_undo_that_dies_at_any_step",
@@ -91,7 +91,7 @@ BUGS: dict[str, Bug] = {
         test=f"{HERE}/test_path.py::test_nothing_goes_after_one_that_could_not",
     ),
     "no second mark before the bytes go": Bug(
-        "reclaim.run.purge",
+        "reclaim.run.purge.purge",
         right="            if isinstance(store, ReportsRereferenced)\n",
         wrong="            if False\n",
         test=f"{HERE}/test_rescue.py::test_a_label_that_was_moved_to_it",
@@ -109,13 +109,13 @@ BUGS: dict[str, Bug] = {
         test=f"{HERE}/test_rescue.py::test_of_several_runs_children_go_first_in_each",
     ),
     "a purge goes by a mark of any age": Bug(
-        "reclaim.run.purge",
+        "reclaim.run.purge.purge",
         right="        check_budget(store, self.held.lock, self.asked_at, so_far=so_far)\n",
         wrong="",
         test=f"{HERE}/test_rescue.py::test_a_purge_past_its_budget[False]",
     ),
     "a long purge goes by its first mark to the end": Bug(
-        "reclaim.run.sweep",
+        "reclaim.run.sweep.sweep",
         right="            candidates = renewed(candidates)\n",
         wrong="            pass\n",
         test=f"{HERE}/test_late_labels.py::test_a_label_on_a_new_layer_during_a_long_purge",
@@ -236,7 +236,7 @@ BUGS: dict[str, Bug] = {
         test=f"{HERE}/test_torn.py::test_one_that_the_system_does_not_let_us_read[old]",
     ),
     "what became unreadable since the plan is taken": Bug(
-        "reclaim.run.applying.confirming",
+        "reclaim.run.apply.confirming",
         right="    kept = now.live - decided.live | torn\n",
         wrong="    kept = now.live - decided.live\n",
         test=f"{HERE}/test_torn.py::test_one_that_was_whole_when_it_was_planned",
@@ -329,7 +329,7 @@ BUGS: dict[str, Bug] = {
         test=f"{HERE}/test_strays.py::test_nothing_else_is_taken_whatever_a_plan_says[main.label]",
     ),
     "what layers in quarantine need is taken": Bug(
-        "reclaim.run.promises",
+        "reclaim.run.plan.promises",
         right="    if isinstance(store, NeedsOtherSnapshots):\n        seen",
         wrong="    if False:\n        seen",
         test=f"{HERE}/test_promises.py::test_a_later_run_leaves_it[parent-deletes]",

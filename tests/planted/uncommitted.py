@@ -10,7 +10,7 @@ EXTENT = "tests/collect/test_uncommitted_extent.py"
 SCOPE = "tests/run/test_uncommitted_scope.py"
 DECIDING = "reclaim.run.uncommitted.scope"
 PLANNING = "reclaim.run.uncommitted.planning"
-CHECKPOINTS = "reclaim.run.checkpoints"
+CHECKPOINTS = "reclaim.run.record.checkpoints"
 SAVING = "reclaim.run.uncommitted.saving"
 
 BUGS: dict[str, Bug] = {
@@ -51,7 +51,7 @@ BUGS: dict[str, Bug] = {
         test=f"{OF_CHECKPOINTS}::TestInvalid::test_after_an_undo",
     ),
     "an adoption is not recorded": Bug(
-        "reclaim.catalog.collection.copies",
+        "reclaim.catalog.collection.clones.copies",
         right="            records.insert_run(connection, workspace, run)\n",
         wrong="            del run\n",
         test=f"{OF_CHECKPOINTS}::TestInvalid::test_after_partitions_were_adopted",
@@ -76,13 +76,13 @@ BUGS: dict[str, Bug] = {
         test=f"{OF_CHECKPOINTS}::TestInvalid::test_of_a_store_whose_commits_another_run_took",
     ),
     "a partition is final while an upload into it can be linked": Bug(
-        "reclaim.catalog.collection.final_partitions",
+        "reclaim.catalog.collection.roots.final_partitions",
         right="    return frozenset(connection.execute(closed).scalars()) - uploading\n",
         wrong="    return frozenset(connection.execute(closed).scalars())\n",
         test=f"{OF_CHECKPOINTS}::test_a_partition_with_an_upload_is_not_final",
     ),
     "a partition is final as soon as it is closed": Bug(
-        "reclaim.catalog.collection.final_partitions",
+        "reclaim.catalog.collection.roots.final_partitions",
         right="        partitions.c.closed_at < now - LONGEST // MICROSECOND,\n",
         wrong="",
         test=f"{OF_CHECKPOINTS}::test_a_partition_that_was_closed_just_now_is_not_final",
@@ -112,7 +112,7 @@ BUGS: dict[str, Bug] = {
         test=f"{OF_CHECKPOINTS}::test_old_versions_are_collected_and_the_newest_stays",
     ),
     "the rule of 90 % counts what was looked at": Bug(
-        "reclaim.run.plan_document",
+        "reclaim.run.plan.plan_document",
         right="            return going, max(going, self.uncommitted.objects_known)\n",
         wrong="            return going, max(going, self.objects - left)\n",
         test=f"{EXTENT}::test_what_is_known_counts_for_the_rule_of_90_percent",
@@ -124,7 +124,7 @@ BUGS: dict[str, Bug] = {
         test=f"{EXTENT}::test_open_partitions_and_protected_globs_are_counted",
     ),
     "what is protected after the plan is taken": Bug(
-        "reclaim.run.apply",
+        "reclaim.run.apply.apply_plan",
         right="            check_protected(context.store, context.planned, seen)\n",
         wrong="",
         test=f"{EXTENT}::test_what_is_protected_after_the_plan_refuses_it",

@@ -11,7 +11,7 @@ from reclaim.catalog import Branch, Repository
 from reclaim.errors import Conflict, InvalidInput, MergeConflict, NotFound, Refused
 from reclaim.model import RefKind
 from reclaim.policy import Policy, from_options
-from reclaim.run.expire import ExpirePlan, apply_expire, plan_expire
+from reclaim.run.expire.expire import ExpirePlan, apply_expire, plan_expire
 from reclaim.testing import FakeClock
 from tests.catalog import raw
 from tests.conftest import Backend

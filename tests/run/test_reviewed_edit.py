@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from reclaim.history import build, expire
 from reclaim.model import History, Lease, Ref, RefKind, Snapshot
 from reclaim.policy import Policy, evaluate
-from reclaim.run.reviewed_edit import ReviewedEdit
+from reclaim.run.expire.reviewed_edit import ReviewedEdit
 from tests.history.graphs import histories
 from tests.history.trees import ancestors, applied, parents_of
 from tests.policy.test_properties import NOW, policies

@@ -14,9 +14,9 @@ from reclaim.catalog.reaping.reaper import Reaper
 from reclaim.catalog.refs import committing, merging
 from reclaim.catalog.staging import cleaner, entry_edits
 from reclaim.engine.local.engine import LocalEngine
-from reclaim.run import plan
-from reclaim.run.checkpoints import CheckpointKind
-from reclaim.run.plan import Planning
+from reclaim.run.plan import planning as plan
+from reclaim.run.plan.planning import Planning
+from reclaim.run.record.checkpoints import CheckpointKind
 from reclaim.stores.catalog import CatalogStore
 from tests.schedules.telling import tell
 from tests.support.scheduler import current_task

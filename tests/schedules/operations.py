@@ -13,9 +13,9 @@ from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.database.schema import metadata
 from reclaim.policy import Policy, Rules
 from reclaim.policy.lifecycle import StoredLifecycle, encode_lifecycle, read_lifecycle
-from reclaim.run.expire import apply_expire, plan_expire
+from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
-from reclaim.run.plan import PlanOptions
+from reclaim.run.plan.planning import PlanOptions
 from reclaim.run.uncommitted.scope import Mode
 from reclaim.safety import SAFETY
 from reclaim.stores.catalog import CatalogStore

@@ -23,7 +23,7 @@ from typing import Any
 from sqlalchemy import Row, select
 
 from reclaim.catalog import Catalog, Repository
-from reclaim.catalog.collection.homes import Home
+from reclaim.catalog.collection.clones.homes import Home
 from reclaim.catalog.database.schema import (
     CommitState,
     catalog_info,
@@ -35,7 +35,7 @@ from reclaim.catalog.database.schema import (
 from reclaim.catalog.database.transactions import Database
 from reclaim.catalog.staging.partitions import Partition
 from reclaim.catalog.staging.physical_addresses import PhysicalAddress
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run.uncommitted.scope import Mode
 from reclaim.storage import Storage
 from reclaim.stores.observation import Margins

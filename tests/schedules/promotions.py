@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reclaim.catalog.collection import claimed_addresses
+from reclaim.catalog.collection.condemn import claimed_addresses
 from reclaim.catalog.database.schema import TokenState
 from reclaim.policy.lifecycle import DatedRule, date_rules, read_lifecycle
 from reclaim.run.lifecycle import planning

@@ -25,8 +25,8 @@ from reclaim.engine.spark.meter import SparkMeter
 from reclaim.engine.spark.session import build_session
 from reclaim.engine.tasks.parts import open_storage, read_part
 from reclaim.errors import Conflict
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import Plan, PlanOptions, make_plan
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
 from reclaim.run.uncommitted.planning import plan_uncommitted
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins

@@ -25,8 +25,8 @@ from reclaim.engine.tasks.keys import Key, among, keys_of
 from reclaim.engine.tasks.parts import Place, open_storage, read_part
 from reclaim.errors import Corrupt, IncompleteRead, InvalidInput, PlanRefused
 from reclaim.policy import from_options
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import Plan, PlanOptions, make_plan
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
 from reclaim.storage import Storage
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins

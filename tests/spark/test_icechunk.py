@@ -19,10 +19,10 @@ from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.spark.finding import LOOKUP_LIMIT
 from reclaim.engine.tasks.keys import Key, keys_of
 from reclaim.engine.tasks.parts import open_storage, read_part
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.run.removal import MoveToQuarantine
-from reclaim.run.undo import undo_run
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.sweep.removal import MoveToQuarantine
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
 from tests.icechunk.repositories import SPECS, WrittenRepository

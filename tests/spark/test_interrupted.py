@@ -21,10 +21,10 @@ from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.spark.jobs import Jobs
 from reclaim.engine.tasks.deleting import Deleter, Remove, Taken, Target
 from reclaim.errors import Conflict
-from reclaim.run.apply import apply_plan
-from reclaim.run.journal import Journal
-from reclaim.run.plan import PlanOptions, make_plan
-from reclaim.run.removal import Delete
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import PlanOptions, make_plan
+from reclaim.run.record.journal import Journal
+from reclaim.run.sweep.removal import Delete
 from reclaim.storage import Storage
 from reclaim.storage.pace import InTime
 from reclaim.stores.base import Store

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from reclaim.run.lifecycle.collecting import collect_by_rules
-from reclaim.run.plan import PlanOptions
-from reclaim.run.undo import undo_run
+from reclaim.run.plan.planning import PlanOptions
+from reclaim.run.undo.undo_run import undo_run
 from tests.collect.world import opening
 from tests.lifecycle.random_rules import Seen, live_by_rules
 from tests.lifecycle.ruled import section

@@ -18,7 +18,7 @@ from reclaim.catalog import Catalog
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.spark.work import listing
 from reclaim.engine.tasks.parts import Place, open_storage, read_part
-from reclaim.run.plan import PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, make_plan
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins
 from tests.support.cluster import standalone

@@ -29,12 +29,12 @@ from reclaim.engine.tasks.promised import Unread, promised_containers
 from reclaim.engine.tasks.quarantine import QUARANTINED, Aside
 from reclaim.engine.tasks.reading import snapshot_containers
 from reclaim.policy import from_options
-from reclaim.run.applied import Applied
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import PlanOptions, make_plan
-from reclaim.run.purge import purge
-from reclaim.run.removal import DeleteMarkers, MoveToQuarantine, Removal
-from reclaim.run.undo import undo_run
+from reclaim.run.apply.applied import Applied
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import PlanOptions, make_plan
+from reclaim.run.purge.purge import purge
+from reclaim.run.sweep.removal import DeleteMarkers, MoveToQuarantine, Removal
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.catalog.format import METARANGE
 from reclaim.stores.observation import Margins

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from reclaim.catalog.content import ranges
 from reclaim.engine.spark.engine import SparkEngine
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.storage import Storage
 from reclaim.testing import FakeClock
 from tests.collect.forging import forge, forget, naming

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reclaim.catalog.collection import claimed_addresses
+from reclaim.catalog.collection.condemn import claimed_addresses
 from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.catalog.held import HeldRepository

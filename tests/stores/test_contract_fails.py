@@ -17,7 +17,7 @@ from reclaim.errors import Corrupt, ReclaimError
 from reclaim.history import Edit
 from reclaim.ids import new_uid
 from reclaim.model import Lease, Ref, RefKind, Snapshot, SnapshotId
-from reclaim.run.exclusion import Exclusion
+from reclaim.run.apply.exclusion import Exclusion
 from reclaim.storage import Payload
 from reclaim.stores.abilities import Restored
 from reclaim.stores.catalog import CatalogStore
@@ -300,11 +300,11 @@ BREAKS = TAKING_BREAKS | {
         HeldShelf, "_follow_lists", lambda _held: set()
     ),
     "test_what_is_left_out_stays_until_the_next_run": Break(
-        "reclaim.run.apply", "leave_out", leaves_nothing_out
+        "reclaim.run.apply.apply_plan", "leave_out", leaves_nothing_out
     ),
     "test_rules_take_what_they_say": Break(ShelfStore, "predict_edit", lambda *_: EMPTY),
     "test_a_rule_that_cannot_be_expressed_is_refused": Break(
-        "reclaim.run.plan", "find_library_edit", nothing
+        "reclaim.run.plan.planning", "find_library_edit", nothing
     ),
     "test_quarantine_has_a_way_back": Break(
         HeldShelf, "restore", lambda *_, **__: Restored(1, (), ())

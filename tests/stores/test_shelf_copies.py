@@ -10,9 +10,9 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from reclaim.errors import Refused
-from reclaim.run.plan import PlanOptions, make_plan
-from reclaim.run.removal import MoveToQuarantine
-from reclaim.run.undo import undo_run
+from reclaim.run.plan.planning import PlanOptions, make_plan
+from reclaim.run.sweep.removal import MoveToQuarantine
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.run_record import Phase
 from reclaim.testing import FakeClock
 from tests.stores.shelf.store import ShelfStore

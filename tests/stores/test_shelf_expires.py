@@ -11,12 +11,12 @@ from reclaim.engine.tasks.parts import read_part
 from reclaim.errors import Partial, PlanRefused, Refused
 from reclaim.model import SnapshotId
 from reclaim.policy import Match, Policy, Rules
-from reclaim.run import plan_snapshots
-from reclaim.run.plan import Plan
-from reclaim.run.plan_snapshots import PlannedSnapshots
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
-from reclaim.run.snapshot_reasons import CUT_OFF
-from reclaim.run.undo import undo_run
+from reclaim.run.plan import plan_snapshots
+from reclaim.run.plan.plan_snapshots import PlannedSnapshots
+from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.snapshot_reasons import CUT_OFF
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.run_record import Phase
 from reclaim.stores.abilities import Expiration, HistorySeen
 from reclaim.testing import FakeClock

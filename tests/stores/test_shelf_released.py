@@ -10,10 +10,10 @@ import pytest
 
 from reclaim.errors import Partial, PlanRefused, Refused
 from reclaim.model import SnapshotId
-from reclaim.run import plan_snapshots
-from reclaim.run.apply import CollectionApplying, apply_plan
-from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.apply.apply_plan import CollectionApplying, apply_plan
+from reclaim.run.plan import plan_snapshots
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run_record import Phase
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.abilities import Expiration, HistorySeen

@@ -10,7 +10,7 @@ from typing import Protocol
 from unittest.mock import patch
 
 from reclaim import ids
-from reclaim.run import undo
+from reclaim.run.undo import undo_run as undo
 
 
 class Maker(Protocol):

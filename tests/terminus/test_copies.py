@@ -11,8 +11,8 @@ import pytest
 
 from reclaim.engine.tasks.parts import Place
 from reclaim.model import SnapshotId
-from reclaim.run.journal import Journal
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.record.journal import Journal
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import Phase
 from tests.support.dying import Died
 from tests.terminus.world import World

@@ -12,7 +12,7 @@ import pytest
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import IncompleteRead
 from reclaim.model import SnapshotId
-from reclaim.run.plan import make_plan
+from reclaim.run.plan.planning import make_plan
 from reclaim.storage import KeyRange
 from reclaim.stores.format import DecodesSnapshots
 from reclaim.stores.terminus.format import TerminusFormat

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 
 from reclaim.model import SnapshotId
-from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, Removal
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.run_record import Phase
 from tests.support.dying import again, each_death
 from tests.terminus.dying import dies

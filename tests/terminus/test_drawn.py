@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reclaim.engine.tasks.parts import read_part
-from reclaim.run import plan_snapshots
+from reclaim.run.plan import plan_snapshots
 from tests.terminus.world import World, bury
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from reclaim.engine.tasks.parts import read_part
 from reclaim.model import SnapshotId
-from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, Removal
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import DELETE, Removal
 from tests.terminus.test_promises import EDGES, build, plan, unlabel
 from tests.terminus.world import MOVE, World
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reclaim.run.removal import DELETE
+from reclaim.run.sweep.removal import DELETE
 from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.garbage import Garbage
 from reclaim.stores.terminus.graph import Edge

@@ -11,8 +11,8 @@ import pytest
 from reclaim.engine.tasks import deleting
 from reclaim.errors import Partial, ReclaimError
 from reclaim.model import SnapshotId
-from reclaim.run.purge import Purged, purge
-from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run.purge.purge import Purged, purge
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run_record import PURGE
 from reclaim.stores.base import HeldLock
 from reclaim.stores.terminus.held import HeldTerminus

@@ -10,9 +10,9 @@ import pytest
 from reclaim.clock import SKEW, Clock
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import ClockSkew, LeaseLapsed
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import PlanOptions, make_plan
-from reclaim.run.removal import DELETE
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import PlanOptions, make_plan
+from reclaim.run.sweep.removal import DELETE
 from reclaim.stores.sidecar.leases import EARLY, LENGTH
 from reclaim.stores.terminus.store import TerminusStore
 from tests.terminus.world import Past, World, bury

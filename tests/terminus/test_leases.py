@@ -12,7 +12,7 @@ import pytest
 from reclaim.clock import SKEW
 from reclaim.errors import Gone, InvalidInput, LeaseLapsed, NotFound, ReclaimError
 from reclaim.model import SnapshotId
-from reclaim.run.removal import DELETE, Removal
+from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.stores.sidecar import leases as leasing
 from reclaim.stores.sidecar.condemned import Condemnation, CondemnedLists
 from reclaim.stores.sidecar.leases import SidecarLeases

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reclaim.errors import Conflict, Partial, ReclaimError, Refused
-from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run_record import Phase
 from reclaim.stores.terminus.folder import StoreFolder
 from reclaim.stores.terminus.labels import file_name

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from reclaim.model import SnapshotId
-from reclaim.run.removal import DELETE, Removal
+from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.stores.terminus.survey import NOT_THERE
 from reclaim.testing import FakeClock

@@ -11,7 +11,7 @@ import pytest
 
 from reclaim.errors import Corrupt, IncompleteRead
 from reclaim.model import SnapshotId
-from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.stores.terminus.store import TerminusStore
 from tests.support.terminus import TerminusDatabase
 from tests.support.terminus import store as writing

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from reclaim.errors import Conflict, Partial, PlanRefused, Refused
-from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run_record import Phase
 from reclaim.stores.terminus.garbage import Garbage
 from tests.terminus.world import World, bury

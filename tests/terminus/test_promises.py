@@ -10,8 +10,8 @@ import pytest
 
 from reclaim.errors import Partial, Refused
 from reclaim.model import SnapshotId
-from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run_record import Phase
 from tests.support.dying import Died
 from tests.terminus.world import MOVE, At, World, stepped, taking_what_others_need

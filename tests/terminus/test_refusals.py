@@ -23,7 +23,7 @@ from reclaim.errors import (
     UnknownVersion,
 )
 from reclaim.policy import Policy, Rules
-from reclaim.run.plan import Plan
+from reclaim.run.plan.planning import Plan
 from reclaim.run_record import Phase
 from reclaim.stores.sidecar import leases
 from reclaim.stores.terminus import graph

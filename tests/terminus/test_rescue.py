@@ -14,9 +14,9 @@ import pytest
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import Corrupt, Gone, OutOfTime, Partial
 from reclaim.model import SnapshotId
-from reclaim.run.plan import Plan
-from reclaim.run.purge import Purged
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.plan.planning import Plan
+from reclaim.run.purge.purge import Purged
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import Phase
 from reclaim.stores.base import HeldLock
 from reclaim.stores.terminus.addresses import layer_of

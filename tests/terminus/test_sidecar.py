@@ -14,7 +14,7 @@ from reclaim.clock import SKEW
 from reclaim.errors import Conflict, Corrupt, InvalidInput, LeaseLapsed, Refused
 from reclaim.lease import LONGEST
 from reclaim.lock import LENGTH, REQUEST
-from reclaim.run.removal import MoveToQuarantine
+from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import Phase
 from reclaim.stores.sidecar import files
 from reclaim.testing.faults import FaultyStorage

@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.spark.engine import SparkEngine
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import make_plan
-from reclaim.run.purge import purge
-from reclaim.run.removal import MoveToQuarantine
-from reclaim.run.undo import undo_run
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import make_plan
+from reclaim.run.purge.purge import purge
+from reclaim.run.sweep.removal import MoveToQuarantine
+from reclaim.run.undo.undo_run import undo_run
 from reclaim.stores.terminus.store import TerminusStore
 from tests.spark.conftest import spark
 from tests.support.terminus import StoreWriter, populate

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from reclaim.errors import OwnedAddress, Refused
-from reclaim.run.removal import DELETE, MoveToQuarantine
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.stores.terminus.addresses import layer_of
 from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing import FakeClock

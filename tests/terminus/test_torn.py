@@ -11,7 +11,7 @@ import pytest
 
 from reclaim.errors import Conflict, Corrupt
 from reclaim.model import SnapshotId
-from reclaim.run.removal import DELETE
+from reclaim.run.sweep.removal import DELETE
 from tests.terminus.world import At, Past, World, bury, cut, stepped
 
 

@@ -11,10 +11,10 @@ from reclaim.engine.tasks.deleting import JOURNAL
 from reclaim.engine.tasks.judging import CANDIDATES, count_kinds
 from reclaim.engine.tasks.parts import Place, read_part, write_part
 from reclaim.errors import PlanRefused
-from reclaim.run import plan_file
-from reclaim.run.plan import Plan
-from reclaim.run.plan_document import File, Group, PlanDocument
-from reclaim.run.removal import DELETE
+from reclaim.run.plan import plan_file
+from reclaim.run.plan.plan_document import File, Group, PlanDocument
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import DELETE
 from tests.terminus.world import World, bury
 
 

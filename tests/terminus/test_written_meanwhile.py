@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reclaim.model import SnapshotId
-from reclaim.run.removal import DELETE
+from reclaim.run.sweep.removal import DELETE
 from reclaim.stores.terminus import observing, roots
 from reclaim.stores.terminus.labels import Label
 from tests.terminus.world import Past, World, bury

@@ -18,8 +18,8 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from reclaim.errors import LeaseLapsed, Partial, Refused
 from reclaim.model import SnapshotId
-from reclaim.run.plan import Plan
-from reclaim.run.removal import DELETE
+from reclaim.run.plan.planning import Plan
+from reclaim.run.sweep.removal import DELETE
 from reclaim.stores.terminus import observing, roots
 from reclaim.stores.terminus.labels import Label
 from reclaim.testing.faults import FaultyStorage

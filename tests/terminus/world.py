@@ -20,12 +20,12 @@ import pytest
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.parts import read_part
 from reclaim.model import SnapshotId
-from reclaim.run.applied import Applied
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.run.purge import Purged, purge
-from reclaim.run.removal import MoveToQuarantine, Removal
-from reclaim.run.undo import Undone, undo_run
+from reclaim.run.apply.applied import Applied
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.purge.purge import Purged, purge
+from reclaim.run.sweep.removal import MoveToQuarantine, Removal
+from reclaim.run.undo.undo_run import Undone, undo_run
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Margins

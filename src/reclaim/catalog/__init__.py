@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from reclaim.catalog.branch import Branch
     from reclaim.catalog.catalog import Catalog, RepositoryInfo
     from reclaim.catalog.collection.access import RepositoryAccess
-    from reclaim.catalog.collection.history_edit import HistoryEdit, HistoryRead
-    from reclaim.catalog.collection.observing import Roots
+    from reclaim.catalog.collection.edit.history_edit import HistoryEdit, HistoryRead
+    from reclaim.catalog.collection.roots.observing import Roots
     from reclaim.catalog.content.diffing import Change, ChangeKind
     from reclaim.catalog.content.entries import Entry
     from reclaim.catalog.names import RefPath
@@ -69,8 +69,8 @@ _MODULES = {
     "Cleaned": "staging.cleaner",
     "Commit": "refs.commits",
     "Entry": "content.entries",
-    "HistoryEdit": "collection.history_edit",
-    "HistoryRead": "collection.history_edit",
+    "HistoryEdit": "collection.edit.history_edit",
+    "HistoryRead": "collection.edit.history_edit",
     "Import": "staging.imports",
     "NamedRef": "refs.refs",
     "Page": "refs.reading",
@@ -80,7 +80,7 @@ _MODULES = {
     "Repository": "repository",
     "RepositoryAccess": "collection.access",
     "RepositoryInfo": "catalog",
-    "Roots": "collection.observing",
+    "Roots": "collection.roots.observing",
     "Side": "refs.merging",
 }
 """Where each noun is. Its module is loaded when it is asked for: who only reads needs half."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sqlalchemy import Connection, Row, Select, delete, insert, inspect, select, update
 
 from reclaim.catalog import addresses, names, root_marker
-from reclaim.catalog.collection.homes import REGISTERED, Home
+from reclaim.catalog.collection.clones.homes import REGISTERED, Home
 from reclaim.catalog.content.tree import ContainerReader
 from reclaim.catalog.database import migrations
 from reclaim.catalog.database.schema import (

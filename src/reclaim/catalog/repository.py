@@ -25,8 +25,8 @@ from reclaim.storage import Storage
 
 if TYPE_CHECKING:
     from reclaim.catalog.branch import Branch
-    from reclaim.catalog.collection.history_edit import HistoryEdit, HistoryRead
-    from reclaim.catalog.collection.observing import Roots
+    from reclaim.catalog.collection.edit.history_edit import HistoryEdit, HistoryRead
+    from reclaim.catalog.collection.roots.observing import Roots
     from reclaim.catalog.settings import RepositorySettings
 
 
@@ -151,7 +151,7 @@ class Repository:
 
     def read_history(self, *, messages: bool = False) -> HistoryRead:
         """All commits and refs, from one snapshot, to plan an edit of the history from."""
-        from reclaim.catalog.collection import history_edit
+        from reclaim.catalog.collection.edit import history_edit
 
         return history_edit.read_history(self._workspace, self.default_branch, messages=messages)
 
@@ -168,19 +168,21 @@ class Repository:
 
         None, with nothing done, if the history is not the one that was read any more.
         """
-        from reclaim.catalog.collection import history_edit
+        from reclaim.catalog.collection.edit import history_edit
 
         return history_edit.apply_edit(self._workspace, edit, read, kind=kind, counts=counts)
 
     def release_left_over(self) -> int:
         """Take back the marks and edits of runs that died, unless a run is at work."""
-        from reclaim.catalog.collection import leftovers
+        from reclaim.catalog.collection.condemn import leftovers
 
         return leftovers.release(self._workspace)
 
     def undo(self, run_id: str) -> list[str]:
         """Take an expiration back; returns what changed since and was left."""
-        from reclaim.catalog.collection import leftovers, locks, undoing
+        from reclaim.catalog.collection import locks
+        from reclaim.catalog.collection.condemn import leftovers
+        from reclaim.catalog.collection.undo import undoing
 
         with locks.hold(self._workspace, run_id) as lock:
             leftovers.release_under(self._workspace, lock)
@@ -220,7 +222,7 @@ class Repository:
 
         What may be of the size of the data goes to files below ``prefix`` of a storage.
         """
-        from reclaim.catalog.collection import observing
+        from reclaim.catalog.collection.roots import observing
 
         return observing.observe(
             self._workspace, self.default_branch, destination, prefix, settled=settled

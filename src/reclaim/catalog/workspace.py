@@ -6,7 +6,7 @@ import threading
 from dataclasses import dataclass, field
 
 from reclaim.catalog import addresses
-from reclaim.catalog.collection.homes import Home
+from reclaim.catalog.collection.clones.homes import Home
 from reclaim.catalog.content.entries import Entry
 from reclaim.catalog.content.tree import ContainerReader
 from reclaim.catalog.database.transactions import Database

@@ -11,7 +11,6 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
-from reclaim.cli import exits
 from reclaim.cli.command import (
     CatalogOption,
     JsonOption,
@@ -21,6 +20,7 @@ from reclaim.cli.command import (
     take_globals,
 )
 from reclaim.cli.version import show_version
+from reclaim.cli.views import exits
 
 COMMANDS = (
     "init",
@@ -127,7 +127,7 @@ class _Commands(MutableMapping[str, Any]):
             if name not in COMMANDS:
                 raise KeyError(name)
             app = typer.Typer(add_completion=False, rich_markup_mode=None)
-            import_module(f"reclaim.cli.{name}").register(app)
+            import_module(f"reclaim.cli.commands.{name}").register(app)
             self._loaded |= get_group(app).commands
         return self._loaded[name]
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reclaim.cli import exits
+from reclaim.cli.views import exits
 
 if TYPE_CHECKING:
     from reclaim.engine.base import Engine

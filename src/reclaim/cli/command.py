@@ -9,10 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from reclaim.cli import exits
-from reclaim.cli.logs import logging_to_stderr
-from reclaim.cli.session import Globals, Session, output_for
-from reclaim.cli.settings import (
+from reclaim.cli.config.settings import (
     BY_KEY,
     DEFAULT_CATALOG,
     ENGINES,
@@ -20,8 +17,11 @@ from reclaim.cli.settings import (
     SETTINGS,
     find_settings,
 )
-from reclaim.cli.settings import CURRENT as CURRENT_SETTINGS
-from reclaim.cli.verbosity import CURRENT, Verbosity
+from reclaim.cli.config.settings import CURRENT as CURRENT_SETTINGS
+from reclaim.cli.options.verbosity import CURRENT, Verbosity
+from reclaim.cli.progress.logs import logging_to_stderr
+from reclaim.cli.session import Globals, Session, output_for
+from reclaim.cli.views import exits
 from reclaim.errors import InvalidInput
 
 CatalogOption = Annotated[

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from reclaim.cli.failure import from_system
+from reclaim.cli.views.failure import from_system
 from reclaim.errors import InvalidInput, Refused
 
 

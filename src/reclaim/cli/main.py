@@ -12,11 +12,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from reclaim.cli import exits, signals
-from reclaim.cli.exits import DEBUG_VARIABLE
+from reclaim.cli import signals
+from reclaim.cli.views import exits
+from reclaim.cli.views.exits import DEBUG_VARIABLE
 
 if TYPE_CHECKING:
-    from reclaim.cli.failure import Failure
+    from reclaim.cli.views.failure import Failure
 
 COMPLETION_VARIABLE = "_RECLAIM_COMPLETE"
 """Set by a shell that asks how a line may go on."""
@@ -85,7 +86,7 @@ def _run(args: list[str]) -> int:
             import traceback
 
             traceback.print_exception(error)
-        from reclaim.cli.failure import Failure
+        from reclaim.cli.views.failure import Failure
 
         failure = Failure.of(error)
         _report(failure, as_json=_wants_json(args))
@@ -93,8 +94,8 @@ def _run(args: list[str]) -> int:
 
 
 def _report(failure: Failure, *, as_json: bool) -> None:
-    from reclaim.cli.output import ConsoleOutput
     from reclaim.cli.session import output_for
+    from reclaim.cli.views.output import ConsoleOutput
 
     try:
         output_for(as_json).fail(failure)

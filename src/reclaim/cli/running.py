@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reclaim.cli.exits import DEBUG_VARIABLE
-from reclaim.cli.settings import LOCAL, Settings, current
-from reclaim.cli.watching import Watch, watching
+from reclaim.cli.config.settings import LOCAL, Settings, current
+from reclaim.cli.progress.watching import Watch, watching
+from reclaim.cli.views.exits import DEBUG_VARIABLE
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class RunOptions:
         with _told_if_missing():
             from reclaim.engine.spark.engine import SparkEngine
             from reclaim.engine.spark.meter import SparkMeter
-        from reclaim.run.stages import Stage
+        from reclaim.run.record.stages import Stage
 
         def started() -> Any:
             starting, since = Stage("start Spark"), monotonic()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from reclaim.cli.output import ConsoleOutput, JsonOutput, Output
+from reclaim.cli.views.output import ConsoleOutput, JsonOutput, Output
 from reclaim.errors import InvalidInput, Refused
 
 if TYPE_CHECKING:

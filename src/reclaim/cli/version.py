@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypedDict
 
 from reclaim import __version__
-from reclaim.cli.output import Done
 from reclaim.cli.session import output_for
+from reclaim.cli.views.output import Done
 
 
 class VersionDocument(TypedDict):

@@ -10,15 +10,15 @@ import pyarrow.compute as pc
 
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, open_storage
-from reclaim.run.applied import Applied
-from reclaim.run.apply import apply_plan
-from reclaim.run.limits import NO_LIMITS, Limits, review_hint
-from reclaim.run.orphans import protected_folders
-from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.run.plan_document import OF_RUNS
-from reclaim.run.removal import DELETE, Removal
-from reclaim.run.settled import is_empty
-from reclaim.run.stages import Watcher
+from reclaim.run.apply.applied import Applied
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.apply.finished_plan import is_empty
+from reclaim.run.apply.limits import NO_LIMITS, Limits, review_hint
+from reclaim.run.plan.plan_document import OF_RUNS
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.purge.orphans import protected_folders
+from reclaim.run.record.stages import Watcher
+from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.run_record import COLLECT, Phase, RunRecord
 from reclaim.stores.base import Store
 from reclaim.stores.format import QUARANTINE

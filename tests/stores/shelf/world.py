@@ -12,12 +12,12 @@ from typing import Any
 
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.policy import Duration, Policy, Rules
-from reclaim.run.applied import Applied
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.run.purge import Purged, purge
-from reclaim.run.removal import DELETE, Removal
-from reclaim.run.undo import Undone, undo_run
+from reclaim.run.apply.applied import Applied
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.purge.purge import Purged, purge
+from reclaim.run.sweep.removal import DELETE, Removal
+from reclaim.run.undo.undo_run import Undone, undo_run
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.urls import normalize

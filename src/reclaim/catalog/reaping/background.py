@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from reclaim.catalog.collection.homes import Home
+from reclaim.catalog.collection.clones.homes import Home
 from reclaim.catalog.database.transactions import Database
 from reclaim.clock import Clock
 from reclaim.errors import ReclaimError

@@ -9,7 +9,7 @@ from itertools import chain
 from sqlalchemy import Connection, delete, select
 
 from reclaim.catalog import addresses
-from reclaim.catalog.collection.epochs import left_writers
+from reclaim.catalog.collection.clones.epochs import left_writers
 from reclaim.catalog.database.schema import (
     PartitionState,
     UploadState,

@@ -23,8 +23,8 @@ from typing import NamedTuple
 from sqlalchemy import Connection, tuple_, update
 
 from reclaim.catalog import addresses
-from reclaim.catalog.collection.epochs import check_epoch
-from reclaim.catalog.collection.homes import Home
+from reclaim.catalog.collection.clones.epochs import check_epoch
+from reclaim.catalog.collection.clones.homes import Home
 from reclaim.catalog.database.schema import LedgerState, ledger
 from reclaim.catalog.database.sets import among
 from reclaim.catalog.database.transactions import Database

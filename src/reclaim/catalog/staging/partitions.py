@@ -22,8 +22,8 @@ from typing import TypeVar
 from sqlalchemy import Connection, insert, select, update
 
 from reclaim.catalog import addresses
-from reclaim.catalog.collection.epochs import Epochs, check_epoch, count_epoch
-from reclaim.catalog.collection.homes import Home
+from reclaim.catalog.collection.clones.epochs import Epochs, check_epoch, count_epoch
+from reclaim.catalog.collection.clones.homes import Home
 from reclaim.catalog.database.schema import PartitionState, partitions
 from reclaim.catalog.database.transactions import Database
 from reclaim.clock import MICROSECOND, Clock, to_micros

@@ -19,17 +19,17 @@ from reclaim.engine.tasks.deleting import Deleter
 from reclaim.engine.tasks.parts import Part
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import PlanRefused, ReclaimError, Refused
-from reclaim.run.admission import exclude_options
-from reclaim.run.applied import Applied
-from reclaim.run.applying.base import Applying
-from reclaim.run.applying.context import ApplyContext
-from reclaim.run.applying.left_out import list_left_out
+from reclaim.run.apply.admission import exclude_options
+from reclaim.run.apply.applied import Applied
+from reclaim.run.apply.applying import Applying
+from reclaim.run.apply.context import ApplyContext
+from reclaim.run.apply.left_out import list_left_out
 from reclaim.run.lifecycle.forgetting import forget_unreferenced
 from reclaim.run.lifecycle.promotion import Promotion, count_rows
 from reclaim.run.lifecycle.saving import leave_results
 from reclaim.run.lifecycle.statistics import write_statistics
-from reclaim.run.plan_document import PlanDocument
-from reclaim.run.removal import until_undone
+from reclaim.run.plan.plan_document import PlanDocument
+from reclaim.run.sweep.removal import until_undone
 from reclaim.run_record import Phase, RecordedLifecycle
 from reclaim.stores.abilities import HeldClaims
 from reclaim.stores.base import Store

@@ -10,7 +10,8 @@ from reclaim.engine.tasks.lifecycle import ReachNames
 from reclaim.engine.tasks.parts import Part, read_part
 from reclaim.model import SnapshotId
 from reclaim.policy.lifecycle.classes import BranchClasses
-from reclaim.run.checkpoints import (
+from reclaim.run.plan.plan_document import File, LifecycleRuleDate
+from reclaim.run.record.checkpoints import (
     UNREADABLE,
     Checkpoint,
     CheckpointKind,
@@ -19,7 +20,6 @@ from reclaim.run.checkpoints import (
     find_barriers,
     store_name,
 )
-from reclaim.run.plan_document import File, LifecycleRuleDate
 from reclaim.run_record import RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.base import Store

@@ -19,9 +19,9 @@ from reclaim.engine.tasks.parts import Opener, open_storage
 from reclaim.engine.uncommitted import DeadEntries, DeadRequest, UncommittedSearch
 from reclaim.errors import InvalidInput
 from reclaim.ids import new_run_id
-from reclaim.run.applied import Applied
-from reclaim.run.apply import apply_plan
-from reclaim.run.decide import Decided
+from reclaim.run.apply.applied import Applied
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.apply.limits import NO_LIMITS, Limits, review_hint
 from reclaim.run.gc import Collected, collect
 from reclaim.run.lifecycle.planning import (
     IndexedBefore,
@@ -32,10 +32,10 @@ from reclaim.run.lifecycle.planning import (
 )
 from reclaim.run.lifecycle.rules import find_lifecycle
 from reclaim.run.lifecycle.unfinished import finish_unfinished
-from reclaim.run.limits import NO_LIMITS, Limits, review_hint
-from reclaim.run.plan import Plan, Planning, PlanOptions, record_plan
-from reclaim.run.removal import DELETE, Removal
-from reclaim.run.stages import Silent, Watcher
+from reclaim.run.plan.decide import Decided
+from reclaim.run.plan.planning import Plan, Planning, PlanOptions, record_plan
+from reclaim.run.record.stages import Silent, Watcher
+from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries

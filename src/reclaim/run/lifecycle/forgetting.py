@@ -17,8 +17,8 @@ from reclaim.engine.requests import ConfirmRequest
 from reclaim.engine.tasks.judging import CANDIDATES
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
 from reclaim.errors import IncompleteRead
-from reclaim.run.checkpoints import find_barriers
-from reclaim.run.plan_document import PlanDocument
+from reclaim.run.plan.plan_document import PlanDocument
+from reclaim.run.record.checkpoints import find_barriers
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import HeldClaims, TakesReferenced
 from reclaim.stores.base import Store

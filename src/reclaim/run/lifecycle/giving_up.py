@@ -13,11 +13,11 @@ from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, Place
 from reclaim.errors import Conflict, Partial
 from reclaim.ids import new_uid
-from reclaim.run.checks import check_clock
 from reclaim.run.lifecycle.cut_off import can_be_given_up
 from reclaim.run.lifecycle.settling import Settled, settle
-from reclaim.run.removal import note_undo_begun
-from reclaim.run.stages import Stages
+from reclaim.run.plan.checks import check_clock
+from reclaim.run.record.stages import Stages
+from reclaim.run.sweep.removal import note_undo_begun
 from reclaim.run_record import GivenUp, Phase, RunRecord
 from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import Held, Store

@@ -41,9 +41,6 @@ from reclaim.policy.lifecycle import (
     lifecycle_document,
 )
 from reclaim.policy.lifecycle.classes import BranchClasses
-from reclaim.run.causes import dead_containers, find_dead_ids
-from reclaim.run.checkpoints import find_passed_barriers
-from reclaim.run.decide import Decided
 from reclaim.run.lifecycle.checkpoint import (
     LIFECYCLE_CHECKPOINTS,
     LifecycleCheckpoint,
@@ -56,10 +53,20 @@ from reclaim.run.lifecycle.tables import (
     finished_rules,
     potential_commits,
 )
-from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, by_partition, record_plan
-from reclaim.run.plan_document import File, IndexFile, Lifecycle, LifecycleRuleDate
-from reclaim.run.protection import Protection
-from reclaim.run.stages import Silent, Watcher
+from reclaim.run.plan.dead_snapshots import dead_containers, find_dead_ids
+from reclaim.run.plan.decide import Decided
+from reclaim.run.plan.plan_document import File, IndexFile, Lifecycle, LifecycleRuleDate
+from reclaim.run.plan.planning import (
+    FOLDERS,
+    Plan,
+    Planning,
+    PlanOptions,
+    by_partition,
+    record_plan,
+)
+from reclaim.run.plan.protection import Protection
+from reclaim.run.record.checkpoints import find_passed_barriers
+from reclaim.run.record.stages import Silent, Watcher
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation

@@ -14,16 +14,16 @@ from reclaim.engine.tasks.parts import Part, hashed_part, read_part
 from reclaim.errors import IncompleteRead, OutOfTime, PlanRefused
 from reclaim.ids import new_uid
 from reclaim.policy.lifecycle import decode_lifecycle, lifecycle_document
-from reclaim.run import plan_snapshots
-from reclaim.run.applying.context import ApplyContext
-from reclaim.run.causes import find_dead_ids
-from reclaim.run.checks import check_budget, check_protected, find_newly_protected
-from reclaim.run.decide import KEEPS_ALL, Decided, decide_seen
+from reclaim.run.apply.context import ApplyContext
 from reclaim.run.lifecycle.rejudging import rejudge
 from reclaim.run.lifecycle.released import keep_released
-from reclaim.run.promises import keep_needed
-from reclaim.run.protection import hold_protected
-from reclaim.run.record_writer import RecordWriter
+from reclaim.run.plan import plan_snapshots
+from reclaim.run.plan.checks import check_budget, check_protected, find_newly_protected
+from reclaim.run.plan.dead_snapshots import find_dead_ids
+from reclaim.run.plan.decide import KEEPS_ALL, Decided, decide_seen
+from reclaim.run.plan.promises import keep_needed
+from reclaim.run.plan.protection import hold_protected
+from reclaim.run.record.record_writer import RecordWriter
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import HeldClaims, HeldGuards, TakesReferenced
 from reclaim.stores.observation import Observation

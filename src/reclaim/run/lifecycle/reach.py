@@ -12,7 +12,7 @@ from reclaim.errors import IncompleteRead
 from reclaim.history.classes import first_reaching, reach_bits
 from reclaim.model import RefKind, SnapshotId
 from reclaim.policy.lifecycle.classes import HOLDER, OTHERS, BranchClasses
-from reclaim.run.decide import Decided
+from reclaim.run.plan.decide import Decided
 from reclaim.stores.observation import Observation
 
 PROMISED = "a run that can be undone"

@@ -11,9 +11,9 @@ from reclaim.engine.lifecycle import Rejudged, RejudgeRequest
 from reclaim.engine.tasks.parts import Opener, Place, open_storage, read_part
 from reclaim.errors import IncompleteRead, PlanRefused
 from reclaim.policy.lifecycle.classes import BranchClasses
-from reclaim.run.decide import Decided
 from reclaim.run.lifecycle.reach import find_metaranges, find_reach
-from reclaim.run.plan_document import PlanDocument
+from reclaim.run.plan.decide import Decided
+from reclaim.run.plan.plan_document import PlanDocument
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from reclaim.run.decide import KEEPS_ALL, decide_seen
+from reclaim.run.plan.decide import KEEPS_ALL, decide_seen
 from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation

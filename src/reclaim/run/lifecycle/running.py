@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, open_storage
-from reclaim.run.apply import apply_plan
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.apply.limits import NO_LIMITS, Limits, review_hint
 from reclaim.run.gc import Collected
 from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
 from reclaim.run.lifecycle.rules import find_lifecycle
 from reclaim.run.lifecycle.unfinished import finish_unfinished
-from reclaim.run.limits import NO_LIMITS, Limits, review_hint
-from reclaim.run.plan import Plan, PlanOptions
-from reclaim.run.removal import DELETE, Removal
-from reclaim.run.stages import Watcher
+from reclaim.run.plan.planning import Plan, PlanOptions
+from reclaim.run.record.stages import Watcher
+from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.stores.base import Store
 
 

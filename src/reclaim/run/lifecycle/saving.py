@@ -14,10 +14,10 @@ from reclaim.engine.lifecycle import LifecycleCarryRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, copy_part
 from reclaim.engine.uncommitted import CopyRequest
 from reclaim.errors import ReclaimError
-from reclaim.run.checkpoints import store_name, write_manifest
 from reclaim.run.lifecycle.checkpoint import LIFECYCLE_CHECKPOINTS, LifecycleManifest
 from reclaim.run.lifecycle.tables import FOLDER, publish_tables
-from reclaim.run.plan_document import File, IndexFile, PlanDocument
+from reclaim.run.plan.plan_document import File, IndexFile, PlanDocument
+from reclaim.run.record.checkpoints import store_name, write_manifest
 from reclaim.run_record import RecordedRule, SavedManifest
 from reclaim.stores.base import Store
 

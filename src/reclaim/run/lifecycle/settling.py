@@ -20,8 +20,8 @@ from reclaim.engine.tasks.deleting import FAILED, GOING, MISSING
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.recall import not_back
-from reclaim.run.journal import Journal
-from reclaim.run.sweep import sweep
+from reclaim.run.record.journal import Journal
+from reclaim.run.sweep.sweep import sweep
 from reclaim.storage import Storage, hashed_files
 from reclaim.stores.abilities import HeldClaims, TakesReferenced
 from reclaim.stores.base import Held, Store

@@ -10,8 +10,8 @@ from reclaim.engine.tasks.deleting import DELETED, MISSING
 from reclaim.engine.tasks.quarantine import QUARANTINED
 from reclaim.errors import NotFound
 from reclaim.model import instant_text
-from reclaim.run.applied import Applied
-from reclaim.run.plan_document import PlanDocument
+from reclaim.run.apply.applied import Applied
+from reclaim.run.plan.plan_document import PlanDocument
 from reclaim.stores.base import Store
 
 log = logging.getLogger(__name__)

@@ -19,9 +19,9 @@ from reclaim.engine.tasks.parts import Opener, Part, Place, copy_part, write_par
 from reclaim.model import Snapshot, SnapshotId
 from reclaim.policy.lifecycle import Bounds, DatedRule, current_rules
 from reclaim.policy.lifecycle.classes import HOLDER
-from reclaim.run.decide import Decided
 from reclaim.run.lifecycle.reach import Reach
-from reclaim.run.plan_document import PlanDocument
+from reclaim.run.plan.decide import Decided
+from reclaim.run.plan.plan_document import PlanDocument
 from reclaim.run_record import RunRecord
 from reclaim.stores.base import Store
 

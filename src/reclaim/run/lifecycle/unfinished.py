@@ -16,18 +16,18 @@ from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.parts import Opener, Place, open_storage
 from reclaim.errors import Corrupt, NotFound, Partial, PlanRefused, Refused, TooMuch, UnknownVersion
 from reclaim.policy.lifecycle import decode_lifecycle, lifecycle_document
-from reclaim.run import plan_file
-from reclaim.run.admission import exclude_options
-from reclaim.run.apply import apply_plan
-from reclaim.run.checks import check_files
-from reclaim.run.done_before import DoneBefore
-from reclaim.run.journal import Journal
-from reclaim.run.known_lists import known_lists
+from reclaim.run.apply.admission import exclude_options
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.apply.limits import NO_LIMITS, Limits
 from reclaim.run.lifecycle.cut_off import find_cut_off
-from reclaim.run.limits import NO_LIMITS, Limits
-from reclaim.run.plan_document import PlanDocument
-from reclaim.run.removal import DELETE, OPTIONS, Removal, removal_of
-from reclaim.run.stages import Watcher
+from reclaim.run.lifecycle.done_before import DoneBefore
+from reclaim.run.plan import plan_file
+from reclaim.run.plan.checks import check_files
+from reclaim.run.plan.plan_document import PlanDocument
+from reclaim.run.record.journal import Journal
+from reclaim.run.record.known_lists import known_lists
+from reclaim.run.record.stages import Watcher
+from reclaim.run.sweep.removal import DELETE, OPTIONS, Removal, removal_of
 from reclaim.run_record import Action, RunRecord
 from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import Store

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from reclaim.engine.tasks.indexing import CountedReads
 from reclaim.engine.tasks.parts import Part, read_part
-from reclaim.run.checkpoints import (
+from reclaim.run.plan.plan_document import ContainerCounts, File
+from reclaim.run.record.checkpoints import (
     UNREADABLE,
     Checkpoint,
     CheckpointKind,
@@ -20,7 +21,6 @@ from reclaim.run.checkpoints import (
     FoundManifest,
     damaged,
 )
-from reclaim.run.plan_document import ContainerCounts, File
 from reclaim.run.uncommitted.scope import FORMAT, Known
 from reclaim.storage import Storage
 from reclaim.stores.base import Store

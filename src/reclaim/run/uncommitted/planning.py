@@ -34,11 +34,18 @@ from reclaim.errors import (
 )
 from reclaim.ids import new_run_id
 from reclaim.model import RefKind
-from reclaim.run.checkpoints import find_barriers, find_passed_barriers, store_name
-from reclaim.run.decide import Decided
-from reclaim.run.plan import FOLDERS, Plan, Planning, PlanOptions, by_partition, record_plan
-from reclaim.run.plan_document import OF_RUNS, ContainerCounts, File, IndexFile, Uncommitted
-from reclaim.run.stages import Silent, Watcher
+from reclaim.run.plan.decide import Decided
+from reclaim.run.plan.plan_document import OF_RUNS, ContainerCounts, File, IndexFile, Uncommitted
+from reclaim.run.plan.planning import (
+    FOLDERS,
+    Plan,
+    Planning,
+    PlanOptions,
+    by_partition,
+    record_plan,
+)
+from reclaim.run.record.checkpoints import find_barriers, find_passed_barriers, store_name
+from reclaim.run.record.stages import Silent, Watcher
 from reclaim.run.uncommitted import scope
 from reclaim.run.uncommitted.checkpoint import (
     PARTITIONS,

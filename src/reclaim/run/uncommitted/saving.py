@@ -15,8 +15,8 @@ from reclaim.engine.base import Engine
 from reclaim.engine.tasks.looking_up import GuardCounts
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
 from reclaim.engine.uncommitted import CarryRequest, CopyRequest
-from reclaim.run.checkpoints import store_name, write_manifest
-from reclaim.run.plan_document import File, IndexFile, PlanDocument
+from reclaim.run.plan.plan_document import File, IndexFile, PlanDocument
+from reclaim.run.record.checkpoints import store_name, write_manifest
 from reclaim.run.uncommitted.checkpoint import (
     LIVE_SNAPSHOTS,
     PARTITIONS,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from reclaim.catalog import Roots
-from reclaim.catalog.collection.observing import STAGED
+from reclaim.catalog.collection.roots.observing import STAGED
 from reclaim.catalog.reaping.empty_partitions import partition_folders
 from reclaim.errors import Corrupt, NotFound, ReclaimError, StorageAhead
 from reclaim.history import build

@@ -9,18 +9,13 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from reclaim.catalog import HistoryEdit, HistoryRead
-from reclaim.catalog.collection import (
-    claimed_addresses,
-    commit_states,
-    copies,
-    history_edit,
-    leftovers,
-    records,
-    rollback,
-    undoing,
-)
+from reclaim.catalog.collection import records
 from reclaim.catalog.collection.access import RepositoryAccess
+from reclaim.catalog.collection.clones import copies
+from reclaim.catalog.collection.condemn import claimed_addresses, commit_states, leftovers
+from reclaim.catalog.collection.edit import history_edit, rollback
 from reclaim.catalog.collection.locks import RepositoryLock
+from reclaim.catalog.collection.undo import undoing
 from reclaim.catalog.reaping import empty_partitions, needless_rows, taken_rows
 from reclaim.catalog.staging.upload_expiry import expire_uploads
 from reclaim.errors import ReclaimError

@@ -9,20 +9,13 @@ from datetime import datetime
 from typing import Any
 
 from reclaim.catalog import Roots
-from reclaim.catalog.collection import (
-    claimed_addresses,
-    copies,
-    history_edit,
-    leftovers,
-    locks,
-    observing,
-    plans,
-    policies,
-    promised,
-    records,
-    undoing,
-)
+from reclaim.catalog.collection import locks, plans, policies, records
 from reclaim.catalog.collection.access import RepositoryAccess
+from reclaim.catalog.collection.clones import copies
+from reclaim.catalog.collection.condemn import claimed_addresses, leftovers
+from reclaim.catalog.collection.edit import history_edit
+from reclaim.catalog.collection.roots import observing, promised
+from reclaim.catalog.collection.undo import undoing
 from reclaim.catalog.reaping.backlog import read_backlog
 from reclaim.catalog.refs import leases
 from reclaim.catalog.settings import read_settings

@@ -26,9 +26,9 @@ from reclaim.errors import (
 from reclaim.ids import new_uid
 from reclaim.model import SnapshotId
 from reclaim.process import Process
-from reclaim.run.causes import live_containers
-from reclaim.run.decide import KEEPS_ALL, decide_seen
-from reclaim.run.plan import make_plan
+from reclaim.run.plan.dead_snapshots import live_containers
+from reclaim.run.plan.decide import KEEPS_ALL, decide_seen
+from reclaim.run.plan.planning import make_plan
 from reclaim.run_record import Phase, RunCounts, RunRecord
 from reclaim.safety import SAFETY
 from reclaim.storage import KeyRange, hashed_files

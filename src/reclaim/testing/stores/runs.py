@@ -11,13 +11,13 @@ from reclaim.errors import InvalidInput, Partial, ReclaimError, Refused
 from reclaim.ids import new_uid
 from reclaim.model import SnapshotId
 from reclaim.policy import Duration, Match, Policy, Rules
-from reclaim.run import plan_snapshots
-from reclaim.run.applied import Applied
-from reclaim.run.apply import apply_plan
-from reclaim.run.plan import Plan, PlanOptions, make_plan
-from reclaim.run.purge import Purged, purge
-from reclaim.run.removal import DELETE, MoveToQuarantine, Removal
-from reclaim.run.undo import Undone, undo_run
+from reclaim.run.apply.applied import Applied
+from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.plan import plan_snapshots
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.purge.purge import Purged, purge
+from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
+from reclaim.run.undo.undo_run import Undone, undo_run
 from reclaim.run_record import Phase
 from reclaim.storage import ObjectStorage
 from reclaim.stores.abilities import (

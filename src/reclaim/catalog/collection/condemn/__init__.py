@@ -1,0 +1,1 @@
+"""Condemned commits and claimed addresses: from provisional to final, and leftovers."""

@@ -1,0 +1,1 @@
+"""The roots of a repository, as a collector observes them."""

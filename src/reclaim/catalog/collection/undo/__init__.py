@@ -1,0 +1,1 @@
+"""Undo of a run: parents, refs and commits as the run left them."""

@@ -1,0 +1,149 @@
+"""Other runs that edited what an undo takes back: which of them it waits for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+
+from sqlalchemy import Connection, select
+
+from reclaim.catalog.collection import records
+from reclaim.catalog.collection.roots.promised import gone_for_good
+from reclaim.catalog.database.schema import CommitState, branches, run_edits, run_refs, runs, tags
+from reclaim.catalog.database.schema import commits as commit_rows
+from reclaim.catalog.refs import commits
+from reclaim.clock import to_micros
+from reclaim.errors import TransactionFailed
+from reclaim.run_record import EARLY, Action, Phase, RunRecord
+
+EXPIRE = "expire"
+"""The kind of run that only edits history."""
+
+
+def find_editor(
+    connection: Connection, repo_uid: str, run_id: str, commit_id: str, parents: str | None
+) -> str | None:
+    """Another run that gave a commit the parents that it has now, and can be undone."""
+    for run, old in _editors(connection, repo_uid, run_id, commit_id, parents):
+        if can_be_undone(connection, repo_uid, run, needs=old):
+            return run.id
+    return None
+
+
+def is_detour(
+    connection: Connection, repo_uid: str, run_id: str, commit_id: str, parents: str | None
+) -> bool:
+    """Whether a commit has its parents from the undo of another run, which lacks the true ones.
+
+    That is no edit to wait for: what is lost may never be there again.
+    """
+    return any(
+        run.undoing and not stands(connection, repo_uid, old)
+        for run, old in _editors(connection, repo_uid, run_id, commit_id, parents)
+    )
+
+
+def _editors(
+    connection: Connection, repo_uid: str, run_id: str, commit_id: str, parents: str | None
+) -> Iterator[tuple[RunRecord, list[str]]]:
+    """Other runs that gave a commit the parents that it has now, and those that it had before."""
+    query = (
+        select(runs, run_edits.c.old_parents)
+        .join(run_edits, run_edits.c.run_id == runs.c.id)
+        .where(
+            runs.c.repo_uid == repo_uid,
+            runs.c.id != run_id,
+            run_edits.c.commit_id == commit_id,
+            run_edits.c.new_parents == parents,
+        )
+        .order_by(runs.c.started_at.desc(), runs.c.id)
+    )
+    for row in connection.execute(query).all():
+        yield records.decode(row), json.loads(row.old_parents)
+
+
+def find_deleter(
+    connection: Connection, repo_uid: str, run: RunRecord, name: str, commit_id: str
+) -> str | None:
+    """A later run that deleted a ref of the same name at another commit, and can be undone.
+
+    Each of the two saw the ref that it deleted when it was planned, so their times tell the order.
+    """
+    query = (
+        select(runs, run_refs.c.commit_id)
+        .join(run_refs, run_refs.c.run_id == runs.c.id)
+        .where(
+            runs.c.repo_uid == repo_uid,
+            runs.c.started_at > to_micros(run.started_at),
+            run_refs.c.name == name,
+            run_refs.c.commit_id != commit_id,
+        )
+        .order_by(runs.c.started_at.desc(), runs.c.id)
+    )
+    for row in connection.execute(query).all():
+        if can_be_undone(connection, repo_uid, records.decode(row), needs=[row.commit_id]):
+            return str(row.id)
+    return None
+
+
+def can_be_undone(
+    connection: Connection, repo_uid: str, run: RunRecord, *, needs: Collection[str]
+) -> bool:
+    """Whether a part of a run's edit, which ``needs`` some commits, can still be taken back.
+
+    An expiration, and a run that stopped, is taken back whole or refused, so not if a part of it
+    is gone. One that is done and put nothing in quarantine is taken back in parts.
+    """
+    if not run.allows(Action.UNDO):
+        return False
+    if run.quarantine is not None:
+        return True
+    if run.kind == EXPIRE or run.phase in EARLY:
+        return not _leads_to_gone(connection, repo_uid, run.id)
+    return run.phase == Phase.DONE and not gone_for_good(connection, repo_uid, needs)
+
+
+def _leads_to_gone(connection: Connection, repo_uid: str, run_id: str) -> bool:
+    """Whether an edit, where it is as the run left it, hides what nobody can bring back."""
+    edits = (
+        select(run_edits.c.old_parents)
+        .join(commit_rows, commit_rows.c.id == run_edits.c.commit_id)
+        .where(
+            commit_rows.c.repo_uid == repo_uid,
+            run_edits.c.run_id == run_id,
+            commit_rows.c.parents == run_edits.c.new_parents,
+            commit_rows.c.state != CommitState.COLLECTED,
+        )
+    )
+    hidden = {one for text in connection.execute(edits).scalars() for one in json.loads(text)}
+    for ref in connection.execute(select(run_refs).where(run_refs.c.run_id == run_id)).all():
+        if find_named(connection, repo_uid, ref.name) is None:
+            hidden.add(ref.commit_id)
+    return bool(hidden and gone_for_good(connection, repo_uid, hidden))
+
+
+def stands(connection: Connection, repo_uid: str, ids: list[str]) -> bool:
+    """Whether commits are live; then they are held until the transaction ends."""
+    try:
+        commits.hold(connection, repo_uid, ids)
+    except TransactionFailed:
+        return False
+    return True
+
+
+def is_waited_for(run: RunRecord, later: RunRecord) -> bool:
+    """Whether an undo of a run waits for that of a later one that hides what it would bring back.
+
+    One that was begun may lack something for good, and has brought back what it could. What it
+    promised it holds; so only a run with a window of its own has time to wait for it.
+    """
+    return run.quarantine is not None or not later.undoing
+
+
+def find_named(connection: Connection, repo_uid: str, name: str) -> str | None:
+    """The commit that a branch or tag of a name points at."""
+    for table, column in ((branches, branches.c.head), (tags, tags.c.commit_id)):
+        query = select(column).where(table.c.repo_uid == repo_uid, table.c.name == name)
+        if (commit := connection.execute(query).scalar()) is not None:
+            return str(commit)
+    return None

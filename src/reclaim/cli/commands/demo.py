@@ -1,0 +1,151 @@
+"""``reclaim demo``: the product in a few seconds, on a catalog made for it."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+
+import typer
+
+from reclaim.cli import local
+from reclaim.cli.command import command
+from reclaim.cli.running import RunOptions
+from reclaim.cli.session import Session
+from reclaim.cli.views.describe import commits, objects, size
+from reclaim.cli.views.documents import Id
+from reclaim.cli.views.output import Block, Table
+from reclaim.errors import AlreadyExists
+
+if TYPE_CHECKING:
+    from reclaim.demo import Picture, Report
+
+CLOCK = "The clock is simulated: its history was written just now, with dates in the past."
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "demo", demo)
+
+
+def demo(
+    session: Session,
+    folder: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DIR", help="Where to build it. Default: a new folder.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Build a small catalog with three months of history, and collect what nothing reaches."""
+    from reclaim.clock import SystemClock
+    from reclaim.demo import run
+
+    place, running = _place(folder), RunOptions()
+    with running.watched() as watcher:
+        report = run(place, running.engine(watcher), until=SystemClock().now())
+    session.output.answer(Demonstration(report))
+
+
+def _place(folder: str | None) -> Path:
+    with local.translated():
+        if folder is None:
+            return Path(tempfile.mkdtemp(prefix="reclaim-demo-"))
+        place = Path(folder).expanduser()
+        if place.exists() and (not place.is_dir() or any(place.iterdir())):
+            raise AlreadyExists(f"{place} is not an empty folder", hint="name a new one")
+        return place
+
+
+DemoFacts = TypedDict(
+    "DemoFacts", {"clock": str, "run": Id, "bytes_deleted": int, "try": Sequence[str]}
+)
+"""The facts of the answer beside those of the report, whose run it has as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """The answer that shows a report."""
+
+    report: Report
+
+    def document(self) -> Mapping[str, Any]:
+        going = self.report.going.values()
+        return {
+            "clock": CLOCK,
+            **asdict(self.report),
+            "bytes_deleted": sum(tally.bytes for tally in going),
+            "try": self._commands(),
+        }
+
+    def view(self) -> Iterator[Block]:
+        report = self.report
+        yield f"Built a catalog in {report.catalog}"
+        yield (
+            f"with {report.commits} commits on {report.refs} refs, "
+            f"from {report.began:%Y-%m-%d} to {report.ended:%Y-%m-%d}."
+        )
+        yield CLOCK
+        yield "\nThe retention job:"
+        yield f"clean   removed {report.rows_cleaned} rows of staging that nobody reads any more."
+        yield (
+            f"expire  kept {report.rule}: "
+            f"{report.released} of {report.commits} commits are unreachable now."
+        )
+        going = report.going.values()
+        count, total = sum(tally.objects for tally in going), sum(tally.bytes for tally in going)
+        yield f"plan    found {objects(count)} ({size(total)}) that nothing reaches:"
+        rows = [(why, str(tally.objects), size(tally.bytes)) for why, tally in report.going.items()]
+        yield Table(("why", "objects", "bytes"), rows, frozenset({"objects", "bytes"}), True)
+        yield f"apply   deleted them, and removed {commits(report.collected)}."
+        yield "\nWhat is in the storage:"
+        yield _compare("kind", report.before, report.after, "kinds")
+        yield "\nWhy data, ranges and metaranges are kept:"
+        yield _compare("reason", report.before, report.after, "reasons")
+        read = report.read_back
+        yield (
+            f"\nRead back {objects(read.objects)} ({size(read.bytes)}), all that branches, tags "
+            "and their history refer to:\nnothing that is referenced was lost."
+        )
+        yield "\nTry:"
+        for line in self._commands():
+            yield f"  {line}"
+
+    def _commands(self) -> list[str]:
+        chosen = f"--catalog {shlex.quote(self.report.catalog)}"
+        commands = (
+            f"log sales --oneline -n 10 {chosen}",
+            f"diff sales/v1 v2 --stat {chosen}",
+            f"diff sales/experiment {chosen}",
+            f"runs sales {chosen}",
+            f"show {shlex.quote(self.report.plan)} --objects --limit 10",
+            f"doctor {chosen}",
+        )
+        return [f"{_program()} {command}" for command in commands]
+
+
+def _program() -> str:
+    """The command ``reclaim`` as any shell runs it, also where its folder is not in PATH."""
+    installed = Path(sys.executable).with_name("reclaim")
+    found = str(installed) if installed.is_file() else shutil.which("reclaim")
+    return shlex.join([found] if found else [sys.executable, "-m", "reclaim.cli.main"])
+
+
+def _compare(head: str, before: Picture, after: Picture, name: str) -> Table:
+    columns = (head, "objects before", "objects after", "bytes before", "bytes after")
+    first, second = getattr(before, name), getattr(after, name)
+    rows = [
+        (
+            key,
+            str(first[key].objects),
+            str(second[key].objects),
+            size(first[key].bytes),
+            size(second[key].bytes),
+        )
+        for key in first
+    ]
+    return Table(columns, rows, frozenset(columns[1:]), always_headed=True)

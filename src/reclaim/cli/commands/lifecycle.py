@@ -1,0 +1,244 @@
+"""``reclaim lifecycle``: rules by which data goes for its age, and what was done by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
+
+import typer
+
+from reclaim.cli.command import command, group
+from reclaim.cli.commands import lifecycle_run
+from reclaim.cli.options.rules import read_text
+from reclaim.cli.session import Session, login_name
+from reclaim.cli.views.describe import instant, objects, size
+from reclaim.cli.views.documents import RulesRemoved
+from reclaim.cli.views.output import Block, Done, Table
+from reclaim.run_record import Phase
+
+if TYPE_CHECKING:
+    from reclaim.policy.lifecycle import LifecycleRule, StoredLifecycle
+    from reclaim.run.lifecycle.rules import LifecycleRun
+
+StoreArgument = Annotated[
+    str, typer.Argument(metavar="REPO", help="A repository.", show_default=False)
+]
+
+
+class LifecycleRuleDocument(TypedDict):
+    """A rule as a file would hold it."""
+
+    prefix: str
+    days: NotRequired[int]
+    enabled: bool
+    branch_days: NotRequired[Mapping[str, int]]
+
+
+class LifecycleRulesDocument(TypedDict):
+    """The stored rules."""
+
+    repository: str
+    rules: Mapping[str, LifecycleRuleDocument]
+    """The rules by their ids, as a file would hold them."""
+    text: str
+    """As it was written."""
+    set_at: datetime
+    set_by: str
+    warnings: Sequence[str]
+
+
+class LifecycleRunDocument(TypedDict):
+    """A run that deleted by lifecycle rules."""
+
+    id: str
+    state: Phase
+    started_at: datetime
+    today: str
+    """The day that the dates of the rules were counted from."""
+    mode: str
+    """full, or incremental where it started from what an earlier run left."""
+    rules: Sequence[str]
+    """The ids of the rules that were enabled."""
+    objects: int
+    bytes: int
+    dropped: int
+    failed: int
+    held: int
+    """Addresses that a rule matched and that something held."""
+    plan: str | None
+    until: datetime | None
+
+
+class LifecycleRunsDocument(TypedDict):
+    """Runs that deleted by lifecycle rules, the newest first."""
+
+    repository: str
+    runs: Sequence[LifecycleRunDocument]
+
+
+def register(app: typer.Typer) -> None:
+    lifecycle = group(
+        app, "lifecycle", "Delete data for its age, by the prefix of its path and by branch."
+    )
+    command(lifecycle, "set", set_)
+    command(lifecycle, "get", get)
+    command(lifecycle, "unset", unset)
+    command(lifecycle, "run", lifecycle_run.run)
+    command(lifecycle, "history", history)
+
+
+def set_(
+    session: Session,
+    repository: StoreArgument,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="[FILE]",
+            help="The rules by their ids, in JSON or YAML; - for standard input, the default.",
+            show_default=False,
+        ),
+    ] = "-",
+) -> None:
+    """Store the lifecycle rules of a repository, in place of those that there are."""
+    from reclaim.policy.lifecycle import read_lifecycle
+    from reclaim.run.lifecycle.rules import find_notes, store_lifecycle
+
+    text, source = read_text(file, "the lifecycle rules")
+    policy = read_lifecycle(text, source=source)
+    with session.stores(repository) as [store]:
+        stored = store_lifecycle(store, text, policy, set_by=login_name())
+        notes = find_notes(store, policy)
+    session.output.answer(RulesAnswer(store.name, stored, tuple(notes), stored_now=True))
+
+
+def get(session: Session, repository: StoreArgument) -> None:
+    """Print the lifecycle rules that are stored, as they were written."""
+    from reclaim.run.lifecycle.rules import find_lifecycle
+
+    with session.stores(repository) as [store]:
+        stored = find_lifecycle(store)
+    session.output.answer(RulesAnswer(store.name, stored))
+
+
+def unset(session: Session, repository: StoreArgument) -> None:
+    """Remove the lifecycle rules that are stored, also some that cannot be read."""
+    from reclaim.run.lifecycle.rules import keeping_lifecycle, nothing_stored
+
+    with session.stores(repository) as [store]:
+        keeping = keeping_lifecycle(store)
+        if keeping.stored_lifecycle() is None:
+            raise nothing_stored(store)
+        keeping.store_lifecycle(None)
+    sentence = f"Removed the lifecycle rules of {store.name}. What they took stays gone."
+    session.output.answer(Done(sentence, RulesRemoved(repository=store.name, removed=True)))
+
+
+def history(session: Session, repository: StoreArgument) -> None:
+    """List the runs that deleted by lifecycle rules, the newest first."""
+    from reclaim.run.lifecycle.rules import find_runs
+
+    with session.stores(repository) as [store]:
+        runs = find_runs(store)
+    session.output.answer(HistoryAnswer(store.name, runs))
+
+
+@dataclass(frozen=True, slots=True)
+class RulesAnswer:
+    """The answer that shows the stored rules, or says that they were stored just now."""
+
+    repository: str
+    stored: StoredLifecycle
+    notes: tuple[str, ...] = ()
+    stored_now: bool = False
+
+    def document(self) -> LifecycleRulesDocument:
+        from reclaim.policy.lifecycle import lifecycle_document
+
+        return {
+            "repository": self.repository,
+            "rules": lifecycle_document(self.stored.policy),
+            "text": self.stored.text,
+            "set_at": self.stored.set_at,
+            "set_by": self.stored.set_by,
+            "warnings": list(self.notes),
+        }
+
+    def view(self) -> Iterator[Block]:
+        if not self.stored_now:
+            # As it was written, so that it can be edited and set again.
+            yield self.stored.text.removesuffix("\n")
+            return
+        when = instant(self.stored.set_at)
+        yield f"Stored the lifecycle rules of {self.repository} at {when} UTC:"
+        yield from map(rule_words, self.stored.policy.rules)
+        for note in self.notes:
+            yield f"Note: {note}."
+        yield f"See what they would take with: reclaim lifecycle run {self.repository} --plan"
+
+
+def rule_words(rule: LifecycleRule) -> str:
+    """A rule in one line."""
+    what = f"below {rule.prefix}" if rule.prefix else "everything"
+    days = [f"{_days(count)} on {branch}" for branch, count in rule.branch_days.items()]
+    if rule.days is not None:
+        days.append(_days(rule.days) + (" on every other branch" if days else ""))
+    off = "" if rule.enabled else " (disabled)"
+    return f"  {rule.id}: {what} after {', '.join(days)}{off}"
+
+
+def _days(count: int) -> str:
+    return "1 day" if count == 1 else f"{count} days"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryAnswer:
+    """The answer that lists lifecycle runs."""
+
+    repository: str
+    runs: Sequence[LifecycleRun]
+
+    def document(self) -> LifecycleRunsDocument:
+        return {
+            "repository": self.repository,
+            "runs": [
+                {
+                    "id": one.run.id,
+                    "state": one.run.phase,
+                    "started_at": one.run.started_at,
+                    "today": one.today,
+                    "mode": one.mode,
+                    "rules": list(one.rules),
+                    "objects": one.run.counts.objects,
+                    "bytes": one.run.counts.bytes,
+                    "dropped": one.run.counts.dropped,
+                    "failed": one.run.counts.failed,
+                    "held": one.held,
+                    "plan": one.run.place or None,
+                    "until": one.run.quarantine.until if one.run.quarantine else None,
+                }
+                for one in self.runs
+            ],
+        }
+
+    def view(self) -> Iterator[Block]:
+        if not self.runs:
+            yield f"No run has deleted anything of {self.repository} by lifecycle rules yet."
+            return
+        rows = (
+            (
+                one.run.id,
+                one.run.phase,
+                one.today,
+                ", ".join(one.rules),
+                self._what(one),
+                str(one.held),
+            )
+            for one in self.runs
+        )
+        yield Table(("run", "state", "day", "rules", "took", "held"), rows, frozenset({"held"}))
+
+    def _what(self, one: LifecycleRun) -> str:
+        counts = one.run.counts
+        return f"{objects(counts.objects)} ({size(counts.bytes)})"

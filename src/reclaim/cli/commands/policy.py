@@ -1,0 +1,291 @@
+"""``reclaim policy``: the rules of retention that are stored with a repository."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+
+import typer
+
+from reclaim.cli.command import command, group
+from reclaim.cli.options.rules import KeepOptions, read_policy_file
+from reclaim.cli.options.store_names import STORE
+from reclaim.cli.session import Session, login_name
+from reclaim.cli.views.describe import instant
+from reclaim.cli.views.documents import RulesRemoved
+from reclaim.cli.views.output import Block, Done
+from reclaim.cli.views.policy_view import Explanation, policy_words, unmatched_in
+from reclaim.cli.views.snapshot_rows import AllOption, ReasonsOption
+from reclaim.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from reclaim.policy import Policy, StoredPolicy
+    from reclaim.run.plan.decide import Predict
+    from reclaim.stores.base import Store
+
+StoreArgument = Annotated[str, typer.Argument(metavar="REPO", help=STORE, show_default=False)]
+FileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        help="A file in YAML or JSON instead of the stored policy; - for standard input.",
+        show_default=False,
+    ),
+]
+
+
+class PolicyDocument(TypedDict):
+    """The stored policy."""
+
+    repository: str
+    policy: Mapping[str, Any]
+    """The policy as a file would hold it."""
+    text: str
+    """As it was written."""
+    set_at: datetime
+    set_by: str
+    warnings: Sequence[str]
+
+
+class PolicyChecked(TypedDict):
+    """A valid policy."""
+
+    valid: bool
+    repository: str | None
+    policy: Mapping[str, Any]
+    """The policy as a file would hold it."""
+    warnings: Sequence[str]
+
+
+def register(app: typer.Typer) -> None:
+    policy = group(app, "policy", "Store rules of retention with a repository, and explain them.")
+    command(policy, "set", set_)
+    command(policy, "get", get)
+    command(policy, "unset", unset)
+    command(policy, "validate", validate)
+    command(policy, "explain", explain)
+
+
+def set_(
+    session: Session,
+    repository: StoreArgument,
+    rules: KeepOptions,
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[FILE]",
+            help="The rules by ref, in YAML or JSON; - for standard input.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Store a policy: plan, expire and gc use it when they are given no rules."""
+    from reclaim.run.plan.stored_policy import store_policy
+
+    given = rules.policy_with(file)
+    if given is None:
+        raise InvalidInput(
+            "no rules are given", hint="name a file with the policy, or give rules such as "
+            "--keep-last 10",
+        )  # fmt: skip
+    text, policy = given
+    with session.stores(repository) as [store]:
+        stored = store_policy(store, text, policy, set_by=login_name())
+        notes = unmatched_in(policy, store)
+    session.output.answer(PolicyAnswer(store.name, stored, notes, stored_now=True))
+
+
+def get(session: Session, repository: StoreArgument) -> None:
+    """Print the policy that is stored, as it was written."""
+    with session.stores(repository) as [store]:
+        stored = find_or_fail(store)
+    session.output.answer(PolicyAnswer(store.name, stored))
+
+
+def unset(session: Session, repository: StoreArgument) -> None:
+    """Remove the policy that is stored, also one that cannot be read."""
+    with session.stores(repository) as [store]:
+        if not _is_there(store):
+            raise _nothing_stored(store)
+        store.store_policy(None)
+    sentence = f"Removed the policy of {store.name}. Without rules nothing expires."
+    session.output.answer(Done(sentence, RulesRemoved(repository=store.name, removed=True)))
+
+
+def validate(
+    session: Session,
+    repository: Annotated[
+        str | None,
+        typer.Argument(metavar="[REPO]", help=f"{STORE} Needed unless a file is given."),
+    ] = None,
+    file: FileOption = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail if a rule matches no branch or tag.")
+    ] = False,
+) -> None:
+    """Check a policy: that it can be read, and, with REPO, that its rules match refs there."""
+    from reclaim.policy import require_rules
+    from reclaim.run.plan.stored_policy import check_rules
+
+    policy = None if file is None else require_rules(read_policy_file(file)[1])
+    if repository is None:
+        if policy is None:
+            raise InvalidInput("give a REPO, a file with --policy, or both")
+        if strict:
+            raise InvalidInput("--strict needs a REPO, whose refs rules can match")
+        session.output.answer(Checked(policy, None))
+        return
+    with session.stores(repository) as [store]:
+        checked = find_or_fail(store).policy if policy is None else policy
+        check_rules(store, checked)
+        notes = unmatched_in(checked, store)
+    if strict and notes:
+        raise InvalidInput(
+            "; ".join(notes),
+            hint="correct the name, or leave --strict out if such refs are still to come",
+            unmatched=list(notes),
+        )
+    session.output.answer(Checked(checked, store.name, notes))
+
+
+def explain(
+    session: Session,
+    repository: StoreArgument,
+    ref: Annotated[
+        str | None,
+        typer.Argument(metavar="[REF]", help="A branch or tag. Default: all of them."),
+    ] = None,
+    file: FileOption = None,
+    everything: AllOption = False,
+    reasons: ReasonsOption = False,
+) -> None:
+    """Say in words which rules apply to which ref, and what they keep today. Changes nothing."""
+    from reclaim.errors import Refused
+    from reclaim.run.plan.policy_explained import explain_policy
+    from reclaim.stores.abilities import ShowsHistory
+
+    given = None if file is None else read_policy_file(file)[1]
+    with session.stores(repository) as [store]:
+        if not isinstance(store, ShowsHistory):
+            raise Refused(f"{store.kind} stores have no history to expire")
+        stored = find_or_fail(store) if given is None else None
+        policy = given if stored is None else stored.policy
+        assert policy is not None
+        seen = store.current_history()
+        explained = explain_policy(
+            policy,
+            seen,
+            now=store.clock.now(),
+            noun=store.noun,
+            ref=ref,
+            predict=_predict(store, policy),
+        )
+    session.output.answer(
+        Explanation(store.name, store.noun, stored, explained, seen.refs, ref, everything, reasons)
+    )
+
+
+def _predict(store: Store, policy: Policy) -> Predict | None:
+    """A prediction of the edit by the store's own library, if a plan would ask that."""
+    from reclaim.errors import Refused
+    from reclaim.run.expire.library_edit import find_library_edit, predicting
+    from reclaim.stores.abilities import Expiration
+
+    try:
+        edit = find_library_edit(
+            store, policy, delete_expired_tags=False, delete_expired_branches=False
+        )
+    except Refused:
+        # Nobody can edit the history by these rules; what they keep can be explained.
+        return None
+    if edit is None:
+        return None
+    return predicting(store, Expiration(policy, store.clock.now()))
+
+
+def find_or_fail(store: Store) -> StoredPolicy:
+    """The policy that is stored with a store, which must have one."""
+    from reclaim.run.plan.stored_policy import find_stored
+
+    stored = find_stored(store)
+    if stored is None:
+        raise _nothing_stored(store)
+    return stored
+
+
+def _is_there(store: Store) -> bool:
+    from reclaim.errors import Corrupt
+
+    try:
+        return store.stored_policy() is not None
+    except Corrupt:
+        return True
+
+
+def _nothing_stored(store: Store) -> NotFound:
+    return NotFound(
+        f"no policy is stored with {store.name}",
+        hint="store one with `reclaim policy set`; without rules nothing expires",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyAnswer:
+    """The answer that shows the stored policy, or says that it was stored just now."""
+
+    repository: str
+    stored: StoredPolicy
+    notes: tuple[str, ...] = ()
+    stored_now: bool = False
+
+    def document(self) -> PolicyDocument:
+        from reclaim.policy import policy_document
+
+        return {
+            "repository": self.repository,
+            "policy": policy_document(self.stored.policy),
+            "text": self.stored.text,
+            "set_at": self.stored.set_at,
+            "set_by": self.stored.set_by,
+            "warnings": list(self.notes),
+        }
+
+    def view(self) -> Iterator[Block]:
+        if not self.stored_now:
+            # As it was written, so that it can be edited and set again.
+            yield self.stored.text.removesuffix("\n")
+            return
+        yield f"Stored the policy of {self.repository} at {instant(self.stored.set_at)} UTC:"
+        yield from policy_words(self.stored.policy)
+        for note in self.notes:
+            yield f"Note: {note}."
+        yield f"See what it keeps with: reclaim policy explain {self.repository}"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The answer that a policy is valid."""
+
+    policy: Policy
+    repository: str | None
+    notes: tuple[str, ...] = ()
+
+    def document(self) -> PolicyChecked:
+        from reclaim.policy import policy_document
+
+        return {
+            "valid": True,
+            "repository": self.repository,
+            "policy": policy_document(self.policy),
+            "warnings": list(self.notes),
+        }
+
+    def view(self) -> Iterator[Block]:
+        where = f" for {self.repository}" if self.repository else ""
+        yield f"The policy is valid{where}:"
+        yield from policy_words(self.policy)
+        for note in self.notes:
+            yield f"Note: {note}."

@@ -1,0 +1,183 @@
+"""``reclaim purge``: delete for good what runs have moved to quarantine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
+
+import typer
+
+from reclaim.cli.command import YesOption, command
+from reclaim.cli.options.ages import parse_age
+from reclaim.cli.options.missing import MissingOption, allow_missing
+from reclaim.cli.options.run_names import LATEST, find_id
+from reclaim.cli.options.store_names import STORE
+from reclaim.cli.running import RunOptions
+from reclaim.cli.session import Session
+from reclaim.cli.views.describe import objects, size
+from reclaim.cli.views.documents import Id
+from reclaim.cli.views.failure import Failure
+from reclaim.cli.views.output import Block
+from reclaim.errors import InvalidInput, NotFound, Partial, Refused
+
+if TYPE_CHECKING:
+    from reclaim.run.purge.purge import Purged
+    from reclaim.stores.base import Store
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "purge", purge)
+
+
+def purge(
+    session: Session,
+    running: RunOptions,
+    store: Annotated[
+        str | None, typer.Argument(metavar="STORE", help=STORE + " Default: all of them.")
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGE",
+            help="Purge anything quarantined longer than this, ignoring --keep.",
+            show_default=False,
+        ),
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="Purge what this run quarantined, and nothing else, whatever its --keep. Its id, "
+            "the start of it, or `latest`, which asks and so excludes --yes.",
+            show_default=False,
+        ),
+    ] = None,
+    unsafe_allow_missing_layers: MissingOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Delete for good what is in quarantine and past its time."""
+    from reclaim.run.purge import purge as purging
+
+    if run is not None and older_than is not None:
+        raise InvalidInput("--run and --older-than exclude each other")
+    if run == LATEST and yes:
+        raise Refused(
+            "--run latest is not purged without a question: another run may be the latest by now",
+            hint="give the run's id; see `reclaim runs`",
+        )
+    age = None if older_than is None else parse_age("--older-than", older_than)
+    done: list[tuple[str, Purged]] = []
+    left: list[tuple[str, Exception]] = []
+    with session.stores(store) as stores:
+        if run is not None:
+            run = find_id(stores, run)
+            stores = [_store_of(run, stores)]
+        due = [
+            (due_store, runs) for due_store in stores if (runs := purging.due(due_store, age, run))
+        ]
+        if due:
+            for due_store, _ in due:
+                allow_missing(due_store, asked=unsafe_allow_missing_layers)
+            count = sum(len(runs) for _, runs in due)
+            what = "1 run" if count == 1 else f"{count} runs"
+            if run is not None:
+                what = f"run {run} of {due[0][0].name}"
+            session.confirm(f"delete for good what {what} moved to quarantine", yes=yes)
+            with running.watched() as watcher:
+                engine = running.engine(watcher)
+                for due_store, _ in due:
+                    try:
+                        purged = purging.purge(
+                            due_store, engine, older_than=age, run_id=run, watcher=watcher
+                        )
+                    except Exception as error:
+                        # Of one store: the others go on.
+                        if len(due) == 1:
+                            raise
+                        left.append((due_store.name, error))
+                        continue
+                    if purged is not None:
+                        done.append((due_store.name, purged))
+    if left:
+        raise _together(left, done)
+    session.output.answer(PurgeAnswer(done))
+
+
+def _store_of(run_id: str, stores: Iterable[Store]) -> Store:
+    """The store of a run that has something in quarantine."""
+    for store in stores:
+        run = store.find_run(run_id)
+        if run is None:
+            continue
+        if run.quarantine is None:
+            raise Refused(
+                f"run {run_id} ({run.kind}, {run.phase}) has nothing in quarantine",
+                hint="see `reclaim runs`",
+            )
+        return store
+    raise NotFound(
+        f"there is no run {run_id}",
+        hint="see `reclaim runs`; name the store if it is not of the catalog",
+    )
+
+
+def _together(left: Sequence[tuple[str, Exception]], done: Sequence[tuple[str, Purged]]) -> Partial:
+    """One error for all stores of which something was left, with what was purged of others."""
+    failures = {name: Failure.of(error) for name, error in left}
+    said = [f"{name}: {failure.message}" for name, failure in failures.items()]
+    said += [f"{name}: purged {len(purged.runs)} runs" for name, purged in done]
+    hints = dict.fromkeys(failure.hint for failure in failures.values() if failure.hint)
+    stores: dict[str, Any] = {
+        name: {"kind": failure.kind} | (failure.details or {}) for name, failure in failures.items()
+    }
+    stores |= {name: purged.summary() for name, purged in done}
+    return Partial("; ".join(said), hint="; ".join(hints), stores=stores)
+
+
+class StorePurged(TypedDict):
+    """A store, and what was purged of it."""
+
+    store: str
+    run: Id
+    runs: Sequence[Id]
+    """The runs whose quarantine ended."""
+    objects: int
+    bytes: int
+    rescued: int
+    """Objects that something refers to again; they came back."""
+    failed: int
+    collected: int
+    skipped: Sequence[str]
+
+
+class PurgeDocument(TypedDict):
+    """Each store of which something was purged."""
+
+    stores: Sequence[StorePurged]
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeAnswer:
+    """The answer that says what was purged, by store."""
+
+    done: Sequence[tuple[str, Purged]]
+
+    def document(self) -> PurgeDocument:
+        return {
+            "stores": [
+                cast(StorePurged, {"store": name, "run": purged.run, **purged.summary()})
+                for name, purged in self.done
+            ]
+        }
+
+    def view(self) -> Iterator[Block]:
+        if not self.done:
+            yield "Nothing in quarantine is past its time."
+        for name, purged in self.done:
+            summary = purged.summary()
+            what = f"{objects(summary['objects'])} ({size(summary['bytes'])})"
+            whose = "1 run" if len(purged.runs) == 1 else f"{len(purged.runs)} runs"
+            yield f"{name}: deleted {what} from the quarantine of {whose}, for good."
+            if summary["rescued"]:
+                yield f"{objects(summary['rescued'])} came back: something refers to them again."

@@ -1,0 +1,143 @@
+"""``reclaim reap``: delete what was never committed and nothing refers to any more."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, TypedDict
+
+import typer
+
+from reclaim.cli.command import command
+from reclaim.cli.options.ages import parse_age
+from reclaim.cli.session import Session
+from reclaim.cli.views.describe import objects, size
+from reclaim.cli.views.output import Block, Table
+from reclaim.errors import InvalidInput, Partial
+
+if TYPE_CHECKING:
+    from reclaim.catalog import Backlog, Catalog, Reaped
+
+EVERY = "5min"
+
+log = logging.getLogger(__name__)
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "reap", reap)
+
+
+class RepositoryReaped(TypedDict):
+    """A repository, what was deleted of it, and what waits."""
+
+    name: str
+    uid: str
+    objects: int
+    bytes: int
+    failed: int
+    rows: int
+    """Rows of the database that nobody needs any more."""
+    due: int
+    """Objects that are due and still there."""
+    oldest: datetime | None
+    """When the oldest of them was condemned."""
+
+
+class ReapDocument(TypedDict):
+    """One round: each repository that deletes online."""
+
+    repositories: Sequence[RepositoryReaped]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The answer of one round: each repository that deletes online, by name."""
+
+    repositories: Sequence[tuple[str, Reaped, Backlog]]
+    failures: int
+    """Repositories that could not be gone through."""
+
+    def document(self) -> ReapDocument:
+        return {
+            "repositories": [
+                {
+                    "name": name,
+                    "uid": done.repo_uid,
+                    "objects": done.objects,
+                    "bytes": done.bytes,
+                    "failed": done.failed,
+                    "rows": done.rows,
+                    "due": backlog.due,
+                    "oldest": backlog.oldest,
+                }
+                for name, done, backlog in self.repositories
+            ]
+        }
+
+    def view(self) -> Iterable[Block]:
+        if not self.repositories and self.failures:
+            return []
+        if not self.repositories:
+            return [
+                "No repository deletes online. Tell one to with "
+                "`reclaim repo set REPO hard_delete=on`."
+            ]
+        rows = (
+            (
+                name,
+                f"{objects(done.objects)} ({size(done.bytes)})",
+                str(done.failed),
+                str(done.rows),
+            )
+            for name, done, _ in self.repositories
+        )
+        return [Table(("repository", "deleted", "failed", "rows removed"), rows)]
+
+
+def reap(
+    session: Session,
+    once: Annotated[
+        bool, typer.Option("--once", help="Go through all repositories once.", show_default=False)
+    ] = False,
+    every: Annotated[
+        str,
+        typer.Option("--every", metavar="DURATION", help="Pause between two rounds, such as 5min."),
+    ] = EVERY,
+) -> None:
+    """Delete bytes that were never committed, of repositories with hard_delete=on.
+
+    They go 15 minutes after the last staged reference to them. Open catalogs do this too, in the
+    background; several may do it at once. Without --once it goes on until it is interrupted, also
+    after errors, which are logged, and answers after every round.
+    """
+    pause = parse_age("--every", every).total_seconds()
+    if pause <= 0:
+        raise InvalidInput("--every must be some time", hint="use --once for a single round")
+    with session.open() as catalog:
+        while not once:
+            done, failures = catalog.reap_each()
+            session.output.answer(_answer(catalog, done, len(failures)))
+            for failure in failures:
+                log.error("nothing was deleted: %s", failure)
+            time.sleep(pause)
+        done, failures = catalog.reap_each()
+        answer = _answer(catalog, done, len(failures))
+    if failures:
+        raise failures[0]
+    if failed := sum(one.failed for one in done):
+        raise Partial(
+            f"{objects(failed)} could not be deleted",
+            hint="the log says why (-v); the next round tries them again",
+            **answer.document(),
+        )
+    session.output.answer(answer)
+
+
+def _answer(catalog: Catalog, done: Sequence[Reaped], failures: int) -> Round:
+    names = {access.uid: access.name for access in catalog.accesses()}
+    return Round(
+        [(names[one.repo_uid], one, catalog.backlog(one.repo_uid)) for one in done], failures
+    )

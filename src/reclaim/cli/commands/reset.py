@@ -1,0 +1,105 @@
+"""``reclaim reset``: throw uncommitted changes away, or move a branch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, TypedDict
+
+import typer
+
+from reclaim.cli.command import command
+from reclaim.cli.options.places import parse_object, parse_ref_name
+from reclaim.cli.session import Session
+from reclaim.cli.views.describe import SHORT
+from reclaim.cli.views.documents import Id
+from reclaim.cli.views.output import Done
+from reclaim.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from reclaim.catalog import Branch
+
+
+class ResetDocument(TypedDict):
+    """A branch that was reset."""
+
+    repository: str
+    branch: str
+    commit: Id | None
+    """With --to: where the branch is now."""
+    path: str | None
+    prefix: str | None
+    changes: int | None
+    """With --prefix."""
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "reset", reset)
+
+
+def reset(
+    session: Session,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="REPO/BRANCH[/PATH]", help="With PATH: only that object.", show_default=False
+        ),
+    ],
+    prefix: Annotated[
+        str | None,
+        typer.Option("--prefix", metavar="P", help="Only the changes below this prefix."),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="REF", help="Move the branch to this commit as well."),
+    ] = None,
+) -> None:
+    """Throw uncommitted changes away. They cannot be brought back."""
+    place = parse_object(target)
+    if sum((bool(place.path), prefix is not None, to is not None)) > 1:
+        raise InvalidInput("PATH, --prefix and --to exclude each other", hint="give one of them")
+    with session.open() as catalog:
+        branch = catalog.repository(place.repository).branch(place.ref)
+        if to is not None:
+            commit = branch.reset_to(parse_ref_name(to))
+            done = Done(
+                f"Moved {place.ref} to {commit.id[:SHORT]}; nothing on it is uncommitted.",
+                _facts(place.repository, place.ref, commit=commit.id),
+            )
+        else:
+            done = _reset(branch, place.repository, place.path, prefix)
+    session.output.answer(done)
+
+
+def _reset(branch: Branch, repository: str, path: str, prefix: str | None) -> Done:
+    if path:
+        branch.reset_path(path)
+        facts = _facts(repository, branch.name, path=path)
+        return Done(f"Reset {path} on {branch.name}.", facts)
+    if prefix is not None:
+        changes = branch.reset_prefix(prefix)
+        return Done(
+            f"Reset {changes} changes below {prefix} on {branch.name}.",
+            _facts(repository, branch.name, prefix=prefix, changes=changes),
+        )
+    branch.reset()
+    facts = _facts(repository, branch.name)
+    return Done(f"Reset {branch.name}: nothing on it is uncommitted.", facts)
+
+
+def _facts(
+    repository: str,
+    branch: str,
+    *,
+    commit: str | None = None,
+    path: str | None = None,
+    prefix: str | None = None,
+    changes: int | None = None,
+) -> ResetDocument:
+    """The facts of a reset; those that do not concern this call are null."""
+    return {
+        "repository": repository,
+        "branch": branch,
+        "commit": commit,
+        "path": path,
+        "prefix": prefix,
+        "changes": changes,
+    }

@@ -1,0 +1,271 @@
+"""``reclaim runs``: what was done to repositories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, cast
+
+import typer
+
+from reclaim.cli.command import command
+from reclaim.cli.options.store_names import STORE
+from reclaim.cli.session import Session
+from reclaim.cli.views.describe import history_edit, instant, objects, size
+from reclaim.cli.views.output import Block, Table
+from reclaim.run_record import COLLECT, EARLY, PURGE, Phase, RunRecord
+
+if TYPE_CHECKING:
+    from reclaim.lock import LockState
+    from reclaim.stores.abilities import OnlineDeletes
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "runs", runs)
+
+
+Quarantined = Literal["moved", "marked"]
+
+
+class OperatorDocument(TypedDict):
+    """Who worked on a run, and with which command; URLs without passwords and tokens."""
+
+    user: str
+    host: str
+    command: str
+
+
+class RunDocument(TypedDict):
+    """A run, as its record tells."""
+
+    id: str
+    repository: str
+    kind: str
+    """collect, expire, purge or adopt; unreadable if its record is damaged."""
+    state: Phase
+    started_at: datetime
+    summary: Mapping[str, Any]
+    """Its record: counts, and facts that later runs need."""
+    plan: str | None
+    quarantine: Quarantined | None
+    until: datetime | None
+    operators: Sequence[OperatorDocument]
+    """Who worked on the run, the first operator first."""
+    locked_until: datetime | None
+    """When the lock that the run holds is free, unless it is renewed."""
+
+
+class OnlineDocument(TypedDict):
+    """The objects that a repository deletes without a run."""
+
+    repository: str
+    on: bool
+    objects: int
+    bytes: int
+    last_at: datetime | None
+    due: int
+    oldest: datetime | None
+
+
+class LateDocument(TypedDict):
+    """A repository whose last finished run is too old."""
+
+    repository: str
+    message: str
+    hint: str
+
+
+class RunsDocument(TypedDict):
+    """Runs of repositories and stores."""
+
+    runs: Sequence[RunDocument]
+    online: Sequence[OnlineDocument]
+    """What repositories delete online, without a run."""
+    late: Sequence[LateDocument]
+    """Repositories whose last finished run is too old."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """The answer that lists runs, by repository."""
+
+    runs: Sequence[tuple[str, RunRecord]]
+    named: bool
+    """Whether all are of one repository, which was named."""
+    nouns: Mapping[str, str]
+    """The word of each repository for its snapshots."""
+    locks: Mapping[str, LockState]
+    """The lock of each repository that is not free."""
+    online: Sequence[tuple[str, OnlineDeletes]] = ()
+    """Deletes of stores without a run, by repository; of those that do so, or did."""
+    late: Sequence[tuple[str, str, str]] = ()
+    """Repositories whose last finished run is too old: what is late, and what to do."""
+
+    def document(self) -> RunsDocument:
+        return {
+            "runs": [
+                {
+                    "id": run.id,
+                    "repository": repository,
+                    "kind": run.kind,
+                    "state": run.phase,
+                    "started_at": run.started_at,
+                    "summary": run.summary(),
+                    "operators": [
+                        cast(OperatorDocument, operator.document()) for operator in run.operators
+                    ],
+                    "plan": run.place or None,
+                    "quarantine": cast(Quarantined, run.quarantine.removal)
+                    if run.quarantine
+                    else None,
+                    "until": run.quarantine.until if run.quarantine else None,
+                    "locked_until": lock.free_at
+                    if (lock := self._lock_of(repository, run)) is not None
+                    else None,
+                }
+                for repository, run in self.runs
+            ],
+            "online": [
+                {
+                    "repository": repository,
+                    "on": deletes.on,
+                    "objects": deletes.objects,
+                    "bytes": deletes.bytes,
+                    "last_at": deletes.last_at,
+                    "due": deletes.due,
+                    "oldest": deletes.oldest,
+                }
+                for repository, deletes in self.online
+            ],
+            "late": [
+                {"repository": repository, "message": said, "hint": hint}
+                for repository, said, hint in self.late
+            ],
+        }
+
+    def _lock_of(self, repository: str, run: RunRecord) -> LockState | None:
+        """The lock that a run holds."""
+        lock = self.locks.get(repository)
+        return lock if lock is not None and lock.run == run.id else None
+
+    def view(self) -> Iterable[Block]:
+        rows = (
+            (
+                run.id,
+                *([] if self.named else [repository]),
+                run.kind,
+                run.phase,
+                instant(run.started_at),
+                _described(run, self.nouns[repository], self._lock_of(repository, run)),
+            )
+            for repository, run in self.runs
+        )
+        names = [] if self.named else ["repository"]
+        yield Table(("run", *names, "kind", "state", "started (UTC)", "what"), rows)
+        for repository, deletes in self.online:
+            of = "" if self.named else f" of {repository}"
+            yield (
+                f"Deleted online{of}, because nothing referred to it any more: "
+                f"{objects(deletes.objects)} ({size(deletes.bytes)}); {deletes.due} are due."
+            )
+        for repository, said, hint in self.late:
+            yield f"Note: {repository}: {said}; {hint}."
+
+
+def _is_empty(run: RunRecord) -> bool:
+    """Whether a run took nothing, and edited no history."""
+    named = replace(run, lists=None, plan="", checkpoint=None)
+    return named == RunRecord(run.id, run.kind, run.phase, run.started_at, run.place)
+
+
+def _described(run: RunRecord, noun: str, lock: LockState | None) -> str:
+    return ", ".join(filter(None, (_what(run, noun), _unfinished(run, lock))))
+
+
+def _what(run: RunRecord, noun: str) -> str:
+
+    if run.kind not in (COLLECT, PURGE):
+        return ", ".join(f"{key} {_short(value)}" for key, value in run.summary().items() if value)
+    if run.edit.by_library and not run.promoted:
+        more = " or undo it" if run.quarantine else ""
+        return f"the store's library edited the history; not finished: apply it again{more}"
+    counts = run.counts
+    if (
+        run.phase in EARLY
+        and run.phase is not Phase.STOPPED
+        and not (counts.objects or counts.bytes)
+    ):
+        return ""
+    if _is_empty(run):
+        return "nothing to collect"
+    what = f"{objects(counts.objects)} ({size(counts.bytes)})"
+    said = [f"moved {what} to quarantine" if run.promised else f"deleted {what}"]
+    others = {"failed": counts.failed, "dropped": counts.dropped, "collected": counts.collected}
+    said += [f"{name} {count}" for name, count in others.items() if count]
+    if edit := history_edit(run.edit.counts, noun):
+        took_back = run.phase is Phase.UNDONE and run.quarantine is None
+        said.append(f"{edit}, taken back" if took_back else edit)
+    if run.lifecycle is not None:
+        said.append(f"by lifecycle rules {', '.join(run.lifecycle.rules)}")
+    if globs := run.left_out.globs:
+        said.append(f"left out {run.left_out.objects} by --exclude {' '.join(globs)}")
+    if run.purging:
+        said.append("being purged: purge again to finish it")
+    elif run.quarantine is not None and run.quarantine.until is not None:
+        said.append(f"kept until {instant(run.quarantine.until)}")
+    return ", ".join(said)
+
+
+def _unfinished(run: RunRecord, lock: LockState | None) -> str:
+    """The rest that a run has left to do, and its lock."""
+    if lock is not None and (why := lock.why_not_released()):
+        return f"holds the lock until {instant(lock.free_at)}: {why}"
+    if lock is None and (not run.unfinished or run.purging or run.kind not in (COLLECT, PURGE)):
+        return ""
+    if lock is None and run.edit.by_library and not run.promoted:
+        # Said with what the library did.
+        return ""
+    if run.kind == PURGE:
+        # The next purge has a run of its own.
+        again = "purge again" if run.phase is Phase.STARTED else ""
+    else:
+        again = "undo it again" if run.undoing else "apply it again"
+    if lock is not None:
+        free = f"or wait until {instant(lock.free_at)}"
+        return f"died: release its lock (reclaim lock release) {free}; then {again}"
+    return f"not finished: {again}" if again else ""
+
+
+def _short(value: Any) -> str:
+    return " ".join(value) if isinstance(value, list) else json.dumps(value)
+
+
+def runs(
+    session: Session,
+    store: Annotated[
+        str | None, typer.Argument(metavar="STORE", help=f"{STORE} Default: all of the catalog.")
+    ] = None,
+) -> None:
+    """List what changed history or deleted bytes, the newest first."""
+    from reclaim.run.doctor.last_run import find_lateness
+    from reclaim.stores.abilities import DeletesOnline
+
+    with session.stores(store) as stores:
+        nouns = {opened.name: opened.noun for opened in stores}
+        locks = {opened.name: lock for opened in stores if (lock := opened.lock_state())}
+        listed = [(opened.name, run) for opened in stores for run in opened.runs()]
+        late = [
+            (opened.name, *found)
+            for opened in stores
+            if (found := find_lateness(opened, opened.runs())) is not None
+        ]
+        online = [
+            (opened.name, deletes)
+            for opened in stores
+            if isinstance(opened, DeletesOnline)
+            and ((deletes := opened.online_deletes()).on or deletes.objects)
+        ]
+    listed.sort(key=lambda row: row[1].started_at, reverse=True)
+    session.output.answer(Runs(listed, store is not None, nouns, locks, online, late))

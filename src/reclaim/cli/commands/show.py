@@ -1,0 +1,195 @@
+"""``reclaim show``: a plan again, its commits, and the objects in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
+
+import typer
+
+from reclaim.cli.command import command
+from reclaim.cli.options.found_plan import FoundPlan, PlanArgument, find_plan_anywhere
+from reclaim.cli.session import Session
+from reclaim.cli.views.describe import size
+from reclaim.cli.views.output import Block, Table
+from reclaim.cli.views.plan_export import export
+from reclaim.cli.views.plan_history import read_history
+from reclaim.cli.views.plan_view import Summary
+from reclaim.cli.views.snapshot_rows import AllOption, ReasonsOption
+from reclaim.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = ("address", "path", "size", "kind", "belongs_to", "last_modified", "reason")
+HELD_COLUMNS = ("address", "matched_rules", "held_by")
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "show", show)
+
+
+class PlannedObject(TypedDict):
+    """An object that would go."""
+
+    address: str
+    path: str | None
+    size: int
+    kind: str
+    branch: str | None
+    last_modified: datetime
+    reason: str
+
+
+class HeldAddress(TypedDict):
+    """An address that lifecycle rules match and that stays."""
+
+    address: str
+    matched_rules: Sequence[str]
+    """The rules that match it."""
+    held_by: Sequence[str]
+    """The first few that hold it."""
+
+
+class PlanLists(TypedDict):
+    """The lists of a plan."""
+
+    listed: NotRequired[Sequence[PlannedObject]]
+    """With --objects."""
+    held: NotRequired[Sequence[HeldAddress]]
+    """With --held."""
+
+
+def show(
+    session: Session,
+    plan: PlanArgument,
+    everything: AllOption = False,
+    reasons: ReasonsOption = False,
+    objects: Annotated[
+        bool, typer.Option("--objects", help="List every object that would go.")
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="With --objects or --held: at most N.", show_default=False
+        ),
+    ] = None,
+    held: Annotated[
+        bool,
+        typer.Option(
+            "--held", help="List what lifecycle rules match and something holds, and by what."
+        ),
+    ] = False,
+    csv: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write every object that would go as CSV; - for standard output.",
+            show_default=False,
+        ),
+    ] = None,
+    parquet: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write every object that would go as Parquet.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Show a plan: what would go and why. Needs neither the catalog nor Spark.
+
+    It may have been copied or moved; only apply insists on the place where it was written.
+    """
+    asked = {
+        "--objects": objects,
+        "--held": held,
+        "--csv": csv is not None,
+        "--parquet": parquet is not None,
+    }
+    if len(named := [option for option, given in asked.items() if given]) > 1:
+        raise InvalidInput(f"{' and '.join(named)} exclude each other")
+    found = find_plan_anywhere(plan)
+    if csv is not None or parquet is not None:
+        export(session, found, tables(found), csv=csv, parquet=parquet)
+        return
+    summary = Summary(found.place, found.document, moved_to=found.moved_to)
+    if objects:
+        session.output.answer(ObjectsAnswer(summary, found, limit))
+        return
+    if held:
+        session.output.answer(HeldAnswer(summary, found, limit))
+        return
+    history = read_history(found, everything=everything, all_reasons=reasons)
+    session.output.answer(replace(summary, commits=history))
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsAnswer:
+    """The answer that lists the objects of a plan, one file after the other."""
+
+    summary: Summary
+    found: FoundPlan
+    limit: int | None
+
+    def document(self) -> Mapping[str, Any]:
+        return {**self.summary.document(), "listed": list(self._rows())}
+
+    def view(self) -> Iterable[Block]:
+        rows = (
+            (size(row["size"]), row["kind"], row["path"] or row["address"], row["reason"])
+            for row in self._rows()
+        )
+        return [Table(("bytes", "kind", "path", "reason"), rows, frozenset({"bytes"}))]
+
+    def _rows(self) -> Iterator[PlannedObject]:
+        return islice(_rows(self.found), self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldAnswer:
+    """The answer that lists what lifecycle rules match and something holds."""
+
+    summary: Summary
+    found: FoundPlan
+    limit: int | None
+
+    def document(self) -> Mapping[str, Any]:
+        return {**self.summary.document(), "held": list(self._rows())}
+
+    def view(self) -> Iterable[Block]:
+        rows = (
+            (row["address"], ", ".join(row["matched_rules"]), ", ".join(row["held_by"]))
+            for row in self._rows()
+        )
+        return [Table(("address", "rules", "held by"), rows)]
+
+    def _rows(self) -> Iterator[HeldAddress]:
+        return islice(self._every_row(), self.limit)
+
+    def _every_row(self) -> Iterator[HeldAddress]:
+        section = self.found.document.lifecycle
+        if section is None:
+            raise InvalidInput(
+                f"the plan at {self.summary.place} was not made by lifecycle rules",
+                hint="leave --held out",
+            )
+        for file in section.held:
+            table = self.found.read(file, HELD_COLUMNS)
+            for batch in table.to_batches(max_chunksize=10_000):
+                yield from batch.to_pylist()
+
+
+def tables(found: FoundPlan) -> Iterator[pa.Table]:
+    """The objects of a plan, a file at a time."""
+    for file in found.document.files:
+        yield found.read(file, COLUMNS).rename_columns({"belongs_to": "branch"})
+
+
+def _rows(found: FoundPlan) -> Iterator[PlannedObject]:
+    for table in tables(found):
+        for batch in table.to_batches(max_chunksize=10_000):
+            yield from batch.to_pylist()

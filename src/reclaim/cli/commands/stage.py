@@ -1,0 +1,38 @@
+"""``reclaim stage``: add an object that lies outside the catalog, where it is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from reclaim.cli.command import command
+from reclaim.cli.options.places import parse_object
+from reclaim.cli.session import Session
+from reclaim.cli.views.describe import entry_document, size
+from reclaim.cli.views.output import Done
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "stage", stage)
+
+
+def stage(
+    session: Session,
+    target: Annotated[str, typer.Argument(metavar="REPO/BRANCH/PATH", show_default=False)],
+    url: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL",
+            help="The object, such as s3://bucket/key or file:///folder/file.",
+            show_default=False,
+        ),
+    ],
+) -> None:
+    """Add an object that lies outside the catalog, where it is. It is never deleted."""
+    place = parse_object(target)
+    with session.open() as catalog:
+        entry = catalog.repository(place.repository).branch(place.ref).stage(place.path, url)
+    session.output.answer(
+        Done(f"Staged {entry.path} ({size(entry.size)}) on {place.ref}.", entry_document(entry))
+    )

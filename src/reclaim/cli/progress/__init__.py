@@ -1,0 +1,1 @@
+"""Progress of runs and transfers on stderr, and logs."""

@@ -1,0 +1,161 @@
+"""How a command answers: one port, for people on a console and for programs in JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from reclaim.cli.views.failure import Failure
+from reclaim.model import instant_text
+
+CHUNK = 1_000
+"""Rows are aligned this many at a time, so that a long listing starts at once."""
+
+Row = Sequence[str]
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under a head."""
+
+    columns: Row
+    rows: Iterable[Row]
+    right: frozenset[str] = frozenset()
+    """The columns that are aligned to the right."""
+    always_headed: bool = False
+    """Otherwise the head is shown on a terminal only, so that scripts see rows alone."""
+
+
+Block = str | Table
+
+
+class Answer(Protocol):
+    """A command's answer, in two forms. Only one of the two is asked for, and only once."""
+
+    def document(self) -> Mapping[str, Any]: ...
+
+    def view(self) -> Iterable[Block]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The answer of a command that changed something: a sentence, and the facts in it."""
+
+    sentence: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def document(self) -> Mapping[str, Any]:
+        return self.facts
+
+    def view(self) -> Iterable[Block]:
+        return [self.sentence]
+
+
+class Output(Protocol):
+    """Where answers and failures go."""
+
+    for_programs: bool
+    """Whether a program reads it: then nobody is asked, and nothing else goes to stdout."""
+
+    def answer(self, answer: Answer) -> None: ...
+
+    def fail(self, failure: Failure) -> None: ...
+
+
+class JsonOutput:
+    """Exactly one JSON document on stdout, for failures too."""
+
+    for_programs = True
+
+    def answer(self, answer: Answer) -> None:
+        self._write(answer.document())
+
+    def fail(self, failure: Failure) -> None:
+        self._write(failure.document())
+
+    def _write(self, document: Mapping[str, Any]) -> None:
+        # Encoded whole before the first byte is written: an error on the way leaves no half of it.
+        text = json.dumps(document, indent=2, ensure_ascii=False, default=_encode)
+        sys.stdout.write(text + "\n")
+
+
+class ConsoleOutput:
+    """Sentences and tables on stdout, failures on stderr; colours on a terminal only."""
+
+    for_programs = False
+
+    def answer(self, answer: Answer) -> None:
+        styled = sys.stdout.isatty()
+        for block in answer.view():
+            if isinstance(block, str):
+                print(printable(block))
+            elif styled:
+                _print_styled(block)
+            else:
+                _print_plain(block)
+
+    def fail(self, failure: Failure) -> None:
+        sys.stdout.flush()
+        print(f"error: {printable(failure.message)}", file=sys.stderr)
+        if failure.hint:
+            print(f"hint: {printable(failure.hint)}", file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """Text that cannot steer a terminal: control characters are written out."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def _chunks(table: Table) -> Iterator[list[list[str]]]:
+    rows = iter(table.rows)
+    while chunk := list(islice(rows, CHUNK)):
+        yield [[printable(cell) for cell in row] for row in chunk]
+
+
+def _print_plain(table: Table) -> None:
+    widths = [0] * len(table.columns)
+    head = [list(table.columns)] if table.always_headed else []
+    for rows in _chunks(table):
+        chunk, head = head + rows, []
+        columns = zip(*chunk, strict=True)
+        widths = [max(w, *map(len, cells)) for w, cells in zip(widths, columns, strict=True)]
+        for row in chunk:
+            cells = [
+                cell.rjust(width) if name in table.right else cell.ljust(width)
+                for cell, width, name in zip(row, widths, table.columns, strict=True)
+            ]
+            print("  ".join(cells).rstrip())
+
+
+def _print_styled(table: Table) -> None:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    head = True
+    for chunk in _chunks(table):
+        shown = RichTable(box=None, pad_edge=False, show_header=head, header_style="bold cyan")
+        for name in table.columns:
+            justify = "right" if name in table.right else "left"
+            shown.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+        for row in chunk:
+            shown.add_row(*map(Text, row))
+        console.print(shown)
+        head = False
+
+
+def _encode(value: object) -> Any:
+    if isinstance(value, datetime):
+        return instant_text(value)
+    if isinstance(value, Iterable):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")

@@ -1,0 +1,103 @@
+"""The objects of a plan in a file, for spreadsheets and SQL."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict
+
+from reclaim.cli import local
+from reclaim.cli.options.found_plan import FoundPlan, shown
+from reclaim.cli.session import Session
+from reclaim.cli.views.describe import objects
+from reclaim.cli.views.output import Done
+from reclaim.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+STANDARD_OUTPUT = "-"
+
+
+class PlanExported(TypedDict):
+    """With --csv or --parquet."""
+
+    plan: str
+    file: str
+    format: Literal["csv", "parquet"]
+    objects: int
+
+
+def export(
+    session: Session,
+    found: FoundPlan,
+    tables: Iterator[pa.Table],
+    *,
+    csv: str | None,
+    parquet: str | None,
+) -> None:
+    """Write the objects of a plan as CSV or Parquet; of them one file of the plan is in memory.
+
+    A file is there whole or not at all.
+    """
+    target = csv if csv is not None else parquet
+    assert target is not None
+    write = _write_csv if csv is not None else _write_parquet
+    if target == STANDARD_OUTPUT:
+        if csv is None:
+            raise InvalidInput(
+                "Parquet cannot go to standard output", hint="name a file, or use --csv -"
+            )
+        if session.output.for_programs:
+            raise InvalidInput(
+                "stdout cannot carry both the objects and a JSON document",
+                hint="leave --json out, or name a file",
+            )
+        write(sys.stdout.buffer, tables)
+        sys.stdout.buffer.flush()
+        return
+    with local.replacing(Path(target)) as file:
+        written = write(file, tables)
+    facts: PlanExported = {
+        "plan": shown(found.moved_to or found.place),
+        "file": str(Path(target).absolute()),
+        "format": "csv" if csv is not None else "parquet",
+        "objects": written,
+    }
+    session.output.answer(Done(f"Wrote {objects(written)} to {target}.", facts))
+
+
+def _write_csv(file: IO[bytes], tables: Iterator[pa.Table]) -> int:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    schema = _schema(pa.timestamp("s", tz="UTC"))
+    with csv.CSVWriter(file, schema) as writer:
+        return _write(tables, schema, writer.write_table)
+
+
+def _write_parquet(file: IO[bytes], tables: Iterator[pa.Table]) -> int:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    schema = _schema(pa.timestamp("us", tz="UTC"))
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        return _write(tables, schema, writer.write_table)
+
+
+def _schema(time: pa.DataType) -> pa.Schema:
+    import pyarrow as pa
+
+    columns = {"address": pa.string(), "path": pa.string(), "size": pa.int64()}
+    columns |= {"last_modified": time, "kind": pa.string(), "branch": pa.string()}
+    return pa.schema([*columns.items(), ("reason", pa.string())])
+
+
+def _write(tables: Iterator[pa.Table], schema: pa.Schema, write: Callable[[Any], None]) -> int:
+    rows = 0
+    for table in tables:
+        # Times to the second for people: what is left out is no error.
+        write(table.select(schema.names).cast(schema, safe=False))
+        rows += table.num_rows
+    return rows

@@ -1,0 +1,114 @@
+"""The commits of a plan on the command line: those that go, and why others stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypedDict
+
+from reclaim.cli.options.found_plan import FoundPlan
+from reclaim.cli.views.documents import DecisionDocument
+from reclaim.cli.views.output import Block
+from reclaim.cli.views.snapshot_rows import (
+    KEPT,
+    SnapshotRow,
+    folded,
+    going_view,
+    kept_view,
+    snapshot_table,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LIVE = "live"
+"""The verdict on a snapshot that stays; see ``run.snapshot_reasons``."""
+COLUMNS = ("id", "written_at", "message", "refs", "verdict", "reasons")
+BATCH = 1_000
+
+
+class PlanCommits(TypedDict):
+    """What becomes of each commit; the fields are null if that file of the plan is missing."""
+
+    going: int | None
+    kept: int | None
+    listed: Sequence[DecisionDocument] | None
+    kept_by: Mapping[str, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanHistory:
+    """The history in a plan: first the snapshots that go, then those that stay."""
+
+    noun: str
+    going: pa.Table | None
+    """None when the file with the snapshots is not there, of a plan that was copied."""
+    staying: pa.Table | None
+    everything: bool
+    all_reasons: bool
+
+    def document(self) -> PlanCommits:
+        if self.going is None or self.staying is None:
+            return {"going": None, "kept": None, "listed": None, "kept_by": None}
+        listed = [*_rows(self.going), *(_rows(self.staying) if self.everything else ())]
+        return {
+            "going": self.going.num_rows,
+            "kept": self.staying.num_rows,
+            "listed": [row.document() for row in listed],
+            "kept_by": dict(folded(_main_reasons(self.staying))),
+        }
+
+    def view(self) -> Iterator[Block]:
+        if self.going is None or self.staying is None:
+            yield f"(The file with the {self.noun}s of the plan is not here; copy all of it.)"
+            return
+        if not self.going.num_rows and not self.everything:
+            return
+        yield from going_view(
+            _rows(self.going),
+            self.going.num_rows,
+            self.noun,
+            everything=self.everything,
+            all_reasons=self.all_reasons,
+        )
+        if self.everything:
+            yield snapshot_table(_rows(self.staying), self.noun, all_reasons=self.all_reasons)
+        else:
+            yield from kept_view(_main_reasons(self.staying), self.noun)
+
+
+def read_history(found: FoundPlan, *, everything: bool, all_reasons: bool) -> PlanHistory:
+    """The snapshots of a plan, from the file beside it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    noun = found.document.store.noun
+    if not found.has(found.document.snapshots):
+        return PlanHistory(noun, None, None, everything, all_reasons)
+    rows = found.read(found.document.snapshots, COLUMNS)
+    live = pc.equal(rows.column("verdict").cast(pa.string()), LIVE)
+    return PlanHistory(
+        noun, rows.filter(pc.invert(live)), rows.filter(live), everything, all_reasons
+    )
+
+
+def _main_reasons(rows: pa.Table) -> dict[str, int]:
+    """How many snapshots have each main reason."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    first = pc.list_element(rows.column("reasons").cast(pa.list_(pa.string())), 0)
+    return {one["values"]: one["counts"] for one in pc.value_counts(first).to_pylist()}
+
+
+def _rows(rows: pa.Table) -> Iterator[SnapshotRow]:
+    for batch in rows.to_batches(max_chunksize=BATCH):
+        for row in batch.to_pylist():
+            yield SnapshotRow(
+                row["id"],
+                row["written_at"],
+                row["message"] or "",
+                [ref["name"] for ref in row["refs"] or ()],
+                KEPT if row["verdict"] == LIVE else row["verdict"],
+                row["reasons"],
+            )

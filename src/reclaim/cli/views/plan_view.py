@@ -1,0 +1,298 @@
+"""How a plan looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
+from urllib.parse import unquote
+
+from reclaim.cli.config.settings import current
+from reclaim.cli.options.found_plan import shown
+from reclaim.cli.options.store_names import store_option
+from reclaim.cli.views.describe import expired, instant, objects, percent, size, snapshots
+from reclaim.cli.views.output import Block, Table
+from reclaim.cli.views.plan_history import PlanCommits, PlanHistory
+from reclaim.cli.views.policy_view import STORED
+
+if TYPE_CHECKING:
+    from reclaim.engine.tasks.parts import Place
+    from reclaim.run.plan.plan_document import (
+        Counts,
+        Group,
+        HistoryChange,
+        Lifecycle,
+        PlanDocument,
+        TooYoung,
+        Uncommitted,
+    )
+
+ROWS = 15
+"""How many rows people are shown of a long table; ``--json`` has them all."""
+
+
+class PlanFound(TypedDict):
+    """A plan, where it is, and what becomes of each commit; all else is in the plan itself."""
+
+    plan: str
+    """The folder or URL of the plan, for `show` and `apply`."""
+    moved_from: str | None
+    """Where the plan was written, if it was moved or copied; it is applied only there."""
+    not_recorded: str | None
+    """Why the store could not record the plan; then apply it with its digest."""
+    commits: PlanCommits | None
+    """In the answer of `show`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The answer that shows a plan."""
+
+    place: Place
+    plan: PlanDocument
+    not_recorded: str | None = None
+    """Why the store could not record a plan that was made just now."""
+    moved_to: Place | None = None
+    """Where it lies now, of a plan that was copied or moved."""
+    commits: PlanHistory | None = None
+    """The verdict on each snapshot, where that is shown."""
+
+    def document(self) -> Mapping[str, Any]:
+        return {
+            "plan": shown(self.moved_to or self.place),
+            "moved_from": None if self.moved_to is None else shown(self.place),
+            "not_recorded": self.not_recorded,
+            **self.plan.model_dump(mode="json"),
+            "commits": None if self.commits is None else self.commits.document(),
+        }
+
+    def view(self) -> Iterator[Block]:
+        plan, where = self.plan, shown(self.place)
+        name = f"{plan.store.name} (deleted)" if plan.store.deleted else plan.store.name
+        yield f"Plan {plan.run} for {name}, made {instant(plan.started_at)} UTC"
+        if self.moved_to is not None:
+            yield f"  in {shown(self.moved_to)}; written to {where}, and applied only there"
+        else:
+            yield f"  in {where}"
+        if plan.uncommitted is not None:
+            yield from _looked_at(plan.uncommitted)
+        if plan.lifecycle is not None:
+            yield from _by_rules(plan.lifecycle)
+        whole = plan.uncommitted is None and not (plan.lifecycle and plan.lifecycle.base)
+        looked_at = "" if whole else " that were looked at,"
+        part = percent(plan.candidate_bytes, plan.bytes)
+        yield (
+            f"Of {objects(plan.objects)} ({size(plan.bytes)}){looked_at} {plan.candidates} would "
+            f"go ({size(plan.candidate_bytes)}): {part} of the bytes, "
+            f"{percent(plan.candidates, plan.objects)} of the objects."
+        )
+        if plan.too_young:
+            yield f"{too_young(plan.too_young, plan.store.noun)}."
+        if plan.going:
+            yield from self._going()
+        yield "\nWhat stays, and why:"
+        yield _table("reason", _sums(plan.staying, _why), len(plan.staying))
+        yield "\nHistory:"
+        yield from self._history()
+        yield "\nChecked:"
+        yield _counts(plan.expected, plan.read, plan.store.noun)
+        if plan.inventory:
+            yield f"The objects were taken from the inventory {plan.inventory}."
+        yield plan.promise
+        for warning in plan.warnings:
+            yield f"Note: {warning}."
+        yield ""
+        yield f"Digest: {plan.digest}"
+        if self.not_recorded:
+            yield (
+                f"Note: the store did not record the plan ({self.not_recorded}). Apply it with "
+                "--digest, or every object is compared with all live data again."
+            )
+        here = shown(self.moved_to or self.place)
+        if plan.candidates or plan.dead or plan.edits_history:
+            shows = f" To see each object: reclaim show {here} --objects" * bool(plan.candidates)
+            yield f"Nothing was changed.{shows}"
+            store = store_option(plan.store.kind, plan.store.uid)
+            digest = f" --digest {plan.digest}" if self.not_recorded else ""
+            yield f"{self._apply_to()}: reclaim apply {where}{store}{digest}"
+        elif (
+            plan.uncommitted is not None and plan.uncommitted.partitions is not None
+        ) or plan.lifecycle is not None:
+            yield "Nothing was changed, and nothing would go."
+            yield f"To let the next run start from here: reclaim apply {where}"
+        elif plan.too_young:
+            yield "Nothing was changed, and nothing would go yet. Plan it again then."
+        else:
+            yield "Nothing was changed, and nothing would go: there is no need to apply it."
+
+    def _apply_to(self) -> str:
+        """The purpose of an apply, in a few words."""
+        plan = self.plan
+        edit = "edit the history" if plan.edits_history else ""
+        takes = ""
+        if plan.candidates or plan.dead:
+            asked = current()["quarantine"]
+            moves = plan.store.quarantines if asked is None else asked
+            takes = "move them to quarantine" if moves else "delete them"
+        return f"To {' and '.join(filter(None, (edit, takes)))}"
+
+    def _going(self) -> Iterator[Block]:
+        plan = self.plan
+        yield "\nWhy:"
+        yield _table("reason", _sums(plan.going, lambda group: group.reason))
+        yield "\nWhat:"
+        yield _table("kind", _sums(plan.going, lambda group: group.kind))
+        data = [group for group in plan.going if group.branch or group.prefix]
+        if data:
+            yield "\nWhere, by the branch it was uploaded to and the folder of its path:"
+            yield _table("branch and folder", _sums(data, _where))
+        yield "\nHow old:"
+        yield _table("age", sorted(_sums(plan.going, lambda group: group.age), key=_by_age))
+        yield "\nThe largest:"
+        rows = [(size(item.bytes), item.path or item.address) for item in plan.largest[:ROWS]]
+        yield Table(("bytes", "path"), rows, frozenset({"bytes"}))
+
+    def _history(self) -> Iterator[Block]:
+        plan = self.plan
+        if plan.policy_source == STORED:
+            yield f"The policy that is stored with {plan.store.name} was used:"
+        for line in plan.policy:
+            yield f"Policy: {line}."
+        noun = plan.store.noun
+        change = plan.history
+        going = plan.expired if change is None else change.released - change.held
+        unreached = plan.dead - going
+        yield (
+            f"{snapshots(plan.live, noun)} stay, on {plan.refs} {_plural('ref', plan.refs)} and "
+            f"{plan.leases} {_plural('lease', plan.leases)}. {unreached} "
+            f"{'was' if unreached == 1 else 'were'} already unreachable."
+        )
+        if plan.expired or any(plan.rules.values()):
+            yield expired(plan.expired, [one.holder for one in plan.held_by], noun)
+        if plan.history and plan.edits_history:
+            yield _edit(plan.history, noun)
+        if plan.deleted_refs:
+            yield f"Refs that go with their {plan.store.noun}s: {', '.join(plan.deleted_refs)}."
+        if self.commits is not None:
+            yield from self.commits.view()
+
+
+def _looked_at(how: Uncommitted) -> Iterator[Block]:
+    """How a run on uncommitted data went about it."""
+    kind = "An" if how.mode == "optimized" else "A"
+    of = "" if how.branch is None else f" of the branch {how.branch}"
+    yield f"{kind} {how.mode} run{of}: {how.why}."
+    looked_up = f" and looked up {objects(how.objects_looked_up)}" * bool(how.objects_looked_up)
+    yield (
+        f"It listed {objects(how.objects_listed)} in {how.partitions_listed} "
+        f"{_plural('partition', how.partitions_listed)}{looked_up}, and read {how.ranges_read} "
+        f"{_plural('range', how.ranges_read)} ({size(how.bytes_read)} in all). "
+        f"{objects(how.objects_known)} are known."
+    )
+
+
+def _by_rules(how: Lifecycle) -> Iterator[Block]:
+    """How lifecycle rules were judged."""
+    kind = "An" if how.mode == "incremental" else "A"
+    rules = len({rule.rule_id for rule in how.rules})
+    yield (
+        f"{kind} {how.mode} run of {rules} lifecycle {_plural('rule', rules)}, as of {how.today}: "
+        f"{how.why}."
+    )
+    yield (
+        f"It read {how.metaranges_read} {_plural('metarange', how.metaranges_read)} and "
+        f"{how.ranges_read} {_plural('range', how.ranges_read)} ({size(how.bytes_read)} in all). "
+        f"{objects(how.held_count)} that rules match {_stay(how.held_count)} because something "
+        "holds them (--held lists them)."
+    )
+
+
+def too_young(young: TooYoung, noun: str) -> str:
+    """The objects that may go later, and when; times are in UTC."""
+    parts = []
+    if young.objects:
+        parts.append(f"{objects(young.objects)} ({size(young.bytes)})")
+    if young.snapshots:
+        parts.append(snapshots(young.snapshots, noun))
+    one = young.objects + young.snapshots == 1
+    said = (
+        f"{' and '.join(parts)} that nothing refers to {'is' if one else 'are'} too young, and may "
+        f"go from {instant(young.first_at)} UTC"
+    )
+    if young.first_at == young.all_at:
+        return said
+    return f"{said} on, all of them from {instant(young.all_at)} UTC"
+
+
+def _plural(noun: str, count: int) -> str:
+    return noun if count == 1 else f"{noun}s"
+
+
+def _stay(count: int) -> str:
+    return "stays" if count == 1 else "stay"
+
+
+def _edit(change: HistoryChange, noun: str) -> str:
+    """The edit of the history that a plan makes."""
+    gets = "gets" if change.reparented == 1 else "get"
+    leaves = "leaves" if change.released == 1 else "leave"
+    held = ""
+    if change.held:
+        held = (
+            f" Of these {change.held} {_stay(change.held)} for now, held by a lease or by a run "
+            "that can be undone."
+        )
+    return (
+        f"The history is edited: {snapshots(change.reparented, noun)} {gets} other parents, and "
+        f"{snapshots(change.released, noun)} {leaves} it.{held}"
+    )
+
+
+Sum = tuple[str, int, int]
+"""Name of the group, its objects, its bytes."""
+
+
+def _sums(groups: list[Group], key: Callable[[Group], str]) -> list[Sum]:
+    """Groups added up by a key, the largest first."""
+    sums: dict[str, tuple[int, int]] = {}
+    for group in groups:
+        count, total = sums.get(key(group), (0, 0))
+        sums[key(group)] = count + group.objects, total + group.bytes
+    ordered = sorted(sums.items(), key=lambda item: (-item[1][1], item[0]))
+    return [(name, count, total) for name, (count, total) in ordered]
+
+
+def _table(head: str, sums: list[Sum], most: int = ROWS) -> Table:
+    rows = [(name, str(count), size(total)) for name, count, total in sums[:most]]
+    if len(sums) > most:
+        rest = sums[most:]
+        total = sum(row[2] for row in rest)
+        rows.append((f"({len(rest)} others)", str(sum(row[1] for row in rest)), size(total)))
+    return Table((head, "objects", "bytes"), rows, frozenset({"objects", "bytes"}), True)
+
+
+def _why(group: Group) -> str:
+    return f"{group.kind}: {group.reason}" if group.kind else group.reason
+
+
+def _where(group: Group) -> str:
+    return f"{unquote(group.branch) or '-'}  {group.prefix or '(path unknown)'}"
+
+
+def _by_age(row: Sum) -> int:
+    """Ages are words with a number of days in them."""
+    return 0 if row[0].startswith("under") else int("".join(filter(str.isdigit, row[0])) or 0)
+
+
+def _counts(expected: Counts, read: Counts, noun: str) -> Table:
+    names = {
+        "snapshots": f"{noun}s",
+        "containers": f"containers of {noun}s that stay",
+        "entries": "entries in those",
+        "held": "staged or pending addresses",
+    }
+    rows = [
+        (text, str(getattr(expected, name)), str(getattr(read, name)))
+        for name, text in names.items()
+    ]
+    return Table(("", "expected", "read"), rows, frozenset({"expected", "read"}), True)

@@ -1,0 +1,112 @@
+"""Confirming: whatever the read reaches that showed all marks, and the plan did not know, stays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reclaim.engine.answers import NO_CONTAINERS
+from reclaim.engine.requests import ConfirmRequest, ExpandRequest
+from reclaim.engine.tasks.parts import Part
+from reclaim.errors import IncompleteRead
+from reclaim.run.apply.context import ApplyContext
+from reclaim.run.plan.dead_snapshots import find_dead, find_dead_ids, live_containers
+from reclaim.run.plan.decide import Decided
+from reclaim.run.plan.plan_snapshots import PlannedSnapshots
+from reclaim.run.plan.promises import keep_needed
+from reclaim.run.plan.protection import hold_protected
+from reclaim.stores.observation import Observation
+
+
+def confirm(
+    context: ApplyContext,
+    decided: PlannedSnapshots,
+    seen: Observation,
+    now: Decided,
+    *,
+    done: Sequence[Part],
+) -> tuple[Observation, Sequence[Part]]:
+    """The candidates that nothing reaches now, and the observation with all that is needed.
+
+    ``decided`` are the decisions of the plan, ``seen`` and ``now`` those of the read that showed
+    all marks, and ``done`` is the journal of earlier applies.
+    """
+    seen = _hold_needed(context, decided, seen, now)
+    return seen, _drop_reached(context, decided, seen, now, done)
+
+
+def _hold_needed(
+    context: ApplyContext, decided: PlannedSnapshots, seen: Observation, now: Decided
+) -> Observation:
+    """An observation in which all is needed as well that other runs have promised, and that paths
+    protect of snapshots which the plan did not know."""
+    seen = keep_needed(
+        seen,
+        context.store,
+        context.engine,
+        besides=context.run,
+        place=context.work,
+        known=_known_containers(context),
+    )
+    known = decided.live | decided.dead.keys() | now.live
+    return hold_protected(
+        seen,
+        context.store,
+        context.engine,
+        find_dead_ids(seen, now) - known,
+        own=context.work.below("protected"),
+        opener=context.opener,
+    )
+
+
+def _drop_reached(
+    context: ApplyContext,
+    decided: PlannedSnapshots,
+    seen: Observation,
+    now: Decided,
+    done: Sequence[Part],
+) -> Sequence[Part]:
+    """The candidates that nothing reaches now; what is new is found by id, never by time."""
+    judged = find_dead(seen, now)
+    # One that could be read when it was planned may be in the middle of being written again.
+    torn = {
+        one
+        for one in seen.unreadable
+        if decided.dead.get(one) not in (seen.why.get(one), judged.get(one))
+    }
+    kept = now.live - decided.live | torn
+    fresh = live_containers(seen, kept)
+    revived = NO_CONTAINERS
+    if fresh.num_rows:
+        place, known = context.own.below("containers"), _known_containers(context)
+        request = ExpandRequest(context.store.format, fresh, place, known=known)
+        revived = context.engine.expand(request)
+    found = context.engine.confirm(
+        ConfirmRequest(
+            context.store.format,
+            context.basis.candidates,
+            revived,
+            seen.held,
+            seen.closed,
+            done,
+            context.own.below("objects"),
+            context.work,
+        )
+    )
+    complete = (
+        ("containers of snapshots", fresh.num_rows, revived.of_snapshots),
+        ("containers", revived.containers, found.read.containers),
+        ("entries", revived.entries, found.read.entries),
+        ("staged or pending addresses", seen.held_count, found.read.held),
+    )
+    for what, expected, read in complete:
+        if expected != read:
+            raise IncompleteRead(
+                f"to confirm, {expected} {what} were expected and {read} were read",
+                hint="nothing was deleted; apply it again",
+            )
+    return found.parts
+
+
+def _known_containers(context: ApplyContext) -> list[Part]:
+    """The containers that the plan has read."""
+    return [file.part for file in context.basis.document.containers]

@@ -1,0 +1,114 @@
+"""Plans that leave nothing to do: empty ones, and those that were applied to their end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, Outcome
+from reclaim.engine.tasks.parts import Opener, Place, open_storage
+from reclaim.engine.tasks.quarantine import QUARANTINED
+from reclaim.run.apply.admission import check_begun, check_plan
+from reclaim.run.apply.applied import Applied
+from reclaim.run.apply.trust import is_trusted
+from reclaim.run.plan import plan_snapshots
+from reclaim.run.plan.plan_document import PlanDocument
+from reclaim.run.sweep.removal import Removal
+from reclaim.run_record import COLLECT, Phase, RunRecord
+from reclaim.stores.base import Store
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedPlan:
+    """The result of a plan that needs no engine."""
+
+    applied: Applied
+    finished_at: datetime | None = None
+    """When an earlier apply finished; None for an empty plan, or if that was not recorded."""
+    before: bool = False
+    """Whether an earlier apply did it."""
+
+
+def is_empty(planned: PlanDocument, place: Place, opener: Opener = open_storage) -> bool:
+    """Whether a plan deletes nothing and leaves the history as it is."""
+    if planned.candidates or planned.dead or planned.deleted_refs:
+        return False
+    return not plan_snapshots.read(opener(place.url), planned.snapshots.part).reparent
+
+
+def settle_plan(
+    store: Store,
+    place: Place,
+    planned: PlanDocument,
+    *,
+    digest: str | None,
+    removal: Removal,
+    exclude: Sequence[str],
+) -> FinishedPlan | None:
+    """The result of a plan that leaves nothing to do, without an engine and a lock; None if there
+    may be something. An empty plan is recorded as a run that is done."""
+    check_plan(planned, store)
+    removal.check(store, planned)
+    trusted = is_trusted(store, planned, digest)
+    run = store.find_run(planned.run)
+    check_begun(run, removal, place, planned, exclude, trusted=trusted)
+    if run is not None:
+        if not _leaves_nothing(run, exclude):
+            return None
+        return FinishedPlan(_applied_by(run, store, place), run.finished_at, before=True)
+    # Other plans leave a checkpoint for the next one.
+    if not trusted or planned.uncommitted is not None or planned.lifecycle is not None:
+        return None
+    if not is_empty(planned, place):
+        return None
+    made = RunRecord(
+        planned.run,
+        COLLECT,
+        Phase.DONE,
+        planned.started_at,
+        str(place),
+        plan=planned.digest,
+    )
+    store.add_run(made)
+    return FinishedPlan(_applied_by(made, store, place))
+
+
+def _leaves_nothing(run: RunRecord, exclude: Sequence[str]) -> bool:
+    """Whether another apply of the plan of a run has nothing to do."""
+    if run.phase is not Phase.DONE:
+        return False
+    if run.quarantine is not None:
+        # Another apply starts the window anew, and finds again what damaged lists do not tell.
+        return False
+    if run.counts.dropped or run.edit.spared:
+        # What was live then, or was only compared, may go now.
+        return False
+    # An apply without these globs takes what was left out.
+    return not run.left_out.objects or set(run.left_out.globs) == set(exclude)
+
+
+def _applied_by(run: RunRecord, store: Store, place: Place) -> Applied:
+    """The result of a finished run, by its record."""
+    counts = run.counts
+    taken = QUARANTINED if run.quarantine else DELETED
+    outcome = Outcome(
+        Counter({taken: counts.objects, MISSING: counts.missing, FAILED: counts.failed}),
+        Counter({taken: counts.bytes}),
+    )
+    return Applied(
+        run.id,
+        place,
+        outcome,
+        counts.dropped,
+        counts.condemned,
+        counts.collected,
+        run.quarantine.until if run.quarantine else None,
+        store.noun,
+        unplanned=run.edit.unplanned,
+        spared=run.edit.spared,
+        edit=run.edit.counts,
+        left_out=run.left_out,
+        by_lifecycle_rules=run.lifecycle is not None,
+    )

@@ -1,0 +1,39 @@
+"""The list of what a person left out of an apply, which later runs read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reclaim.engine.answers import NO_CONTAINERS
+from reclaim.engine.requests import ConfirmRequest
+from reclaim.engine.tasks.parts import Part
+from reclaim.run.apply.context import ApplyContext
+from reclaim.run.apply.exclusion import FOLDER, write_files
+from reclaim.run_record import NOTHING_LEFT_OUT, LeftOut
+
+
+def list_left_out(
+    context: ApplyContext, *, done: Sequence[Part] = (), closed: frozenset[str] = frozenset()
+) -> LeftOut:
+    """Write down what a person left out, without what an earlier apply has taken: ``done`` is the
+    journal of those, and ``closed`` are the partitions that nobody can write to any more."""
+    if context.exclusion is None:
+        return NOTHING_LEFT_OUT
+    parts, place = context.exclusion.excluded, context.own.below(FOLDER)
+    if done:
+        parts = context.engine.confirm(
+            ConfirmRequest(
+                context.store.format,
+                parts,
+                NO_CONTAINERS,
+                (),
+                closed,
+                done,
+                place.below("left"),
+                context.work,
+            )
+        ).parts
+    write_files(context.storage, context.own, parts)
+    counted = context.engine.verify(parts, place).values()
+    objects, size = (sum(counts[at] for counts in counted) for at in range(2))
+    return LeftOut(tuple(context.globs), objects, size, str(place))

@@ -1,0 +1,1 @@
+"""Doctor: examine a store, its storage and this machine."""

@@ -1,0 +1,1 @@
+"""Expire: edit the history by rules; deletes no bytes."""

@@ -1,0 +1,109 @@
+"""A plan as it is written down: ``plan.json``, which people read and apply obeys.
+
+It carries a hash of itself and of every file beside it: a plan that was edited is not applied. Who
+edits all of them can make the hashes right again; see ``trust`` for that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from reclaim.engine.tasks.parts import Place
+from reclaim.errors import NotFound, PlanRefused, UnknownVersion
+from reclaim.run.plan.plan_document import FORMAT, PlanDocument, Where, hash_of
+from reclaim.storage import Storage
+
+FILE = "plan.json"
+
+
+def write(storage: Storage, place: Place, document: PlanDocument) -> PlanDocument:
+    """Write a plan down; returns it with its hash."""
+    sealed = document.sealed()
+    storage.put(place.at(FILE), json.dumps(sealed.model_dump(mode="json"), indent=2).encode())
+    return sealed
+
+
+def find(storage: Storage, location: str) -> tuple[Place, PlanDocument]:
+    """The plan in the folder that is the root of a storage, and the place that it names."""
+    document = read(storage, Place(storage.url, ""))
+    place = Place(document.place.url, document.place.prefix)
+    if str(place) != storage.url:
+        raise PlanRefused(
+            f"the plan at {location} was written to {place} and moved from there",
+            hint="plan it again, with --out naming its final place",
+        )
+    return place, document
+
+
+def read(storage: Storage, place: Place) -> PlanDocument:
+    """A plan as it was written; anything else is refused."""
+    body = _body(storage, place)
+    format = body.get("format")
+    if format != FORMAT:
+        older = isinstance(format, int) and format < FORMAT
+        raise UnknownVersion(
+            f"the plan at {place} has format {format}, and this Reclaim reads plans of format "
+            f"{FORMAT}",
+            hint="make a new plan with `reclaim plan`; the old one was not changed"
+            if older
+            else "apply it with the version of Reclaim that made it, or plan again with this one",
+        )
+    try:
+        document = PlanDocument.model_validate_json(json.dumps(body))
+    except ValidationError as error:
+        raise PlanRefused(f"{place}/{FILE} is not a plan", hint="plan it again") from error
+    return document
+
+
+class PlannedRun(NamedTuple):
+    """The run of a plan, and the store that it is for: its storage and its uid."""
+
+    run: str
+    storage: str | None
+    uid: str | None
+
+
+def find_run(storage: Storage, location: str) -> tuple[Place, PlannedRun]:
+    """Where the plan at the root of a storage says that it is, and its run; of any format so far.
+
+    A run that was made from it may have promised to give something back, whatever its format.
+    """
+    body = _body(storage, Place(storage.url, ""))
+    try:
+        known = Where.model_validate(body["place"])
+        run = str(body["run"])
+        planned_for = body.get("store", {})
+        planned = PlannedRun(run, planned_for.get("storage"), planned_for.get("uid"))
+    except (KeyError, AttributeError, ValidationError) as error:
+        raise PlanRefused(f"{location}/{FILE} is not a plan", hint="plan it again") from error
+    place = Place(known.url, known.prefix)
+    if str(place) != storage.url:
+        raise PlanRefused(f"the plan at {location} was written to {place} and moved from there")
+    return place, planned
+
+
+def _body(storage: Storage, place: Place) -> Mapping[str, Any]:
+    """The file at a place, which must be as it was written."""
+    try:
+        data = storage.get(place.at(FILE))
+    except NotFound as error:
+        raise NotFound(
+            f"there is no plan at {place}", hint="make one with `reclaim plan`"
+        ) from error
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise PlanRefused(f"{place}/{FILE} is not a plan", hint="plan it again") from error
+    if not isinstance(body, dict):
+        raise PlanRefused(f"{place}/{FILE} is not a plan", hint="plan it again")
+    format = body.get("format")
+    if isinstance(format, int) and format <= FORMAT and body.get("digest") != hash_of(body):
+        raise PlanRefused(
+            f"the plan at {place} was changed after it was written",
+            hint="plan it again; a plan cannot be edited by hand",
+        )
+    return body

@@ -1,0 +1,1 @@
+"""Purge: delete quarantined objects for good, once their time is over."""

@@ -1,0 +1,1 @@
+"""Records of a run: journal, lists, checkpoints, stages, interruptions."""

@@ -1,0 +1,1 @@
+"""Sweep: take objects away in waves, for good or to quarantine."""

@@ -1,0 +1,442 @@
+"""Removals: for good, or to quarantine, from where objects can be brought back.
+
+A removal brings the deleter that a sweep uses. The sweep does not know which one it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from reclaim.engine.answers import NO_CONTAINERS
+from reclaim.engine.base import Engine
+from reclaim.engine.requests import FindRequest, RecallRequest
+from reclaim.engine.tasks.delete_markers import Expunge, Mark, Unmark
+from reclaim.engine.tasks.deleting import Deleter, Remove
+from reclaim.engine.tasks.judging import CandidateRules
+from reclaim.engine.tasks.notes import COVERING, RETURNED, find_notes
+from reclaim.engine.tasks.parts import Opener, Part, Place
+from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
+from reclaim.engine.tasks.restoring import BringBack
+from reclaim.errors import Corrupt, NotFound, PlanRefused, ReclaimError, Refused, StorageDenied
+from reclaim.ids import new_uid
+from reclaim.model import SnapshotId
+from reclaim.run.plan import plan_file
+from reclaim.run.plan.plan_document import PlanDocument
+from reclaim.run.plan.plan_file import PlannedRun
+from reclaim.run.record.damaged_notes import recall_without
+from reclaim.run.record.journal import Journal
+from reclaim.run.record.known_lists import known_lists
+from reclaim.run_record import Quarantine, RunRecord
+from reclaim.safety import SAFETY
+from reclaim.storage import KeyRange, buckets
+from reclaim.stores.abilities import HeldQuarantine, Quarantines
+from reclaim.stores.base import Held, Store
+from reclaim.stores.format import QUARANTINE
+
+MOVED, MARKED = "moved", "marked"
+"""The names of the two in the records of runs."""
+OPTIONS = {None: "--no-quarantine", MOVED: "--quarantine", MARKED: "--quarantine --markers"}
+"""The options that ask for each of them, and for deleting."""
+KEEP = SAFETY.quarantine
+"""How long what was set aside is kept by default."""
+FAR = timedelta(days=3650)
+
+log = logging.getLogger(__name__)
+
+
+class Removal(Protocol):
+    """How an apply removes objects."""
+
+    @property
+    def name(self) -> str | None:
+        """Its name in a run's record; None for deleting."""
+        ...
+
+    def check(self, store: Store, planned: PlanDocument) -> None:
+        """Refuse what this removal cannot do, before anything is done."""
+        ...
+
+    def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter: ...
+
+    def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
+        """Remove snapshots whose objects were taken."""
+        ...
+
+    def quarantine(self, now: datetime, promised: Quarantine | None) -> Quarantine | None:
+        """The quarantine of a run that begins now, as its record has it; None for deleting.
+
+        ``promised`` is what an earlier apply of the same plan said.
+        """
+        ...
+
+    def requests(self, store: Store, objects: int) -> int:
+        """How many requests that are paid for it takes, where requests are."""
+        ...
+
+
+class UndoableRemoval(Removal, Protocol):
+    """A removal that can be undone until a purge ends its window."""
+
+    def check_reversible(self, store: Store) -> None:
+        """Refuse an undo or a purge that could not be done as it must be."""
+        ...
+
+    def quarantined(
+        self, store: Store, engine: Engine, run: RunRecord, place: Place, opener: Opener
+    ) -> Sequence[Part]:
+        """Objects in the quarantine of a run, and nothing else, each with its identity."""
+        ...
+
+    def aside(self, store: Store, run_id: str) -> Aside | None:
+        """Where a run sets objects aside; None if they stay where they are."""
+        ...
+
+    def restorer(self, store: Store, run: RunRecord, opener: Opener) -> Deleter:
+        """Brings objects back; what it notes of them is found by ``quarantined``."""
+        ...
+
+    def purger(self, store: Store, run: RunRecord) -> Deleter: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """For good."""
+
+    name: None = None
+
+    def check(self, store: Store, planned: PlanDocument) -> None:
+        pass
+
+    def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:  # noqa: ARG002
+        return Remove()
+
+    def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
+        return held.collect(ids)
+
+    def quarantine(self, now: datetime, promised: Quarantine | None) -> None:
+        pass
+
+    def requests(self, store: Store, objects: int) -> int:  # noqa: ARG002
+        return 0
+
+
+DELETE = Delete()
+
+
+@dataclass(frozen=True, slots=True)
+class MoveToQuarantine:
+    """Into a folder of the store: renamed on a disk, copied and deleted elsewhere."""
+
+    keep: timedelta = KEEP
+    name: str = MOVED
+    may_shorten: bool = False
+    """Whether ``keep`` holds even if an earlier apply promised a longer window."""
+
+    def check(self, store: Store, planned: PlanDocument) -> None:  # noqa: ARG002
+        _check_store(store)
+
+    def check_reversible(self, store: Store) -> None:
+        pass
+
+    def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:
+        return SetAside(_aside(store, run_id), undo_begun(store, run_id), again=journal.begun)
+
+    def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
+        return setting_aside(held).set_aside(ids)
+
+    def quarantine(self, now: datetime, promised: Quarantine | None) -> Quarantine:
+        return _window(self, now, promised)
+
+    def requests(self, store: Store, objects: int) -> int:
+        # A copy and a look at it; deletes are free.
+        return 2 * objects if store.storage.at_once > 1 else 0
+
+    def quarantined(
+        self, store: Store, engine: Engine, run: RunRecord, place: Place, opener: Opener
+    ) -> Sequence[Part]:
+        record = find_record(store, run, opener)
+        if record is None or not record.tells_all:
+            # Its lists are gone, or not all of them: its folder tells what it took.
+            return self._listed(store, engine, run, place)
+        recalled = place.below("recalled")
+        try:
+            return _grouped(engine.recall(record.request(_aside(store, run.id), recalled, opener)))
+        except (Refused, Corrupt) as error:
+            log.warning("the record of run %s is damaged: %s", run.id, error.message)
+            return self._listed(store, engine, run, place)
+
+    def _listed(self, store: Store, engine: Engine, run: RunRecord, place: Place) -> Sequence[Part]:
+        folder = store.format.quarantine_path(run.id).rstrip("/")
+        inside, objects = store.storage.folders(folder)
+        ranges = [KeyRange(one) for one in (inside if not objects else [folder])]
+        listed = engine.list(store.format, ranges, place.below("listing"))
+        now = store.clock.now()
+        rules = CandidateRules(
+            cutoffs={QUARANTINE: now + FAR},
+            closed=frozenset(),
+            open=frozenset(),
+            causes=(),
+            reasons={QUARANTINE: f"put in quarantine by run {run.id}"},
+            now=now,
+            protected=(),
+        )
+        out, work = place.below("objects"), place.below("work")
+        found = engine.find(FindRequest(store.format, listed, NO_CONTAINERS, (), rules, out, work))
+        return _grouped(found.parts)
+
+    def aside(self, store: Store, run_id: str) -> Aside:
+        return _aside(store, run_id)
+
+    def restorer(self, store: Store, run: RunRecord, opener: Opener) -> Deleter:
+        undos = _undos(run) or (store.clock.now(),)
+        return BringBack(_aside(store, run.id), undos, _new_notes(store, run, opener))
+
+    def purger(self, store: Store, run: RunRecord) -> Deleter:  # noqa: ARG002
+        return Discard(_undos(run))
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMarkers:
+    """By delete markers, in a bucket that keeps versions."""
+
+    keep: timedelta = KEEP
+    name: str = MARKED
+    may_shorten: bool = False
+    """Whether ``keep`` holds even if an earlier apply promised a longer window."""
+
+    def check(self, store: Store, planned: PlanDocument) -> None:
+        _check_store(store)
+        _check_versioning(store, "use --quarantine without --markers")
+        if planned.place.url != store.storage.url:
+            raise Refused(
+                "delete markers need a plan in the bucket itself; this one lies elsewhere",
+                hint="plan it without --out",
+            )
+
+    def check_reversible(self, store: Store) -> None:
+        _check_versioning(store, "switch the bucket's versioning on again, then repeat it")
+
+    def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:
+        return Mark(journal.own.below(COVERING).prefix, undo_begun(store, run_id))
+
+    def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
+        return setting_aside(held).set_aside(ids)
+
+    def quarantine(self, now: datetime, promised: Quarantine | None) -> Quarantine:
+        return _window(self, now, promised)
+
+    def requests(self, store: Store, objects: int) -> int:  # noqa: ARG002
+        return 0
+
+    def quarantined(
+        self,
+        store: Store,
+        engine: Engine,
+        run: RunRecord,
+        place: Place,
+        opener: Opener,
+    ) -> Sequence[Part]:
+        record = find_record(store, run, opener)
+        if record is None:
+            raise Refused(
+                f"the plan of run {run.id} cannot be read at {run.place} any more, and it alone "
+                "tells which markers are the run's",
+                hint="restore it from a backup; the objects are noncurrent versions in the bucket",
+            )
+        if not record.is_whole:
+            raise _markers_unknown(run, "lists of it are missing or changed")
+        request = record.request(None, place.below("recalled"), opener)
+        try:
+            return _grouped(engine.recall(request))
+        except (PlanRefused, Corrupt) as error:
+            return _grouped(self._recall_without(engine, request, opener, run, error))
+
+    def _recall_without(
+        self,
+        engine: Engine,
+        request: RecallRequest,
+        opener: Opener,
+        run: RunRecord,
+        error: ReclaimError,
+    ) -> Sequence[Part]:
+        try:
+            recalled = recall_without(engine, request, opener, run.id)
+        except (PlanRefused, Corrupt) as damaged:
+            raise _markers_unknown(run, damaged.message) from damaged
+        if recalled is None:
+            raise _markers_unknown(run, error.message) from error
+        return recalled
+
+    def aside(self, store: Store, run_id: str) -> None:
+        pass
+
+    def restorer(self, store: Store, run: RunRecord, opener: Opener) -> Deleter:
+        return Unmark(_new_notes(store, run, opener))
+
+    def purger(self, store: Store, run: RunRecord) -> Deleter:  # noqa: ARG002
+        return Expunge()
+
+
+REMOVALS: Mapping[str, UndoableRemoval] = {MOVED: MoveToQuarantine(), MARKED: DeleteMarkers()}
+
+
+def _window(
+    removal: MoveToQuarantine | DeleteMarkers, now: datetime, promised: Quarantine | None
+) -> Quarantine:
+    """A window from now on, which ends no sooner than was promised, unless that was asked for."""
+    until = now + removal.keep
+    if promised and promised.until and not removal.may_shorten:
+        until = max(until, promised.until)
+    return Quarantine(removal.name, now, until)
+
+
+def removal_of(run: RunRecord) -> UndoableRemoval | None:
+    """How a run set its objects aside; None when it did not, or they are not there any more."""
+    return REMOVALS.get(run.quarantine.removal) if run.quarantine else None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Where the plan of a run is, with the journal of its applies."""
+
+    run: RunRecord
+    place: Place
+    journal: Journal
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every list is there that the run recorded, and has as much as it must."""
+        return not self.journal.lost and self.journal.intended_rows() >= self.run.intended
+
+    @property
+    def tells_all(self) -> bool:
+        """Whether the lists have all that the run may have set aside, without a look there.
+
+        Where a list was given up, what it alone had is in no other.
+        """
+        return self.is_whole and not self.journal.given_up and bool(self.journal.intended())
+
+    def promised(self) -> Sequence[Part]:
+        """The files with all that the run was about to take, or took."""
+        taken = self.journal.parts() if self.journal.given_up else ()
+        return [*self.journal.intended(), *taken]
+
+    def request(self, aside: Aside | None, place: Place, opener: Opener) -> RecallRequest:
+        """The request to recall: the objects of the lists, as these and the notes of tasks tell."""
+        storage = opener(self.place.url)
+        # What undos of the run have noted of the objects that they brought back.
+        notes = find_notes(storage, self.place.at("undo"), RETURNED)
+        if aside is None:
+            notes += find_notes(storage, self.place.at("apply"), COVERING)
+        intended, journal = self.journal.intended(), self.journal.parts()
+        return RecallRequest(intended, journal, notes, self.place, aside, place)
+
+
+def _markers_unknown(run: RunRecord, why: str) -> Refused:
+    return Refused(
+        f"the record of run {run.id} at {run.place} is damaged, and it alone tells which markers "
+        f"are the run's: {why}",
+        hint="restore the record from a backup; otherwise what it covered stays until a lifecycle "
+        "rule of the bucket removes old versions, and no other run waits for it"
+        if run.purging
+        else f"apply its plan again, which finds them: reclaim apply {run.place} --quarantine "
+        "--markers; or restore it from a backup",
+    )
+
+
+def find_record(store: Store, run: RunRecord, opener: Opener) -> Record | None:
+    """The record of a run; None if its plan is not there any more, or cannot be read.
+
+    Another plan in its place is not the run's. One for another store is that of the store which
+    this one is a copy of, and what is written there would be believed by that one.
+    """
+    try:
+        place, planned = plan_file.find_run(opener(run.place), run.place)
+        if planned.run != run.id or not _is_for(planned, store):
+            return None
+        applies = place.below("apply")
+        journal = Journal(opener(place.url), applies, applies, known=known_lists(run))
+        return Record(run, place, journal)
+    except (NotFound, Refused, Corrupt, StorageDenied):
+        return None
+
+
+def _is_for(planned: PlannedRun, store: Store) -> bool:
+    """Whether a plan is for a store, and not for one that it is a copy of.
+
+    A copy of a catalog has the uid of the original and another storage. A store that is a folder
+    has its own URL as uid; beside a copy of it, the storage of both is the folder above.
+    """
+    same_storage = planned.storage in (None, store.storage.url)
+    return same_storage and planned.uid in (None, store.uid)
+
+
+def _new_notes(store: Store, run: RunRecord, opener: Opener) -> Place | None:
+    """Where an undo of a run notes what it does: beside the plan, as all that is recalled."""
+    record = find_record(store, run, opener)
+    if record is None:
+        return None
+    return record.place.below("undo").below(new_uid()).below(RETURNED)
+
+
+def _check_store(store: Store) -> None:
+    if not isinstance(store, Quarantines):
+        raise Refused(
+            f"{store.kind} stores have no quarantine", hint="apply it without --quarantine"
+        )
+
+
+def setting_aside(held: Held) -> HeldQuarantine:
+    """The handle of a store that quarantines."""
+    assert isinstance(held, HeldQuarantine)
+    return held
+
+
+def _check_versioning(store: Store, hint: str) -> None:
+    status = buckets.versioning(store.storage.url)
+    if status != buckets.ENABLED:
+        shown = status or ("not known" if status is None else "off")
+        raise Refused(
+            f"delete markers need a bucket with versioning; it is {shown} here", hint=hint
+        )
+
+
+def undo_begun(store: Store, run_id: str) -> str:
+    """The address of a file that is there once an undo of a run has begun.
+
+    A task that was stopped for too long cannot ask the store, whose storage is all that it has.
+    """
+    return Place(*store.place(run_id)).below("undo").at("begun")
+
+
+def note_undo_begun(store: Store, run_id: str, now: datetime) -> None:
+    """Leave that file, for tasks of an apply that may wake up late."""
+    note = undo_begun(store, run_id)
+    store.storage.put(note, now.isoformat().encode())
+    store.storage.flush([note])
+
+
+def until_undone(deleter: Deleter, store: Store, run_id: str) -> Deleter:
+    """A deleter that deletes nothing for good any more once an undo of its run has begun.
+
+    For a run that takes what is referred to: what it has not deleted by then is in use again.
+    """
+    if isinstance(deleter, Remove):
+        return replace(deleter, undo_begun=undo_begun(store, run_id))
+    return deleter
+
+
+def _aside(store: Store, run_id: str) -> Aside:
+    return Aside(store.format.prefix, store.format.quarantine_path(run_id))
+
+
+def _grouped(parts: Sequence[Part]) -> Sequence[Part]:
+    return [replace(part, group=QUARANTINE) for part in parts]
+
+
+def _undos(run: RunRecord) -> tuple[datetime, ...]:
+    return run.quarantine.undos if run.quarantine else ()

@@ -1,0 +1,1 @@
+"""Undo: bring back the objects, snapshots and refs that a run took."""

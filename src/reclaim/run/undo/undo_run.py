@@ -1,0 +1,269 @@
+"""Undo: bring back what a run set aside. Bytes first, then all snapshots and refs at once.
+
+Until the last step nothing refers to what came back; the run's record says that it is being undone,
+and until that is finished no other run takes what it promised. A snapshot comes back only when
+everything that it needs is there. What is whole comes back even if something else cannot, and then
+the run can be undone again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from reclaim.engine.base import Engine
+from reclaim.engine.tasks.deleting import FAILED, RESTORED
+from reclaim.engine.tasks.parts import Opener, Place, open_storage
+from reclaim.engine.tasks.tally import OBJECTS
+from reclaim.errors import NotFound, Partial, Refused
+from reclaim.ids import new_uid
+from reclaim.model import Lease, instant_text
+from reclaim.run.expire.released import hold_released
+from reclaim.run.lifecycle.cut_off import can_be_given_up
+from reclaim.run.lifecycle.giving_up import give_up
+from reclaim.run.lifecycle.settling import settle
+from reclaim.run.plan.checks import check_clock
+from reclaim.run.record.interrupted import told_as_partial
+from reclaim.run.record.journal import Journal
+from reclaim.run.record.stages import Silent, Stages, Watcher
+from reclaim.run.sweep.removal import UndoableRemoval, note_undo_begun, removal_of, setting_aside
+from reclaim.run.sweep.sweep import sweep
+from reclaim.run.undo.completeness import find_whole
+from reclaim.run.undo.undo_edit import edits_alone, undo_edit
+from reclaim.run_record import ADOPT, Action, RunRecord
+from reclaim.stores.abilities import EditsHistory, Quarantines
+from reclaim.stores.base import Held, Store
+from reclaim.stores.findings import some
+from reclaim.stores.format import QUARANTINE
+
+SHOWN = 5
+"""How many of the things that could not come back are named in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """The result of an undo: what it brought back, and what it left."""
+
+    run: str
+    objects: int = 0
+    bytes: int = 0
+    snapshots: int = 0
+    left: tuple[str, ...] = ()
+    held: tuple[Lease, ...] = ()
+    """Leases of the undo, on snapshots that no ref reaches."""
+    released: int = 0
+    """Objects of a lifecycle run that are where they belong and can be used again, of those that
+    were not brought back all together."""
+    gone: int = 0
+    """Objects that such a run deleted for good."""
+
+    @property
+    def held_until(self) -> str:
+        """The objects that leases alone keep, and until when; empty if there are none."""
+        if not self.held:
+            return ""
+        end = min(lease.end for lease in self.held)
+        named = some([lease.snapshot for lease in self.held])
+        return (
+            f"no branch or tag reaches {named}: leases hold it until {end:%F %T} UTC; make a "
+            "branch or a tag there to keep it"
+        )
+
+    def summary(self) -> dict[str, Any]:
+        return {
+            "objects": self.objects,
+            "bytes": self.bytes,
+            "restored": self.snapshots,
+            "left": list(self.left),
+            "released": self.released,
+            "gone": self.gone,
+            "held": [
+                {"snapshot": one.snapshot, "lease": one.id, "until": instant_text(one.end)}
+                for one in self.held
+            ],
+        }
+
+
+def undo_run(
+    store: Store,
+    engine: Engine,
+    run_id: str,
+    *,
+    watcher: Watcher | None = None,
+    opener: Opener = open_storage,
+) -> Undone:
+    """Undo a run that set its objects aside, or the rest of an undo that was interrupted."""
+    if store.deleted:
+        raise Refused(f"{store.name} was deleted, and nothing of it can be used any more")
+    found = store.find_run(run_id)
+    gives_up = found is not None and can_be_given_up(store, found)
+    if found is not None and edits_alone(found) and not gives_up:
+        return Undone(run_id, 0, 0, 0, tuple(undo_edit(store, run_id)))
+    again = f"undo it again: reclaim undo {run_id}"
+    # A lock is not held while Spark starts.
+    engine.start()
+    with (
+        store.lock(run_id) as held,
+        told_as_partial(run_id, held.lock, lambda: held.lock.used, again=again),
+    ):
+        run = store.find_run(run_id)
+        if run is None:
+            raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
+        stages = Stages(run_id, watcher or Silent())
+        if gives_up:
+            settled = give_up(store, held, engine, run, stages, opener)
+            return Undone(run_id, released=settled.released, gone=settled.gone)
+        removal = check_undo(run)
+        return _Undoing(store, held, engine, run, removal, stages).undo(opener)
+
+
+def check_undo(run: RunRecord) -> UndoableRemoval:
+    """How a run set its objects aside; refused when there is nothing to bring back."""
+    if run.kind == ADOPT:
+        raise Refused(
+            f"run {run.id} registered partitions and deleted nothing: nothing can be brought back"
+        )
+    run.check(Action.UNDO)
+    removal = removal_of(run)
+    if removal is None:
+        raise Refused(
+            f"run {run.id} ({run.kind}) put nothing in quarantine: what it deleted cannot be "
+            "brought back",
+            hint="apply with --quarantine to be able to undo it",
+        )
+    return removal
+
+
+class _Undoing:
+    """One undo, under the lock."""
+
+    def __init__(
+        self,
+        store: Store,
+        held: Held,
+        engine: Engine,
+        run: RunRecord,
+        removal: UndoableRemoval,
+        stages: Stages,
+    ) -> None:
+        assert isinstance(store, Quarantines)
+        self._store: Store = store
+        self._quarantine: Quarantines = store
+        self._held = held
+        self._engine = engine
+        self._run = run
+        self._removal = removal
+        self._stages = stages
+
+    def undo(self, opener: Opener) -> Undone:
+        store, stage = self._store, self._stages.stage
+        applied = Place(*store.place(self._run.id))
+        own = applied.below("undo").below(new_uid())
+        storage = opener(own.url)
+        journal = Journal(storage, own, own, known={})
+        with stage("check"):
+            self._removal.check_reversible(store)
+            store.check()
+            check_clock(store, store.storage, own)
+            self._held.begin()
+            if not self._run.promoted and isinstance(self._held, EditsHistory):
+                # Before it is noted that it is being undone: then its edit would count as made.
+                self._held.roll_back()
+        with stage("recall"):
+            # Before it is noted that it is being undone: from then on nobody else may go on.
+            rows = self._removal.quarantined(
+                store, self._engine, self._run, own.below("work"), opener
+            )
+            self._begin()
+        taken = sum(part.rows for part in rows)
+        with stage("restore", unit=OBJECTS, total=taken) as restoring:
+            outcome = sweep(
+                store,
+                self._engine,
+                self._held.lock,
+                self._removal.restorer(store, self._run, opener),
+                candidates=rows,
+                kind=QUARANTINE,
+                journal=journal,
+                place=own,
+                storage=storage,
+            )
+            objects, size = outcome.only(RESTORED)
+            failed = outcome.counts[FAILED]
+            restoring.facts |= {"objects": objects, "failed": failed}
+            failures = journal.failures(SHOWN) if failed else []
+        with stage("verify") as verifying:
+            whole = find_whole(
+                store,
+                self._engine,
+                self._quarantine.taken(self._run.id),
+                own.below("work"),
+                not_back=journal.own_parts() if failed else (),
+                aside=self._removal.aside(store, self._run.id),
+                opener=opener,
+            )
+            verifying.facts["whole"] = len(whole)
+        with stage("record"):
+            self._held.lock.check()
+            # Before the run counts as undone: from then on it promises nothing.
+            held = hold_released(store, self._held, self._run)
+            restored = setting_aside(self._held).restore(self._run.id, whole, complete=not failed)
+            released = 0
+            if failed or restored.waits:
+                # What did come back is of use at once, whatever becomes of the rest.
+                released = settle(
+                    store,
+                    self._held,
+                    self._engine,
+                    self._run.id,
+                    place=own.below("settling"),
+                    opener=opener,
+                    failed=journal.own_parts(),
+                    aside=self._removal.aside(store, self._run.id),
+                ).released
+        undone = Undone(
+            self._run.id,
+            objects,
+            size,
+            restored.snapshots,
+            (*restored.left, *held),
+            tuple(restored.held),
+            released,
+        )
+        if failed or restored.waits:
+            raise self._partial(undone, failed, failures, restored.waits)
+        return undone
+
+    def _begin(self) -> None:
+        """Note that it is being undone, before the first object comes back.
+
+        What comes back on a disk carries this time. Nobody else writes at this microsecond.
+        """
+        just_now = self._store.clock.now() - timedelta(seconds=1)
+        now = just_now.replace(microsecond=secrets.randbelow(1_000_000))
+        self._run = self._run.undo_begun(now)
+        self._held.finish(self._run)
+        # Then for the tasks of an apply that may wake up late. In this order, because from the
+        # record on no other apply can count on what such a task puts back.
+        note_undo_begun(self._store, self._run.id, now)
+
+    def _partial(
+        self, undone: Undone, failed: int, failures: Sequence[str], waits: Sequence[str]
+    ) -> Partial:
+        """``failures`` are the first few reasons of those that failed."""
+        rest = [*failures, *waits]
+        again = f"undo it again: reclaim undo {undone.run}"
+        if any(run.undoable and run.id != undone.run for run in self._store.runs()):
+            again += "; if objects are missing, undo later runs with a quarantine first"
+        return Partial(
+            f"brought back {undone.objects} objects and {undone.snapshots} {self._store.noun}s of "
+            f"run {undone.run}, and {failed + len(waits)} could not be brought back: "
+            + "; ".join(rest[:SHOWN]),
+            hint="; ".join(filter(None, [again, undone.held_until])),
+            **undone.summary(),
+            waits=list(waits),
+            failed=failed,
+        )
