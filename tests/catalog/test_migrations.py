@@ -283,6 +283,14 @@ def columns(database: Database) -> dict[str, dict[str, str]]:
         }
 
 
+def split_records(connection: Connection) -> None:
+    """The table of runs from before a record had one column."""
+    connection.execute(text("ALTER TABLE runs RENAME COLUMN record TO summary"))
+    for column in ("kind VARCHAR", "state VARCHAR", "place TEXT"):
+        line = f"ALTER TABLE runs ADD COLUMN {column} NOT NULL DEFAULT ''"
+        connection.execute(text(line))
+
+
 def test_writers_of_epochs_and_partitions_of_commits(
     backend: Backend, catalog: Catalog, database: Database
 ) -> None:
@@ -300,6 +308,7 @@ def test_writers_of_epochs_and_partitions_of_commits(
         for table in ("claims", "claimed_addresses", "lifecycle_policies"):
             connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("DROP TABLE protected_paths"))
+        split_records(connection)
         connection.execute(text("ALTER TABLE locks DROP COLUMN process"))
         connection.execute(text("ALTER TABLE ledger DROP COLUMN size"))
         connection.execute(text("ALTER TABLE staging_tokens DROP COLUMN partition_id"))
@@ -321,6 +330,7 @@ def test_a_lock_from_before_processes_were_noted(
     catalog.create_repository("sales")
     with CatalogStore(catalog.access("sales")).lock("run"):
         with database.write() as connection:
+            split_records(connection)
             connection.execute(text("ALTER TABLE locks DROP COLUMN process"))
         step = migrations.STEPS.index(migrations._lock_process)
         stamp(database, str(migrations.FIRST_VERSION + step))
@@ -344,11 +354,7 @@ def test_records_of_runs_from_before_they_had_one_column(
         "damaged": "{",
     }
     with database.write() as connection:
-        connection.execute(text("ALTER TABLE runs RENAME COLUMN record TO summary"))
-        for column in ("kind", "state"):
-            line = f"ALTER TABLE runs ADD COLUMN {column} VARCHAR NOT NULL DEFAULT ''"
-            connection.execute(text(line))
-        connection.execute(text("ALTER TABLE runs ADD COLUMN place TEXT NOT NULL DEFAULT ''"))
+        split_records(connection)
         for name, summary in summaries.items():
             row = {"id": name, "uid": repo.uid, "summary": summary}
             connection.execute(

@@ -192,7 +192,7 @@ def test_a_record_of_a_run_that_cannot_be_read(
     cli.ok("gc", "sales")
     run = cli.ok("runs", "sales", "--json").json["runs"][0]["id"]
     with catalog.repository("sales")._workspace.database.write() as connection:
-        connection.execute(update(runs).values(summary=""))
+        connection.execute(update(runs).values(record=""))
     found = findings(cli)["records"]
     assert (found["level"], found["exit_code"]) == ("problem", 6)
     assert f"the record of run {run} in the database cannot be read" in found["sentence"]

@@ -44,7 +44,7 @@ def test_what_was_too_young_to_be_set_aside_is_not_taken(local: World, later: st
         commit = branch.commit("x").id
         repo.delete_branch("side")
     local.clock.advance(days=2)
-    first = apply_all(local, removal=MOVE)
+    first = apply_all(local, removal=MoveToQuarantine(DAY))
     local.undo(first)
     local.clock.advance(days=2)
     second = apply_all(local, removal=MOVE)

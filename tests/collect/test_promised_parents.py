@@ -66,6 +66,7 @@ def test_the_parent_of_a_promised_commit_stays(world: World, later: str) -> None
     assert [commit.id for commit in world.other().log(child)][:2] == [child, parent]
     assert whole(world.other(), parent) == files
     # When the window is over, it goes like anything else.
+    world.clock.advance(days=30)
     world.age()
     apply_all(world)
     assert commit_states(world.repo)[parent] == CommitState.COLLECTED
