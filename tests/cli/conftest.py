@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -137,6 +138,8 @@ def spawn() -> Spawn:
             "stderr": subprocess.PIPE,
             # Where output is not buffered, what is left in a buffer cannot be tested.
             "env": {**inherited, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": ""},
+            # A test runner in the background may ignore Ctrl-C, and its children with it.
+            "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         }
         return subprocess.Popen(command, **{**settings, **options})
 
