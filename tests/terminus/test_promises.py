@@ -54,7 +54,7 @@ def check_undone(world: World, run: str, child: SnapshotId) -> None:
     assert child in world.there()
     assert not undone.left
     world.check()
-    assert world.store().find_run(run).state == Phase.UNDONE  # type: ignore[union-attr]
+    assert world.store().find_run(run).phase == Phase.UNDONE  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("later", [DELETE, SHORT], ids=["deletes", "moves"])
@@ -272,7 +272,7 @@ def test_what_an_earlier_run_left_is_promised_if_it_is_whole(world: World, dies:
     assert broken not in promised
     undone = world.undo(again.document.run)
     assert (undone.snapshots, undone.left) == (1, ())
-    assert world.store().find_run(again.document.run).state == Phase.UNDONE  # type: ignore[union-attr]
+    assert world.store().find_run(again.document.run).phase == Phase.UNDONE  # type: ignore[union-attr]
     # Objects of the broken ones came back with the rest, and are garbage.
     world.age()
     world.apply(plan(world), removal=DELETE)

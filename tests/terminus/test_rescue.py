@@ -62,7 +62,7 @@ def test_a_label_that_was_moved_to_it(world: World, past: Past) -> None:
     world.check()
     contents = world.contents()
     assert contents.layers[past.old[1]].rollup == past.old_rollup
-    assert world.store().find_run(run).state == Phase.PURGED  # type: ignore[union-attr]
+    assert world.store().find_run(run).phase == Phase.PURGED  # type: ignore[union-attr]
     # It is a layer like others again: it can be held, and goes when it is dead and old.
     with world.store().lease(past.old[1]):
         pass
