@@ -78,7 +78,7 @@ def test_killed_in_the_middle_of_a_sweep(
     assert there - MANY < left < there, "it was over before it was killed"
 
     [run] = cli.ok("runs", "sales", "--json").json["runs"]
-    assert (run["id"], run["state"]) == (plan["run"], "started")
+    assert (run["id"], run["state"]) == (plan["run"], "promoted")
     assert cli.ok("get", "sales/main/a", "-").out == "xxx"
     error = cli.fails("conflict", 4, *apply)
     assert plan["run"] in error["message"]

@@ -74,6 +74,8 @@ def test_a_collection_without_java(cli: CommandLine, machine: Bare) -> None:
     undone = ok(machine, "undo", planned["run"], *ENGINE)
     assert undone["objects"] == aside["objects"]
     assert cli.ok("log", "sales", "--json").json == before
+    # The undo holds what came back; nothing is taken before the hold ends.
+    cli.ok("lease", "release", "sales", "--holder", f"undo of run {planned['run']}")
     again = ok(machine, *plan)
     ok(machine, "apply", again["plan"], "--yes", "--quarantine", "--keep", "0s", *ENGINE)
     purged = ok(machine, "purge", "sales", "--run", again["run"], "--yes", *ENGINE)
