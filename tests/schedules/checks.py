@@ -29,7 +29,7 @@ from reclaim.catalog.staging.upload_expiry import expire_uploads
 from reclaim.safety import SAFETY
 from tests.catalog import raw
 from tests.collect.world import World, addresses_in, leftovers
-from tests.schedules.past import Past
+from tests.schedules.past import WINDOW, Past
 from tests.support.scheduler import Trace
 from tests.support.soak import SOAK
 
@@ -105,6 +105,8 @@ class End:
         if self.past.undoable:
             # What can be undone holds more than refs do.
             world.purge(timedelta(0))
+            # An undo holds what came back until the window is over.
+            world.clock.advance(WINDOW)
         world.age()
         work = world.repo._workspace
         expire_uploads(work.database, work.clock, work.repo_uid)

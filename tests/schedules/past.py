@@ -56,6 +56,8 @@ from tests.support.footprints import Footprint
 from tests.support.known_ids import known_ids
 from tests.support.switching import Switch, SwitchingClock, SwitchingDatabase, SwitchingStorage
 
+WINDOW = timedelta(days=30)
+"""The window of the run that can be undone."""
 INSTANCES = 5
 """The most tasks that a schedule has."""
 FROM_A_CHECKPOINT = {"uncommitted", "uncommitted a minute later", "late uncommitted"}
@@ -386,7 +388,7 @@ class Past:
         dead_commits(repo, "taken", self.clock)
         self.clock.advance(days=2)
         plan = self.world.plan(allowed_fraction=1.0)
-        return self.world.apply(plan, removal=MoveToQuarantine(timedelta(days=30))).run
+        return self.world.apply(plan, removal=MoveToQuarantine(WINDOW)).run
 
     def _stage(self, repo: Repository) -> PhysicalAddress:
         """A commit that died with two changes, and newer ones over and beside them."""

@@ -39,6 +39,7 @@ LONG = {
 }
 
 ONE_END: dict[str, set[str]] = {
+    "the leases of the undo hold commits that the expiration keeps": {"expire + undo"},
     "they work on different paths of the branch": {
         *("put + copy of the dead", "put + link", "delete + copy of the dead", "delete + link"),
         *("copy + copy of the dead", "copy + link", "copy of the dead + move"),
