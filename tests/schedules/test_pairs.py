@@ -39,7 +39,6 @@ LONG = {
 }
 
 ONE_END: dict[str, set[str]] = {
-    "the leases of the undo hold commits that the expiration keeps": {"expire + undo"},
     "they work on different paths of the branch": {
         *("put + copy of the dead", "put + link", "delete + copy of the dead", "delete + link"),
         *("copy + copy of the dead", "copy + link", "copy of the dead + move"),
@@ -73,7 +72,7 @@ ONE_END: dict[str, set[str]] = {
     },
     "what an undo brings back is of a branch that is gone, and none of the other's": {
         *("put + undo", "delete + undo", "copy + undo", "copy of the dead + undo", "move + undo"),
-        *("reset + undo", "delete branch + undo", "expire + undo", "undo + lease"),
+        *("reset + undo", "delete branch + undo", "undo + lease"),
     },
     "a run takes nothing of what is staged, wherever that goes": {
         *("copy + collect", "move + collect", "link + collect"),
