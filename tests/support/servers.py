@@ -165,7 +165,7 @@ def seaweedfs(folder: Path) -> Iterator[SeaweedFS]:
         "-s3.port.lance=0",
         "-master.telemetry=false",
         "-master.volumeSizeLimitMB=64",
-        "-volume.max=300",
+        "-volume.max=1000",
     ]
     keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
     folder.mkdir(parents=True, exist_ok=True)
