@@ -41,7 +41,7 @@ def test_a_copied_folder_is_refused_until_it_is_adopted(embedded: Backend, tmp_p
         with pytest.raises(AnotherDatabase) as refused:
             copies.check(copy.access("sales"))
         assert refused.value.exit_code == 6
-        assert "--adopt-partitions" in str(refused.value.hint)
+        assert "reclaim doctor --adopt-partitions REPO" in str(refused.value.hint)
         copies.adopt(copy.access("sales"), "adopted", [])
         copies.check(copy.access("sales"))
     embedded.open().home.check()

@@ -174,6 +174,9 @@ def test_an_unknown_partition_in_which_all_is_live(local: World) -> None:
         connection.execute(delete(partitions))
     with refused(local, StorageAhead, 6):
         local.plan()
+    with pytest.raises(StorageAhead) as ahead:
+        local.plan()
+    assert "reclaim doctor --adopt-partitions sales" in str(ahead.value.hint)
 
 
 def test_an_unknown_partition_with_an_object_is_not_empty(

@@ -170,7 +170,11 @@ def test_a_run_undone_before_a_later_one_that_took_what_it_shares(local: World) 
     waits = " ".join(partial.value.details["waits"])
     assert past.first in waits
     assert past.second in waits
-    assert "undo later runs with a quarantine first" in str(partial.value.hint)
+    # The command in the hint undoes the run of the message.
+    hint = str(partial.value.hint)
+    assert f"reclaim undo {first}" in hint
+    assert second not in hint
+    assert "undo later runs with a quarantine first" in hint
     local.check()
     # However long that takes, and whatever runs meanwhile, what was promised stays.
     local.age()
