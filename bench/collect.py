@@ -57,7 +57,7 @@ def _plan(made: Made, spark: Any, *, inventory: bool = False, out: str = "plan")
     place = made.folder / out
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    store = CatalogStore(made.catalog.access("bench"))
+    store = CatalogStore(made.catalog.workspace("bench"))
     objects = None
     if inventory:
         storage = ObjectStorage.open(made.folder.as_uri())
@@ -135,7 +135,7 @@ def _files(runs: int, count: int) -> tuple[Figure, Figure]:
                     0, dry_run=False, enforce_retention_duration=False, full=True
                 )
             with timer("apply"):
-                store = CatalogStore(made.catalog.access("bench"))
+                store = CatalogStore(made.catalog.workspace("bench"))
                 done = apply_plan(store, spark, plan.place)
             assert done.summary()["objects"] == len(gone)
             made.catalog.close()

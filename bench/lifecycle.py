@@ -124,7 +124,7 @@ def _figures(count: int, runs: int = 3) -> tuple[Figure, Figure]:
 
 
 def _store(made: History) -> CatalogStore:
-    return CatalogStore(made.catalog.access("bench"))
+    return CatalogStore(made.catalog.workspace("bench"))
 
 
 def _plan(made: History, spark: Any, day: date, out: str, *, full: bool = False) -> Plan:

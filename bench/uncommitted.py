@@ -106,7 +106,7 @@ def optimized_run(count: int = MILLION, branches: int = 1, rounds: int = 3) -> F
 
 
 def _store(made: Made) -> CatalogStore:
-    return CatalogStore(made.catalog.access("bench"))
+    return CatalogStore(made.catalog.workspace("bench"))
 
 
 def _plan(made: Made, spark: Any, mode: Mode) -> Plan:

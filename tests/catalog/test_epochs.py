@@ -43,7 +43,7 @@ def test_a_stray_file_among_the_epochs_is_left_alone(backend: Backend, name: str
     for _ in range(2):
         with backend.open() as other:
             other.repository("sales").branch("main").put("a", b"x")
-            copies.check_epoch(other.access("sales"))
+            copies.check_epoch(other.workspace("sales"))
     assert repo._workspace.storage.get(stray) == b"\xff"
 
 

@@ -39,11 +39,11 @@ def test_a_copied_folder_is_refused_until_it_is_adopted(embedded: Backend, tmp_p
     with Catalog.open(tmp_path / "copy", clock=embedded.clock) as copy:
         copy.repository("sales").branch("main").put("a", b"x")
         with pytest.raises(AnotherDatabase) as refused:
-            copies.check(copy.access("sales"))
+            copies.check(copy.workspace("sales"))
         assert refused.value.exit_code == 6
         assert "reclaim doctor --adopt-partitions REPO" in str(refused.value.hint)
-        copies.adopt(copy.access("sales"), "adopted", [])
-        copies.check(copy.access("sales"))
+        copies.adopt(copy.workspace("sales"), "adopted", [])
+        copies.check(copy.workspace("sales"))
     embedded.open().home.check()
 
 
@@ -58,18 +58,18 @@ def test_a_database_named_from_the_working_folder(
     with Catalog.open("sqlite:///copy/catalog.db", clock=embedded.clock) as copy:
         monkeypatch.chdir("/")
         with pytest.raises(AnotherDatabase, match="of which this one is a copy"):
-            copies.check(copy.access("sales"))
+            copies.check(copy.workspace("sales"))
 
 
 def test_a_file_that_is_not_there_any_more_has_no_home(embedded: Backend, tmp_path: Path) -> None:
     catalog = embedded.init()
     catalog.create_repository("sales")
-    access = catalog.access("sales")
+    workspace = catalog.workspace("sales")
     Path(embedded.location, "catalog.db").rename(tmp_path / "away.db")
     with pytest.raises(AnotherDatabase, match="is not where it was"):
         catalog.home.check()
     Path(tmp_path / "away.db").rename(Path(embedded.location, "catalog.db"))
-    copies.check(access)
+    copies.check(workspace)
 
 
 def test_a_database_that_was_moved_is_the_same(embedded: Backend, tmp_path: Path) -> None:
@@ -161,9 +161,9 @@ def test_two_first_collectors_do_not_both_go_on(embedded: Backend) -> None:
                 super().put(address, json.dumps(copy).encode())
             super().put(address, data, create=create)
 
-    access = embedded.open(Raced).access("sales")
+    workspace = embedded.open(Raced).workspace("sales")
     with pytest.raises(AnotherDatabase):
-        copies.count_run(access, "run")
+        copies.count_run(workspace, "run")
     assert not [one for one in catalog.storage.list() if one.address == addresses.epoch(uid, 1)]
 
 

@@ -194,7 +194,7 @@ def test_a_catalog_from_before_plans_were_noted(
     with database.write() as connection:
         plans.drop(connection)
     stamp(database, str(migrations.newest() - 1))
-    opened = CatalogStore(backend.open().access("sales"))
+    opened = CatalogStore(backend.open().workspace("sales"))
     assert columns() == fresh
     opened.record_plan("run", "digest")
     assert opened.recorded_plan("run") == "digest"
@@ -226,7 +226,7 @@ def test_a_catalog_from_before_policies_were_stored(
     with database.write() as connection:
         policies.drop(connection)
     stamp(database, str(migrations.newest() - 1))
-    opened = CatalogStore(backend.open().access("sales"))
+    opened = CatalogStore(backend.open().workspace("sales"))
     assert columns(database) == fresh
     assert opened.stored_policy() is None
     opened.store_policy("rules")
@@ -328,13 +328,13 @@ def test_a_lock_from_before_processes_were_noted(
     """A lock without a process is not released."""
     fresh = columns(database)
     catalog.create_repository("sales")
-    with CatalogStore(catalog.access("sales")).lock("run"):
+    with CatalogStore(catalog.workspace("sales")).lock("run"):
         with database.write() as connection:
             split_records(connection)
             connection.execute(text("ALTER TABLE locks DROP COLUMN process"))
         step = migrations.STEPS.index(migrations._lock_process)
         stamp(database, str(migrations.FIRST_VERSION + step))
-        opened = CatalogStore(backend.open().access("sales"))
+        opened = CatalogStore(backend.open().workspace("sales"))
         assert columns(database) == fresh
         lock = opened.lock_state()
         assert lock is not None
@@ -366,7 +366,7 @@ def test_records_of_runs_from_before_they_had_one_column(
             )
     step = migrations.STEPS.index(migrations._run_records)
     stamp(database, str(migrations.FIRST_VERSION + step))
-    store = CatalogStore(backend.open().access("sales"))
+    store = CatalogStore(backend.open().workspace("sales"))
     assert columns(database) == fresh
     found = {run.id: run for run in store.runs()}
     done = found["done"]
@@ -391,7 +391,7 @@ def test_tables_of_lifecycle_rules(
     stamp(database, str(migrations.FIRST_VERSION + migrations.STEPS.index(migrations._lifecycle)))
     opened = backend.open()
     assert columns(database) == fresh
-    store = CatalogStore(opened.access("sales"))
+    store = CatalogStore(opened.workspace("sales"))
     assert store.stored_lifecycle() is None
     store.store_lifecycle("rules")
     assert store.stored_lifecycle() == "rules"

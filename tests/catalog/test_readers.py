@@ -86,7 +86,7 @@ def test_the_collector_leaves_a_commit_alone_that_is_being_read(
     reader.stat("a")
     main.reset_to(f"{commit}~1")
     dead = SnapshotId(commit)
-    with CatalogStore(catalog.access("sales")).lock("run-7") as held:
+    with CatalogStore(catalog.workspace("sales")).lock("run-7") as held:
         assert held.condemn({dead: "expired"}) == 0
         assert reader.get("a") == b"x"
         del reader

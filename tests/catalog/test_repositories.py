@@ -149,5 +149,5 @@ def test_a_uid_comes_before_a_name(catalog: Catalog) -> None:
     with catalog._database.write() as connection:
         named = update(repositories).where(repositories.c.uid == second.uid)
         connection.execute(named.values(name=first.uid))
-    assert {access.uid for access in catalog.accesses()} == {first.uid, second.uid}
-    assert catalog.access(first.uid).uid == first.uid
+    assert {workspace.repo_uid for workspace in catalog.workspaces()} == {first.uid, second.uid}
+    assert catalog.workspace(first.uid).repo_uid == first.uid

@@ -152,7 +152,7 @@ def test_a_storage_ahead_of_the_database(
 def test_what_died_is_named(cli: CommandLine, used: None, catalog: Catalog) -> None:
     newest, oldest = catalog.repository("sales").log("main")
     catalog.repository("sales").branch("main").reset_to(oldest.id)
-    store = CatalogStore(catalog.access("sales"))
+    store = CatalogStore(catalog.workspace("sales"))
     with store.lock("a run") as held:
         assert held.condemn({SnapshotId(newest.id): "a rule"}) == 1
         held.start(RunRecord("a run", "collect", Phase.STARTED, store.clock.now(), "a place"))

@@ -73,7 +73,7 @@ def test_rules_that_cannot_be_read_are_an_error_and_can_be_removed(
     from reclaim.stores.catalog import CatalogStore
 
     with Catalog.open(str(location)) as catalog:
-        CatalogStore(catalog.access("sales")).store_lifecycle('{"format": 9}')
+        CatalogStore(catalog.workspace("sales")).store_lifecycle('{"format": 9}')
     cli.fails("unknown_version", 6, "lifecycle", "get", "sales")
     cli.ok("lifecycle", "unset", "sales")
 

@@ -92,7 +92,7 @@ class ClosedPartition:
         ahead = FakeClock(world.clock.now() + OVERDUE + timedelta(minutes=1))
         catalog = Catalog.open(backend.location, clock=ahead, wrap_storage=backend.wrap)
         self._late = backend._opened.enter_context(catalog)
-        self._store = CatalogStore(self._late.access(NAME))
+        self._store = CatalogStore(self._late.workspace(NAME))
         self._contents: dict[str, set[str]] = {}
         """What commits need, by their metaranges."""
         self._rounds = 0

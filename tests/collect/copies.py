@@ -44,7 +44,7 @@ class Copy:
         self.catalog.home.register()
 
     def store(self) -> CatalogStore:
-        return CatalogStore(self.catalog.access(NAME))
+        return CatalogStore(self.catalog.workspace(NAME))
 
     def collect(self) -> ReclaimError | None:
         """Plan and apply, twice, so that what the first run closes is taken by the second."""

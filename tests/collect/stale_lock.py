@@ -196,7 +196,7 @@ class StaleLock:
         backend = self._world.backend
         catalog = Catalog.open(backend.location, clock=clock, wrap_storage=backend.wrap)
         backend._opened.enter_context(catalog)
-        return CatalogStore(catalog.access(NAME))
+        return CatalogStore(catalog.workspace(NAME))
 
     def _make_commits(self) -> dict[str, SnapshotId]:
         repo = self._world.repo

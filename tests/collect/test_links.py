@@ -103,7 +103,7 @@ def test_a_link_in_a_deleted_repository(local: World, outside: Path) -> None:
     (folder_of(local) / "anywhere").symlink_to(outside)
     catalog = local.opened()
     catalog.delete_repository(NAME)
-    store = CatalogStore(next(one for one in catalog.accesses() if one.deleted))
+    store = CatalogStore(next(one for one in catalog.workspaces() if one.deleted))
     local.age()
     with refused(local, outside, "anywhere"):
         local.plan(store=store)

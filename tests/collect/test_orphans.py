@@ -29,7 +29,7 @@ def leave(world: World, run: str) -> str:
 
 
 def deleted(world: World) -> CatalogStore:
-    return CatalogStore(world.opened().access(world.repo.uid))
+    return CatalogStore(world.opened().workspace(world.repo.uid))
 
 
 def delete(world: World) -> None:

@@ -276,8 +276,8 @@ def test_a_cloned_database(local: World, tmp_path: Path) -> None:
             local.apply(plan)
         with refused(local, StorageAhead, 6):
             local.plan()
-        store = CatalogStore(second.access(NAME))
+        store = CatalogStore(second.workspace(NAME))
         with refused(local, AnotherDatabase, 6):
             local.plan(store=store)
-        copies.adopt(second.access(NAME), "adopted", [])
+        copies.adopt(second.workspace(NAME), "adopted", [])
         assert local.plan(store=store).document.candidates > 0

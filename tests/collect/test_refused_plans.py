@@ -22,7 +22,7 @@ def test_a_plan_for_another_repository(world: World) -> None:
     catalog = world.opened()
     catalog.create_repository("another")
     with refused(world, PlanRefused, 6):
-        world.apply(plan, store=CatalogStore(catalog.access("another")))
+        world.apply(plan, store=CatalogStore(catalog.workspace("another")))
 
 
 def test_a_plan_that_is_not_there(local: World) -> None:

@@ -300,7 +300,7 @@ class Reading(CatalogStore):
 
 def test_a_plan_where_only_reading_is_allowed(local: World) -> None:
     bury(local)
-    plan = local.plan(store=Reading(local.opened().access(NAME)))
+    plan = local.plan(store=Reading(local.opened().workspace(NAME)))
     assert plan.not_recorded == "the database cannot be written"
     assert raw.rows(local.repo, plans) == []
     before = local.there()
@@ -322,7 +322,7 @@ def test_a_plan_on_a_database_that_may_only_be_read(
     url = make_url(location).set(username=role, password=None)
     reading = Catalog.open(url.render_as_string(), clock=clock, wrap_storage=backend.wrap)
     with reading:
-        plan = world.plan(store=CatalogStore(reading.access(NAME)))
+        plan = world.plan(store=CatalogStore(reading.workspace(NAME)))
     assert plan.not_recorded is not None
     assert "cannot be written" in plan.not_recorded
     assert plan.document.candidates
@@ -332,7 +332,7 @@ def test_a_plan_on_a_database_that_may_only_be_read(
 def test_gc_goes_by_what_it_planned(local: World) -> None:
     """Whatever somebody writes in the place of the plan meanwhile."""
     bury(local)
-    store = Reading(local.opened().access(NAME))
+    store = Reading(local.opened().workspace(NAME))
     before = local.there()
 
     def swap(_run: str, _digest: str) -> None:

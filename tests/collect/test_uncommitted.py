@@ -248,7 +248,7 @@ def test_a_repository_that_was_deleted(local: World) -> None:
     catalog = local.opened()
     catalog.delete_repository(NAME)
     local.age()
-    store = CatalogStore(catalog.access(local.repo.uid))
+    store = CatalogStore(catalog.workspace(local.repo.uid))
     plan = local.uncommitted(store=store)
     assert notes(plan).mode == Mode.CLEAN
     assert notes(plan).partitions is None

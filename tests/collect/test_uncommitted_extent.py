@@ -191,6 +191,6 @@ def test_a_branch_of_a_deleted_repository_is_refused(local: World) -> None:
     uid = local.repo.uid
     local.opened().delete_repository(NAME)
     local.age()
-    store = CatalogStore(local.opened().access(uid))
+    store = CatalogStore(local.opened().workspace(uid))
     with pytest.raises(InvalidInput, match="goes as a whole"):
         local.uncommitted(branch="main", store=store)

@@ -105,7 +105,7 @@ class World:
         return self.opened(wrap).repository(NAME)
 
     def store(self, catalog: Catalog | None = None) -> CatalogStore:
-        return CatalogStore((catalog or self.opened()).access(NAME))
+        return CatalogStore((catalog or self.opened()).workspace(NAME))
 
     def age(self) -> None:
         """Let so much time pass that no margin, token or partition protects anything."""

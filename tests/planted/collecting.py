@@ -151,14 +151,14 @@ BUGS: dict[str, Bug] = {
     ),
     "a plan by any database": Bug(
         "reclaim.catalog.collection.clones.copies",
-        right="    check_epoch(access)\n    access.workspace.home.check()\n",
-        wrong="    check_epoch(access)\n",
+        right="    check_epoch(workspace)\n    workspace.home.check()\n",
+        wrong="    check_epoch(workspace)\n",
         test=f"{STALE}::test_a_copy_may_not_plan",
     ),
     "an apply by any database": Bug(
         "reclaim.catalog.collection.clones.copies",
-        right="    access.workspace.home.claim()\n    access.workspace.home.check()\n",
-        wrong="    access.workspace.home.claim()\n",
+        right="    workspace.home.claim()\n    workspace.home.check()\n",
+        wrong="    workspace.home.claim()\n",
         test=f"{STALE}::test_a_copy_may_not_apply_undo_or_purge",
     ),
     "a copy takes over the home": Bug(
@@ -380,11 +380,11 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "a home that is not looked at after it was claimed": Bug(
         "reclaim.catalog.collection.clones.copies",
-        right="""    access.workspace.home.claim()
-    access.workspace.home.check()
+        right="""    workspace.home.claim()
+    workspace.home.check()
 """,
-        wrong="""    access.workspace.home.check()
-    access.workspace.home.claim()
+        wrong="""    workspace.home.check()
+    workspace.home.claim()
 """,
         test="tests/catalog/test_homes.py::test_two_first_collectors_do_not_both_go_on",
     ),

@@ -17,8 +17,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a store of the catalog that is not looked at": Bug(
         REGISTRY,
-        right="_load(CATALOG))(access)\n    check_declared(store)\n",
-        wrong="_load(CATALOG))(access)\n",
+        right="_load(CATALOG))(workspace)\n    check_declared(store)\n",
+        wrong="_load(CATALOG))(workspace)\n",
         test=f"{WITHOUT}[catalog]",
     ),
     "a store that is opened by its scheme and not looked at": Bug(

@@ -62,7 +62,7 @@ class Instance:
         return self.repo.branch(BRANCH)
 
     def store(self) -> CatalogStore:
-        return CatalogStore(self.catalog.access(NAME))
+        return CatalogStore(self.catalog.workspace(NAME))
 
 
 Operation = Callable[[Instance], Any]

@@ -40,7 +40,7 @@ def main(location: str, kind: str, where: str) -> dict[str, Any]:
     meter = HearingMeter(session)
     engine = SparkEngine(session, metered=lambda _: meter)
     with Catalog.open(location) as catalog:
-        store = CatalogStore(catalog.access("sales"))
+        store = CatalogStore(catalog.workspace("sales"))
         margins = Margins(objects=timedelta(0))
         plan = make_plan(store, engine, PlanOptions(margins=margins, allowed_fraction=1.0))
         storage = open_storage(plan.place.url)

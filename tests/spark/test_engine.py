@@ -54,7 +54,7 @@ class Bench:
 
     @property
     def store(self) -> CatalogStore:
-        return CatalogStore(self.catalog.access("sales"))
+        return CatalogStore(self.catalog.workspace("sales"))
 
     def open(self, url: str) -> Storage:
         return self.storage if url == self.storage.url else open_storage(url)

@@ -94,7 +94,7 @@ def test_an_interrupted_sweep(spark: SparkSession, tmp_path: Path) -> None:
         main.put("b", b"reset")
         main.reset()
     with Catalog.open(tmp_path / "catalog") as catalog:
-        store = CatalogStore(catalog.access("sales"))
+        store = CatalogStore(catalog.workspace("sales"))
         options = PlanOptions(margins=Margins(objects=timedelta(0)), allowed_fraction=1.0)
         plan = make_plan(store, LocalEngine(), options)
         engine = SparkEngine(spark)

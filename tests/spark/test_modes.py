@@ -51,7 +51,7 @@ def location(tmp_path: Path) -> Path:
 def expected(location: Path, folder: Path) -> list[list[str]]:
     folder.mkdir()
     with Catalog.open(location) as catalog:
-        store = CatalogStore(catalog.access("sales"))
+        store = CatalogStore(catalog.workspace("sales"))
         options = PlanOptions(
             margins=Margins(objects=timedelta(0)),
             allowed_fraction=1.0,
@@ -119,7 +119,7 @@ def test_on_a_cluster_with_two_workers(location: Path, tmp_path: Path) -> None:
 
 def test_what_travels_to_executors_knows_no_database(location: Path) -> None:
     with Catalog.open(location) as catalog:
-        store = CatalogStore(catalog.access("sales"))
+        store = CatalogStore(catalog.workspace("sales"))
         place = Place(*store.place("run"))
         sent = pickle.dumps(partial(listing.list_keys, store.format, place))
     assert b"catalog.db" not in sent

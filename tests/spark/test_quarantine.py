@@ -61,7 +61,7 @@ class Real:
 
     @property
     def store(self) -> CatalogStore:
-        return CatalogStore(self.catalog.access("sales"))
+        return CatalogStore(self.catalog.workspace("sales"))
 
     def apply(self, engine: Engine, removal: Removal) -> tuple[Applied, set[str]]:
         """Plan and apply; also what the plan listed."""

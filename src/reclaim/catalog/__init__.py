@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reclaim.catalog.branch import Branch
     from reclaim.catalog.catalog import Catalog, RepositoryInfo
-    from reclaim.catalog.collection.access import RepositoryAccess
     from reclaim.catalog.collection.edit.history_edit import HistoryEdit, HistoryRead
     from reclaim.catalog.collection.roots.observing import Roots
     from reclaim.catalog.content.diffing import Change, ChangeKind
@@ -51,7 +50,6 @@ __all__ = [
     "RefPath",
     "RefReader",
     "Repository",
-    "RepositoryAccess",
     "RepositoryInfo",
     "RepositorySettings",
     "Roots",
@@ -78,7 +76,6 @@ _MODULES = {
     "RefPath": "names",
     "RefReader": "refs.reading",
     "Repository": "repository",
-    "RepositoryAccess": "collection.access",
     "RepositoryInfo": "catalog",
     "Roots": "collection.roots.observing",
     "Side": "refs.merging",

@@ -45,7 +45,6 @@ from reclaim.storage.clocks import check_clock
 from reclaim.urls import check_path, normalize
 
 if TYPE_CHECKING:
-    from reclaim.catalog.collection.access import RepositoryAccess
     from reclaim.catalog.reaping.backlog import Backlog
     from reclaim.catalog.reaping.reaper import Reaped
 
@@ -296,13 +295,11 @@ class Catalog:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
         return self._repository(row)
 
-    def access(self, name: str) -> RepositoryAccess:
-        """A repository as the collector sees it, by its uid, or by name if it is not deleted.
+    def workspace(self, name: str) -> Workspace:
+        """A repository for the collector, by its uid, or by name if it is not deleted.
 
         The uid comes first: a repository may have got another's as its name long ago.
         """
-        from reclaim.catalog.collection.access import RepositoryAccess
-
         with self._database.read() as connection:
             by_uid = select(repositories).where(repositories.c.uid == name)
             row = connection.execute(by_uid).first() or connection.execute(_named(name)).first()
@@ -310,23 +307,16 @@ class Catalog:
             raise NotFound(
                 f"there is no repository {name!r}", hint="list them with `reclaim repo list`"
             )
-        deleted = row.deleted_at is not None
-        return RepositoryAccess(
-            self._workspace(row.uid),
-            row.name,
-            row.default_branch,
-            from_micros(row.created_at),
-            deleted=deleted,
-        )
+        return self._workspace(row)
 
-    def accesses(self) -> list[RepositoryAccess]:
+    def workspaces(self) -> list[Workspace]:
         """Every repository that may have something to collect, deleted ones last."""
         with self._database.read() as connection:
-            query = select(repositories.c.uid).order_by(
+            query = select(repositories).order_by(
                 repositories.c.deleted_at.is_not(None), repositories.c.name, repositories.c.uid
             )
-            found = connection.execute(query).scalars().all()
-        return [self.access(uid) for uid in found]
+            rows = connection.execute(query).all()
+        return [self._workspace(row) for row in rows]
 
     def reap(self) -> list[Reaped]:
         """Let the reaper go once through every repository that is told to delete online.
@@ -387,13 +377,15 @@ class Catalog:
         return cleaned
 
     def _repository(self, row: Row[Any]) -> Repository:
-        created_at = from_micros(row.created_at)
-        workspace = self._workspace(row.uid)
-        return Repository(workspace, row.name, row.default_branch, created_at, self._leases)
+        return Repository(self._workspace(row), self._leases)
 
-    def _workspace(self, repo_uid: str) -> Workspace:
+    def _workspace(self, row: Row[Any]) -> Workspace:
         return Workspace(
-            repo_uid=repo_uid,
+            repo_uid=row.uid,
+            name=row.name,
+            default_branch=row.default_branch,
+            created_at=from_micros(row.created_at),
+            deleted=row.deleted_at is not None,
             database=self._database,
             storage=self._storage,
             clock=self._clock,

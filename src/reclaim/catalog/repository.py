@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -39,17 +39,14 @@ class Repository:
     def __init__(
         self,
         workspace: Workspace,
-        name: str,
-        default_branch: str,
-        created_at: datetime,
         leases: CommitLeases,
     ) -> None:
         self._workspace = workspace
         self._leases = leases
-        self.name = name
+        self.name = workspace.name
         self.uid = workspace.repo_uid
-        self.default_branch = default_branch
-        self.created_at = created_at
+        self.default_branch = workspace.default_branch
+        self.created_at = workspace.created_at
 
     def branch(self, name: str) -> Branch:
         """A branch, to read and to write. It is looked up when it is used."""

@@ -1,9 +1,10 @@
-"""The parts that every operation on one repository needs, held together."""
+"""A repository as operations on it need it: its row, and the tools that it shares with others."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from reclaim.catalog import addresses
 from reclaim.catalog.collection.clones.homes import Home
@@ -20,9 +21,13 @@ from reclaim.urls import split
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """One repository's database, storage, clock, partitions and containers."""
+    """One repository, which may be deleted, with its database, storage, clock and partitions."""
 
     repo_uid: str
+    name: str
+    default_branch: str
+    created_at: datetime
+    deleted: bool
     database: Database
     storage: Storage
     clock: Clock

@@ -20,7 +20,8 @@ from reclaim.errors import InvalidInput, NotFound, PlanRefused, Refused
 from reclaim.urls import path_of
 
 if TYPE_CHECKING:
-    from reclaim.catalog import Catalog, RepositoryAccess
+    from reclaim.catalog import Catalog
+    from reclaim.catalog.workspace import Workspace
     from reclaim.stores.base import Store
 
 GROUP = "reclaim.stores"
@@ -120,12 +121,12 @@ def name_of(kind: str, name: str, uid: str) -> str:
 
 def find(catalog: Catalog, name: str) -> Store:
     """A repository by name or, for a deleted one, by its uid."""
-    return _of_catalog(catalog.access(name))
+    return _of_catalog(catalog.workspace(name))
 
 
 def find_all(catalog: Catalog) -> Iterator[Store]:
     """Every repository, deleted ones last."""
-    return map(_of_catalog, catalog.accesses())
+    return map(_of_catalog, catalog.workspaces())
 
 
 def find_planned(catalog: Catalog, *, name: str, uid: str) -> Store:
@@ -196,8 +197,8 @@ def _open(opener: Callable[[str], Store], location: str) -> Store:
     return store
 
 
-def _of_catalog(access: RepositoryAccess) -> Store:
-    store = cast("Callable[[RepositoryAccess], Store]", _load(CATALOG))(access)
+def _of_catalog(workspace: Workspace) -> Store:
+    store = cast("Callable[[Workspace], Store]", _load(CATALOG))(workspace)
     check_declared(store)
     return store
 

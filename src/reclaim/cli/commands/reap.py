@@ -137,7 +137,7 @@ def reap(
 
 
 def _answer(catalog: Catalog, done: Sequence[Reaped], failures: int) -> Round:
-    names = {access.uid: access.name for access in catalog.accesses()}
+    names = {workspace.repo_uid: workspace.name for workspace in catalog.workspaces()}
     return Round(
         [(names[one.repo_uid], one, catalog.backlog(one.repo_uid)) for one in done], failures
     )

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from reclaim.catalog import HistoryEdit, HistoryRead
 from reclaim.catalog.collection import records
-from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.clones import copies
 from reclaim.catalog.collection.condemn import claimed_addresses, commit_states, leftovers
 from reclaim.catalog.collection.edit import history_edit, rollback
@@ -18,6 +17,7 @@ from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.collection.undo import undoing
 from reclaim.catalog.reaping import empty_partitions, needless_rows, taken_rows
 from reclaim.catalog.staging.upload_expiry import expire_uploads
+from reclaim.catalog.workspace import Workspace
 from reclaim.errors import ReclaimError
 from reclaim.model import Ref, SnapshotId
 from reclaim.run_record import Phase, RunRecord
@@ -46,15 +46,14 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
 
     lock: RepositoryLock
 
-    def __init__(self, access: RepositoryAccess, lock: RepositoryLock) -> None:
-        self._access = access
-        self._workspace = access.workspace
+    def __init__(self, workspace: Workspace, lock: RepositoryLock) -> None:
+        self._workspace = workspace
         self.lock = lock
 
     def begin(self) -> None:
         """Take back what runs that died left, and count on, so that a clone is noticed."""
         leftovers.release_under(self._workspace, self.lock)
-        copies.count_run(self._access, self.lock.run_id)
+        copies.count_run(self._workspace, self.lock.run_id)
 
     def close_overdue(self) -> None:
         """End partitions and uploads whose time is over, for good."""
@@ -125,7 +124,7 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
     # History
 
     def read_history(self) -> HistoryRead:
-        return history_edit.read_history(self._workspace, self._access.default_branch)
+        return history_edit.read_history(self._workspace, self._workspace.default_branch)
 
     def edit_history(
         self,
@@ -205,4 +204,4 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
 
     def adopt(self, unknown: Collection[str]) -> None:
         """Register partitions that only the storage knows; see ``copies``."""
-        copies.adopt(self._access, self.lock.run_id, unknown)
+        copies.adopt(self._workspace, self.lock.run_id, unknown)

@@ -10,7 +10,6 @@ from typing import Any
 
 from reclaim.catalog import Roots
 from reclaim.catalog.collection import locks, plans, policies, records
-from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.clones import copies
 from reclaim.catalog.collection.condemn import claimed_addresses, leftovers
 from reclaim.catalog.collection.edit import history_edit
@@ -20,6 +19,7 @@ from reclaim.catalog.reaping.backlog import read_backlog
 from reclaim.catalog.refs import leases
 from reclaim.catalog.settings import read_settings
 from reclaim.catalog.staging import claims, cleaner
+from reclaim.catalog.workspace import Workspace
 from reclaim.clock import to_micros
 from reclaim.lock import LockState
 from reclaim.model import Lease, SnapshotId
@@ -69,33 +69,32 @@ class CatalogStore(
     handle = HeldRepository
     format: CatalogFormat
 
-    def __init__(self, access: RepositoryAccess) -> None:
-        self._access = access
-        self._workspace = access.workspace
-        self.name = access.name
-        self.uid = access.uid
-        self.deleted = access.deleted
-        self.created_at = access.created_at
-        self.storage = access.storage
-        self.clock = access.clock
-        self.format = CatalogFormat(self.storage.url, access.uid, access.deleted)
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self.name = workspace.name
+        self.uid = workspace.repo_uid
+        self.deleted = workspace.deleted
+        self.created_at = workspace.created_at
+        self.storage = workspace.storage
+        self.clock = workspace.clock
+        self.format = CatalogFormat(self.storage.url, self.uid, self.deleted)
 
     def check(self) -> None:
-        copies.check(self._access)
+        copies.check(self._workspace)
 
     def check_epoch(self) -> None:
         """Refuse when the storage has been written by a newer copy of the database."""
-        copies.check_epoch(self._access)
+        copies.check_epoch(self._workspace)
 
     def roots(self, destination: Storage, prefix: str, *, settled: bool = False) -> Roots:
         """All roots, read in one snapshot of the database."""
         return observing.observe(
             self._workspace,
-            self._access.default_branch,
+            self._workspace.default_branch,
             destination,
             prefix,
             settled=settled,
-            protecting=not self._access.deleted,
+            protecting=not self._workspace.deleted,
         )
 
     def observe(self, request: ObserveRequest) -> Observation:
@@ -139,7 +138,7 @@ class CatalogStore(
     @contextmanager
     def lock(self, run_id: str) -> Iterator[HeldRepository]:
         with locks.hold(self._workspace, run_id) as lock:
-            yield HeldRepository(self._access, lock)
+            yield HeldRepository(self._workspace, lock)
 
     def lock_state(self) -> LockState | None:
         return locks.find_state(self._workspace)
@@ -199,7 +198,7 @@ class CatalogStore(
 
     def current_history(self) -> HistorySeen:
         return history_edit.read_history(
-            self._workspace, self._access.default_branch, messages=True
+            self._workspace, self._workspace.default_branch, messages=True
         )
 
     def add_run(self, run: RunRecord) -> None:

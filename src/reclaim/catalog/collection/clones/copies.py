@@ -7,62 +7,61 @@ from collections.abc import Collection
 from sqlalchemy import Connection
 
 from reclaim.catalog.collection import records
-from reclaim.catalog.collection.access import RepositoryAccess
 from reclaim.catalog.collection.clones import epochs
 from reclaim.catalog.staging import partitions
+from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros
 from reclaim.ids import new_uid
 from reclaim.run_record import ADOPT, Phase, RunRecord
 
 
-def check(access: RepositoryAccess) -> None:
+def check(workspace: Workspace) -> None:
     """Refuse when a newer copy of the database has written, or another one is at home."""
-    check_epoch(access)
-    access.workspace.home.check()
+    check_epoch(workspace)
+    workspace.home.check()
 
 
-def check_epoch(access: RepositoryAccess) -> Collection[int]:
+def check_epoch(workspace: Workspace) -> Collection[int]:
     """Refuse when the storage has been written by a newer copy; returns older epochs."""
-    return epochs.check_epoch(access.workspace.database, access.storage, access.uid)
+    return epochs.check_epoch(workspace.database, workspace.storage, workspace.repo_uid)
 
 
-def count_run(access: RepositoryAccess, run_id: str) -> None:
+def count_run(workspace: Workspace, run_id: str) -> None:
     """Check epoch and home, and count one on, so that a clone of the database is noticed."""
-    older = check_epoch(access)
-    access.workspace.home.claim()
-    access.workspace.home.check()
-    _count(access, run_id, older)
+    older = check_epoch(workspace)
+    workspace.home.claim()
+    workspace.home.check()
+    _count(workspace, run_id, older)
 
 
-def adopt(access: RepositoryAccess, run_id: str, unknown: Collection[str]) -> None:
+def adopt(workspace: Workspace, run_id: str, unknown: Collection[str]) -> None:
     """Register partitions that only the storage knows, as closed, and go on from its epoch.
 
     The database becomes the home of the storage. For a person who knows that it is the right one:
     what it does not refer to in those partitions will be collected.
     """
-    workspace = access.workspace
 
     def register(connection: Connection) -> None:
         now = workspace.now()
-        partitions.adopt(connection, access.uid, unknown, now)
+        partitions.adopt(connection, workspace.repo_uid, unknown, now)
         # With it: a checkpoint of before does not count any more.
-        if records.find_run(connection, access.uid, run_id) is None:
+        if records.find_run(connection, workspace.repo_uid, run_id) is None:
             run = RunRecord(run_id, ADOPT, Phase.DONE, from_micros(now), partitions=len(unknown))
             records.insert_run(connection, workspace, run)
 
     workspace.database.transact(register)
-    older = epochs.adopt_epoch(workspace.database, workspace.storage, access.uid)
-    _count(access, run_id, older)
+    older = epochs.adopt_epoch(workspace.database, workspace.storage, workspace.repo_uid)
+    _count(workspace, run_id, older)
     workspace.home.register()
 
 
-def _count(access: RepositoryAccess, run_id: str, older: Collection[int]) -> None:
-    if access.deleted:
+def _count(workspace: Workspace, run_id: str, older: Collection[int]) -> None:
+    if workspace.deleted:
         # Nobody counts on: nothing can be written there any more.
         return
     # Two copies of the database may apply one plan: the writer's name tells them apart.
     writer = f"{run_id}:{new_uid()}"
-    epoch = access.workspace.database.transact(
-        lambda connection: epochs.count_epoch(connection, access.uid, writer)
+    epoch = workspace.database.transact(
+        lambda connection: epochs.count_epoch(connection, workspace.repo_uid, writer)
     )
-    access.workspace.partitions.epochs.leave(access.uid, epoch, writer, older)
+    workspace.partitions.epochs.leave(workspace.repo_uid, epoch, writer, older)
