@@ -51,10 +51,12 @@ show {tmp}/plan
 show {tmp}/plan --objects --limit 3
 apply {tmp}/plan --yes
 gc sales --min-age 0 --quarantine --keep 1d
-uncommitted sales --min-age 0 --out {tmp}/uncommitted
+plan sales --uncommitted --min-age 0 --out {tmp}/uncommitted
+gc sales --uncommitted --min-age 0
 lifecycle set sales {tmp}/rules.yaml
 lifecycle get sales
-lifecycle run sales --min-age 0
+plan sales --lifecycle --min-age 0
+gc sales --lifecycle --min-age 0
 lifecycle history sales
 lifecycle unset sales
 purge sales --older-than 0d --yes

@@ -12,6 +12,7 @@ from reclaim.cli.command import YesOption, command
 from reclaim.cli.options.found_plan import PlanArgument, find_plan, shown
 from reclaim.cli.options.limits import LimitOptions
 from reclaim.cli.options.missing import MissingOption, allow_missing
+from reclaim.cli.options.panels import KEEP, LOOK_AT, SAFETY
 from reclaim.cli.options.quarantining import QuarantineOptions
 from reclaim.cli.options.store_names import store_option
 from reclaim.cli.running import RunOptions
@@ -42,6 +43,7 @@ def apply(
             help="The store that the plan is for. Needed for one that is not of the catalog."
             " Write it as SCHEME:LOCATION.",
             show_default=False,
+            rich_help_panel=LOOK_AT,
         ),
     ] = None,
     digest: Annotated[
@@ -51,6 +53,7 @@ def apply(
             help="The digest that `plan` printed, or its first 16 digits. "
             "Any other plan is refused.",
             show_default=False,
+            rich_help_panel=SAFETY,
         ),
     ] = None,
     exclude: Annotated[
@@ -59,12 +62,16 @@ def apply(
             metavar="GLOB",
             help="Leave out objects whose address or path matches, such as 'raw/*'; repeatable.",
             show_default=False,
+            rich_help_panel=KEEP,
         ),
     ] = None,
     unsafe_allow_missing_layers: MissingOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Delete what a plan lists and nothing refers to by now. Safe to run again."""
+    """Delete the objects in a plan, skipping any that are referenced again. Safe to run again.
+
+    The plan decides what kind of run it is; a plan of history alone deletes no bytes.
+    """
     from reclaim.globs import check_globs
     from reclaim.run.apply.apply_plan import apply_plan
     from reclaim.run.apply.finished_plan import settle_plan
@@ -129,6 +136,10 @@ class ApplyAnswer:
 
     def view(self) -> Iterator[Block]:
         yield f"{self.store}: {sentence(self.applied)}."
+        yield from self.notes()
+
+    def notes(self) -> Iterator[str]:
+        """All that one line does not say."""
         if compared := self.applied.summary().get("compared"):
             yield f"Note: {compared}."
         if self.applied.dropped:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 import typer
 
 from reclaim.cli.command import command
+from reclaim.cli.options.panels import LOOK_AT
 from reclaim.cli.options.run_names import OTHER_STORE, RUN_HELP, find_id
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
@@ -40,6 +41,7 @@ def undo(
             metavar="STORE",
             help="The store of the run, if it is not of the catalog: SCHEME:LOCATION.",
             show_default=False,
+            rich_help_panel=LOOK_AT,
         ),
     ] = None,
 ) -> None:

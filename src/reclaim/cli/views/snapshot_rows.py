@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from reclaim.cli.options.panels import OUTPUT
 from reclaim.cli.views.describe import SHORT, first_line, instant, snapshots
 from reclaim.cli.views.documents import DecisionDocument, Verdict
 from reclaim.cli.views.output import Block, Table
@@ -20,10 +21,20 @@ if TYPE_CHECKING:
     from reclaim.model import Decision, Ref, Snapshot
 
 AllOption = Annotated[
-    bool, typer.Option("--all", help="List every commit, those that are kept as well.")
+    bool,
+    typer.Option(
+        "--all",
+        help="List every commit, those that are kept as well.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 ReasonsOption = Annotated[
-    bool, typer.Option("--reasons", help="Every reason of each commit, not the main one alone.")
+    bool,
+    typer.Option(
+        "--reasons",
+        help="Every reason of each commit, not the main one alone.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 SHOWN = 50
 """How many snapshots people are shown unless they ask for all."""
