@@ -19,7 +19,7 @@ from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
 from reclaim.run.purge.orphans import protected_folders
 from reclaim.run.record.stages import Watcher
 from reclaim.run.sweep.removal import DELETE, Removal
-from reclaim.run_record import COLLECT, Phase, RunRecord
+from reclaim.run_record import Phase, RunRecord
 from reclaim.stores.base import Store
 from reclaim.stores.format import QUARANTINE
 
@@ -59,7 +59,7 @@ def collect(
     if is_empty(plan.document, plan.place, opener):
         made = plan.document
         where = str(plan.place)
-        store.add_run(RunRecord(made.run, COLLECT, Phase.DONE, made.started_at, where))
+        store.add_run(RunRecord(made.run, made.run_kind, Phase.DONE, made.started_at, where))
         return Collected(plan, None)
     limits.check(plan.document, hint=review_hint(plan.place))
     done = apply_plan(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, cast
 
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.options.places import parse_repository
 from reclaim.cli.options.rules import RuleOptions
 from reclaim.cli.options.store_names import STORE
 from reclaim.cli.session import Session
@@ -31,10 +30,8 @@ from reclaim.cli.views.snapshot_rows import (
 )
 
 if TYPE_CHECKING:
-    from reclaim.policy import Policy
-    from reclaim.run.expire.expire import ExpirePlan
+    from reclaim.run.plan.history_only import HistoryDecision
     from reclaim.run_record import RunRecord
-    from reclaim.stores.base import Store
 
 
 def register(app: typer.Typer) -> None:
@@ -84,7 +81,7 @@ class ExpireDocument(TypedDict):
 class Expired:
     """The answer: every decision, and what was or would be edited."""
 
-    plan: ExpirePlan
+    plan: HistoryDecision
     run: RunRecord | None
     only_planned: bool
     policy_source: str
@@ -97,9 +94,11 @@ class Expired:
     """The store as the command line named it."""
     everything: bool = False
     all_reasons: bool = False
+    warnings: Sequence[str] = ()
+    """Rules that are for nothing."""
 
     def document(self) -> ExpireDocument:
-        edit, counted = self.plan.edit, self.plan.decided.count_expired()
+        edit, counted = self.plan.decided.edit, self.plan.decided.count_expired()
         return {
             "run": self.run.id if self.run else None,
             "applied": self.run is not None,
@@ -109,21 +108,21 @@ class Expired:
                 for row in self._rows()
             ],
             "reparented": {commit: list(new) for commit, new in edit.reparent.items()},
-            "released": list(self.plan.released()),
+            "released": list(self._released()),
             "expired": counted.snapshots,
             "held_by": [cast(HolderDocument, holder.record()) for holder in counted.held_by],
             "expired_tips": [ref.name for ref in edit.expired_tips],
             "deleted_refs": [ref.name for ref in edit.delete_refs],
             "touched_bases": [base.branch for base in edit.touched_bases],
-            "warnings": list(self.plan.warnings()),
+            "warnings": list(self.warnings),
         }
 
     def view(self) -> Iterator[Block]:
         from reclaim.history.expired import UNDO
         from reclaim.run.expire.released import release_command
 
-        edit, counted = self.plan.edit, self.plan.decided.count_expired()
-        released = set(self.plan.released())
+        edit, counted = self.plan.decided.edit, self.plan.decided.count_expired()
+        released = set(self._released())
         rows = list(self._rows())
         staying = [row for row in rows if row.id not in released]
         if self.policy_source == STORED:
@@ -160,7 +159,7 @@ class Expired:
                 f"Merging {base.branch} with the default branch {reports} every differing path as "
                 "a conflict, because their merge base expires (--keep-merge-bases keeps it)."
             )
-        for warning in self.plan.warnings():
+        for warning in self.warnings:
             yield f"Note: {warning}."
         if self.run is not None:
             option = f" --store {self.name}" if self.name else ""
@@ -174,8 +173,12 @@ class Expired:
                 yield f"No bytes were deleted. To take it back: reclaim undo {self.run.id}{option}"
 
     def _rows(self) -> Iterator[SnapshotRow]:
-        read = self.plan.read
-        return snapshot_rows(self.plan.decided.reached(), read.snapshots, read.refs)
+        seen = self.plan.seen
+        return snapshot_rows(self.plan.decided.reached(), seen.snapshots, seen.refs)
+
+    def _released(self) -> Iterator[str]:
+        released = self.plan.decided.released()
+        return (one for one in self.plan.decided.edit.unreachable if one in released)
 
 
 def expire(
@@ -191,83 +194,45 @@ def expire(
     reasons: ReasonsOption = False,
 ) -> None:
     """Take snapshots out of history by rules. Deletes no bytes, so it does not ask."""
-    from reclaim.stores.registry import find_foreign
-
-    given = rules.read()
-    foreign = find_foreign(store)
-    if foreign is not None:
-        answer = _of_store(foreign, given, rules, ref or (), only_plan=plan)
-    else:
-        answer = _of_catalog(session, store, given, rules, ref or (), only_plan=plan)
-    session.output.answer(replace(answer, place=store, everything=everything, all_reasons=reasons))
-
-
-def _of_catalog(
-    session: Session,
-    repository: str,
-    given: Policy | None,
-    rules: RuleOptions,
-    refs: Sequence[str],
-    *,
-    only_plan: bool,
-) -> Expired:
-    """Expire commits of a repository of the catalog."""
-    from reclaim.policy import decode_stored
-    from reclaim.run.expire.expire import apply_expire, plan_expire
-    from reclaim.run.plan.stored_policy import choose_policy
-
-    with session.open() as catalog:
-        repo = catalog.repository(parse_repository(repository))
-        document = repo.stored_policy() if given is None else None
-        stored = None if document is None else decode_stored(document, repository=repo.name)
-        chosen = choose_policy(given, stored)
-        if not only_plan:
-            # An edit that a run left which died is not planned from.
-            repo.release_left_over()
-        planned = plan_expire(
-            repo,
-            chosen.policy,
-            refs=refs,
-            delete_expired_tags=rules.delete_expired_tags,
-            delete_expired_branches=rules.delete_expired_branches,
-        )
-        run = None if only_plan else apply_expire(repo, planned)
-    return Expired(planned, run, only_plan, chosen.source, "commit", "")
-
-
-def _of_store(
-    store: Store,
-    given: Policy | None,
-    rules: RuleOptions,
-    refs: Sequence[str],
-    *,
-    only_plan: bool,
-) -> Expired:
-    """Expire snapshots of a store that is not of the catalog."""
-    from reclaim.run.expire.store_expire import apply_store_expire, plan_store_expire
+    from reclaim.engine.local.engine import LocalEngine
+    from reclaim.policy import unmatched_sentences
+    from reclaim.run.apply.apply_plan import apply_plan
+    from reclaim.run.plan.history_only import decide_history, plan_history
+    from reclaim.run.plan.planning import PlanOptions
     from reclaim.run.plan.stored_policy import choose_policy, find_stored
     from reclaim.stores.abilities import ExpiresItself
     from reclaim.stores.registry import name_of
 
-    chosen = choose_policy(given, find_stored(store) if given is None else None)
-    if not only_plan:
-        # An edit that a run left which died is not planned from.
-        store.clean()
-    planned = plan_store_expire(
-        store,
-        chosen.policy,
-        refs=refs,
-        delete_expired_tags=rules.delete_expired_tags,
-        delete_expired_branches=rules.delete_expired_branches,
-    )
-    run = None if only_plan else apply_store_expire(store, planned)
-    is_final = isinstance(store, ExpiresItself) and bool(store.irreversible())
-    return Expired(
-        planned,
-        run,
-        only_plan,
-        chosen.source,
-        store.noun,
-        name_of(store.kind, store.name, store.uid),
-        is_final=is_final and planned.library_edit is not None,
+    given, refs, run = rules.read(), ref or (), None
+    with session.stores(store) as [opened]:
+        chosen = choose_policy(given, find_stored(opened) if given is None else None)
+        options = PlanOptions(
+            chosen.policy,
+            chosen.source,
+            delete_expired_tags=rules.delete_expired_tags,
+            delete_expired_branches=rules.delete_expired_branches,
+        )
+        if not plan:
+            # An edit that a run left which died is not planned from.
+            opened.clean()
+        decision = decide_history(opened, options, refs=refs)
+        if not plan and not decision.decided.edit.empty:
+            made = plan_history(opened, options, refs=refs)
+            apply_plan(opened, LocalEngine(), made.place, digest=made.document.digest)
+            run = opened.find_run(made.document.run)
+    is_final = isinstance(opened, ExpiresItself) and bool(opened.irreversible())
+    session.output.answer(
+        Expired(
+            decision,
+            run if run and run.edit.counts else None,
+            plan,
+            chosen.source,
+            opened.noun,
+            "" if opened.kind == "catalog" else name_of(opened.kind, opened.name, opened.uid),
+            is_final=is_final and decision.library_edit is not None,
+            place=store,
+            everything=everything,
+            all_reasons=reasons,
+            warnings=unmatched_sentences(chosen.policy, decision.seen.refs),
+        )
     )
