@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -19,6 +20,7 @@ from reclaim.run.lifecycle.done_before import DoneBefore
 from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
 from reclaim.run.lifecycle.rules import find_lifecycle, has_enabled_rule, has_rules
 from reclaim.run.lifecycle.unfinished import finish_unfinished
+from reclaim.run.plan.history_only import plan_history
 from reclaim.run.plan.plan_document import OF_RUNS
 from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
 from reclaim.run.purge.orphans import protected_folders
@@ -26,7 +28,7 @@ from reclaim.run.record.stages import Watcher
 from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.run.uncommitted.planning import UncommittedOptions, plan_uncommitted
 from reclaim.run.uncommitted.scope import Mode
-from reclaim.run_record import COLLECT, Phase, RunRecord
+from reclaim.run_record import Phase, RunRecord
 from reclaim.stores.base import Store
 from reclaim.stores.format import QUARANTINE
 from reclaim.stores.registry import NamedStore
@@ -37,6 +39,8 @@ class RunKind(StrEnum):
 
     COLLECT = "collect"
     """Everything unreferenced, with what expires by the rules."""
+    HISTORY_ONLY = "history-only"
+    """Nothing: what expires by the rules leaves the history, and no bytes are deleted."""
     UNCOMMITTED = "uncommitted"
     """What was uploaded and is in no commit."""
     LIFECYCLE = "lifecycle"
@@ -48,6 +52,8 @@ class RunRequest:
     """A kind of run with the options that only this kind has."""
 
     kind: RunKind = RunKind.COLLECT
+    refs: Sequence[str] = ()
+    """Of an edit of the history: only what these reach; everything if there are none."""
     branch: str | None = None
     """Of uncommitted data: that of this branch alone."""
     full: bool = False
@@ -78,6 +84,8 @@ def plan_request(
 ) -> Plan:
     """Make the plan of a kind of run; changes nothing."""
     match asked.kind:
+        case RunKind.HISTORY_ONLY:
+            return plan_history(store, options, refs=asked.refs, watcher=watcher, opener=opener)
         case RunKind.UNCOMMITTED:
             mode = Mode.CLEAN if asked.full else Mode.AUTO
             how = UncommittedOptions(mode, asked.branch)
@@ -114,13 +122,14 @@ def collect(
         before = finish_unfinished(store, engine, limits=limits, watcher=watcher, opener=opener)
     with before.telling():
         store.clean()
-        if store.deleted and _is_done_with(store):
+        leftovers = asked.kind in (RunKind.COLLECT, RunKind.UNCOMMITTED)
+        if leftovers and store.deleted and _is_done_with(store):
             return Collected(None, None)
         plan = plan_request(store, engine, options, asked, watcher=watcher, opener=opener)
         made = plan.document
         if not made.leaves_checkpoint and is_empty(made, plan.place, opener):
             where = str(plan.place)
-            store.add_run(RunRecord(made.run, COLLECT, Phase.DONE, made.started_at, where))
+            store.add_run(RunRecord(made.run, made.run_kind, Phase.DONE, made.started_at, where))
             return Collected(plan, None)
         limits.check(made, hint=review_hint(plan.place))
         done = apply_plan(
@@ -137,13 +146,18 @@ def collect(
     return Collected(plan, done)
 
 
-def find_skip_reason(store: Store, asked: RunRequest) -> str:
-    """Why a store among many has nothing that a kind of run could take; "" if it may have."""
-    if asked.kind is not RunKind.LIFECYCLE:
-        return ""
-    if not has_rules(store):
-        return "no lifecycle rules are stored"
-    return "" if has_enabled_rule(store) else "no lifecycle rule is enabled"
+def find_skip_reason(store: Store, asked: RunRequest, options: PlanOptions) -> str:
+    """Why a kind of run has nothing to do in a store among many; "" if it may have."""
+    match asked.kind:
+        case RunKind.HISTORY_ONLY if store.deleted:
+            return "it was deleted, and has no history"
+        case RunKind.HISTORY_ONLY if options.policy.empty:
+            return "no retention policy is stored"
+        case RunKind.LIFECYCLE if not has_rules(store):
+            return "no lifecycle rules are stored"
+        case RunKind.LIFECYCLE if not has_enabled_rule(store):
+            return "no lifecycle rule is enabled"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +192,9 @@ def collect_each(
         except Exception as error:
             outcome = Outcome(named.name, store, error=error)
         outcomes.append(outcome)
-        tell(outcome)
+        # Whatever is wrong with telling it, the other stores have their turn.
+        with suppress(Exception):
+            tell(outcome)
     return outcomes
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from reclaim.engine.tasks.parts import Part, Place
     from reclaim.run.plan.plan_document import File, PlanDocument
+    from reclaim.run.plan.planning import Plan
     from reclaim.storage import Storage
 
 PlanArgument = Annotated[
@@ -42,6 +43,11 @@ class FoundPlan:
     document: PlanDocument
     here: Place
     """Where it was found."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> FoundPlan:
+        """A plan that was made just now."""
+        return cls(plan.place, plan.document, plan.place)
 
     @property
     def moved_to(self) -> Place | None:

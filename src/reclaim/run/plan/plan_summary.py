@@ -23,6 +23,7 @@ from reclaim.run.plan.plan_document import (
     Group,
     HeldBy,
     HistoryChange,
+    HistoryOnly,
     Large,
     LibraryEdit,
     Lifecycle,
@@ -65,6 +66,7 @@ class PlanFindings:
     protection: Protection = NO_PROTECTION
     uncommitted: Uncommitted | None = None
     lifecycle: Lifecycle | None = None
+    history_only: HistoryOnly | None = None
 
 
 def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
@@ -121,7 +123,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         too_young=_too_young(findings),
         history=_history(decided),
         going=_groups(found.verdict.going),
-        staying=_staying(found, store),
+        staying=[] if findings.history_only else _staying(found, store),
         largest=[
             Large(bytes=size, address=address, path=path)
             for size, address, path in found.verdict.largest
@@ -130,6 +132,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
             *seen.warnings,
             *_unmatched(findings.policy, seen, store),
             *_warnings(decided, store, findings.noncurrent),
+            *_inexact(store, findings.history_only),
             *_irreversible(store, findings.library_edit),
             *_odd(store, found),
             *_in_doubt(findings.protection, store),
@@ -144,6 +147,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         protected=[File.of(part) for part in findings.protection.matches.parts],
         uncommitted=findings.uncommitted,
         lifecycle=findings.lifecycle,
+        history_only=findings.history_only,
     )
 
 
@@ -234,7 +238,10 @@ def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> 
             "the rules keep, because they stand below older ones: this run leaves them, and a "
             f"later one takes them unless a branch or a tag is made there: {names}"
         )
-    if not store.exact:
+
+
+def _inexact(store: Store, history_only: HistoryOnly | None) -> Iterator[str]:
+    if not store.exact and history_only is None:
         yield f"{store.noun}s that nothing refers to yet are protected by --min-age alone"
 
 
