@@ -196,9 +196,7 @@ class ApplyAnswer:
         """The commits that left the history, the reasons of those that stay, and the way back."""
         from reclaim.stores.abilities import ExpiresItself
 
-        yield from read_history(
-            FoundPlan(self.applied.place, self.planned, self.applied.place)
-        ).view()
+        yield from read_history(FoundPlan.at(self.applied.place, self.planned)).view()
         noun = self.applied.noun
         yield expired(self.planned.expired, [one.holder for one in self.planned.held_by], noun)
         if not self.applied.edit:

@@ -47,5 +47,5 @@ def plan(
         made = plan_request(opened, engine, wanted, asked, watcher=watcher)
     summary = Summary(made.place, made.document, made.not_recorded)
     if kind.history_only:
-        summary = replace(summary, commits=read_history(FoundPlan.of(made)))
+        summary = replace(summary, commits=read_history(FoundPlan.at(made.place, made.document)))
     session.output.answer(summary)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from reclaim.engine.tasks.parts import Part, Place
     from reclaim.run.plan.plan_document import File, PlanDocument
-    from reclaim.run.plan.planning import Plan
     from reclaim.storage import Storage
 
 PlanArgument = Annotated[
@@ -45,9 +44,9 @@ class FoundPlan:
     """Where it was found."""
 
     @classmethod
-    def of(cls, plan: Plan) -> FoundPlan:
-        """A plan that was made just now."""
-        return cls(plan.place, plan.document, plan.place)
+    def at(cls, place: Place, document: PlanDocument) -> FoundPlan:
+        """A plan that lies where it was written."""
+        return cls(place, document, replace(place, url=str(place), prefix=""))
 
     @property
     def moved_to(self) -> Place | None:
